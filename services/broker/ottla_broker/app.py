@@ -1,6 +1,6 @@
 """The broker's parts, put together.
 
-The admin port comes first, so that a start that waits can be asked why. Then metadata, then the data directory, whose
+The admin port comes first, so that a start that waits can be inspected. Then metadata, then the data directory, whose
 `meta.properties` says who this broker is; then the logs, the ports of both protocols, and last the registration: from
 then on it may be given leaders.
 """

@@ -1,4 +1,4 @@
-"""What a broker process is told: where it listens, where its data lies, where etcd is.
+"""What a broker process is configured with: where it listens, where its data lies, where etcd is.
 
 Spelled OTTLA_BROKER__<KEY> in the environment. Topic and cluster configs under Kafka's names live in the cluster.
 """
@@ -25,9 +25,9 @@ class BrokerConfig:
     admin_port: int = 9750
     kafka_port: int = _KAFKA_PORT  # of the Kafka protocol, on the same host; 0 picks a free one
     kafka_listeners: tuple[str, ...] = ()  # instead of kafka_port: NAME://host:port, one or more (`listener_settings`)
-    kafka_advertised: tuple[str, ...] = ()  # what Kafka clients are told; empty: as they came (`kafka.addresses`)
-    advertised_host: str = ""  # what services and clients are told; empty: `host`
-    published_hosts: tuple[str, ...] = ()  # who dials by one of these is told it for every service (`addresses`)
+    kafka_advertised: tuple[str, ...] = ()  # what Kafka clients get; empty: as they came (`kafka.addresses`)
+    advertised_host: str = ""  # what services and clients get; empty: `host`
+    published_hosts: tuple[str, ...] = ()  # a client that dials by one of these gets it for every service (`addresses`)
     rack: str = ""  # replicas are spread over racks; consumers that name theirs read from it (client.rack)
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
     lease_ttl_s: int = 6

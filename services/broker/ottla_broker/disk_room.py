@@ -1,4 +1,4 @@
-"""A full disk, told to the cluster and watched until there is room again.
+"""A full disk, reported to the cluster and watched until there is room again.
 
 This broker's registration says that it is read-only: others lead where they can, and it joins no ISR. What it leads all
 the same, being alone, it serves to readers. Whether there is room is tried every second.
@@ -53,7 +53,7 @@ class DiskRoom:
                     self._say(disk.full)
                 await self._own.tell(read_only=was_full)
             except StoreUnavailableError as error:
-                _log.warning("whether the disk is full can't be told, trying on: %s", error)
+                _log.warning("whether the disk is full can't be reported, trying again: %s", error)
                 await asyncio.sleep(_TRY_S)
             except Exception:
                 _log.exception("watching the room on the disk failed, trying on")

@@ -1,9 +1,9 @@
 """The Kafka listeners of a broker, read from its settings as Kafka spells them: NAME://host:port, several by commas.
 
     kafka_listeners    INTERNAL://0.0.0.0:19092,EXTERNAL://0.0.0.0:9092      where connections are taken
-    kafka_advertised   INTERNAL://broker-0:19092,EXTERNAL://localhost:9092   what clients of that listener are told
+    kafka_advertised   INTERNAL://broker-0:19092,EXTERNAL://localhost:9092   what clients of that listener get
 
-A broker with one listener needs no name: `kafka_port`, and for kafka_advertised plain host:port. Names are told apart
+A broker with one listener needs no name: `kafka_port`, and for kafka_advertised plain host:port. Names differ
 without regard to case, as in Kafka. Port 0 is a free one, or the one that the listener has got where it is advertised.
 """
 
@@ -30,7 +30,7 @@ class Address(NamedTuple):
 
 
 class KafkaListener(NamedTuple):
-    """`bound`: where it takes connections; `advertised`: what its clients are told, None for as they came."""
+    """`bound`: where it takes connections; `advertised`: what its clients get, None for as they came."""
 
     name: str
     bound: Address

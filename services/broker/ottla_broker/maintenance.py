@@ -71,7 +71,7 @@ class Maintenance:
             self._reported.pop(step.__name__, None)
 
     def _on_error(self, step: str, error: Exception) -> None:
-        """Told once: a disk may be full for long."""
+        """Logged once: a disk may be full for long."""
         if self._reported.get(step) != str(error):
             self._reported[step] = str(error)
             _log.error("maintenance: %s", error, exc_info=None if isinstance(error, OttlaError) else error)

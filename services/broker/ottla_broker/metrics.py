@@ -1,4 +1,5 @@
-"""What a broker tells of itself at a look: its metadata, its replicas, and Kafka's ReplicaManager figures."""
+"""What a broker reports of itself when it is scraped: its metadata, its replicas, and Kafka's ReplicaManager
+figures."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class RegistrationView:
     def __init__(
         self, metadata: MetadataFollower, incarnation: str, node_id: Callable[[], int], secret: bytes = b""
     ) -> None:
-        self.secret: Final = secret  # in the registration, and said with what is asked as this broker
+        self.secret: Final = secret  # in the registration, and in each request as this broker
         self._metadata = metadata
         self.incarnation: Final = incarnation
         self._node_id = node_id

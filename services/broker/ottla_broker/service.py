@@ -115,7 +115,7 @@ class BrokerService:
             max_bytes=max_bytes,
         )
         response = pb.FetchResponse()
-        quiet = request.HasField("follower")  # a follower is told what is new, and many partitions have nothing
+        quiet = request.HasField("follower")  # a follower gets what is new, and many partitions have nothing
         if quiet:
             response.newest_confirmation = self._replicas.confirmations.newest
         for part in fetched:

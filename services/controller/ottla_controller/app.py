@@ -1,6 +1,6 @@
 """The controller's parts, put together.
 
-The admin port comes first, so that a start that waits can be asked why. The candidacy comes last and stops first: the
+The admin port comes first, so that a start that waits can be inspected. The candidacy comes last and stops first: the
 seat is given back, and a standby takes it while the last calls are answered here.
 """
 
@@ -39,7 +39,7 @@ def build(
     """
     clock = clock or SystemClock()
     first_configs = config.cluster_configs()
-    decide_first_configs(ClusterImage(config.cluster_id), first_configs)  # so that a wrong one is told now
+    decide_first_configs(ClusterImage(config.cluster_id), first_configs)  # so that a wrong one is reported now
     metrics = Metrics()
     own_store = store is None
     store = store or EtcdStore(config.etcd)

@@ -1,4 +1,4 @@
-"""What a controller process is told: where it listens and where etcd is.
+"""What a controller process is configured with: where it listens and where etcd is.
 
 Spelled OTTLA_CONTROLLER__<KEY> in the environment. Topic and cluster configs under Kafka's names live in the cluster.
 """
@@ -17,7 +17,7 @@ class ControllerConfig:
     host: str = "127.0.0.1"
     port: int = 9640  # 0 picks a free one
     admin_port: int = 9740
-    advertised_host: str = ""  # what clients are told; empty: `host`
+    advertised_host: str = ""  # what clients get; empty: `host`
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
     lease_ttl_s: int = 3
     first_configs: tuple[str, ...] = ()  # name=value: the cluster-wide configs that a new cluster begins with

@@ -1,8 +1,8 @@
 """Whether another process is alive, seen from here (rule C7).
 
 A process that dies takes its connections along at once: the health stream that is held to it breaks, and its port
-refuses. That is proof. A stopped process or a cut cable shows nothing here, and its lease tells. gRPC's health service
-(grpc.health.v1) is the other side; grpc.aio has no types, and what is `Any` here stays here.
+refuses. That is proof. A stopped process or a cut cable shows nothing here, and its lease shows it. gRPC's health
+service (grpc.health.v1) is the other side; grpc.aio has no types, and what is `Any` here stays here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class HealthWatch:
         """Return once the process is proven dead, however long that takes.
 
         Who was never reached is not proven dead: the address may be wrong, or known elsewhere only. A port can take
-        connections for a moment after its process has died, so it is asked again until a stream stands.
+        connections for a moment after its process has died, so it is called again until a stream stands.
         """
         broken = False
         while True:

@@ -55,7 +55,7 @@ class _LostRaceError(Exception):
 
 
 class Journal:
-    """Writes for the term whose controller key was created at revision `epoch`. `end_term` is told why it is over."""
+    """Writes for the term whose controller key was created at revision `epoch`. `end_term` gets the reason."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Journal:
     async def commit(self, decide: Callable[[ClusterImage], Decision[Response]], *, urgent: bool = False) -> Response:
         """Decide from the current image, write, and return the response once the own image holds it.
 
-        Urgent is what clients wait for without having asked: elections. Raises what `decide` raises; NOT_CONTROLLER
+        Urgent is what clients wait for without a request: elections. Raises what `decide` raises; NOT_CONTROLLER
         where the term is over; REQUEST_TIMED_OUT where the store is away, at once, where it is not known what became
         of the write, or where too many wait. A caller that is cancelled before its turn has changed nothing; later, it
         leaves the write running.

@@ -45,7 +45,7 @@ class Duty(Protocol):
 
 
 class Leadership:
-    """A component: stands for election from `start` to `stop`. `address` is told to clients: gRPC host:port.
+    """A component: stands for election from `start` to `stop`. `address` is what clients get: gRPC host:port.
 
     `prepare` is decided and written before a term serves any request; the `duties` run from then to its end.
     """

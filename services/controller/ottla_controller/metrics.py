@@ -31,7 +31,7 @@ def add_metrics(metrics: Metrics, follower: MetadataFollower, leadership: Leader
     )
     gauge(
         "ottla_controller_partitions_to_recover",
-        "Partitions that wait for logs to tell who should lead: after unclean stops, or a restored store.",
+        "Partitions that wait for logs to show who should lead: after unclean stops, or a restored store.",
         lambda image: sum(p.has_none_eligible for p in image.partitions.values()),
     )
     gauge("ottla_controller_registered_brokers", "Brokers with a session.", lambda image: len(image.brokers))

@@ -1,4 +1,4 @@
-"""Asks logs how far they go where the metadata can't tell who should lead, and elects by what they say (KIP-966, C18).
+"""Collects how far logs go where the metadata can't show who should lead, and elects by it (KIP-966, C18).
 
 A duty of the active controller beside the reconcile, for a broker that does not answer must hold up no election. The
 same level-triggered way: whatever fails is found again by the next look.
@@ -70,7 +70,7 @@ class Recoverer:
             self._changed.set()
 
     async def _recover(self, journal: Journal) -> bool:
-        """One look; whether something is left to ask."""
+        """One look; whether something is left to collect."""
         image = self._follower.image
         if image.is_behind:
             count = await journal.commit(decide_restored, urgent=True)
@@ -87,7 +87,7 @@ class Recoverer:
             self._report(moved)
             elected += len(moved)
         if elected:
-            _log.warning("%d partitions are led by who has the longest log of those that count", elected)
+            _log.warning("%d partitions are led by the longest log of those that count", elected)
         return elected < len(partitions)
 
 
@@ -114,7 +114,7 @@ async def _ask(broker: Broker, revision: int, partitions: Sequence[PartitionId])
                 request.partitions.add(topic_id=id_.topic_id, partition=id_.partition)
             response = await peer.call(contracts.Broker.LOG_ENDS, request, timeout=CALL_S)
             if response.broker_epoch != broker.epoch:
-                return None  # another incarnation of it: the next look asks that one
+                return None  # another incarnation of it: the next look calls that one
             for end in response.partitions:
                 id_ = PartitionId(TopicId(end.topic_id), end.partition)
                 ends[id_] = LogEnd(end.last_epoch, end.log_end_offset, end.sound)

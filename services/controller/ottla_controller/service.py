@@ -91,7 +91,7 @@ def random_topic_id() -> TopicId:
 
 
 class ControllerService:
-    """What clients and brokers may ask. A standby raises NOT_CONTROLLER and names the active one."""
+    """What clients and brokers may call. A standby raises NOT_CONTROLLER and names the active one."""
 
     def __init__(
         self,
@@ -191,7 +191,8 @@ class ControllerService:
     async def controlled_shutdown(
         self, request: pb.ControlledShutdownRequest, context: RequestContext
     ) -> pb.ControlledShutdownResponse:
-        """Mark the broker as going, and give reconcile a moment to move what it leads: it asks again until 0 remain."""
+        """Mark the broker as going, and give reconcile a moment to move what it leads: it calls again until 0
+        remain."""
         self._leadership.journal()
         await self._check_broker(request.broker_id, request.broker_epoch, request.secret)
         await self._commit(partial(decide_controlled_shutdown, broker_id=request.broker_id, epoch=request.broker_epoch))
@@ -350,7 +351,7 @@ class ControllerService:
         return await self._leadership.journal().commit(_without_writes(decide) if dry else decide)
 
     async def _check_broker(self, broker_id: int, epoch: int, secret: bytes) -> None:
-        """That it is this broker's process that asks. An incarnation that is over is for the decision to reject: it
+        """That it is this broker's process that calls. An incarnation that is over is for the decision to reject: it
         can't come back, so what is proved here holds for every later image in which that incarnation still is."""
         await self._until_registration(epoch)
         registered = self._follower.image.brokers.get(broker_id)
@@ -419,7 +420,7 @@ def _proposal(proposal: pb.IsrProposal) -> Proposal:
 
 
 def _decided(verdict: Verdict) -> pb.IsrDecided:
-    """The partition as it is now, also beside a rejection: it tells the leader what it missed."""
+    """The partition as it is now, also beside a rejection: it shows the leader what it missed."""
     partition = verdict.partition or Partition(())
     return pb.IsrDecided(
         topic_id=verdict.id.topic_id,

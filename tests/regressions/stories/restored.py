@@ -24,8 +24,8 @@ STORIES = (
             "services/broker/ottla_broker/replication/replicas.py",
             "            try:\n"
             "                listener()\n"
-            "            except Exception:  # the other listeners are told, and this one at the next change\n"
-            '                _log.exception("telling of the metadata of revision %d failed", image.revision)\n',
+            "            except Exception:  # the other listeners are called, and this one at the next change\n"
+            '                _log.exception("a listener failed at the metadata of revision %d", image.revision)\n',
             "            listener()\n",
         ),
     ),

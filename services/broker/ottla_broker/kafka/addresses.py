@@ -1,7 +1,7 @@
-"""Which Kafka address a client is told for a broker: that of the listener by which it came, as in Kafka.
+"""Which Kafka address a client gets for a broker: that of the listener by which it came, as in Kafka.
 
 Each broker registers an address for each of its listeners. Where it is not configured, its host is that of the
-broker's own contract, which clients may know under another address: so brokers on this very host are told by the
+broker's own contract, which clients may know under another address: so brokers on this very host are named by the
 address that the client has reached, each with its own port. The protocol does not carry the name that was dialled; only
 the socket knows where it arrived.
 """
@@ -56,7 +56,7 @@ class KafkaAddresses:
 def controller_for(node_id: int, reported: Iterable[int]) -> int:
     """Who is named as the controller: any broker passes on what is the controller's, this one before others.
 
-    Only one that the client is told of, for clients look its address up among those; -1 where there is none yet.
+    Only one that the client gets, for clients look its address up among those; -1 where there is none yet.
     """
     brokers = set(reported)
     return node_id if node_id in brokers else min(brokers, default=-1)

@@ -23,9 +23,9 @@ from ottla_proto.contracts import Controller
 _log = logging.getLogger(__name__)
 
 _ALLOWED_FROM: Final = 4
-"""Older versions of Metadata can't say whether the client wants it: it does, as in Kafka."""
+"""Older versions of Metadata can't say whether the client allows it: it does, as in Kafka."""
 _AT_ONCE: Final = 100
-"""Of one request: the others are created when the client asks again."""
+"""Of one request: the others are created when the client retries."""
 _LIMIT_S: Final = 2.0
 _DEFAULT: Final = -1  # the cluster's num.partitions and default.replication.factor
 
@@ -40,12 +40,12 @@ def to_create(image: ClusterImage, request: Message, version: int) -> list[str]:
 
 
 async def create(backend: Backend, names: Sequence[str]) -> dict[str, ErrorCode]:
-    """Have them created with the cluster's defaults; why some can't be, where it is no use to ask again."""
+    """Have them created with the cluster's defaults; why some can't be, where a retry is of no use."""
     topics = [pb.NewTopic(name=name, partitions=_DEFAULT, replication_factor=_DEFAULT) for name in names]
     request = pb.CreateTopicsRequest(topics=topics)
     try:
         response = await forward(backend, Controller.CREATE_TOPICS, request, limit_s=_LIMIT_S)
-    except OttlaError as error:  # the client asks again, and so does this broker
+    except OttlaError as error:  # the client retries, and so does this broker
         _log.info("%d topics that a client has named can't be created now: %s", len(names), error)
         return {}
     known_soon = {t.name for t in response.topics if t.error.code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)}

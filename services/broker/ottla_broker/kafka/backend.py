@@ -43,7 +43,7 @@ class Backend:
         return self.metadata.image
 
     def id_of(self, topic: str, partition: int) -> PartitionId | None:
-        """None where there is no such topic; whether it has the partition is told later."""
+        """None where there is no such topic; whether it has the partition is checked later."""
         known = self.image.topics.get(topic)
         return None if known is None else PartitionId(known.id, partition)
 

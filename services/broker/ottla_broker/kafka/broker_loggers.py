@@ -1,4 +1,5 @@
-"""The loggers of this broker's process, told and altered as Kafka's: a level by name, for as long as the process lives.
+"""The loggers of this broker's process, described and altered as Kafka's: a level by name, for as long as the process
+lives.
 
 Names are Python's, of modules (`ottla_broker.replication.replica_fetcher`) and packages; one without a level of its
 own has that of the package around it, and `root` is around all.

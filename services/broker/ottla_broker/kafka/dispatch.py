@@ -95,7 +95,7 @@ class Dispatcher:
 
 
 def _unsupported(api: Api, version: int, frame: memoryview) -> Parts:
-    """What an unknown version is answered: ApiVersions tells its own range, any other API ends the connection."""
+    """The response to an unknown version: ApiVersions has its own range, any other API ends the connection."""
     if api.key != api_versions.KEY:
         raise CloseConnectionError(f"{api.name} of version {version} is not served")
     return frames.response(frames.read_correlation_id(frame), api_versions.unsupported(api), tagged=False)

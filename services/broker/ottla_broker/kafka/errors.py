@@ -30,7 +30,7 @@ def unknown_topic(name: str) -> OttlaError:
 
 
 def no_transactions() -> OttlaError:
-    """With the one code after which every client gives up at once: librdkafka asks again for ever after most others."""
+    """With the one code after which every client gives up at once: librdkafka retries for ever after most others."""
     return OttlaError(
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         "this release serves no transactions",

@@ -1,4 +1,4 @@
-"""A fetch as values: what was asked, and what is answered to each part of it."""
+"""A fetch as values: what was requested, and the response for each partition of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TopicKey: TypeAlias = str | TopicId
 
 
 class RequestedPartition(NamedTuple):
-    """What is asked of one partition."""
+    """What is requested of one partition."""
 
     topic: TopicKey
     number: int

@@ -1,4 +1,4 @@
-"""Fetch sessions: a consumer says what has changed in what it wants, and is told what has changed (KIP-227, rule 57).
+"""Fetch sessions: a consumer sends what has changed in its request, and gets what has changed (KIP-227, rule 57).
 
 A session is a cache and no more: where it was evicted, the client learns so and requests everything again. Sessions
 are found by a number that is hard to guess and belong to no connection, as in Kafka. Pure: time and numbers come in.

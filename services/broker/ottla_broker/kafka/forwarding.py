@@ -43,11 +43,11 @@ def limit_s(timeout_ms: int) -> float:
 async def forward(
     backend: Backend, method: Method[RequestT, Response], request: RequestT, *, limit_s: float
 ) -> Response:
-    """The controller's response. Where none is elected, or it went away with the request, another is asked until the
+    """The controller's response. Where none is elected, or it went away with the request, another is tried until the
     time is over.
 
     What went away with it may have been carried out. Kafka's brokers repeat it all the same: a request says what is to
-    be in the end, so nothing is done twice. At worst the repeat is told of what the first try has done, as
+    be in the end, so nothing is done twice. At worst the repeat gets errors for what the first try has done, as
     TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS or ELECTION_NOT_NEEDED.
 
     Raises the OttlaError that the response carries; at the end of the time NOT_CONTROLLER where nothing was done, and
@@ -103,7 +103,7 @@ async def translated(backend: Backend, translate: Callable[[A], B], elements: It
 
 
 async def until_known(backend: Backend, condition: Callable[[ClusterImage], bool]) -> None:
-    """Wait a moment until this broker knows, too, what was committed: the client is likely to ask for it next."""
+    """Wait a moment until this broker knows, too, what was committed: the client is likely to request it next."""
     with contextlib.suppress(OttlaError):
         await backend.replicas.until(condition, timeout=_KNOWN_S)
 

@@ -42,7 +42,7 @@ _MOVING: Final = frozenset(
 """After such a response it was not done, or counts once: commits and members' ids say what is to be."""
 
 _AS_KAFKA: Final[dict[int, int]] = {
-    # How Kafka's coordinators tell of trouble with their log, which clients know nothing of.
+    # How Kafka's coordinators report trouble with their log, which clients know nothing of.
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -78,7 +78,7 @@ async def call(
 
 
 def code_of(error: Error | OttlaError) -> int:
-    """The code that a Kafka client is told."""
+    """The code that a Kafka client gets."""
     return int(_AS_KAFKA.get(error.code, error.code))
 
 
@@ -93,7 +93,7 @@ def instance_of(request: Any) -> str | None:
 
 
 def instance_id_of(who: pb.Member) -> str | None:
-    """The group.instance.id of a member that the coordinator tells of."""
+    """The group.instance.id of a member that the coordinator describes."""
     return who.instance_id if who.HasField("instance_id") else None
 
 

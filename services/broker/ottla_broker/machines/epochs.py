@@ -1,6 +1,6 @@
 """Which leader wrote which offsets: each leader epoch with the offset that it began at (KIP-101, KIP-279).
 
-Epochs and start offsets both grow. A replica that finds its log apart from the leader's asks here where an epoch
+Epochs and start offsets both grow. A replica that finds its log apart from the leader's looks up here where an epoch
 ended, and truncates there instead of at a high watermark (rule 2).
 """
 

@@ -1,8 +1,8 @@
 """What a partition's leader knows of its followers: who is in sync, and up to where all of them have the log.
 
-Two numbers of a replica matter. Its *log end offset*, which its next fetch tells, moves the high watermark. When it was
-last *caught up*, that is had all that the leader had, decides whether it stays in the ISR: by time, never by a count of
-messages (rule 14).
+Two numbers of a replica matter. Its *log end offset*, which its next fetch carries, moves the high watermark. When it
+was last *caught up*, that is had all that the leader had, decides whether it stays in the ISR: by time, never by a
+count of messages (rule 14).
 
 The ISR changes by compare and set at the controller, and comes back by watch. Between the proposal and the watch the
 leader counts the *maximal ISR*: the committed one and the pending additions; a pending removal changes nothing yet
@@ -65,7 +65,7 @@ class Follower:
 class Leader:
     """One leader epoch of one partition on its leader. `live` brokers and limits are set from outside, at any time.
 
-    Every `on_` method says whether the high watermark moved. `proposal` is what is asked of the controller: one at a
+    Every `on_` method says whether the high watermark moved. `proposal` is what the controller is to decide: one at a
     time (rule 12); it goes when a newer partition epoch is seen, or when it was rejected for good.
     """
 

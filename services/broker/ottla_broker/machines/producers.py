@@ -51,7 +51,7 @@ class KeptBatch(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """One entry, unpacked. `known_since_zero` tells that no sequence of this epoch has been missed."""
+    """One entry, unpacked. `known_since_zero`: no sequence of this epoch has been missed."""
 
     epoch: int
     known_since_zero: bool
@@ -69,7 +69,7 @@ class Original(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What `check` came to: `original` of a repeat, or else what `apply` is to be told once the batches are written."""
+    """What `check` came to: `original` of a repeat, or else what `apply` gets once the batches are written."""
 
     original: Original | None
     entries: Mapping[int, bytes]
@@ -128,7 +128,7 @@ class Producers:
         return Checked(None, entries) if entries else _NOTHING_TO_KEEP
 
     def apply(self, checked: Checked) -> None:
-        """The batches are written where `check` was told that they would be."""
+        """The batches are written at the offsets that `check` was called with."""
         self._entries.update(checked.entries)
 
     # ---- on a follower, and from the log --------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class SegmentFacts(NamedTuple):
-    """What retention asks of a segment. Without timestamps, `largest_timestamp_ms` is when the file last changed."""
+    """What retention needs of a segment. Without timestamps, `largest_timestamp_ms` is when the file last changed."""
 
     next_offset: int
     size_bytes: int

@@ -1,6 +1,6 @@
 """Who may write to a shard of an internal topic, and where: the fence and the offset, compared in one step.
 
-A shard's owner is another process than its partition's leader, so a deposed owner can't be told apart by who leads. Two
+A shard's owner is another process than its partition's leader, so a deposed owner can't be recognized by who leads. Two
 comparisons at the append do it. The *fence* is a record in the log itself: the owner that has put the highest one there
 owns the shard, for ever, or until a higher one follows. The *expected offset* leaves no gap and takes nothing twice: an
 owner appends where it knows that its last batch ended, or not at all.

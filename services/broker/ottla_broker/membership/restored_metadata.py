@@ -2,7 +2,7 @@
 
 The directory knows a later incarnation of this broker than the store, or that it has followed the metadata further; or
 a log knows a later leader epoch: all that was in the store before. What a start finds is in the registration from the
-beginning, for a moment later the broker might lead by the backup's ISR; what is found later is told. The controller
+beginning, for a moment later the broker might lead by the backup's ISR; what is found later is reported. The controller
 counts a restoration (rule C18).
 """
 
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 class OlderMetadata:
     """A component; `found(revision)` is called on the loop: up to that revision the metadata is older than the data.
 
-    What is told is that revision: a restoration that was counted meanwhile needs no second one.
+    What is reported is that revision: a restoration that was counted meanwhile needs no second one.
     """
 
     def __init__(self, own: OwnRegistration) -> None:
@@ -56,7 +56,7 @@ class OlderMetadata:
         try:
             return await self._own.tell(ahead_of=self.revision)
         except StoreUnavailableError as error:
-            _log.warning("that the metadata is older than the logs can't be told, trying on: %s", error)
+            _log.warning("that the metadata is older than the logs can't be reported, trying again: %s", error)
         except Exception:
-            _log.exception("telling that the metadata is older than the logs failed, trying on")
+            _log.exception("reporting that the metadata is older than the logs failed, trying again")
         return False

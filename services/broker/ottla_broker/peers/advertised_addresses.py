@@ -1,4 +1,4 @@
-"""Which address a client is told for a service: the registered one, or the published one by which the client came.
+"""Which address a client gets for a service: the registered one, or the published one by which the client came.
 
 Services register the address under which they reach each other, in containers a name that only their own network knows.
 A client from outside dials a published port; it can reach the other services only under the host that it dialled

@@ -62,7 +62,7 @@ class CoordinatorPeers:
     ) -> Response:
         """The response as it is, with the error that it may carry.
 
-        Raises COORDINATOR_NOT_AVAILABLE where none has come: clients look for the coordinator and ask again, as they
+        Raises COORDINATOR_NOT_AVAILABLE where none has come: clients look for the coordinator and retry, as they
         do after Kafka's own time-outs.
         """
         reached = self._reach(coordinator.address)

@@ -1,6 +1,6 @@
 """Deleting the records of one partition before an offset, until no live replica has them: for both adapters (KIP-107).
 
-The leader's log start moves at once. Followers move theirs as they fetch, and tell of it in their next fetch; the
+The leader's log start moves at once. Followers move theirs as they fetch, and report it in their next fetch; the
 smallest of them is the low watermark. Its purgatory is Kafka's DelayedDeleteRecords.
 """
 

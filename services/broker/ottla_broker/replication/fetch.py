@@ -274,7 +274,7 @@ class Followers:
         return replica
 
     def instead(self, request: PartitionFetch, replica: Replica) -> FetchResult | None:
-        """Note what the follower has, once a fetch; where its logs have parted, tell it where."""
+        """Note what the follower has, once a fetch; where its log has diverged, report where."""
         if request.id in self._noted:
             return None
         diverging = replica.on_follower_fetch(

@@ -44,7 +44,7 @@ class HighWatermarkWaiters:
         return size_bytes
 
     def until(self, offset: int) -> asyncio.Future[None]:
-        """Done once the high watermark has reached `offset`; fails with whatever `fail` is told before."""
+        """Done once the high watermark has reached `offset`; fails with the error of `fail` before that."""
         delayed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if len(self._waiting) >= self._purge_at:  # while nothing is committed, every try that timed out leaves one
             self._waiting = [entry for entry in self._waiting if not entry[2].done()]

@@ -2,7 +2,7 @@
 
 One proposal a partition is on its way at a time (rule 12). A proposal whose answer is lost may have been carried out,
 so it is sent again and the leader continues to count the maximal ISR; only what is rejected for good is taken back
-(rule 13). Where the response says that the partition has changed meanwhile, the watch will tell.
+(rule 13). Where the response says that the partition has changed meanwhile, the watch will show it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SETTLED: Final = frozenset(
         ErrorCode.INVALID_UPDATE_VERSION,
     }
 )
-"""Answers after which nothing is sent again: carried out, or overtaken by a change that the watch will tell."""
+"""Results after which nothing is sent again: carried out, or overtaken by a change that the watch will show."""
 
 
 class IsrChanges:

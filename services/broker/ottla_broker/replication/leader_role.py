@@ -116,7 +116,7 @@ class LeaderRole(ReplicaState):
     ) -> EpochStart | None:
         """A follower has everything from `log_start_offset` up to `offset`, the last of it in `last_epoch`.
 
-        Where its log has left this one, nothing is noted and it is told the end of that epoch here. Raises
+        Where its log has left this one, nothing is noted and the end of that epoch here is returned. Raises
         NOT_LEADER_OR_FOLLOWER for who is no replica, OFFSET_OUT_OF_RANGE for what this log never held.
         """
         leader = self.check_leader(None)
@@ -158,7 +158,7 @@ class LeaderRole(ReplicaState):
     # ---- its log's ends ------------------------------------------------------------------------------------------
 
     async def offset_for_time(self, timestamp_ms: int) -> FoundOffset | None:
-        """The first record at or after `timestamp_ms`, or what Kafka's -1, -2, -3 ask for; None where there is none.
+        """The first record at or after `timestamp_ms`, or what Kafka's -1, -2, -3 stand for; None where there is none.
 
         Raises OFFSET_NOT_AVAILABLE while a new leader does not know yet how much is committed (KIP-207, rule 15).
         """
@@ -185,7 +185,7 @@ class LeaderRole(ReplicaState):
 
     @property
     def low_watermark(self) -> int:
-        """What lies before it is gone on every live replica, as far as their fetches tell; on the leader only."""
+        """What lies before it is gone on every live replica, as far as their fetches show; on the leader only."""
         return self.check_leader(None).low_watermark(self.log.log_start_offset)
 
     def delete_records(self, before_offset: int) -> int:

@@ -3,10 +3,10 @@ ReadIndex).
 
 A leader that was replaced while it was stopped, or cut off, doesn't know it. What proves that it was not is a follower
 in the ISR that fetches in the same leader epoch and *after* the question: nothing can have been committed in a later
-epoch without it (machines.partition.Leader.has_led_since). "After" is told by no clock: each response to a follower
-carries the number of the newest check, the follower says it back in its next fetch, and so that fetch was sent after
-this response, and this response after the check. A number is good for one stream, so for one incarnation of either
-side.
+epoch without it (machines.partition.Leader.has_led_since). "After" is not a matter of clocks: each response to a
+follower carries the number of the newest check, the follower says it back in its next fetch, and so that fetch was sent
+after this response, and this response after the check. A number is good for one stream, so for one incarnation of
+either side.
 
 A waiting check completes the followers' delayed fetches at once. Where no other broker is in sync no other can be
 elected, and the own registration is proof enough.

@@ -73,7 +73,7 @@ class Replica(LeaderRole, FollowerRole):
             min_isr=self.log.config.min_insync_replicas,
             lag_max_s=self._lag_max_s,
         )
-        if self.log.log_end_offset > self._high_watermark:  # copied, and not yet visible: who waits hears of it then
+        if self.log.log_end_offset > self._high_watermark:  # copied, not yet visible: waiters are completed then
             self._high_watermark_waiters.on_appended(self.log.log_end_offset, self.log.size_bytes)
         self._after(moved=True)
         self._wake()

@@ -154,7 +154,7 @@ class ReplicaFetcher:
             for p, replica in self._followed.items()
             if self._resting.get(p, 0.0) <= now and not replica.is_in_a_thread
         ]
-        if not requested or self._registration.current().epoch == UNREGISTERED:  # the leader would not know who asks
+        if not requested or self._registration.current().epoch == UNREGISTERED:  # the leader would not know the caller
             await self._rest(now)
             return None
         # flush.messages: what a fetch says that this replica has is fsynced.
@@ -279,11 +279,11 @@ class ReplicaFetcher:
         task.add_done_callback(on_done)
 
     def _on_error(self, replica: Replica, error: BaseException) -> None:
-        """Leave the partition out for a while; the others go on."""
+        """Leave the partition out for a while; the others continue."""
         known = isinstance(error, OttlaError)
         behind = isinstance(error, OttlaError) and error.code in _BEHIND
         rest_s = _SOON_S if behind else self._replicas.settings.backoff_s
-        if not behind and replica.id not in self._resting:  # told once: a disk may be full for long
+        if not behind and replica.id not in self._resting:  # logged once: a disk may be full for long
             text = "%s can't follow broker %d: %s"
             _log.warning(text, replica, self._leader_id, error, exc_info=None if known else error)
         self._resting[replica.id] = asyncio.get_running_loop().time() + rest_s

@@ -1,6 +1,6 @@
 """What a replica is in either role: its log, its part in the partition, and one thread at a time on its log.
 
-A request that names another leader epoch is told which side is behind (rule 5).
+A request that names another leader epoch fails, with which side is behind (rule 5).
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class ReplicaState(DiskLog):
         return self._context.is_registered()
 
     def _after(self, moved: bool) -> None:
-        """What an event of the leader brings: news for who waits for the high watermark, and a proposal to send."""
+        """What follows from an event of the leader: high watermark waiters are completed, and a proposal is sent."""
         assert self._leader is not None
         if moved:
             self._context.consumers.on_bytes(

@@ -190,7 +190,8 @@ class Replicas(ReplicaTable):
         return self._log_dir().strays if self._tasks else Strays(0, 0)
 
     async def log_end(self, partition_id: PartitionId) -> EpochStart | None:
-        """The newest epoch of the log, and where it ends, for who has to choose a leader by what there is (rule C18).
+        """The newest epoch of the log, and where it ends, for a controller that has to elect by what there is (rule
+        C18).
 
         None where it is not here, is being led, or is about to be.
         """
@@ -265,8 +266,8 @@ class Replicas(ReplicaTable):
         for listener in self._on_change:
             try:
                 listener()
-            except Exception:  # the other listeners are told, and this one at the next change
-                _log.exception("telling of the metadata of revision %d failed", image.revision)
+            except Exception:  # the other listeners are called, and this one at the next change
+                _log.exception("a listener failed at the metadata of revision %d", image.revision)
 
     def _assigned(self, image: ClusterImage) -> list[_Assignment]:
         """The partitions that this broker is to have."""
@@ -278,7 +279,7 @@ class Replicas(ReplicaTable):
         ]
 
     def _differs(self, assignment: _Assignment, before: ClusterImage) -> bool:
-        """Whether the partition, its topic's configs or its failure ask for another look; values are replaced whole."""
+        """Whether the partition, its topic's configs or its failure need another look; values are replaced whole."""
         failure = self._failures.get(assignment.id)
         return (
             before.partitions.get(assignment.id) is not assignment.partition
@@ -355,7 +356,7 @@ class Replicas(ReplicaTable):
                 self._changed.set()
 
     def _on_failure(self, assignment: _Assignment, error: Exception) -> None:
-        """Told once for each cause: a disk that is full for an hour is one line for each partition."""
+        """Logged once for each cause: a disk that is full for an hour is one line for each partition."""
         loop, failure = asyncio.get_running_loop(), self._failures.setdefault(assignment.id, _Failure())
         if str(error) != failure.text:
             known = isinstance(error, OttlaError)
@@ -393,7 +394,7 @@ class Replicas(ReplicaTable):
 
     def _is_to_lead(self, replica: Replica, partition: Partition) -> bool:
         """A log that may be short leads nothing before the controller has decided anew (rule C15): it would give out
-        offsets that followers have, in the same epoch, and the two could not be told apart."""
+        offsets that followers have, in the same epoch, and the two could not be distinguished."""
         if self._log_dir().may_have_lost_tail or self._metadata.image.is_in_doubt(partition):
             return False
         return replica.must_become_leader(partition)

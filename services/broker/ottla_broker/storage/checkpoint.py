@@ -70,7 +70,7 @@ def write_epochs(disk: Disk, path: Path, entries: Iterable[EpochStart]) -> None:
 
 
 def read_epochs(path: Path) -> list[EpochStart] | None:
-    """What `write_epochs` wrote; None where the file is missing or torn, and the batches have to tell."""
+    """What `write_epochs` wrote; None where the file is missing or torn, and the batches have to be read."""
     try:
         lines = _read(path)
         return None if lines is None else [EpochStart(int(epoch), int(start)) for epoch, start in lines]

@@ -222,7 +222,7 @@ class Disk:
     def replace_file(self, path: Path, content: str | bytes) -> None:
         """Write a small file whole or not at all; it is fsynced when this returns (rules 60 and 61).
 
-        A lack of room is told by the fsync where a file system allocates late: the file is new and goes, and may be
+        A lack of room is reported by the fsync where a file system allocates late: the file is new and goes, and may be
         written again. Any other fsync that fails takes the directory offline.
         """
         try:

@@ -42,7 +42,7 @@ class Flusher:
         self._durable_active = None
 
     def is_due(self, log_end_offset: int, config: LogConfig, now_ms: int) -> bool:
-        """Whether flush.messages, flush.ms or WRITE_BEHIND_BYTES ask for a `flush` now."""
+        """Whether flush.messages, flush.ms or WRITE_BEHIND_BYTES call for a `flush` now."""
         waiting = log_end_offset - self.recovery_point
         return waiting > 0 and (
             waiting >= config.flush_messages

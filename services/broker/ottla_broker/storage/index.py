@@ -26,7 +26,7 @@ _TIME_ENTRY: Final = struct.Struct(">qi")
 
 
 class IndexDamagedError(Exception):
-    """An index that can't be right; the segment's batches tell what it should be."""
+    """An index that can't be right; the segment's batches show what it should be."""
 
 
 class _Tail(NamedTuple):
@@ -72,7 +72,7 @@ class _EntryFile:
             try:
                 self.write()
             except OSError:
-                return  # it stays in memory and goes with the next chunk; a full disk is told where the log is written
+                return  # it stays in memory and goes with the next chunk; a full disk shows where the log is written
 
     def write(self) -> DataFile:
         """Put what is in memory into the file, which is returned."""
@@ -152,7 +152,7 @@ class SegmentIndexes:
         return self._offsets.path, self._times.path
 
     def load(self, log_size_bytes: int, before_offset: int | None = None) -> None:
-        """Take over the files of a log that was closed in order, or what they tell of the batches before an offset.
+        """Take over the files of a log that was closed in order, or what they hold of the batches before an offset.
 
         Raises IndexDamagedError where they can't be right.
         """

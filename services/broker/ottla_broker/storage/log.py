@@ -294,7 +294,7 @@ class Log:
         return self._flusher.recovery_point
 
     def is_flush_due(self, now_ms: int) -> bool:
-        """Whether flush.messages, flush.ms or the bytes that wait ask for a `flush` now."""
+        """Whether flush.messages, flush.ms or the bytes that wait call for a `flush` now."""
         return self._flusher.is_due(self.log_end_offset, self.config, now_ms)
 
     def flush(self, now_ms: int) -> int:
@@ -308,7 +308,7 @@ class Log:
             return self._flusher.flush(self._segments.ranges, now_ms)
 
     def close(self, now_ms: int) -> None:
-        """fsync of everything, indexes and producers too, so that the next `open` may be told it is clean."""
+        """fsync of everything, indexes and producers too, so that the next `open` may take it for clean."""
         self.flush(now_ms)
         active = self._segments.segments[-1]
         active.seal()

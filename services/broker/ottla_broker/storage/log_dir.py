@@ -198,7 +198,7 @@ class LogDir:
     def expect(self, assigned: Collection[PartitionId], relied_upon: Collection[PartitionId]) -> None:
         """Hold the directory against what the cluster has this broker keep, before logs are made for it.
 
-        Of a log whose directory went before any checkpoint told of it the cluster alone knows. A new partition whose
+        Of a log whose directory went before any checkpoint named it the cluster alone knows. A new partition whose
         broker was killed before it made the log looks the same, and costs an election.
         """
         self._gone = frozenset(assigned) - self._logs.keys()

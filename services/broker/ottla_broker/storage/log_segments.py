@@ -85,7 +85,7 @@ class LogSegments:
         self._on_roll(base_offset)
 
     def truncate(self, offset: int, config: LogConfig, on_truncated: Callable[[int], None]) -> None:
-        """Without the batch that holds `offset` and all after it; `on_truncated` is told where the log ends now."""
+        """Without the batch that holds `offset` and all after it; `on_truncated` gets the log's new end."""
         segments = self.segments
         number = max(n for n, segment in enumerate(segments) if segment.base_offset < offset)
         try:

@@ -3,7 +3,7 @@
 
 A snapshot is taken where the log rolls, as a copy in memory that the next flush writes, and where it is closed. At an
 orderly start nothing is read but the newest one. One that is missing or torn costs time, and nothing else: an older one
-and the headers of more batches tell the same. What a truncated log said can't come back: its snapshots go with it.
+and the headers of more batches give the same. What a truncated log said can't come back: its snapshots go with it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Snapshots of a partition's producers: `<offset>.snapshot` beside the log, what its batches before that offset tell.
+"""Snapshots of a partition's producers: `<offset>.snapshot` beside the log, what its batches before that offset
+contain.
 
     version int16 | crc uint32, of all that follows | count int32 | per producer: id int64, size uint16, entry
     | where the log has a shard fence: epoch int32, incarnation int64, offset int64
@@ -31,7 +32,7 @@ _FENCE: Final = struct.Struct(">iqq")
 
 
 class ProducerSnapshot(NamedTuple):
-    """What a log's batches tell: each producer's entry, and the highest fence."""
+    """What a log's batches contain: each producer's entry, and the highest fence."""
 
     producers: Mapping[int, bytes]
     fence: StoredFence = NO_FENCE
@@ -58,7 +59,7 @@ def encode(snapshot: ProducerSnapshot) -> bytes:
 
 
 def decode(data: bytes) -> ProducerSnapshot:
-    """What `encode` was given. Raises ValueError where that can't be told."""
+    """What `encode` was given. Raises ValueError where that can't be known."""
     if len(data) < _HEADER.size + _COUNT.size:
         raise ValueError(f"it has {len(data)} bytes")
     version, crc = _HEADER.unpack_from(data)

@@ -105,7 +105,7 @@ class BatchReader:
         return None if hot else file.read(position, first.size_bytes)
 
     def _find(self, segments: Sequence[Segment], offset: int, *, hot: bool) -> _Position | None:
-        """Where to read `offset` from; None where no batch has it, or where only the disk could tell."""
+        """Where to read `offset` from; None where no batch has it, or where only the disk has it."""
         location = self._positions[offset % _REMEMBERED]
         # A place at a segment's end is of use only until the segment is sealed and the next one has the offset.
         if location is not None and location.offset == offset and location.position < location.segment.size_bytes:

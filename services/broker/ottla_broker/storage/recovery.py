@@ -46,7 +46,7 @@ def open_segments(
     log_start_offset: int,
     now_ms: int,
 ) -> Recovered:
-    """The segments of `directory`, mended. `epochs` learns what the batches tell and forgets what was truncated."""
+    """The segments of `directory`, mended. `epochs` learns what the batches contain and forgets what was truncated."""
     remove_leftovers(directory)
     bases = sorted(int(path.stem) for path in directory.iterdir() if _LOG_NAME.fullmatch(path.name))
     segments = [Segment(directory, base, disk, config, now_ms) for base in bases]

@@ -65,7 +65,7 @@ def sound_batches(file: DataFile, size_bytes: int) -> Iterator[tuple[int, BatchH
 
 
 def is_legal(header: BatchHeader) -> bool:
-    """Whether these 61 bytes can be the start of a batch at all; its CRC tells the rest."""
+    """Whether these 61 bytes can be the start of a batch at all; its CRC shows the rest."""
     return (
         header.magic == MAGIC
         and header.batch_length >= HEADER_SIZE - LOG_OVERHEAD

@@ -257,11 +257,11 @@ class Segment:
     def _on_wrong_index(self) -> None:
         """Build a sealed segment's indexes anew; an active one's grow under the writer's hands and are left alone."""
         if self._file is None:
-            _logger.warning("an index of %s tells of a batch that is not there: rebuilding it", self.path)
+            _logger.warning("an index of %s names a batch that is not there: rebuilding it", self.path)
             self.rebuild_indexes()
 
     def _confirms(self, entry: tuple[int, int]) -> bool:
-        """Whether the batch that an index entry tells of lies there."""
+        """Whether the batch that an index entry names lies there."""
         last_offset, position = entry
         if position == 0:
             return True

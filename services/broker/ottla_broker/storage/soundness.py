@@ -11,7 +11,7 @@ it has seen: a directory that knows another one is not what the broker had last.
 another inode.
 
 Without the file nothing vouches: the directory is new, it replaces a disk, a sync of it has failed, or a start found it
-short and the cluster has not been told yet.
+short and the cluster does not know it yet.
 """
 
 from __future__ import annotations

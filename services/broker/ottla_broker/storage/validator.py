@@ -1,6 +1,6 @@
 """What batches have to be before they are written, a client's and a leader's. Pure: it changes nothing and may raise.
 
-Everything is told from the headers and the CRC; records are walked only where a topic's compaction will depend on what
+Everything is checked by the headers and the CRC; records are walked only where a topic's compaction will depend on what
 is inside (rule 64, docs/rules.md).
 """
 
@@ -186,8 +186,8 @@ def _and_the_rest(bad: list[int]) -> str:
 
 
 def _check_timestamps(header: BatchHeader, batch: memoryview, config: LogConfig, now_ms: int) -> None:
-    """The bounds of KIP-937, on the two timestamps in the header; -1 stands for none. Which records break them is told
-    where it takes no time to find out."""
+    """The bounds of KIP-937, on the two timestamps in the header; -1 stands for none. Which records break them is
+    reported where it takes no time to find out."""
     earliest, latest = now_ms - config.timestamp_before_max_ms, now_ms + config.timestamp_after_max_ms
     first, largest = header.base_timestamp, header.max_timestamp
     if not -1 <= first <= largest:

@@ -67,7 +67,7 @@ class Brake:
         recent = {n for n, away in self._away.items() if away.last is not None and now - away.since < WINDOW_S}
         if _is_mass_failure(recent, after.keys() | recent):
             for n in recent:
-                self._away[n].until = math.inf  # until it was asked
+                self._away[n].until = math.inf  # until it was probed
 
     def to_probe(self) -> list[Broker]:
         """The last registrations of those of whom it must be known whether they are alive."""

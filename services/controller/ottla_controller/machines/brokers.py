@@ -15,7 +15,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 
 
 def check_registered(image: ClusterImage, broker_id: int, epoch: int) -> Broker:
-    """The registration of the life that asks. Raises BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH (rule 22)."""
+    """The registration of the incarnation that calls. Raises BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH (rule 22)."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise OttlaError(
@@ -36,7 +36,7 @@ def registration_seen(broker: Broker) -> ReliedOn:
 
 
 def decide_controlled_shutdown(image: ClusterImage, broker_id: int, epoch: int) -> Decision[None]:
-    """Mark the broker as going; reconcile then moves away what it leads (rule C8). Asked again, it writes nothing.
+    """Mark the broker as going; reconcile then moves away what it leads (rule C8). Repeated, it writes nothing.
 
     Raises as `check_registered` does.
     """

@@ -293,7 +293,7 @@ def _broker_id(image: ClusterImage, name: str) -> int:
 
 
 def _process(image: ClusterImage, broker_id: int) -> dict[str, str | None]:
-    """What a broker's process was started with, as far as its registration tells."""
+    """What a broker's process was started with, as far as its registration shows."""
     broker = image.brokers.get(broker_id)
     return {
         "broker.id": str(broker_id),

@@ -120,7 +120,7 @@ def settled(partition: Partition, existing: Availability, rules: Rules) -> Parti
 
 
 def _in_doubt(partition: Partition) -> Partition:
-    """Without a leader, and no replica is known to have anything: the logs themselves will tell
+    """Without a leader, and no replica is known to have anything: the logs themselves will show
     (`machines.recovery`)."""
     if partition.leader == NO_LEADER and not (partition.isr or partition.elr or partition.last_known_elr):
         return partition

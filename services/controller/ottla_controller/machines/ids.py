@@ -44,7 +44,7 @@ def decide_allocate_producer_ids(
 
 
 def decide_allocate_broker_id(image: ClusterImage, directory_id: str) -> Decision[int]:
-    """The id of a data directory: the same one whenever it asks, and another for every other directory."""
+    """The id of a data directory: the same one each time, and another for every other directory."""
     if not directory_id:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST, "a broker id is handed out to a data directory", hint="give the directory's id"

@@ -79,7 +79,7 @@ class _Spread:
 def check_assignments(assignments: Sequence[tuple[int, Replicas]], registered: Mapping[int, bool]) -> list[Replicas]:
     """Explicit replicas, one of each partition from 0 on, in the order of the partitions.
 
-    `registered` tells of every registered broker whether it is live. Raises INVALID_REPLICA_ASSIGNMENT.
+    `registered`: every registered broker, and whether it is live. Raises INVALID_REPLICA_ASSIGNMENT.
     """
     by_partition = dict(assignments)
     if len(by_partition) < len(assignments) or sorted(by_partition) != list(range(len(assignments))):

@@ -133,7 +133,7 @@ def _preferred(partition: Partition, existing: Availability, rules: Rules) -> Pa
 
 
 def _unclean(partition: Partition, existing: Availability, rules: Rules, longest: Partition | None) -> Partition:
-    """Who is eligible leads, as ever; else the `longest` log of those that have told theirs; else who is there."""
+    """An eligible replica leads, as ever; else the `longest` log of those that were reported; else a live one."""
     if partition.leader != NO_LEADER:
         raise OttlaError(ErrorCode.ELECTION_NOT_NEEDED, f"the partition has a leader, {partition.leader}")
     after = settled(partition, existing, rules._replace(unclean=False))

@@ -83,7 +83,7 @@ def decide_recover(
 def by_an_operators_word(image: ClusterImage, id_: PartitionId, reports: Mapping[int, LogsReport]) -> Partition | None:
     """The partition, led by the longest log of those that were reported; None where none was.
 
-    The price is what the others have: an operator has been asked. An empty disk has the shortest.
+    The price is what the others have: an operator has agreed. An empty disk has the shortest.
     """
     partition = image.partitions[id_]
     ends = {
@@ -148,7 +148,7 @@ def _elected(image: ClusterImage, partition: Partition, ends: Mapping[int, LogEn
 def _led_by_the_longest(
     image: ClusterImage, partition: Partition, ends: Mapping[int, LogEnd], willing: Sequence[int]
 ) -> Partition:
-    """Of several that are equal the first, in the order of the replicas; in an epoch above all that have told."""
+    """Of several that are equal the first, in the order of the replicas; in an epoch above all that were reported."""
     best = max(willing, key=lambda b: ends[b][:2])
     seen = max(partition.leader_epoch, *(end.last_epoch for end in ends.values()))
     epoch = seen + (EPOCH_GAP if image.is_in_doubt(partition) else 1)

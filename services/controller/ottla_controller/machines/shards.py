@@ -80,7 +80,7 @@ def fence_after_loss(image: ClusterImage, id_: PartitionId) -> tuple[Write, ...]
 
 
 def check_coordinator(image: ClusterImage, kind: str, instance_id: int, epoch: int) -> Coordinator:
-    """The registration of the life that asks. Raises BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
+    """The registration of the incarnation that calls. Raises BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
     known = image.coordinators.get((kind, instance_id))
     if known is None:
         raise OttlaError(
@@ -128,7 +128,7 @@ def _plan(image: ClusterImage, kind: str) -> dict[int, Coordinator]:
 
 
 def _quotas(owned: Mapping[int, list[int]], count: int) -> dict[int, int]:
-    """The most that each may keep. Where they can't all have as many, those who have most keep one more."""
+    """The most that each may keep. Where they can't all have as many, those with the most keep one more."""
     least, more = divmod(count, len(owned))
     by_size = sorted(owned, key=lambda instance_id: -len(owned[instance_id]))
     return {instance_id: least + (position < more) for position, instance_id in enumerate(by_size)}

@@ -57,7 +57,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
 def _local_result(
     resource: Message, twice: Mapping[tuple[int, str], OttlaError], node_id: int, version: int
 ) -> Message | None:
-    """What is rejected, and this broker's loggers; the rest is the controller's to tell."""
+    """What is rejected, and this broker's loggers; the controller describes the rest."""
     error = twice.get((resource.resource_type, resource.resource_name)) or _misplaced(resource, node_id)
     if error is not None:
         return _result(resource, version, **error_fields(error), configs=[])
@@ -90,7 +90,7 @@ def _loggers(resource: Message, version: int) -> Message:
 
 
 def _misplaced(resource: Message, node_id: int) -> OttlaError | None:
-    """Why this broker does not speak of a broker: Kafka's tell of themselves only, and clients ask the one they mean.
+    """Why this broker does not describe a broker: Kafka's describe themselves only, and clients ask the one they mean.
 
     The cluster-wide default has an empty name, and every broker describes it.
     """
@@ -155,7 +155,7 @@ def _stand_ins(resource_type: int, name: str) -> list[str]:
 
 
 def _is_requested(resource: Message, entry: pb.ConfigEntry, keys: frozenset[str] | None) -> bool:
-    """Of the cluster-wide default Kafka tells only what is set."""
+    """Of the cluster-wide default Kafka describes only what is set."""
     if resource.resource_type == BROKER and not resource.resource_name and Source(entry.source) is not Source.CLUSTER:
         return False
     return keys is None or entry.name in keys

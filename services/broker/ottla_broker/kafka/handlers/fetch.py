@@ -77,7 +77,7 @@ async def _read(
 
 
 def _request_of(backend: Backend, request: RequestedPartition) -> PartitionFetch | FetchResult:
-    """What is to be read, or what is told of a topic that is not there."""
+    """What is to be read, or the result for a topic that does not exist."""
     partition_id = _id_of(backend, request)
     if partition_id is None:
         return FetchResult(_NOWHERE, error=unknown_topic(str(request.topic)))

@@ -25,7 +25,7 @@ from ottla_proto.contracts import Group
 _Group: Final = ListGroupsResponse.ListedGroup
 
 _INCOMPLETE: Final[dict[int, int]] = {ErrorCode.NOT_COORDINATOR: int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)}
-"""A shard went from one coordinator to another meanwhile. Of all these errors clients ask again after this one."""
+"""A shard went from one coordinator to another meanwhile. Of all these errors clients retry after this one."""
 
 
 async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:

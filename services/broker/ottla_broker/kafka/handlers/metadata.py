@@ -40,7 +40,7 @@ ALL_CLUSTER_OPERATIONS: Final = frozenset({5, 7, 8, 9, 10, 11, 12})
 
 
 class Reach(NamedTuple):
-    """Ids of brokers that clients are not told of: the client's listener does not lead there, or they are not back."""
+    """Ids of brokers that clients do not get: the client's listener does not lead there, or they are not back."""
 
     unreachable: Set[int]
     fenced: Set[int]
@@ -158,7 +158,7 @@ def _described(
 
 
 def _partition(image: ClusterImage, number: int, partition: Partition, version: int, reach: Reach) -> dict[str, Any]:
-    """The fields of a partition. Where the leader is not among the brokers that a client is told of there is none, as
+    """The fields of a partition. Where the leader is not among the brokers that a client gets there is none, as
     in Kafka: one that is fenced, or that has no address for the client's listener.
     """
     code, leader = ErrorCode.NONE, partition.leader

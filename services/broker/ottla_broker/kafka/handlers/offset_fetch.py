@@ -99,7 +99,7 @@ async def _find(backend: Backend, request: Message, version: int, require_stable
 async def _reported(
     backend: Backend, name: str, found: list[pb.CommittedOffset], version: int, slice_: Slice
 ) -> Message | None:
-    """None for a topic that is gone, where topics have to be told by their ids."""
+    """None for a topic that is gone, where topics have to be named by their ids."""
     named: dict[str, Any] = {"name": name}
     if version >= IDS_FROM:
         topic = backend.image.topics.get(name)
@@ -134,7 +134,7 @@ def _partition(version: int, found: pb.CommittedOffset) -> Message:
 
 
 def _nothing(elsewhere: pb.CommittedOffset) -> pb.CommittedOffset:
-    """For what was committed in another topic of that name than the one that is known here, or is told of."""
+    """For what was committed in another topic of that name than the one that is known here, or is described."""
     return pb.CommittedOffset(topic=elsewhere.topic, partition=elsewhere.partition, offset=_NO_OFFSET)
 
 

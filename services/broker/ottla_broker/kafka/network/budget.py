@@ -179,7 +179,7 @@ class Account:
         self._budget.change(size_bytes)
 
     def has_room(self, requested: int) -> bool:
-        """Whether more may be held: SMALL, LARGE, or as much as a frame needs to end. Else it is told when."""
+        """Whether more may be held: SMALL, LARGE, or as much as a frame needs to end. Else `on_room` is called then."""
         if self.requested is None:
             if self._budget.fits(self, requested):
                 return True

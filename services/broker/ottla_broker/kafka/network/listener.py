@@ -1,7 +1,7 @@
 """The Kafka listener as a component: its ports, their connections, and what all of them share.
 
-A port for each listener that the settings name. They differ in what clients are told (`addresses`), in nothing else:
-the limits are the broker's.
+A port for each listener that the settings name. They differ in the addresses that clients get (`addresses`), in nothing
+else: the limits are the broker's.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Listener:
         await self._close()
         self._abort_all()
 
-    # ---- what connections tell --------------------------------------------------------------------------------------
+    # ---- what connections report -----------------------------------------------------------------------------------
 
     def on_open(self, connection: KafkaConnection, client_host: str) -> bool:
         self._connections.add(connection)
@@ -151,7 +151,8 @@ class Listener:
         return True
 
     def _on_next_iteration(self) -> None:
-        """As many of those that wait are told as may begin: with many of them, to look at each took all of a turn."""
+        """Of those that wait as many are called as may begin: with many of them, to look at each took all of an
+        iteration."""
         self._large_begun = 0
         for connection in list(islice(self._large_waiting, _LARGE_PER_ITERATION)):
             self._large_waiting.pop(connection, None)

@@ -52,7 +52,7 @@ class Outbound:
         self.held_bytes = 0
 
     def is_too_slow(self) -> bool:
-        """Whether the client takes too little of what is there for it; to be asked in each tick."""
+        """Whether the client takes too little of what is there for it; to be called in each tick."""
         if self.is_taken:
             return False
         taken_bytes = self._written_bytes - self._transport.get_write_buffer_size()

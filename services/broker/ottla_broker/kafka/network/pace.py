@@ -26,7 +26,7 @@ class ConnectionPace:
         self._moved_bytes += size_bytes
 
     def is_too_slow(self) -> bool:
-        """To be asked in each tick in which something is waited for."""
+        """To be called in each tick in which something is waited for."""
         if self._moved_bytes >= self._least_bytes:
             self.restart()
             return False
