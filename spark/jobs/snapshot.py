@@ -55,7 +55,7 @@ def newest(records: DataFrame) -> DataFrame:
 def next_version(table: Path) -> Path:
     """The directory of the next version. Raises ValueError where `table` is there and not of this job's making."""
     if table.exists() and not table.is_symlink():
-        raise ValueError(f"{table} is no table of this job: it would be replaced; give another --to, or move it away")
+        raise ValueError(f"{table} is not a table of this job: it would be replaced; give another --to, or move it")
     versions = _versions(table)
     return versions / str(max([0, *(int(entry.name) for entry in versions.glob("*") if entry.name.isdigit())]) + 1)
 

@@ -276,7 +276,7 @@ def test_audit_finds_what_is_missing_repeated_and_late(
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["replay", "--topic", "flights", "--console", "--from", "yesterday"], 2, "yesterday is no time"),
+        (["replay", "--topic", "flights", "--console", "--from", "yesterday"], 2, "yesterday is not a time"),
         (["replay", "--topic", "flights"], 2, "--to-topic"),
         (["lake", "--topic", "flights"], 2, "--to"),
         (["lake", "--topic", "flights", "--to", "x", "--max-records", "0"], 2, "not 1 or more"),

@@ -418,7 +418,7 @@ def test_the_address_of_the_kafka_listener_is_told_from_ours(read: Read, cluster
         ({"subscribe": "trades", "assign": '{"trades": [0]}'}, "assign and subscribe are given.*exactly one"),
         ({}, "nothing says what to read.*subscribe"),
         ({"subscribe": "trades", "startingOffset": "earliest"}, "startingoffset is unknown.*startingOffsets"),
-        ({"subscribe": "trades", "kafka.bootstrap.servers": "here"}, "'here' is no address.*host:port"),
+        ({"subscribe": "trades", "kafka.bootstrap.servers": "here"}, "'here' is not an address.*host:port"),
         ({"subscribe": "trades", "maxOffsetsPerTrigger": 5}, "maxOffsetsPerTrigger is for streaming queries"),
     ],
 )

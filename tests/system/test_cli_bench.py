@@ -106,8 +106,8 @@ def test_what_can_not_be_is_refused_in_a_sentence(topic: str, capsys: pytest.Cap
     for words, code, told in (
         ("bench produce mesured", 4, "did you mean measured?"),
         (f"bench produce {topic} --size 1GiB", 2, "more than any broker takes; at most 16MiB"),
-        (f"bench produce {topic} --rate fast", 2, "--rate 'fast' is no rate"),
-        (f"bench consume {topic} --for soon", 2, "--for='soon' is no duration"),
+        (f"bench produce {topic} --rate fast", 2, "--rate 'fast' is not a rate"),
+        (f"bench consume {topic} --for soon", 2, "--for='soon' is not a duration"),
         (f"bench e2e {topic} -X lingr.ms=0", 2, "config 'lingr.ms' is unknown; the nearest is linger.ms"),
     ):
         assert ottla(words) == code, words

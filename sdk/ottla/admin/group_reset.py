@@ -24,11 +24,11 @@ def check_target(to: ResetTarget | None, shift: int | None) -> None:
     if (to is None) == (shift is None):
         raise config_error("it is not clear where the offsets are to go", hint="give one of to= and shift=")
     if shift is not None and (isinstance(shift, bool) or not isinstance(shift, int)):
-        raise config_error(f"shift={shift!r} is no number of records", hint="give 100, or -100 to go back")
+        raise config_error(f"shift={shift!r} is not a number of records", hint="give 100, or -100 to go back")
     legal = isinstance(to, datetime | timedelta) or to in (None, "earliest", "latest")
     if not legal and (isinstance(to, bool) or not isinstance(to, int) or to < 0):
         raise config_error(
-            f"to={to!r} is no place in a partition",
+            f"to={to!r} is not a position in a partition",
             hint="use 'earliest', 'latest', an offset, a datetime or a timedelta",
         )
 

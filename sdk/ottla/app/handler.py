@@ -134,7 +134,7 @@ def checked_consumer(arguments: Mapping[str, Any]) -> dict[str, Any]:
             raise config_error(f"{name}= of the consumer is the App's own business", hint=hint)
         if name not in _CONSUMERS:
             raise config_error(
-                f"{name}= is no argument of App.on nor of ottla.Consumer",
+                f"{name}= is not an argument of App.on nor of ottla.Consumer",
                 hint=f"of the consumer there are {', '.join(sorted(n for n in _CONSUMERS if n[0] != '_'))}",
             )
     return dict(arguments)
@@ -150,7 +150,7 @@ def _checked_topics(topics: Sequence[str]) -> tuple[str, ...]:
 
 def _checked_group(group: Any) -> str:
     if not isinstance(group, str) or not group:
-        raise config_error(f"group={group!r} is no group id", hint="give a name that all its members share")
+        raise config_error(f"group={group!r} is not a group id", hint="give a name that all its members share")
     return group
 
 

@@ -110,7 +110,7 @@ def _piece(match: re.Match[str]) -> Piece:
             return _constant(_ESCAPES.get(escape) or bytes.fromhex(escape[1:]))
         case "verb" | "modifier":
             return _verb(match["verb"], match["modifier"] or "", match[0])
-    raise config_error(f"-f: {match[0]!r} is no format verb", hint=_hint())
+    raise config_error(f"-f: {match[0]!r} is not a format verb", hint=_hint())
 
 
 def _constant(data: bytes) -> Piece:
@@ -120,10 +120,10 @@ def _constant(data: bytes) -> Piece:
 def _verb(verb: str, modifier: str, written: str) -> Piece:
     by_modifier = _VERBS.get(verb)
     if by_modifier is None:
-        raise config_error(f"-f: {written!r} is no format verb", hint=_hint())
+        raise config_error(f"-f: {written!r} is not a format verb", hint=_hint())
     if modifier not in by_modifier:
         legal = ", ".join(f"%{verb}{{{name}}}" if name else f"%{verb}" for name in by_modifier)
-        raise config_error(f"-f: {written!r} is no format verb", hint=f"there is {legal}")
+        raise config_error(f"-f: {written!r} is not a format verb", hint=f"there is {legal}")
     return by_modifier[modifier]
 
 
@@ -161,7 +161,7 @@ def _length(data: bytes | None) -> bytes:
 
 
 def _iso(timestamp_ms: int) -> bytes:
-    """2026-11-01T10:00:00.000Z; what is no time (-1, Kafka's word for none) or beyond the calendar as its number."""
+    """2026-11-01T10:00:00.000Z; what is not a time (-1, Kafka's word for none) or beyond the calendar as its number."""
     if not 0 <= timestamp_ms <= _LAST_MS:
         return b"%d" % timestamp_ms
     moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC).replace(microsecond=timestamp_ms % 1000 * 1000)

@@ -114,4 +114,4 @@ def _bounded(timestamp_ms: int, option: str, text: str) -> int:
 
 
 def _illegal(option: str, text: str) -> ConfigError:
-    return config_error(f"{option} {text!r} is no place in a partition", hint=LEGAL)
+    return config_error(f"{option} {text!r} is not a position in a partition", hint=LEGAL)

@@ -145,4 +145,6 @@ def spec_timestamp(spec: OffsetSpec, *, now_ms: int) -> int:
         return EARLIEST_TIMESTAMP
     if spec == "latest":
         return LATEST_TIMESTAMP
-    raise config_error(f"{spec!r} is no place in a log", hint="use 'earliest', 'latest', a datetime or a timedelta")
+    raise config_error(
+        f"{spec!r} is not a position in a log", hint="use 'earliest', 'latest', a datetime or a timedelta"
+    )

@@ -31,7 +31,8 @@ def bootstrap_addresses(bootstrap: str | Sequence[str] | None) -> list[str]:
         host, _, port = address.rpartition(":")
         if not host or not port.isdigit() or not 0 < int(port) < 65536 or "/" in host:
             raise config_error(
-                f"bootstrap={address!r} is no address", hint=f"give host:port of a broker, such as {DEFAULT_BOOTSTRAP}"
+                f"bootstrap={address!r} is not an address",
+                hint=f"give host:port of a broker, such as {DEFAULT_BOOTSTRAP}",
             )
     if not addresses:
         raise config_error("bootstrap names no broker", hint=f"give host:port, such as {DEFAULT_BOOTSTRAP}")
@@ -50,7 +51,7 @@ def read_properties(path: str | Path) -> dict[str, str]:
             continue
         name, equals, value = line.partition("=")
         if not equals:
-            raise config_error(f"{path}, line {number}: {line!r} is no name=value", hint="write one setting a line")
+            raise config_error(f"{path}, line {number}: {line!r} is not a name=value", hint="write one setting a line")
         pairs[name.strip()] = value.strip()
     return pairs
 

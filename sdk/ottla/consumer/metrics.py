@@ -10,7 +10,7 @@ METRICS: Final = {
     "records-consumed-total": "records handed out",
     "bytes-consumed-total": "bytes of their batches, as they came",
     "fetch-total": "fetches that were answered",
-    "fetch-latency-avg": "ms from a fetch to its answer, which waits for news for up to fetch_max_wait",
+    "fetch-latency-avg": "ms from a fetch to its response, which waits for records for up to fetch_max_wait",
     "fetch-latency-max": "the longest of them, in ms",
     "records-lag-max": "how far the partition furthest behind is behind, as of its last fetch; -1 before the first",
     "assigned-partitions": "partitions that are read",

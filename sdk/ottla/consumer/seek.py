@@ -51,7 +51,9 @@ class Seeking:
         seek in `on_assigned` to begin elsewhere.
         """
         if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
-            raise config_error(f"offset={offset!r} is no offset", hint="give 0 or more, or use seek_to_beginning/_end")
+            raise config_error(
+                f"offset={offset!r} is not an offset", hint="give 0 or more, or use seek_to_beginning/_end"
+            )
         (position,) = self._assignment.of([partition])
         with self._lock:
             self._subscription.seek(position, offset)

@@ -111,7 +111,7 @@ def checked_topics(topics: Sequence[str]) -> tuple[str, ...]:
         raise config_error("no topic to read", hint="name one: Consumer('orders', …)")
     for topic in topics:
         if not isinstance(topic, str):
-            raise config_error(f"{topic!r} is no topic name", hint="give names: Consumer('orders', 'refunds', …)")
+            raise config_error(f"{topic!r} is not a topic name", hint="give names: Consumer('orders', 'refunds', …)")
         check_topic(topic)
     return tuple(dict.fromkeys(topics))
 
@@ -141,7 +141,7 @@ def _offsets(offsets_like: Mapping[Any, Any], name: str) -> dict[TopicPartition,
     offsets = {TopicPartition(*partition): offset for partition, offset in offsets_like.items()}
     for partition, offset in offsets.items():
         if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
-            raise config_error(f"{name} offset {offset!r} of {partition} is no offset", hint="give 0 or more")
+            raise config_error(f"{name} offset {offset!r} of {partition} is not an offset", hint="give 0 or more")
     return offsets
 
 

@@ -233,6 +233,6 @@ class ScriptedGroups:
                 who.HasField("instance_id") and m.instance_id == who.instance_id for m in group.members.values()
             )
             code = ErrorCode.FENCED_INSTANCE_ID if fenced else ErrorCode.UNKNOWN_MEMBER_ID
-            raise OttlaError(code, f"{who.member_id!r} is no member")
+            raise OttlaError(code, f"{who.member_id!r} is not a member")
         if generation is not None and generation != group.generation:
             raise OttlaError(ErrorCode.ILLEGAL_GENERATION, f"the generation is {group.generation}")

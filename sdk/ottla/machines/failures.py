@@ -30,7 +30,7 @@ def no_timestamp(timestamp: object) -> ConfigError:
     """Something else than milliseconds was given."""
     return ConfigError(
         ErrorCode.INVALID_TIMESTAMP,
-        f"timestamp={timestamp!r} is no timestamp",
+        f"timestamp={timestamp!r} is not a timestamp",
         hint="give milliseconds since 1970, such as int(moment.timestamp() * 1000)",
     )
 

@@ -17,11 +17,11 @@ METRICS: Final = {
     "batch-size-max": "bytes of the largest batch",
     "request-total": "requests that were sent",
     "records-per-request-avg": "records of a request",
-    "request-latency-avg": "ms from a request to its answer",
+    "request-latency-avg": "ms from a request to its response",
     "request-latency-max": "the longest of them, in ms",
     "record-queue-time-avg": "ms that a batch waited to be sent, from its first record on",
     "record-queue-time-max": "the longest of them, in ms",
-    "requests-in-flight": "requests without an answer, now",
+    "requests-in-flight": "requests without a response, now",
     "buffer-total-bytes": "buffer_memory",
     "buffer-available-bytes": "what is free of it, now",
 }

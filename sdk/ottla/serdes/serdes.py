@@ -175,14 +175,14 @@ def deserialize_str(data: bytes) -> str:
 def deserialize_int(data: bytes) -> int:
     """A signed big-endian int of 1, 2, 4 or 8 bytes."""
     if len(data) not in (1, 2, 4, 8):
-        raise ValueError(f"{len(data)} bytes are no int of 1, 2, 4 or 8 bytes")
+        raise ValueError(f"{len(data)} bytes are not an int of 1, 2, 4 or 8 bytes")
     return int.from_bytes(data, "big", signed=True)
 
 
 def deserialize_float(data: bytes) -> float:
     """A big-endian IEEE 754 number of 8 bytes, or of 4 (Kafka's FloatSerializer)."""
     if len(data) not in (4, 8):
-        raise ValueError(f"{len(data)} bytes are no float of 4 or 8 bytes")
+        raise ValueError(f"{len(data)} bytes are not a float of 4 or 8 bytes")
     number: float = (_DOUBLE if len(data) == 8 else _FLOAT).unpack(data)[0]
     return number
 
@@ -244,7 +244,7 @@ def serializer(like: SerializerLike[Any], name: str) -> Serializer:
         return objects.writer_of(like)
     if callable(like) and not isinstance(like, type):  # a class would make an instance of itself, not bytes
         return like
-    raise config_error(f"{name}={like!r} is no serializer", hint=_USE)
+    raise config_error(f"{name}={like!r} is not a serializer", hint=_USE)
 
 
 def deserializer(like: DeserializerLike[Any], name: str) -> Deserializer:
@@ -256,7 +256,7 @@ def deserializer(like: DeserializerLike[Any], name: str) -> Deserializer:
         return objects.reader_of(like)
     if callable(like):
         return like
-    raise config_error(f"{name}={like!r} is no deserializer", hint=_USE)
+    raise config_error(f"{name}={like!r} is not a deserializer", hint=_USE)
 
 
 def is_plain_type(like: object) -> bool:

@@ -131,8 +131,8 @@ def test_nothing_to_read_is_said_and_valid_json_all_the_same(told: Told, capsys:
     [
         (["-F", "--to", "end"], 2, "-F and --to exclude each other"),
         (["-F", "--from", "99"], 2, "--from 99: orders-0 ends at 5"),
-        (["--from", "soon"], 2, "--from 'soon' is no place in a partition"),
-        (["-f", "%z"], 2, "-f: '%z' is no format verb"),
+        (["--from", "soon"], 2, "--from 'soon' is not a position in a partition"),
+        (["-f", "%z"], 2, "-f: '%z' is not a format verb"),
         (["-n", "0"], 2, "see `ottla consume --help`"),
         (["-p", "3"], 4, "orders has no partition 3"),
         (["-g", "billing", "-p", "0"], 2, "--group excludes --to and -p"),

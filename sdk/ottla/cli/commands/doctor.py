@@ -113,7 +113,7 @@ def _findings(settings: Settings, addresses: list[str]) -> list[Finding]:
 def _checked(address: str) -> str:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 65536 or "/" in host:
-        raise config_error(f"{address!r} is no address", hint="give host:port of a broker's Kafka listener")
+        raise config_error(f"{address!r} is not an address", hint="give host:port of a broker's Kafka listener")
     return address
 
 

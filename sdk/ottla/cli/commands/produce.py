@@ -97,7 +97,9 @@ def parse_rate(text: str) -> float:
     match = _RATE.fullmatch(text)
     rate = float(match[1]) / _SECONDS[match[2]] if match else 0.0
     if not rate:
-        raise config_error(f"--rate {text!r} is no rate", hint="give records a second, such as 1000/s, or 90/m or 10/h")
+        raise config_error(
+            f"--rate {text!r} is not a rate", hint="give records a second, such as 1000/s, or 90/m or 10/h"
+        )
     return rate
 
 

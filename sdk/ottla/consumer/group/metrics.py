@@ -12,7 +12,7 @@ METRICS: Final = {
     "commit-total": "commits that the group has taken",
     "generation": "the group's generation; -1 while the consumer is not in its group (not Kafka's)",
     "last-heartbeat-seconds-ago": "seconds since a heartbeat was sent; -1 before the first",
-    "last-poll-seconds-ago": "seconds since the reader came by; -1 before it does",
+    "last-poll-seconds-ago": "seconds since the last poll; -1 before the first",
 }
 """Names and meanings; since the consumer was made, where they count something."""
 

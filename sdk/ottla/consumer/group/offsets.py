@@ -38,7 +38,7 @@ class GroupMetadata(NamedTuple):
 
 
 def checked_offsets(offsets: OffsetsLike) -> Offsets:
-    """Raises ConfigError for what is no offset, and for whatever no request can carry."""
+    """Raises ConfigError for what is not an offset, and for whatever no request can carry."""
     if not isinstance(offsets, Mapping):
         raise config_error(f"offsets={offsets!r} are none", hint="give {(topic, partition): offset}")
     return {
@@ -50,18 +50,20 @@ def _checked_partition(partition: Any) -> TopicPartition:
     match partition:
         case (str(topic), int(number)) if not isinstance(number, bool) and 0 <= number < 1 << 31:
             return TopicPartition(topic, number)
-    raise config_error(f"{partition!r} is no partition", hint='give (topic, number), such as ("orders", 0)')
+    raise config_error(f"{partition!r} is not a partition", hint='give (topic, number), such as ("orders", 0)')
 
 
 def _checked_offset(partition: Any, offset: Any) -> OffsetAndMetadata:
     committed = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
     if not _is_within(committed.offset, 63):
-        raise config_error(f"offset={offset!r} of {partition} is no offset", hint="give the next one to read, from 0")
+        raise config_error(
+            f"offset={offset!r} of {partition} is not an offset", hint="give the next one to read, from 0"
+        )
     if committed.leader_epoch is not None and not _is_within(committed.leader_epoch, 31):
         raise config_error(f"leader_epoch={committed.leader_epoch!r} of {partition} is none", hint="leave it out")
     if not isinstance(committed.metadata, str):
         raise config_error(
-            f"metadata={committed.metadata!r} of {partition} is no str", hint="give a note as text, or none"
+            f"metadata={committed.metadata!r} of {partition} is not a str", hint="give a note as text, or none"
         )
     return committed
 

@@ -58,7 +58,7 @@ def group_options(topics: Sequence[str], settings: Mapping[str, Any], listener: 
     """Raises ConfigError for what can't be."""
     group, pattern, start = settings["group"], settings["pattern"], settings["start"]
     if not isinstance(group, str) or not group:
-        raise config_error(f"group={group!r} is no group id", hint="give a name that all its members share")
+        raise config_error(f"group={group!r} is not a group id", hint="give a name that all its members share")
     if settings["partitions"] is not None:
         raise config_error("group= and partitions= exclude each other", hint="the group gives out the partitions")
     if start != "committed":
@@ -93,7 +93,7 @@ def check_no_group(settings: Mapping[str, Any]) -> None:
 def _member(settings: Mapping[str, Any]) -> MemberSettings:
     instance_id = settings["group_instance_id"]
     if instance_id is not None and (not isinstance(instance_id, str) or not instance_id):
-        raise config_error(f"group_instance_id={instance_id!r} is no name", hint="give each member one of its own")
+        raise config_error(f"group_instance_id={instance_id!r} is not a name", hint="give each member one of its own")
     member = MemberSettings(
         seconds(settings["session_timeout"], "session_timeout"),
         seconds(settings["heartbeat_interval"], "heartbeat_interval"),
@@ -115,7 +115,9 @@ def _compiled(pattern: Any) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except (re.error, TypeError) as error:
-        raise config_error(f"pattern={pattern!r} is no regular expression: {error}", hint="see Python's re") from None
+        raise config_error(
+            f"pattern={pattern!r} is not a regular expression: {error}", hint="see Python's re"
+        ) from None
 
 
 def _assignors(like: Any) -> tuple[Assignor, ...]:

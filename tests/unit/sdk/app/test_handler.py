@@ -148,11 +148,11 @@ def test_an_annotation_that_says_nothing_of_bytes_is_refused(call: Callable[...,
         ({"order": "topic"}, "order"),
         ({"max_in_flight": 4}, "below concurrency=8"),
         ({"max_in_flight_bytes": 0}, "max_in_flight_bytes"),
-        ({"group": ""}, "no group id"),
+        ({"group": ""}, "not a group id"),
         ({"key": 5}, "key=5"),
         ({"value": 5}, "value=5"),
         ({"commit": "manual"}, "the App's own business"),
-        ({"max_pol_interval": 5}, "no argument of App.on nor of ottla.Consumer"),
+        ({"max_pol_interval": 5}, "not an argument of App.on nor of ottla.Consumer"),
     ],
 )
 def test_a_setting_that_can_not_be_is_refused_where_it_is_given(arguments: dict[str, Any], words: str) -> None:

@@ -194,7 +194,7 @@ def test_a_producer_refuses_what_can_not_be(arguments: dict[str, Any], words: st
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"group": ""}, "group='' is no group id"),
+        ({"group": ""}, "group='' is not a group id"),
         ({"group": "g", "partitions": [0]}, "group= and partitions= exclude each other"),
         ({"group": "g", "start": "earliest"}, "a group goes on where it left off.*auto_offset_reset='earliest'"),
         ({"group": "g", "pattern": "t.*"}, "topics and pattern= exclude each other"),
@@ -207,7 +207,7 @@ def test_a_producer_refuses_what_can_not_be(arguments: dict[str, Any], words: st
         ({"group": "g", "assignors": ["range", "range"]}, "none twice"),
         ({"group": "g", "heartbeat_interval": 45}, "does not fit session_timeout=45 s.*a third"),
         ({"group": "g", "max_poll_interval": 0}, "max_poll_interval=0"),
-        ({"group": "g", "group_instance_id": ""}, "group_instance_id='' is no name"),
+        ({"group": "g", "group_instance_id": ""}, "group_instance_id='' is not a name"),
         ({"group": "g", "on_assigned": 3}, "on_assigned=3 can't be called"),
         ({"config": {"group.id": "g", "partition.assignment.strategy": "com.example.Mine"}}, "strategy"),
         ({"start": "beginning"}, "'committed', 'earliest', 'latest'"),
@@ -260,7 +260,7 @@ def test_a_listener_is_one_object_or_callables_and_never_a_coroutine() -> None:
         Consumer("t", group="g", listener=RebalanceListener(), on_lost=print)
     with pytest.raises(ConfigError, match="on_revoked is a coroutine function"):
         Consumer("t", group="g", on_revoked=_coroutine)
-    with pytest.raises(ConfigError, match="no regular expression"):
+    with pytest.raises(ConfigError, match="not a regular expression"):
         Consumer(group="g", pattern="(")
     with pytest.raises(ConfigError, match="no topic"):
         Consumer(group="g")

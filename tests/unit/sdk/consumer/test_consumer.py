@@ -206,7 +206,7 @@ def test_seeking_in_the_middle_of_reading() -> None:
         assert consumer.offsets("latest") == {T0: 30, T1: 30}
         with pytest.raises(ConfigError, match="not assigned"):
             consumer.seek(("t", 9), 0)
-        with pytest.raises(ConfigError, match="is no offset"):
+        with pytest.raises(ConfigError, match="is not an offset"):
             consumer.seek(T0, -1)
 
 

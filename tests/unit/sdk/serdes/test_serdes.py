@@ -72,7 +72,7 @@ def test_a_class_that_has_no_json_is_no_serializer() -> None:
     class Plain:
         pass
 
-    with pytest.raises(ConfigError, match="is no serializer"):
+    with pytest.raises(ConfigError, match="is not a serializer"):
         serializer(Plain, "value")
     assert deserializer(bytearray, "value")(b"ab") == bytearray(b"ab")
 

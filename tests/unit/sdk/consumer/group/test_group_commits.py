@@ -244,7 +244,7 @@ def test_a_commit_is_of_all_that_was_handed_out_or_of_what_it_is_given() -> None
         assert consumer.committed(T[0]) == {T[0]: OffsetAndMetadata(10, "", 0)}, "with its epoch, where that is known"
         consumer.commit({T[0]: 2, ("t", 1): OffsetAndMetadata(0, "a note", 3)})
         assert consumer.committed() == {T[0]: OffsetAndMetadata(2), T[1]: OffsetAndMetadata(0, "a note", 3)}
-        with pytest.raises(ConfigError, match="is no offset"):
+        with pytest.raises(ConfigError, match="is not an offset"):
             consumer.commit({T[0]: -1})
         consumer.commit({})
         with pytest.raises(ConfigError, match="no group"):
