@@ -2,9 +2,9 @@
 
 A connector plans before it reads, and moves columns instead of records:
 
-    cluster = Cluster(bootstrap_addresses("broker-1:19092"), grpc_transport("my-connector"))
+    cluster = Cluster(bootstrap_addresses(None), grpc_transport("my-connector"))  # at OTTLA_BOOTSTRAP
     view = cluster.fetch_metadata(["orders"], timeout=30.0)
-    ends = list_offsets_or_end(cluster, {TopicPartition("orders", 0): LATEST_TIMESTAMP}, timeout=30.0)
+    ends = list_offsets_or_end(cluster, {ottla.TopicPartition("orders", 0): -1}, timeout=30.0)
 
 `ottla.Consumer` hands out its records as `Segment`s of `RecordRange`s, and `ottla.Producer` takes `ByteColumns`.
 """

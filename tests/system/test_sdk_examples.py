@@ -27,11 +27,12 @@ from ottla.testing import Cluster
 
 SDK = Path(ottla.__file__).parent
 JOBS = jobs()
+ROOMS = ("admin", "aio", "consumer", "fakes", "producer")
 
 
 def examples() -> Iterator[Any]:
     """Indented blocks that stand alone in the docstrings of public things: not those below `Args:` and its like."""
-    for path in sorted([*SDK.glob("*.py"), *SDK.glob("aio/*.py")]):
+    for path in sorted([*SDK.glob("*.py"), *(path for room in ROOMS for path in (SDK / room).glob("*.py"))]):
         module = ".".join(["ottla", *path.relative_to(SDK).with_suffix("").parts]).removesuffix(".__init__")
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
