@@ -94,8 +94,8 @@ def _no(reason: str) -> tuple[int, str, bytes]:
 
 
 class _Server(ThreadingHTTPServer):
-    """A thread for each connection, and so many of them: who comes then takes the place of who has been here longest,
-    so that nobody who holds on to a connection keeps a probe out."""
+    """A thread for each connection, up to a limit: then a new connection takes the place of the oldest one, so that no
+    client that holds on to its connection keeps a probe out."""
 
     daemon_threads = True
     block_on_close = False

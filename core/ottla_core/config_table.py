@@ -159,7 +159,7 @@ _TOPIC_ROWS: Final = (
     _topic("follower.replication.throttled.replicas", _LIST, "", pattern=_THROTTLED,
            doc="Followers whose replication is throttled: partition:broker pairs, or *."),
     _topic("index.interval.bytes", _INT, 4096, "log.index.interval.bytes", least=0,
-           doc="An index entry is made about every so many bytes of log."),
+           doc="Bytes of log between two entries of the index, about."),
     _topic("leader.replication.throttled.replicas", _LIST, "", pattern=_THROTTLED,
            doc="Leaders whose replication is throttled: partition:broker pairs, or *."),
     _topic("local.retention.bytes", _LONG, -2, "log.local.retention.bytes", least=-2,
@@ -211,8 +211,8 @@ _TOPIC_ROWS: Final = (
            doc="Whether a replica out of sync may lead when no other is left, at the price of records."),
     _topic("unclean.recovery.strategy", _STRING, "balanced", "unclean.recovery.strategy",
            choices=("balanced", "aggressive", "none"),
-           doc="Who leads where nobody is known to have every record: the longest log of all that were in sync last, "
-               "once they are back; of those that are there; or nobody until an operator says so (KIP-966)."),
+           doc="Which replica leads where none is known to have every record: the longest log of all in sync last, "
+               "once they are back; of those that are there; or none until an operator decides (KIP-966)."),
 )
 
 _BROKER_ROWS: Final = (

@@ -17,7 +17,7 @@ _VARINT_MAX_SHIFT: Final = 28
 MAX_STRING_BYTES: Final = 0x7FFF
 """Kafka's own limit, also where the spelling could say more."""
 MAX_ELEMENTS: Final = 100_000
-"""Of all arrays and tags of a request: read, each takes many times its bytes, and no honest request has so many."""
+"""Of all arrays and tags of a request: read, each takes many times its bytes, and no honest request has that many."""
 _TAG_MIN_BYTES: Final = 2
 
 
@@ -91,7 +91,7 @@ class Reader:
         return None if size_bytes < 0 else self.take(size_bytes)
 
     def array(self, element_min_bytes: int) -> int:
-        """How many elements follow; 0 where the array is null. Each takes at least so many bytes."""
+        """How many elements follow; 0 where the array is null. Each takes at least `element_min_bytes`."""
         return self.array_or_null(element_min_bytes) or 0
 
     def array_or_null(self, element_min_bytes: int) -> int | None:

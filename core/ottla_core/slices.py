@@ -34,7 +34,7 @@ class Slice:
         while self.is_over:
             ended_at = self._ends_at
             await asyncio.sleep(0)
-            if self._ends_at == ended_at:  # else somebody who shares it was the first, and has had it
+            if self._ends_at == ended_at:  # else another task that shares it came first
                 self._ends_at = time.perf_counter() + self._length_s
 
 

@@ -1,6 +1,6 @@
 """Metrics as plain numbers, and how a process logs.
 
-A counter on a hot path is one integer addition; prometheus-client only sees them when somebody scrapes
+A counter on a hot path is one integer addition; prometheus-client only sees them at a scrape
 (`admin_http`). Names are `ottla_…` with base units last (`_seconds`, `_bytes`, `_total`); labels stay few.
 """
 
@@ -70,12 +70,12 @@ class Metrics:
         return sample
 
     def gauge(self, name: str, help_text: str, read: Callable[[], float], **labels: str) -> None:
-        """A number that is asked for when somebody scrapes."""
+        """A number that is read at each scrape."""
         self.help[name] = help_text
         self.samples.setdefault(name, {})[tuple(sorted(labels.items()))] = read
 
     def table(self, name: str, table: Table) -> None:
-        """Many numbers of one name, asked for when somebody scrapes, on the thread of the scrape: so from memory."""
+        """Many numbers of one name, read at each scrape, on its thread: so from memory."""
         self.tables[name] = table
 
     def _sample(self, name: str, help_text: str, labels: dict[str, str], make: type[Counter | Histogram]) -> Sample:

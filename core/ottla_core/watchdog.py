@@ -1,4 +1,4 @@
-"""Whether the turns of an event loop stay short: while one lasts nobody else is served, and in the end leases lapse.
+"""Whether the turns of an event loop stay short: while one lasts no other task is served, and in the end leases lapse.
 
 A turn is measured by the CPU time of the loop's thread: that other programs had the processor is no fault of this one.
 The loop can't be asked what it runs, so it has a heartbeat: what its thread used from one beat to the next is no less
@@ -103,7 +103,7 @@ class Watchdog:
         omitted = f", and {self._unlogged} before it" if self._unlogged else ""
         self._logged_at, self._unlogged = now, 0
         _log.warning(
-            "a turn of the loop took %.0f ms of CPU time (%.0f ms for garbage)%s: nobody else was served meanwhile; %s",
+            "a turn of the loop took %.0f ms of CPU time (%.0f ms for garbage)%s: all others waited meanwhile; %s",
             used_s * 1000,
             self._collected_s * 1000,
             omitted,

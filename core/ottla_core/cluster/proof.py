@@ -28,6 +28,6 @@ def check_proof(registered: Broker, secret: bytes) -> None:
     if registered.secret and not hmac.compare_digest(registered.secret, secret):
         raise OttlaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"whoever asks as broker {registered.id} does not have the secret of its registration",
+            f"a caller that names itself broker {registered.id} does not have the secret of its registration",
             hint="only a broker's own process may ask for it; clients fetch as consumers",
         )

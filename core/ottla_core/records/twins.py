@@ -16,7 +16,7 @@ from ottla_core.records.record import RecordSource
 
 
 class Twin(NamedTuple):
-    """One implementation: a builder of at most so many bytes, and the records of a batch (with its codec removed)."""
+    """One implementation: a builder with a limit of bytes, and the records of a batch (with its codec removed)."""
 
     name: str
     builder: Callable[[int], RecordBatchBuilder]

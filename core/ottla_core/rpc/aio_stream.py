@@ -21,7 +21,7 @@ Response = TypeVar("Response", bound=Message)
 
 def check_cancelled(address: str, action: str) -> None:
     """Raise TransportError where a call was cancelled and its caller was not: gRPC tells so that the channel was closed
-    by somebody else, and a task that took it for its own end would be gone without a word."""
+    by another task, and a task that took it for its own end would vanish without a trace."""
     task = asyncio.current_task()
     if task is not None and not task.cancelling():
         raise TransportError(ErrorCode.NETWORK_EXCEPTION, f"{action} at {address}: the connection was closed")
@@ -47,7 +47,7 @@ class AioFrameStream(Generic[Request, Response]):
     async def exchange(self, body: Request, *, timeout_ms: int, timeout: float) -> Response:
         """The answer to `body`. Raises TransportError, or the OttlaError that the response carries.
 
-        To be cancelled at any time; the next exchange goes on with the same stream.
+        To be cancelled at any time; the next exchange uses the same stream.
         """
         correlation_id = next(self._ids)
         try:

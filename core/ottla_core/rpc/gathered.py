@@ -1,7 +1,7 @@
 """What goes to one address in as few calls as it allows: a call costs far more than a small request that it carries.
 
-A request goes at once where nothing has gone for a moment, else with whatever comes until that moment is over. A lonely
-one waits for nobody; many wait a moment, and cost a fraction.
+A request goes at once where nothing has gone for a moment, else with whatever comes until that moment is over. A
+lone one does not wait; many wait a moment, and cost a fraction.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Room for gRPC's waiting under gevent.
 
 After `init_gevent()` gRPC waits for every open call on a thread of the hub's pool, and that has ten. A stream is open
-as long as its client lives, so the fourth client of three brokers would never hear an answer: nobody is left to wait
+as long as its client lives, so the fourth client of three brokers would never get a response: no thread is left to wait
 for it. Each stream therefore brings its own thread along. Without gevent nothing happens here.
 """
 

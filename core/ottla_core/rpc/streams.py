@@ -170,7 +170,7 @@ class _ServedStream:
         """Raise EndStreamError where a frame without a response has one."""
         if body is not None:
             reason = body.error.message  # every response has one: tests/architecture
-            message = f"a {self._endpoint.method.name} that nobody answers was not done"
+            message = f"a {self._endpoint.method.name} without a response was not done"
             raise EndStreamError(f"{message}: {reason}" if reason else message)
 
     async def _called(self, call: Coroutine[Any, Any, Message | None], timeout_ms: int) -> Message | None:
