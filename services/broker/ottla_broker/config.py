@@ -27,7 +27,7 @@ class BrokerConfig:
     kafka_listeners: tuple[str, ...] = ()  # instead of kafka_port: NAME://host:port, one or more (`listener_settings`)
     kafka_advertised: tuple[str, ...] = ()  # what Kafka clients get; empty: as they came (`kafka.addresses`)
     advertised_host: str = ""  # what services and clients get; empty: `host`
-    published_hosts: tuple[str, ...] = ()  # a client that dials by one of these gets it for every service (`addresses`)
+    published_hosts: tuple[str, ...] = ()  # a client that dials by one of these gets it for every service (`peers`)
     rack: str = ""  # replicas are spread over racks; consumers that name theirs read from it (client.rack)
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
     lease_ttl_s: int = 6

@@ -86,7 +86,7 @@ async def _refuses(address: str) -> bool:
 
 
 async def _refuses_once(address: str) -> bool:
-    """Every address that the name stands for refuses. Silence is no refusal, and neither is an unknown name."""
+    """Every address that the name stands for refuses. Silence is not a refusal, and neither is an unknown name."""
     host, _, port = address.rpartition(":")
     loop = asyncio.get_running_loop()
     try:

@@ -134,8 +134,8 @@ async def test_a_write_that_was_never_made_is_not_taken_for_made_because_another
 @pytest.mark.parametrize(
     ("resource", "op", "words"),
     [
-        (pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name="9" * 5_000), 0, "is no broker id"),
-        (pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name="２"), 0, "is no broker id"),
+        (pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name="9" * 5_000), 0, "is not a broker id"),
+        (pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name="２"), 0, "is not a broker id"),
         (pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name=""), 7, "7 is no operation on a config"),
         (pb.ConfigResource(type=9, name=""), 0, "configs belong to a topic, a broker, a group"),  # type: ignore[arg-type]
     ],

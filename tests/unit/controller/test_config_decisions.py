@@ -185,8 +185,8 @@ def test_an_alteration_that_changes_nothing_writes_nothing(image: ClusterImage) 
         (SUBSCRIPTION, put("match", "client=x"), ErrorCode.INVALID_CONFIG, "must look like"),
         (Resource(ResourceKind.GROUP, ""), put("share.isolation.level", "x"), ErrorCode.INVALID_REQUEST, "has a name"),
         (Resource(ResourceKind.BROKER, "9"), put("num.partitions", "2"), ErrorCode.BROKER_ID_NOT_REGISTERED, "9"),
-        (Resource(ResourceKind.BROKER, "1a"), put("num.partitions", "2"), ErrorCode.INVALID_REQUEST, "no broker id"),
-        (Resource(ResourceKind.BROKER, "01"), put("num.partitions", "2"), ErrorCode.INVALID_REQUEST, "no broker id"),
+        (Resource(ResourceKind.BROKER, "1a"), put("num.partitions", "2"), ErrorCode.INVALID_REQUEST, "not a broker id"),
+        (Resource(ResourceKind.BROKER, "01"), put("num.partitions", "2"), ErrorCode.INVALID_REQUEST, "not a broker id"),
         (Resource(ResourceKind.TOPIC, "x"), put("retention.ms", "1"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "'x'"),
     ],
 )

@@ -70,12 +70,16 @@ def _level_after(name: str, operation: int, level: str | None) -> int:
     if operation == _SET:
         if level is None or level not in LEVELS:
             raise OttlaError(
-                ErrorCode.INVALID_CONFIG, f"{name}={(level or '')[:80]!r} is no level", hint=f"give {', '.join(LEVELS)}"
+                ErrorCode.INVALID_CONFIG,
+                f"{name}={(level or '')[:80]!r} is not a level",
+                hint=f"give {', '.join(LEVELS)}",
             )
         return LEVELS[level]
     if operation != _DELETE:
         raise OttlaError(
-            ErrorCode.INVALID_REQUEST, "a logger's level is no list", hint="set a level, or delete it for its package's"
+            ErrorCode.INVALID_REQUEST,
+            "a logger's level is not a list",
+            hint="set a level, or delete it for its package's",
         )
     if name == ROOT:
         raise OttlaError(

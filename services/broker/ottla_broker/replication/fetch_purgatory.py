@@ -102,7 +102,7 @@ class FetchPurgatory:
 
 
 class ConfirmationPurgatory(FetchPurgatory):
-    """Delayed checks of leadership (module checks), and the number of the newest one on this broker."""
+    """Delayed checks of leadership (leadership_confirmation), and the number of the newest one on this broker."""
 
     newest = 0
 

@@ -117,7 +117,7 @@ class LeaderRole(ReplicaState):
         """A follower has everything from `log_start_offset` up to `offset`, the last of it in `last_epoch`.
 
         Where its log has left this one, nothing is noted and the end of that epoch here is returned. Raises
-        NOT_LEADER_OR_FOLLOWER for who is no replica, OFFSET_OUT_OF_RANGE for what this log never held.
+        NOT_LEADER_OR_FOLLOWER for a broker that is not a replica, OFFSET_OUT_OF_RANGE for what this log never held.
         """
         leader = self.check_leader(None)
         if not leader.is_replica(follower_id):

@@ -108,7 +108,7 @@ class ReplicaFetcher:
         self._resting: dict[PartitionId, float] = {}
         """Until when a partition is left out, after an error."""
         self._truncations: set[asyncio.Task[None]] = set()
-        self._seen_confirmation = 0  # in the last response on the present stream (module checks)
+        self._seen_confirmation = 0  # in the last response on the present stream (leadership_confirmation)
         self._changed = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"fetch-from-{leader.id}")
 

@@ -46,7 +46,7 @@ class _EntryFile:
         self._tail = _Tail(0, bytearray())
 
     def load(self) -> None:
-        """Take over the file as it is. Raises IndexDamagedError where its size is no multiple of an entry's."""
+        """Take over the file as it is. Raises IndexDamagedError where its size is not a multiple of an entry's."""
         size = self._entry.size
         try:
             file = DataFile(self.path)

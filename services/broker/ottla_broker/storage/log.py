@@ -175,7 +175,7 @@ class Log:
         self._check_appendable()
         headers = check_replicated(records, self.log_end_offset, self.epochs.latest)
         epochs = self.epochs
-        if headers[-1].leader_epoch > epochs.latest:  # they never go back: else there is no news in any of them
+        if headers[-1].leader_epoch > epochs.latest:  # they never go back: else no epoch among them is new
             epochs = epochs.copy()
             for header in headers:
                 if header.leader_epoch > epochs.latest:

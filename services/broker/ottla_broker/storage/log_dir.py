@@ -172,7 +172,7 @@ class LogDir:
         return reached
 
     def vouch(self, incarnation: Incarnation = NO_INCARNATION) -> None:
-        """All that was acknowledged up to `life` is here, or the cluster knows what may not be. A few fsyncs.
+        """All that was acknowledged up to `incarnation` is here, or the cluster knows what may not be. A few fsyncs.
 
         Where that can't be written down, on a full disk, it holds for this process, and the next start does not know.
         """

@@ -114,7 +114,7 @@ class LogSegments:
 
     @contextmanager
     def _changing_files(self) -> Iterator[None]:
-        """Half of a truncation is no log: what can't be finished here has to be by a start."""
+        """Half of a truncation is not a log: what can't be finished here has to be by a start."""
         try:
             yield
         except OSError as error:

@@ -66,7 +66,7 @@ def vouched_incarnation(directory: Path, directory_id: str, *, marker: str | Non
 
 
 def write_vouch(directory: Path, directory_id: str, incarnation: Incarnation) -> None:
-    """Vouch for what `life` has written up to now and will write under this boot. An fsync or two."""
+    """Vouch for what `incarnation` has written up to now and will write under this boot. An fsync or two."""
     temporary = directory / f"{BOOT_ID}.tmp"
     with temporary.open("w", encoding="utf-8") as out:
         out.write(f"{boot_id()}\n{_location(out.fileno())}\n{incarnation_text(incarnation, directory_id)}\n")

@@ -281,7 +281,7 @@ def _broker_id(image: ClusterImage, name: str) -> int:
     is_number = name.isascii() and name.isdigit() and len(name) <= len(str(MAX_BROKER_ID))
     if not is_number or str(int(name)) != name:
         raise OttlaError(
-            ErrorCode.INVALID_REQUEST, f"{name[:40]!r} is no broker id", hint="give a number, or '' for all"
+            ErrorCode.INVALID_REQUEST, f"{name[:40]!r} is not a broker id", hint="give a number, or '' for all"
         )
     broker_id = int(name)
     known = broker_id in image.brokers or ("broker", name) in image.configs

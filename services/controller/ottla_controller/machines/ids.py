@@ -66,7 +66,7 @@ def _check_registered(image: ClusterImage, kind: str, instance_id: int, instance
     if kind != "broker":
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
-            f"{kind[:40]!r} is no kind of service that has producer ids",
+            f"{kind[:40]!r} is not a kind of service that has producer ids",
             hint="ask as broker",
         )
     return registration_seen(check_registered(image, instance_id, instance_epoch))

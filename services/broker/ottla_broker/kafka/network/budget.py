@@ -197,7 +197,8 @@ class Account:
             self._budget.end_promise(self)
 
     def lend(self, requested_bytes: int) -> int:
-        """For a response that is read (`room.Room`); the connection gives back what is lent once it has written it."""
+        """For a response that is read (`ResponseRoom`); the connection gives back what is lent once it has written
+        it."""
         lent = 0 if self._is_closed else max(0, min(requested_bytes, self._budget.free(self)))
         self._lend(lent)
         return lent
