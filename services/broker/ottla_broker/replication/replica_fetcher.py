@@ -149,25 +149,25 @@ class ReplicaFetcher:
         """One fetch and what follows from it; given up when there is something else to follow."""
         self._changed.clear()
         now = asyncio.get_running_loop().time()
-        requested = [
+        replicas = [
             replica
             for p, replica in self._followed.items()
             if self._resting.get(p, 0.0) <= now and not replica.is_in_a_thread
         ]
-        if not requested or self._registration.current().epoch == UNREGISTERED:  # the leader would not know the caller
+        if not replicas or self._registration.current().epoch == UNREGISTERED:  # the leader would not know the caller
             await self._rest(now)
             return None
         # flush.messages: what a fetch says that this replica has is fsynced.
-        if unflushed := [replica for replica in requested if replica.must_flush]:
+        if unflushed := [replica for replica in replicas if replica.must_flush]:
             done = await asyncio.gather(*(replica.flushed() for replica in unflushed), return_exceptions=True)
             for replica, error in zip(unflushed, done, strict=True):
                 if error is not None:
                     self._on_error(replica, error)
-                    requested.remove(replica)
-            if not requested:
+                    replicas.remove(replica)
+            if not replicas:
                 return await self._rest(now)
-        request = self._request(requested)
-        sent = {replica.id: (replica, part) for replica, part in zip(requested, request.partitions, strict=True)}
+        request = self._request(replicas)
+        sent = {replica.id: (replica, part) for replica, part in zip(replicas, request.partitions, strict=True)}
         fetching = asyncio.create_task(
             stream.exchange(
                 request,
@@ -194,7 +194,7 @@ class ReplicaFetcher:
         except TimeoutError:
             pass
 
-    def _request(self, requested: Iterable[Replica]) -> pb.FetchRequest:
+    def _request(self, replicas: Iterable[Replica]) -> pb.FetchRequest:
         broker_id, broker_epoch = self._registration.current()
         settings = self._replicas.settings
         follower = pb.Follower(
@@ -209,7 +209,7 @@ class ReplicaFetcher:
             max_bytes=settings.response_max_bytes,
             follower=follower,
         )
-        for replica in requested:
+        for replica in replicas:
             log = replica.log
             request.partitions.add(
                 topic_id=replica.id.topic_id,

@@ -41,9 +41,9 @@ async def _respond(backend: Backend, request: Message, version: int, response_ty
     once = [r for r in request.resources if (r.resource_type, r.resource_name) not in twice]
     stored = [r for r in once if r.resource_type != BROKER_LOGGER]
     try:
-        reported = iter(await _altered(backend, request, stored, replaces=replaces) if stored else ())
+        results = iter(await _altered(backend, request, stored, replaces=replaces) if stored else ())
     except OttlaError as error:
-        reported = iter([error_fields(error)] * len(stored))
+        results = iter([error_fields(error)] * len(stored))
     response = response_type.AlterConfigsResourceResponse
 
     def respond(resource: Message) -> Message:
@@ -53,7 +53,7 @@ async def _respond(backend: Backend, request: Message, version: int, response_ty
         elif kind == BROKER_LOGGER:
             result = _loggers_altered(backend, request, resource, replaces=replaces)
         else:
-            result = next(reported)
+            result = next(results)
         return response(version=version, resource_type=kind, resource_name=name, **result)
 
     responses = await sliced(respond, request.resources)
@@ -68,10 +68,9 @@ async def _altered(
     altered = [entry for entry in planned if not isinstance(entry, OttlaError)]
     forwarded = pb.AlterConfigsRequest(resources=altered, validate_only=request.validate_only)
     response = await forward(backend, Controller.ALTER_CONFIGS, forwarded, limit_s=UNTIMED_S)
-    reported = iter(response.resources)
+    results = iter(response.resources)
     return [
-        error_fields(item) if isinstance(item, OttlaError) else reported_fields(next(reported).error)
-        for item in planned
+        error_fields(item) if isinstance(item, OttlaError) else reported_fields(next(results).error) for item in planned
     ]
 
 

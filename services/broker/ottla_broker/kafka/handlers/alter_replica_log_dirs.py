@@ -27,15 +27,15 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     version, own = context.version, backend.log_dir().sizes().path
     local = {replica.id for replica in backend.replicas.all()}
     requested = {(topic.name, n): item.path for item in request.dirs for topic in item.topics for n in topic.partitions}
-    reported: dict[str, list[Message]] = defaultdict(list)
+    by_topic: dict[str, list[Message]] = defaultdict(list)
 
     def respond(entry: tuple[tuple[str, int], str]) -> None:
         (topic, number), path = entry
         code = _code(backend, topic, number, local) if path == own else ErrorCode.LOG_DIR_NOT_FOUND
-        reported[topic].append(_Partition(version=version, partition_index=number, error_code=int(code)))
+        by_topic[topic].append(_Partition(version=version, partition_index=number, error_code=int(code)))
 
     await sliced(respond, requested.items())
-    results = [_Topic(version=version, topic_name=name, partitions=partitions) for name, partitions in reported.items()]
+    results = [_Topic(version=version, topic_name=name, partitions=partitions) for name, partitions in by_topic.items()]
     return AlterReplicaLogDirsResponse(version=version, results=results)
 
 

@@ -39,8 +39,8 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         results |= await _grown(backend, requested, request)
     except OttlaError as error:
         results |= {topic.name: error_fields(error) for topic in requested}
-    reported = await sliced(lambda entry: _Result(version=version, name=entry[0], **entry[1]), results.items())
-    return CreatePartitionsResponse(version=version, results=reported)
+    responses = await sliced(lambda entry: _Result(version=version, name=entry[0], **entry[1]), results.items())
+    return CreatePartitionsResponse(version=version, results=responses)
 
 
 async def _grown(backend: Backend, topics: Sequence[Message], request: Message) -> dict[str, dict[str, Any]]:

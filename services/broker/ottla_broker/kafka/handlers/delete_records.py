@@ -39,13 +39,11 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         return await _delete(backend, key[0], requested[key], deadline, version)
 
     topics: dict[str, list[Message]] = defaultdict(list)
-    for (name, _), reported in zip(
-        requested, await few_at_once(delete, list(requested), at_once=_AT_ONCE), strict=True
-    ):
-        topics[name].append(reported)
+    for (name, _), result in zip(requested, await few_at_once(delete, list(requested), at_once=_AT_ONCE), strict=True):
+        topics[name].append(result)
     return DeleteRecordsResponse(
         version=version,
-        topics=[_Topic(version=version, name=name, partitions=reported) for name, reported in topics.items()],
+        topics=[_Topic(version=version, name=name, partitions=partitions) for name, partitions in topics.items()],
     )
 
 

@@ -35,8 +35,8 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         names = [topic.name for topic in request.topics if topic.name is not None]
         ids = [topic.topic_id for topic in request.topics if topic.name is None]
     twice, twice_ids = named_twice(names), named_twice(ids)
-    reported = [{"name": name, "topic_id": None, **error_fields(error)} for name, error in twice.items()]
-    reported += [{"name": None, "topic_id": topic_id, **error_fields(error)} for topic_id, error in twice_ids.items()]
+    outcomes = [{"name": name, "topic_id": None, **error_fields(error)} for name, error in twice.items()]
+    outcomes += [{"name": None, "topic_id": topic_id, **error_fields(error)} for topic_id, error in twice_ids.items()]
     names, ids = [n for n in names if n not in twice], [i for i in ids if i not in twice_ids]
     try:
         _check_named(request.topics or ())
@@ -44,11 +44,11 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         response = await forward(backend, Controller.DELETE_TOPICS, forwarded, limit_s=limit_s(request.timeout_ms))
         gone = {TopicId(topic.topic_id) for topic in response.topics if not topic.error.code}
         await until_known(backend, lambda image: gone.isdisjoint(image.topic_names))
-        reported += await sliced(partial(_reported, version=version), response.topics)
+        outcomes += await sliced(partial(_reported, version=version), response.topics)
     except OttlaError as error:
-        reported += [{"name": name, "topic_id": None, **error_fields(error)} for name in names]
-        reported += [{"name": None, "topic_id": topic_id, **error_fields(error)} for topic_id in ids]
-    results = await sliced(lambda entry: _Result(version=version, **entry), reported)
+        outcomes += [{"name": name, "topic_id": None, **error_fields(error)} for name in names]
+        outcomes += [{"name": None, "topic_id": topic_id, **error_fields(error)} for topic_id in ids]
+    results = await sliced(lambda entry: _Result(version=version, **entry), outcomes)
     return DeleteTopicsResponse(version=version, responses=results)
 
 

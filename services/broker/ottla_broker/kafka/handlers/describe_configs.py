@@ -46,11 +46,11 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     try:
         described, cluster = await describe(backend, requested) if requested else ((), {})
         respond = partial(_reported, cluster=cluster, request=request, version=version)
-        reported = iter(await sliced(lambda entry: respond(*entry), zip(requested, described, strict=True)))
+        described_results = iter(await sliced(lambda entry: respond(*entry), zip(requested, described, strict=True)))
     except OttlaError as error:
         fields = error_fields(error)
-        reported = iter(await sliced(lambda r: _result(r, version, **fields, configs=[]), requested))
-    results = [next(reported) if result is None else result for result in local]
+        described_results = iter(await sliced(lambda r: _result(r, version, **fields, configs=[]), requested))
+    results = [next(described_results) if result is None else result for result in local]
     return DescribeConfigsResponse(version=version, results=results)
 
 

@@ -65,14 +65,14 @@ def _reported(group: pb.GroupDescription, version: int, operations: frozenset[in
     )
 
 
-def _member(reported: pb.MemberDescription, version: int) -> Message:
-    who = reported.member
+def _member(described: pb.MemberDescription, version: int) -> Message:
+    who = described.member
     return _Member(
         version=version,
         member_id=who.member_id,
         group_instance_id=instance_id_of(who),
-        client_id=reported.client_id,
-        client_host=reported.client_host,
-        member_metadata=reported.metadata,
-        member_assignment=reported.assignment,
+        client_id=described.client_id,
+        client_host=described.client_host,
+        member_metadata=described.metadata,
+        member_assignment=described.assignment,
     )

@@ -53,13 +53,13 @@ async def _described(backend: Backend, topic: str, version: int, number: int) ->
         known = producers.get(producer_id)
         return None if known is None else _producer(producer_id, known, version)
 
-    reported = await sliced(respond, list(producers.entries()))
+    entries = await sliced(respond, list(producers.entries()))
     return _Partition(
         version=version,
         partition_index=number,
         error_code=0,
         error_message=None,
-        active_producers=[entry for entry in reported if entry is not None],
+        active_producers=[entry for entry in entries if entry is not None],
     )
 
 

@@ -46,9 +46,9 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     except OttlaError as error:
         return DescribeQuorumResponse(version=version, **error_fields(error), topics=[], nodes=[])
     named = dict.fromkeys((topic.topic_name, p.partition_index) for topic in request.topics for p in topic.partitions)
-    reported: dict[str, list[Message]] = {topic.topic_name: [] for topic in request.topics}
-    await sliced(lambda entry: reported[entry[0]].append(_partition(backend, quorum, entry, version)), named)
-    topics = [_Topic(version=version, topic_name=name, partitions=partitions) for name, partitions in reported.items()]
+    by_topic: dict[str, list[Message]] = {topic.topic_name: [] for topic in request.topics}
+    await sliced(lambda entry: by_topic[entry[0]].append(_partition(backend, quorum, entry, version)), named)
+    topics = [_Topic(version=version, topic_name=name, partitions=partitions) for name, partitions in by_topic.items()]
     nodes = [_node(quorum, version)] if version >= _NODES_FROM else []
     return DescribeQuorumResponse(version=version, error_code=0, error_message=None, topics=topics, nodes=nodes)
 

@@ -40,26 +40,26 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         partitions=await sliced(lambda item: pb.PartitionOfTopic(topic=item[0], partition=item[1]), named),
         all_partitions=request.topic_partitions is None,
     )
-    reported: list[_Reported]
+    outcomes: list[_Reported]
     try:
         response = await forward(backend, Controller.ELECT_LEADERS, forwarded, limit_s=limit_s(request.timeout_ms))
-        reported = await sliced(
+        outcomes = await sliced(
             lambda entry: (entry.topic, entry.partition, reported_fields(entry.error)), response.partitions
         )
     except OttlaError as error:
         code = int(error.code)
         fields = error_fields(error)
-        reported = [(topic, number, fields) for topic, number in named]
-    results = await _by_topic(reported, version)
+        outcomes = [(topic, number, fields) for topic, number in named]
+    results = await _by_topic(outcomes, version)
     return ElectLeadersResponse(version=version, error_code=code, replica_election_results=results)
 
 
-async def _by_topic(reported: Iterable[_Reported], version: int) -> list[Message]:
+async def _by_topic(outcomes: Iterable[_Reported], version: int) -> list[Message]:
     partitions: dict[str, list[Message]] = defaultdict(list)
 
     def add(entry: _Reported) -> None:
         topic, number, error = entry
         partitions[topic].append(_Partition(version=version, partition_id=number, **error))
 
-    await sliced(add, reported)
+    await sliced(add, outcomes)
     return [_Topic(version=version, topic=topic, partition_result=found) for topic, found in partitions.items()]

@@ -32,8 +32,8 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         return FindCoordinatorResponse(version=version, **_reported(backend, request.key, key_type, context))
 
     def find(key: str) -> Message:
-        reported = _reported(backend, key, key_type, context)
-        return FindCoordinatorResponse.Coordinator(version=version, key=key, **reported)
+        fields = _reported(backend, key, key_type, context)
+        return FindCoordinatorResponse.Coordinator(version=version, key=key, **fields)
 
     found = await sliced(find, dict.fromkeys(request.coordinator_keys))
     return FindCoordinatorResponse(version=version, coordinators=found)

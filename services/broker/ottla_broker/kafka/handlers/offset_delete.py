@@ -44,12 +44,12 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     if code:
         return OffsetDeleteResponse(version=version, error_code=code, topics=[])
     codes = {TopicPartition(entry.topic, entry.partition): code_of(entry.error) for entry in response.partitions}
-    reported: dict[str, list[Message]] = defaultdict(list)
+    by_topic: dict[str, list[Message]] = defaultdict(list)
 
     def respond(partition: TopicPartition) -> None:
         number, code = partition.partition, codes.get(partition, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        reported[partition.topic].append(_Partition(version=version, partition_index=number, error_code=code))
+        by_topic[partition.topic].append(_Partition(version=version, partition_index=number, error_code=code))
 
     await sliced(respond, named)
-    topics = [_Topic(version=version, name=name, partitions=partitions) for name, partitions in reported.items()]
+    topics = [_Topic(version=version, name=name, partitions=partitions) for name, partitions in by_topic.items()]
     return OffsetDeleteResponse(version=version, error_code=0, topics=topics)

@@ -343,11 +343,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if more and self._transport is not None:
             self._account.change(more)
 
-    def _read_if(self, requested: bool) -> None:
-        if self._transport is None or self._transport.is_closing() or requested == self._reading:
+    def _read_if(self, may_read: bool) -> None:
+        if self._transport is None or self._transport.is_closing() or may_read == self._reading:
             return
-        self._reading = requested
-        if requested:
+        self._reading = may_read
+        if may_read:
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
