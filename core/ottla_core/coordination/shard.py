@@ -1,6 +1,6 @@
 """What a coordinator's state machine is to the runtime: it decides and changes nothing; what was decided is applied.
 
-    request ──► decide(shard, now) ──► Decision(response, records, effects, timers)
+    request ──► decide(shard, now) ──► ShardDecision(response, records, effects, timers)
                                           │ records are applied, appended to the shard's log, and when the log's
                                           │ high watermark is past them
                                           └──► response and effects leave

@@ -1,7 +1,7 @@
 """The controller's parts, put together.
 
-The admin port comes first, so that a start that waits can be inspected. The candidacy comes last and stops first: the
-seat is given back, and a standby takes it while the last calls are answered here.
+The admin port comes first, so that a start that waits can be inspected. The election comes last and stops first: the
+leadership is given back, and a standby takes it while the last calls are answered here.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ def _is_vacant(image: ClusterImage) -> bool:
 
 
 def _is_another(active: Controller | None, image: ClusterImage) -> bool:
-    """Whether the seat is another's now, or free; at the start, whether there is an image at all."""
+    """Whether another leads now, or none; at the start, whether there is an image at all."""
     return (image.revision > 0 and image.controller != active) or _is_vacant(image)
 
 

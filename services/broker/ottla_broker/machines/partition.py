@@ -221,7 +221,8 @@ class Leader:
     # ---- the rules -----------------------------------------------------------------------------------------------
 
     def _may_join(self, follower_id: int, follower: Follower) -> bool:
-        """Rule 11: at the high watermark, past the start of this epoch, and the life that the controller knows."""
+        """Rule 11: at the high watermark, past the start of this epoch, and the incarnation that the controller
+        knows."""
         reached = max(self.high_watermark, self.epoch_start_offset)
         return follower.log_end_offset >= reached and self._is_eligible(follower_id, follower)
 

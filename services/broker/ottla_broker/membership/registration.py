@@ -1,11 +1,11 @@
-"""The broker's seat in the cluster: one key under a lease, whose create_revision is the broker epoch (KIP-631).
+"""The broker's registration in the cluster: one key under a lease, whose create_revision is the broker epoch (KIP-631).
 
 A key of the same data directory is this broker's former incarnation: it is removed and put anew, which is a death and a
 birth with a larger epoch. A key of another directory means that the id is taken, and the broker does not start. It
 registers fenced, and is unfenced once it has applied metadata up to its own registration (rules C8 and 22). One whose
 logs may lack the end of what they had acknowledged says so, and is in no ISR beside others before that (rule C15).
 
-Later on a key that is gone is put again, and a seat that another process has is left to it: this one ends.
+Later on a key that is gone is put again, and a registration that another process has is left to it: this one ends.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Registration:
         self._me: tuple[int, str] | None = None  # id and incarnation, as they were put
 
     def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
-        """Our key may have been deleted: then we register again. Or another process in our seat has our data, or a copy
-        of it: one must go, and it has the seat (rule 22)."""
+        """Our key may have been deleted: then we register again. Or another process has our registration and our
+        data, or a copy of it: one must go, and it has the registration (rule 22)."""
         if self._put_at is None or new.revision < self._put_at:
             return
         assert self._me is not None, "it was put"

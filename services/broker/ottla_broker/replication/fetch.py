@@ -254,7 +254,7 @@ def closest_to(rack: str, image: ClusterImage, leader_id: int) -> Closest | None
 
 
 class Followers:
-    """The replica of broker `follower_id`, in the life that `broker_epoch` names: up to the log's end.
+    """The replica of broker `follower_id`, in the incarnation that `broker_epoch` names: up to the log's end.
 
     `seen_confirmation`: the newest check at the time of the last response on this stream, which the follower has
     received.

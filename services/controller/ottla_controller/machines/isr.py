@@ -22,7 +22,7 @@ UNKNOWN_EPOCH: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """`isr` has (broker id, broker epoch): of the life that fetched from the leader (KIP-903).
+    """`isr` has (broker id, broker epoch): of the incarnation that fetched from the leader (KIP-903).
 
     UNKNOWN_EPOCH stands for one that has not fetched from this leader yet.
     """

@@ -1,8 +1,8 @@
 """Which coordinator owns each shard, by who is registered: the level-triggered reconcile (rule C3).
 
 1. Shards are there for every kind whose topic is: one for each of its partitions.
-2. A shard stays with its owner as long as that is registered in the life that was given the shard. A coordinator that
-   has started again is another: what its former incarnation has sent may still be on its way.
+2. A shard stays with its owner as long as that is registered in the incarnation that was given the shard. A coordinator
+   that has started again is another: what its former incarnation has sent may still be on its way.
 3. The live coordinators of a kind own as many shards each, give or take one. As few as possible move for that.
 4. Every change of an owner, or of its incarnation, gives the shard a higher epoch. Owners never make one up: it is what
    shuts out every earlier owner, and two that have the same would not shut out each other.
