@@ -2,14 +2,14 @@
 
 A connector plans before it reads, and moves columns instead of records:
 
-    cluster = Cluster(bootstrap_addresses(None), grpc_transport("my-connector"))  # at OTTLA_BOOTSTRAP
+    cluster = ClusterClient(bootstrap_addresses(None), grpc_transport("my-connector"))  # at OTTLA_BOOTSTRAP
     view = cluster.fetch_metadata(["orders"], timeout=30.0)
     ends = list_offsets_or_end(cluster, {ottla.TopicPartition("orders", 0): -1}, timeout=30.0)
 
 `ottla.Consumer` hands out its records as `Segment`s of `RecordRange`s, and `ottla.Producer` takes `ByteColumns`.
 """
 
-from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster
+from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.list_offsets import list_offsets, list_offsets_or_end
 from ottla.client.settings import (
     CONSUMER_NAMES,
@@ -32,7 +32,7 @@ __all__ = [
     "PRODUCER_NAMES",
     "UNKNOWN_TOPIC_GRACE_S",
     "ByteColumns",
-    "Cluster",
+    "ClusterClient",
     "Convert",
     "RecordRange",
     "Segment",

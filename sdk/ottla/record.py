@@ -41,7 +41,7 @@ class Record(Generic[K, V]):
 
     def header(self, name: str) -> bytes | None:
         """The value of the last header of that name, None where there is none (or where it is null)."""
-        return next((value for given, value in reversed(self.headers) if given == name), None)
+        return next((value for header, value in reversed(self.headers) if header == name), None)
 
     def __repr__(self) -> str:
         return (

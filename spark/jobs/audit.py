@@ -41,7 +41,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
     with ottla.Admin(options.bootstrap) as admin:
         first = admin.topics.offsets(options.topic, "earliest")
         end = admin.topics.offsets(options.topic, "latest")
-    claimed = kept_until(spark, options.checkpoint or job.checkpoint_of(options.lake), options.topic)
+    claimed = retained_until(spark, options.checkpoint or job.checkpoint_of(options.lake), options.topic)
     rows = compared(_topic(spark, options, end), _lake(spark, options), claimed).collect()
     found = {row.partition: row.asDict() for row in rows}
     report = [_partition(number, first[number] or 0, end[number] or 0, found.get(number, {})) for number in sorted(end)]
@@ -51,7 +51,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
     return {"topic": options.topic, "ok": ok, **sums, "partitions": report, "exit": 0 if ok else job.FOUND}
 
 
-def kept_until(spark: SparkSession, checkpoint: str, topic: str) -> dict[int, int]:
+def retained_until(spark: SparkSession, checkpoint: str, topic: str) -> dict[int, int]:
     """The offsets up to which the lake's last complete micro-batch has the partitions; none without a checkpoint."""
     try:
         commits = spark.read.text(f"{checkpoint}/commits", wholetext=True).select("_metadata.file_name").collect()
@@ -91,9 +91,9 @@ def compared(topic: DataFrame, lake: DataFrame, claimed: dict[int, int]) -> Data
 
 
 def _partition(number: int, first: int, end: int, row: dict[str, Any]) -> dict[str, Any]:
-    kept_until = row.get("kept_until", 0)
-    gone = max(0, first - kept_until) if kept_until else 0  # the topic deleted them first
-    first_missing = kept_until if gone and row.get("first_missing") is None else row.get("first_missing")
+    retained_until = row.get("kept_until", 0)
+    gone = max(0, first - retained_until) if retained_until else 0  # the topic deleted them first
+    first_missing = retained_until if gone and row.get("first_missing") is None else row.get("first_missing")
     return {
         "partition": number,
         "present": row.get("present", 0),

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from ottla.connect import (
     UNKNOWN_TOPIC_GRACE_S,
-    Cluster,
+    ClusterClient,
     TopicView,
     bootstrap_addresses,
     grpc_transport,
@@ -41,7 +41,7 @@ class SourcePartitions:
         self._options: Final = options
         self.ids: TopicIds = {}
         """Of the topics that `existing` has found last."""
-        self._cluster: Final = Cluster(bootstrap_addresses(options.bootstrap), grpc_transport(options.client_id))
+        self._cluster: Final = ClusterClient(bootstrap_addresses(options.bootstrap), grpc_transport(options.client_id))
 
     def existing(self, *, skip_missing: bool = False, known: Iterable[TopicPartition] = ()) -> list[TopicPartition]:
         """All that exist, in order. Raises UnknownTopicError, ConfigError for an assigned partition that is missing.

@@ -18,7 +18,7 @@ from tests.walk.pages import programs, promised, section
 from waiting import wait_until
 
 import ottla
-from ottla.client.cluster import Cluster as Way
+from ottla.client.cluster import ClusterClient as Way
 from ottla.client.coordinators import Coordinators
 from ottla.client.transport import grpc_transport
 from ottla.errors import ErrorCode

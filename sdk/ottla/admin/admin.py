@@ -19,7 +19,7 @@ from ottla.admin.controller_channel import ControllerChannel
 from ottla.admin.groups import Groups
 from ottla.admin.partitions import Partitions
 from ottla.admin.topics import Topics, raise_in_band
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.client.settings import ADMIN_NAMES, bootstrap_addresses, merge_config
 from ottla.client.transport import Transport, grpc_transport
 from ottla.client.units import Duration, seconds
@@ -67,7 +67,7 @@ class Admin:
         self.client_id: Final[str] = settings["client_id"] or f"ottla-admin-{next(_client_numbers)}"
         addresses = bootstrap_addresses(settings["bootstrap"])
         connect_s = seconds(settings["connect_timeout"], "connect_timeout")
-        cluster = Cluster(addresses, _transport or grpc_transport(self.client_id), connect_timeout=connect_s)
+        cluster = ClusterClient(addresses, _transport or grpc_transport(self.client_id), connect_timeout=connect_s)
         channel = ControllerChannel(cluster, seconds(settings["request_timeout"], "request_timeout"))
         self._cluster: Final = cluster
         self.topics: Final = Topics(channel)

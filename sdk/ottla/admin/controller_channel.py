@@ -6,7 +6,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.client.units import Duration, seconds
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla_core.rpc.retry import Backoff
@@ -48,7 +48,7 @@ class Deadline:
 class ControllerChannel:
     """The cluster of an Admin, and its usual timeout in seconds."""
 
-    def __init__(self, cluster: Cluster, timeout: float) -> None:
+    def __init__(self, cluster: ClusterClient, timeout: float) -> None:
         self.cluster: Final = cluster
         self.timeout: Final = timeout
 

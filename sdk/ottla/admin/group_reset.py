@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from ottla.admin.group_info import OffsetReset
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.client.list_offsets import list_offsets_or_end
 from ottla.client.units import timestamp_ms
 from ottla.errors import config_error
@@ -34,7 +34,7 @@ def check_target(to: ResetTarget | None, shift: int | None) -> None:
 
 
 def planned(
-    cluster: Cluster,
+    cluster: ClusterClient,
     chosen: Sequence[TopicPartition],
     committed: Offsets,
     to: ResetTarget | None,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Final
 
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.client.transport import Connection, Stream
 from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
 from ottla.machines.comparison import Comparison, Difference
@@ -57,7 +57,7 @@ class ReplicaCheck:
 
 
 def check_replicas(
-    cluster: Cluster,
+    cluster: ClusterClient,
     name: str,
     partition_id: PartitionId,
     partition: PartitionView,
@@ -110,7 +110,7 @@ def _enter(comparison: Comparison, broker: int, response: pb.PartitionFetched) -
 class _Replicas:
     """The replicas of one partition, each read from its own broker; `unreadable` says which are not, and why."""
 
-    def __init__(self, cluster: Cluster, partition_id: PartitionId, timeout: float) -> None:
+    def __init__(self, cluster: ClusterClient, partition_id: PartitionId, timeout: float) -> None:
         self.unreadable: Final[dict[int, OttlaError]] = {}
         self._cluster = cluster
         self._id = partition_id

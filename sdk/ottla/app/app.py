@@ -14,7 +14,7 @@ from typing import Any, Final, Self, TypeVar
 
 from ottla.aio.producer import Producer
 from ottla.aio.sending import Sending
-from ottla.app.handler import Handler, Order, checked_consumer, handler_of
+from ottla.app.handler import Order, RecordHandler, checked_consumer, handler_of
 from ottla.app.metrics import metrics_of
 from ottla.app.worker import Worker, consumer_of
 from ottla.client.settings import bootstrap_addresses
@@ -87,7 +87,7 @@ class App:
             known = f"there are {', '.join(sorted(_PRODUCERS))}"
             hint = "give it to the App itself: App(name, bootstrap=…)" if unknown == "bootstrap" else known
             raise config_error(f"producer={{{unknown!r}: …}} can't be set", hint=hint)
-        self._handlers: Final[list[Handler]] = []
+        self._handlers: Final[list[RecordHandler]] = []
         self._workers: list[Worker] = []
         self._running: _Running | None = None
         self._served = self._stopped_before = False
@@ -146,7 +146,7 @@ class App:
 
         return declare
 
-    def _check_twice(self, new: Handler) -> None:
+    def _check_twice(self, new: RecordHandler) -> None:
         if self._running is not None:
             raise config_error(f"{new.name} comes too late: the app runs", hint="declare handlers first")
         for other in self._handlers:
@@ -234,7 +234,7 @@ class App:
             if error is None:
                 raise
 
-    def _consumer_arguments(self, handler: Handler) -> dict[str, Any]:
+    def _consumer_arguments(self, handler: RecordHandler) -> dict[str, Any]:
         ours = {"bootstrap": self._bootstrap, "client_id": f"{self.name}-{handler.group}"}
         return {**ours, **self._consumer, **handler.consumer}
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ottla.app.context import Context, Send, ThreadContext
 from ottla.app.dead_letters import dead_letter_headers, message_of
-from ottla.app.handler import Handler
+from ottla.app.handler import RecordHandler
 from ottla.app.threads import HandlerThreads
 from ottla.errors import ErrorCode, HandlerError, RejectError, SerializationError
 from ottla.machines.lanes import Job
@@ -37,7 +37,7 @@ class HandlingOutcome(Enum):
 class Attempts:
     """Counts what happened; `on_failure` gets an error after which the app can't continue."""
 
-    def __init__(self, handler: Handler, send: Send, on_failure: Callable[[BaseException], None]) -> None:
+    def __init__(self, handler: RecordHandler, send: Send, on_failure: Callable[[BaseException], None]) -> None:
         self.handled = 0
         self.retried = 0
         self.dead_lettered = 0

@@ -45,7 +45,7 @@ _SIGNATURE: Final = "write `async def handle(value, ctx)` or `def handle(value)`
 
 
 @dataclass(frozen=True)
-class Handler:
+class RecordHandler:
     """Times in seconds, sizes in bytes. `consumer` are further arguments of its consumer."""
 
     call: Callable[..., Any]
@@ -85,13 +85,13 @@ def handler_of(
     group: str,
     settings: Mapping[str, Any],
     consumer: Mapping[str, Any],
-) -> Handler:
+) -> RecordHandler:
     """Raises ConfigError for what can't be. `settings` are App.on's arguments."""
     takes_context, annotation = _parameters(call)
     value = settings["value"]
     if value is None:
         value = _value_type(call, annotation)
-    handler = Handler(
+    handler = RecordHandler(
         call,
         takes_context,
         _checked_topics(topics),

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from ottla.app.attempts import Attempts, HandlingOutcome, Work
 from ottla.app.context import Send
-from ottla.app.handler import Handler
+from ottla.app.handler import RecordHandler
 from ottla.consumer.batch import Batch
 from ottla.consumer.consumer import Consumer
 from ottla.consumer.group.listener import Partitions, RebalanceListener
@@ -48,7 +48,7 @@ class Worker:
 
     def __init__(
         self,
-        handler: Handler,
+        handler: RecordHandler,
         consumer: Mapping[str, Any],
         send: Send,
         on_failure: Callable[[BaseException], None],
@@ -248,7 +248,7 @@ class Worker:
 
 
 def consumer_of(
-    handler: Handler, arguments: Mapping[str, Any], listener: RebalanceListener | None = None
+    handler: RecordHandler, arguments: Mapping[str, Any], listener: RebalanceListener | None = None
 ) -> Consumer[bytes, bytes]:
     """What reads for a handler. Raises ConfigError for arguments that can't be; nothing is opened yet."""
     return Consumer(

@@ -56,7 +56,7 @@ _SUSPECT_S: Final = 10.0
 """For so long a broker that did not answer is asked after the others: it may be hanging."""
 
 
-class Cluster:
+class ClusterClient:
     """Connections and metadata of one client. Thread-safe."""
 
     def __init__(

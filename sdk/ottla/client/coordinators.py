@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla_core.routing import GROUP, shard_of
 from ottla_core.rpc.retry import Backoff
@@ -31,14 +31,14 @@ _LOST: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorC
 class Coordinators:
     """The group-coordinators of a cluster. Thread-safe. Timeouts are in seconds."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterClient) -> None:
         self._cluster: Final = cluster
         self._owners: tuple[str, ...] = ()  # addresses by shard, "" for one without an owner
 
     def of(self, group: str, *, timeout: float) -> str:
         """The address of the group's coordinator, from memory where it is there.
 
-        Raises COORDINATOR_NOT_AVAILABLE while the group has none, and what `Cluster.call_any` raises.
+        Raises COORDINATOR_NOT_AVAILABLE while the group has none, and what `ClusterClient.call_any` raises.
         """
         owners = self._owners or self._look_up(timeout)
         address = owners[shard_of(group, len(owners))] if owners else ""
@@ -108,10 +108,10 @@ class Coordinators:
         return self._owners
 
 
-def group_owners(cluster: Cluster, *, timeout: float) -> tuple[str, ...]:
+def group_owners(cluster: ClusterClient, *, timeout: float) -> tuple[str, ...]:
     """The address of each shard's owner, as some broker knows it now: "" for a shard without an owner.
 
-    Raises what `Cluster.call_any` raises.
+    Raises what `ClusterClient.call_any` raises.
     """
     response = cluster.call_any(Broker.METADATA, pb.MetadataRequest(shards=True), timeout=timeout)
     of_groups = sorted((shard for shard in response.shards if shard.kind == GROUP), key=lambda shard: shard.shard)

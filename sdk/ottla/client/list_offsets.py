@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
-from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster
+from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.units import timestamp_ms
 from ottla.errors import ErrorCode, OttlaError, UnknownTopicError, config_error, error_from_code
 from ottla.machines.metadata import ClusterView, Route
@@ -31,7 +31,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 def list_offsets(
-    cluster: Cluster, timestamps: Mapping[TopicPartition, int], *, timeout: float
+    cluster: ClusterClient, timestamps: Mapping[TopicPartition, int], *, timeout: float
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
     """By timestamp: -1 is the end, -2 the beginning, else the first record at or after it (ms).
 
@@ -56,7 +56,7 @@ def list_offsets(
 
 
 def list_offsets_or_end(
-    cluster: Cluster, timestamps: Mapping[TopicPartition, int], *, timeout: float
+    cluster: ClusterClient, timestamps: Mapping[TopicPartition, int], *, timeout: float
 ) -> dict[TopicPartition, int]:
     """Like `list_offsets`, with the end of the log where no record is that young."""
     found = list_offsets(cluster, timestamps, timeout=timeout)
@@ -68,7 +68,7 @@ def list_offsets_or_end(
 
 
 def _request_leaders(
-    cluster: Cluster,
+    cluster: ClusterClient,
     view: ClusterView,
     timestamps: Mapping[TopicPartition, int],
     found: dict[TopicPartition, OffsetAndTimestamp | None],

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from threading import Thread
 from typing import Final
 
-from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster
+from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.condition import Condition
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import ClusterView, TopicView, merge, with_leader
@@ -30,7 +30,7 @@ class MetadataUpdater:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterClient,
         *,
         name: str,
         max_age: float,

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self
 
 from ottla.client.by_partition import OffsetsByPartition
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.client.settings import CONSUMER_NAMES, merge_config, positive, read_properties
 from ottla.client.transport import Transport, grpc_transport
 from ottla.client.units import Duration, Size, seconds
@@ -37,7 +37,7 @@ from ottla.consumer.group.metrics import group_metrics
 from ottla.consumer.group.options import AssignorLike, CommitMode
 from ottla.consumer.group.reader import GroupReader
 from ottla.consumer.options import ConsumerOptions, consumer_options
-from ottla.consumer.reader import FOREVER, Reader
+from ottla.consumer.reader import FOREVER, RecordReader
 from ottla.consumer.seek import Seeking
 from ottla.consumer.start_offsets import ReadingPlan
 from ottla.errors import WakeupError
@@ -176,7 +176,7 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         self.max_poll_records = options.max_poll_records
         self._timeout = options.request_timeout_s
         transport = _transport or grpc_transport(self.client_id)
-        self._cluster = Cluster(options.bootstrap, transport, connect_timeout=options.connect_timeout_s)
+        self._cluster = ClusterClient(options.bootstrap, transport, connect_timeout=options.connect_timeout_s)
         self._subscription = SubscriptionState(options.limits, options.plan.reset)
         self._fetcher = Fetcher(self._subscription, self._cluster, options.fetch, self._timeout)
         self._lock = self._fetcher.lock
@@ -188,7 +188,7 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         if self._group is not None:
             _members.add(self)
 
-    def _open(self, options: ConsumerOptions) -> tuple[Assignment | GroupAssignment, Reader[K, V]]:
+    def _open(self, options: ConsumerOptions) -> tuple[Assignment | GroupAssignment, RecordReader[K, V]]:
         """What is read, as a member of a group or not, and what hands it out."""
         context = ConsumerContext(
             self.client_id, self._subscription, self._fetcher, self._cluster, self._timeout, options.metadata_max_age_s
@@ -196,7 +196,7 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         plan, serdes, skip_bad, most = options.plan, options.serdes, options.skip_bad, options.max_records
         if isinstance(plan, ReadingPlan):
             assignment = Assignment(plan, context)
-            return assignment, Reader(assignment, context, serdes, skip_bad=skip_bad, most=most)
+            return assignment, RecordReader(assignment, context, serdes, skip_bad=skip_bad, most=most)
         member = GroupAssignment(plan, context)
         reader: GroupReader[K, V] = GroupReader(
             member, context, serdes, skip_bad=skip_bad, most=most, max_poll_records=self.max_poll_records
@@ -340,7 +340,7 @@ def _leave_at_exit() -> None:
 
 
 def _close(
-    reader: Reader[Any, Any], fetcher: Fetcher, assignment: Assignment | GroupAssignment, cluster: Cluster
+    reader: RecordReader[Any, Any], fetcher: Fetcher, assignment: Assignment | GroupAssignment, cluster: ClusterClient
 ) -> None:
     fetcher.close()
     if isinstance(assignment, GroupAssignment) and assignment.in_group and isinstance(reader, GroupReader):
@@ -353,7 +353,7 @@ def _close(
         cluster.close()
 
 
-def _leave_group(reader: GroupReader[Any, Any], assignment: GroupAssignment, cluster: Cluster) -> None:
+def _leave_group(reader: GroupReader[Any, Any], assignment: GroupAssignment, cluster: ClusterClient) -> None:
     """For a loop over a consumer that no block closes, and that was left: what it has processed is committed."""
     try:
         if assignment.options.commit != "manual":

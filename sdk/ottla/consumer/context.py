@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.client.metadata_updater import MetadataUpdater
 from ottla.consumer.fetcher import Fetcher
 from ottla.machines.metadata import ClusterView
@@ -19,7 +19,7 @@ class ConsumerContext:
     client_id: str
     subscription: SubscriptionState
     fetcher: Fetcher
-    cluster: Cluster
+    cluster: ClusterClient
     request_timeout_s: float
     metadata_max_age_s: float
 

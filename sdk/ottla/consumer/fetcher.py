@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.client.condition import Condition
 from ottla.client.metadata_updater import MetadataUpdater
 from ottla.client.streams import BrokerStreams
@@ -45,7 +45,7 @@ class Fetcher:
     """`lock` guards the subscription and is signalled when something came, failed or was closed."""
 
     def __init__(
-        self, subscription: SubscriptionState, cluster: Cluster, options: FetchOptions, request_timeout: float
+        self, subscription: SubscriptionState, cluster: ClusterClient, options: FetchOptions, request_timeout: float
     ) -> None:
         self.lock: Final = Condition()
         self.closed = False

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from threading import Thread
 from typing import Final
 
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.client.condition import Condition
 from ottla.errors import ErrorCode, OttlaError
 from ottla.machines.position import EpochCheck, FetchOutcome
@@ -29,7 +29,7 @@ class Validator:
     def __init__(
         self,
         subscription: SubscriptionState,
-        cluster: Cluster,
+        cluster: ClusterClient,
         lock: Condition,
         after: Callable[[FetchOutcome], None],
     ) -> None:

@@ -42,7 +42,7 @@ class AssignedPositions(Protocol):
     def resolve(self) -> None: ...
 
 
-class Reader(Generic[K, V]):
+class RecordReader(Generic[K, V]):
     """One consumer's reading. `gather` is for one thread at a time; `most` records in all, None for any number."""
 
     def __init__(

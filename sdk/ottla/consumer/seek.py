@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ottla.client.by_partition import ByPartition
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.client.condition import Condition
 from ottla.client.list_offsets import OffsetSpec, list_offsets, spec_timestamp
 from ottla.consumer.assignment import Assignment
 from ottla.consumer.concurrent_use import ConcurrentUseGuard, guarded
 from ottla.consumer.group.assignment import GroupAssignment
-from ottla.consumer.reader import Reader
+from ottla.consumer.reader import RecordReader
 from ottla.errors import config_error
 from ottla.machines.subscription import SubscriptionState
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
@@ -23,11 +23,11 @@ class Seeking:
     """The part of a Consumer that is about positions."""
 
     use_guard: ConcurrentUseGuard
-    reader: Reader[Any, Any]
+    reader: RecordReader[Any, Any]
     _assignment: Assignment | GroupAssignment
     _subscription: SubscriptionState
     _lock: Condition
-    _cluster: Cluster
+    _cluster: ClusterClient
     _timeout: float
 
     @guarded

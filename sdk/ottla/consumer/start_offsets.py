@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.client.list_offsets import list_offsets_or_end
 from ottla.client.settings import check_topic, one_of
 from ottla.client.units import timestamp_ms
@@ -60,7 +60,7 @@ class ReadingPlan:
         """Whether partitions that are added later are read too."""
         return self._partitions is None and self._stop is None
 
-    def ranges(self, topics: Sequence[TopicView], cluster: Cluster, timeout: float) -> list[PartitionRange]:
+    def ranges(self, topics: Sequence[TopicView], cluster: ClusterClient, timeout: float) -> list[PartitionRange]:
         """Where each partition begins and stops, looked up now. Raises ConfigError for one that does not exist."""
         existing = [TopicPartition(topic.name, n) for topic in topics for n in range(len(topic.partitions))]
         partitions = existing if self._partitions is None else self._partitions
@@ -94,7 +94,7 @@ class ReadingPlan:
 
 
 def stop_offsets(
-    stop: Any, partitions: Iterable[TopicPartition], cluster: Cluster, timeout: float
+    stop: Any, partitions: Iterable[TopicPartition], cluster: ClusterClient, timeout: float
 ) -> Mapping[TopicPartition, int]:
     """Where each partition's reading ends, looked up now; none where it does not end at an offset."""
     if stop is None or isinstance(stop, int):

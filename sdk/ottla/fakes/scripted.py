@@ -147,7 +147,7 @@ class ScriptedCluster:
             steps = self._steps.get(method.name)
             return steps.popleft() if steps else None
 
-    def answer(self, address: str, body: Message) -> Any:
+    def respond(self, address: str, body: Message) -> Any:
         """What a broker answers that does what it is asked."""
         with self.changed:
             match body:
@@ -166,7 +166,7 @@ class ScriptedCluster:
                 case pb.OffsetsForLeaderEpochRequest():
                     ends = [self._epoch_end(address, p) for p in body.partitions]
                     return pb.OffsetsForLeaderEpochResponse(partitions=ends)
-            of_group = self.groups.answer(body)
+            of_group = self.groups.respond(body)
             if of_group is not None:
                 return of_group
         raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"scripted brokers don't know {type(body).__name__}")

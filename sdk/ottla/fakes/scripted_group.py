@@ -72,7 +72,7 @@ class ScriptedGroups:
             del group.members[member_id]
             self._gather(group)
 
-    def answer(self, body: Message) -> Message | None:
+    def respond(self, body: Message) -> Message | None:
         """What the coordinator answers; None for what is not its business."""
         handlers: dict[type, Callable[[Any], Message]] = {
             pb.JoinRequest: self._join,
@@ -82,8 +82,8 @@ class ScriptedGroups:
             pb.CommitOffsetsRequest: self._commit,
             pb.FetchOffsetsRequest: self._fetch,
         }
-        answer = handlers.get(type(body))
-        return None if answer is None else answer(body)
+        respond = handlers.get(type(body))
+        return None if respond is None else respond(body)
 
     def _join(self, request: pb.JoinRequest) -> pb.JoinResponse:
         group = self.group(request.group)

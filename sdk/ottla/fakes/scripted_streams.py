@@ -58,7 +58,7 @@ class Brokers(Protocol):
     stopped: set[str]
 
     def take_step(self, address: str, method: Method[Any, Any], body: Message) -> Step | None: ...
-    def answer(self, address: str, body: Message) -> Any: ...
+    def respond(self, address: str, body: Message) -> Any: ...
     def broker_error(self, body: Any, step: Reject) -> Any: ...
 
 
@@ -85,7 +85,7 @@ class ScriptedConnection:
             raise OttlaError(code, f"{method.name} at {self._address}: scripted")
         if isinstance(step, Reject):
             return cluster.broker_error(request, step)
-        return cluster.answer(self._address, request)
+        return cluster.respond(self._address, request)
 
     def open_stream(
         self,
@@ -184,7 +184,7 @@ class ScriptedStream:
                 self._arrive(*arrived)
             for parked in due:
                 self._parked.remove(parked)
-                self._response(parked.frame, self._cluster.answer(self._address, parked.body), parked.answered)
+                self._response(parked.frame, self._cluster.respond(self._address, parked.body), parked.answered)
         self._on_broken(OttlaError(ErrorCode.NETWORK_EXCEPTION, "the stream broke"), left)
 
     def _due(self) -> list[_Parked]:
@@ -198,8 +198,8 @@ class ScriptedStream:
     def _has_something(self, body: Any) -> bool:
         if not isinstance(body, pb.FetchRequest):
             return True
-        answer = self._cluster.answer(self._address, body)
-        return any(p.records or p.error.code for p in answer.partitions)
+        respond = self._cluster.respond(self._address, body)
+        return any(p.records or p.error.code for p in respond.partitions)
 
     def _arrive(self, frame: int, body: Any, answered: bool) -> None:
         step = self._cluster.take_step(self._address, self._method, body)
@@ -207,7 +207,7 @@ class ScriptedStream:
             self._response(frame, self._cluster.broker_error(body, step), answered)
         elif isinstance(step, Break):
             if step.applied:
-                self._cluster.answer(self._address, body)
+                self._cluster.respond(self._address, body)
             self.close()
         elif step is None or isinstance(step, Hold):
             wait_s = body.max_wait_ms / 1000 if isinstance(body, pb.FetchRequest) else 0.0

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self
 
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.client.guard import Guard, whether_owned
 from ottla.client.limits import check_timeouts, producer_limits
 from ottla.client.settings import PRODUCER_NAMES, merge_config, read_properties
@@ -155,7 +155,7 @@ class Producer(Generic[K, V]):
             self.send = Intercepted(self.send, topic, hooks)  # type: ignore[method-assign]  # of this one only
 
         transport = _transport or grpc_transport(self.client_id)
-        self._cluster = Cluster(options.bootstrap, transport, connect_timeout=options.connect_timeout_s)
+        self._cluster = ClusterClient(options.bootstrap, transport, connect_timeout=options.connect_timeout_s)
         self._clock = self._cluster.clock
         self._wall_ms = self._clock.wall_ms
         self._guard = Guard(self.client_id)

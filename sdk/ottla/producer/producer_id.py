@@ -7,7 +7,7 @@ from collections.abc import Callable
 from threading import Event, Lock, Thread
 from typing import Final
 
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla_core.rpc.retry import Backoff
 from ottla_proto import broker_pb2 as pb
@@ -20,7 +20,11 @@ class ProducerIdSource:
     """`on_id` hears of each new id; `on_failure` of each failure, which is the last one where it is not retriable."""
 
     def __init__(
-        self, cluster: Cluster, timeout: float, on_id: Callable[[int], None], on_failure: Callable[[OttlaError], None]
+        self,
+        cluster: ClusterClient,
+        timeout: float,
+        on_id: Callable[[int], None],
+        on_failure: Callable[[OttlaError], None],
     ) -> None:
         self._cluster: Final = cluster
         self._timeout: Final = timeout

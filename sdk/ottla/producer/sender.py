@@ -14,7 +14,7 @@ from collections.abc import Callable
 from threading import Condition, Lock, RLock, Thread
 from typing import Final, ParamSpec
 
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.client.metadata_updater import MetadataUpdater
 from ottla.client.streams import BrokerStreams
 from ottla.errors import ErrorCode, OttlaError, error_from_code
@@ -46,7 +46,7 @@ class Sender:
     """`room` is signalled when batches are settled; `wake` says that there may be something to send."""
 
     def __init__(
-        self, accumulator: Accumulator, cluster: Cluster, announcer: Announcer, acks: int, request_timeout: float
+        self, accumulator: Accumulator, cluster: ClusterClient, announcer: Announcer, acks: int, request_timeout: float
     ) -> None:
         self.lock: Final = RLock()
         self.work: Final = Condition(self.lock)

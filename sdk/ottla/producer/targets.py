@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import RLock
 from typing import Final
 
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.client.metadata_updater import MetadataUpdater
 from ottla.client.settings import check_topic
 from ottla.errors import config_error
@@ -21,7 +21,7 @@ class Targets:
     """`by_topic` is changed with the producer's lock held, and read without it."""
 
     def __init__(
-        self, options: ProducerOptions, client_id: str, cluster: Cluster, accumulator: Accumulator, sender: Sender
+        self, options: ProducerOptions, client_id: str, cluster: ClusterClient, accumulator: Accumulator, sender: Sender
     ) -> None:
         self.by_topic: Final[dict[str, Target]] = {}
         self._options: Final = options

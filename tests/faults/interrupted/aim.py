@@ -8,13 +8,13 @@ from random import Random
 from typing import Any, Final
 
 from ottla.consumer.completed_fetch import CompletedFetch, RecordRange
-from ottla.consumer.reader import Reader
+from ottla.consumer.reader import RecordReader
 
 _PLACES: Final = ("_take", "batch", "on_handed_out")
 """Where something is in hand: when it has been taken, when it is made a batch, before it is given away."""
 
 
-def is_in_hand(reader: Reader[Any, Any]) -> bool:
+def is_in_hand(reader: RecordReader[Any, Any]) -> bool:
     """Whether records are gathered that nobody has."""
     return reader._in_hand and reader._gathered > 0
 
@@ -22,7 +22,7 @@ def is_in_hand(reader: Reader[Any, Any]) -> bool:
 class Failpoint:
     """Raises a signal once, when the reader comes by one of the places with something in hand."""
 
-    def __init__(self, reader: Reader[Any, Any], random: Random) -> None:
+    def __init__(self, reader: RecordReader[Any, Any], random: Random) -> None:
         self._signal = 0
         self._skip = 0
         self._random: Final = random
@@ -60,7 +60,7 @@ class Failpoint:
                 signal.raise_signal(number)
 
 
-def move_first(reader: Reader[Any, Any]) -> None:
+def move_first(reader: RecordReader[Any, Any]) -> None:
     """The order that there was before: what is taken counts as handed out, whoever gets it."""
     take = reader._take
 

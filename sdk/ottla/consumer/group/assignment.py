@@ -19,7 +19,7 @@ from ottla.consumer.fetcher import closed_error
 from ottla.consumer.group.call import Call
 from ottla.consumer.group.commits import Commits
 from ottla.consumer.group.committer import OffsetCommitter
-from ottla.consumer.group.coordinator import Coordinator
+from ottla.consumer.group.coordinator import CoordinatorClient
 from ottla.consumer.group.heartbeats import Heartbeats, leave
 from ottla.consumer.group.joining import Claims, JoinFailure, Joining, JoinResult
 from ottla.consumer.group.listener import Callbacks, Listener
@@ -48,7 +48,7 @@ class GroupAssignment:
         self.member: Final = Membership(options.member)
         self.lock: Final = Condition()
         self.rebalances = 0
-        coordinator = Coordinator(cluster, options.group, context.request_timeout_s)
+        coordinator = CoordinatorClient(cluster, options.group, context.request_timeout_s)
         self.commits: Final = Commits(
             self.member, coordinator, cluster, self.lock, fetcher.call_attention, self._topic_ids
         )

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from threading import Thread
 from typing import Final
 
-from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster
+from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.condition import Condition
-from ottla.consumer.group.coordinator import Coordinator, raise_if
+from ottla.consumer.group.coordinator import CoordinatorClient, raise_if
 from ottla.consumer.group.heartbeats import spoken
 from ottla.consumer.group.offsets import OffsetAndMetadata, Offsets, committed_offset, committed_topic_id, to_commit
 from ottla.errors import CommitFailedError, ErrorCode, OttlaError, error_from_code, from_core
@@ -61,8 +61,8 @@ class Commits:
     def __init__(
         self,
         member: Membership,
-        coordinator: Coordinator,
-        cluster: Cluster,
+        coordinator: CoordinatorClient,
+        cluster: ClusterClient,
         lock: Condition,
         on_done: Callable[[], None],
         topic_ids: Callable[[], Mapping[TopicPartition, TopicId]],

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.client.coordinators import group_owners
 from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
 from ottla.machines.membership import Meaning, meaning_of
@@ -22,10 +22,10 @@ TRY_S: Final = 5.0
 """For a response that waits for no other member; after that another node may be the coordinator."""
 
 
-class Coordinator:
+class CoordinatorClient:
     """Thread-safe. Nothing here tries again: an error's meaning says what to do (ottla.machines.membership)."""
 
-    def __init__(self, cluster: Cluster, group: str, request_timeout: float) -> None:
+    def __init__(self, cluster: ClusterClient, group: str, request_timeout: float) -> None:
         self.group: Final = group
         self._cluster: Final = cluster
         self._timeout: Final = request_timeout

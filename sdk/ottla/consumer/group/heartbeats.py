@@ -11,7 +11,7 @@ from threading import Lock, Thread
 from typing import Final
 
 from ottla.client.condition import Condition
-from ottla.consumer.group.coordinator import TRY_S, Coordinator, raise_if
+from ottla.consumer.group.coordinator import TRY_S, CoordinatorClient, raise_if
 from ottla.errors import OttlaError
 from ottla.machines.membership import NEVER, Meaning, MemberIdentity, Membership, MemberState
 from ottla_core.clock import Clock
@@ -27,7 +27,12 @@ class Heartbeats:
     """`lock` guards the member; `on_change` wakes the reader. `error` is what no heartbeat will mend."""
 
     def __init__(
-        self, member: Membership, coordinator: Coordinator, lock: Condition, clock: Clock, on_change: Callable[[], None]
+        self,
+        member: Membership,
+        coordinator: CoordinatorClient,
+        lock: Condition,
+        clock: Clock,
+        on_change: Callable[[], None],
     ) -> None:
         self.error: OttlaError | None = None
         self._member: Final = member
@@ -123,7 +128,7 @@ class Heartbeats:
             logger.debug("group %s: %s", self._coordinator.group, error)
 
 
-def leave(coordinator: Coordinator, who: MemberIdentity, reason: str) -> None:
+def leave(coordinator: CoordinatorClient, who: MemberIdentity, reason: str) -> None:
     """Leave, so that the group does not wait for this member; without a leave its session ends. Never raises."""
     request = pb.LeaveRequest(group=coordinator.group, members=[pb.Leaver(member=spoken(who), reason=reason)])
     try:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.client.condition import Condition
 from ottla.consumer.fetcher import closed_error
-from ottla.consumer.group.coordinator import TRY_S, Coordinator, raise_if
+from ottla.consumer.group.coordinator import TRY_S, CoordinatorClient, raise_if
 from ottla.consumer.group.heartbeats import spoken
 from ottla.consumer.group.options import GroupOptions
 from ottla.errors import ErrorCode, OttlaError, from_core
@@ -61,8 +61,8 @@ class Joining:
 
     def __init__(
         self,
-        coordinator: Coordinator,
-        cluster: Cluster,
+        coordinator: CoordinatorClient,
+        cluster: ClusterClient,
         options: GroupOptions,
         member: Membership,
         lock: Condition,

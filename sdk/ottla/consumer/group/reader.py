@@ -15,7 +15,7 @@ from ottla.consumer.concurrent_use import ConcurrentUseGuard
 from ottla.consumer.context import ConsumerContext
 from ottla.consumer.group.assignment import GroupAssignment
 from ottla.consumer.group.offsets import Offsets, offset_and_epoch
-from ottla.consumer.reader import FOREVER, Reader
+from ottla.consumer.reader import FOREVER, RecordReader
 from ottla.errors import CommitFailedError, OttlaError, RebalanceInProgressError, RetriableError
 from ottla.generics import K, V
 from ottla.machines.position import NO_EPOCH
@@ -47,7 +47,7 @@ class Stride:
         self._began_at = self._clock.monotonic()
 
 
-class GroupReader(Reader[K, V]):
+class GroupReader(RecordReader[K, V]):
     """A Reader that goes by polls."""
 
     def __init__(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.client.condition import Condition
 from ottla.client.list_offsets import list_offsets_or_end
 from ottla.consumer.context import ConsumerContext
@@ -51,7 +51,7 @@ StartPositions = dict[TopicPartition, StartPosition]
 class StartPositionFinder:
     """Asks the coordinator, then leaders; each response is waited for up to `timeout` seconds. For any thread."""
 
-    def __init__(self, commits: Commits, cluster: Cluster, options: GroupOptions, timeout: float) -> None:
+    def __init__(self, commits: Commits, cluster: ClusterClient, options: GroupOptions, timeout: float) -> None:
         self._commits: Final = commits
         self._cluster: Final = cluster
         self._options: Final = options

@@ -9,7 +9,7 @@ import pytest
 from batches import raw_batch, raw_record
 
 from ottla.admin.replica_verification import ReplicaCheck, check_replicas
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.errors import ErrorCode, OttlaError
 from ottla.machines.metadata import BrokerView, ClusterView, PartitionView
 from ottla_core.model import PartitionId, TopicId
@@ -70,7 +70,7 @@ def check(
 ) -> ReplicaCheck:
     """The replicas of a partition by broker id; None is not registered."""
     there = {f"b{number}:1": replica for number, replica in enumerate(replicas) if replica is not None}
-    cluster = Cluster(["b0:1"], lambda address: there[address])  # type: ignore[arg-type, return-value]
+    cluster = ClusterClient(["b0:1"], lambda address: there[address])  # type: ignore[arg-type, return-value]
     brokers = {n: BrokerView(n, f"b{n}:1") for n, replica in enumerate(replicas) if replica is not None}
     cluster.view = ClusterView(brokers=brokers)
     partition = PartitionView(leader, 0, tuple(range(len(replicas))))

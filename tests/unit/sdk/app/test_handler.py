@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ottla
-from ottla.app.handler import Handler
+from ottla.app.handler import RecordHandler
 
 if TYPE_CHECKING:
     from decimal import Decimal as Later
@@ -21,7 +21,7 @@ class Order:
     id: int
 
 
-def declared(call: Callable[..., Any], **arguments: Any) -> Handler:
+def declared(call: Callable[..., Any], **arguments: Any) -> RecordHandler:
     app = ottla.App("billing")
     assert app.on("orders", **arguments)(call) is call
     (handler,) = app._handlers

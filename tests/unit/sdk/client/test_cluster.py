@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.fakes.scripted import Reject, ScriptedCluster
 from ottla_core.errors import ErrorCode
 from ottla_proto import broker_pb2 as pb
@@ -15,7 +15,7 @@ def asked(brokers: ScriptedCluster) -> list[str]:
 
 def test_a_broker_that_did_not_answer_comes_last_for_a_while() -> None:
     brokers = ScriptedCluster({"t": 1}, brokers=3)
-    cluster = Cluster(["b0:1"], brokers.connect)
+    cluster = ClusterClient(["b0:1"], brokers.connect)
     cluster.fetch_metadata(timeout=5)
     brokers.stop(1)
     for _ in range(9):
@@ -30,7 +30,7 @@ def test_a_broker_that_did_not_answer_comes_last_for_a_while() -> None:
 
 def test_a_broker_that_answers_with_an_error_is_no_suspect() -> None:
     brokers = ScriptedCluster({"t": 1}, brokers=3)
-    cluster = Cluster(["b0:1"], brokers.connect)
+    cluster = ClusterClient(["b0:1"], brokers.connect)
     cluster.fetch_metadata(timeout=5)
     brokers.will(Broker.METADATA, Reject(ErrorCode.NOT_CONTROLLER))
     cluster.fetch_metadata(timeout=5)

@@ -14,7 +14,7 @@ import pytest
 
 import ottla
 import ottla.aio
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import ClusterClient
 from ottla.client.diagnose import Diagnosis, diagnose_all
 from ottla.fakes.scripted import Break, ScriptedCluster
 from ottla_proto.contracts import Broker, Controller, Group, Method
@@ -128,11 +128,11 @@ def test_a_broker_that_is_there_and_slow_is_waited_for() -> None:
 def test_an_outage_after_the_first_contact_is_waited_for() -> None:
     brokers = ScriptedCluster({"t": 1})
     gone = Diagnosis("nothing listens", hopeless=False)
-    cluster = Cluster(["b0:1"], brokers.connect, connect_timeout=0.0, diagnose=lambda _: gone)
+    cluster = ClusterClient(["b0:1"], brokers.connect, connect_timeout=0.0, diagnose=lambda _: gone)
     cluster.fetch_metadata(timeout=5)
     brokers.will(Broker.METADATA, *[Break()] * 4)
     assert cluster.fetch_metadata(["t"], timeout=60).topics["t"].partitions
-    other = Cluster(["b0:1"], brokers.connect, connect_timeout=0.0, diagnose=lambda _: gone)
+    other = ClusterClient(["b0:1"], brokers.connect, connect_timeout=0.0, diagnose=lambda _: gone)
     brokers.will(Broker.METADATA, *[Break()] * 4)
     with pytest.raises(ottla.ConnectError, match="within 0 s: nothing listens"):
         other.fetch_metadata(["t"], timeout=60)

@@ -16,7 +16,7 @@ from waiting import wait_until
 
 from ottla.consumer.consumer import Consumer
 from ottla.consumer.group.offsets import OffsetAndMetadata
-from ottla.consumer.reader import Reader
+from ottla.consumer.reader import RecordReader
 from ottla.errors import (
     CommitFailedError,
     ConfigError,
@@ -141,7 +141,7 @@ def test_what_was_gathered_is_handed_out_before_its_partitions_are_given_up(
     with consumer_of(cluster, listener=diary) as consumer:
         until_joined(consumer, 1)
         consumer.seek(T[0], 0)
-        take, group = Reader._take, consumer._group
+        take, group = RecordReader._take, consumer._group
         assert group is not None
 
         def take_and_rebalance(*arguments: Any) -> Any:
@@ -151,7 +151,7 @@ def test_what_was_gathered_is_handed_out_before_its_partitions_are_given_up(
             return part
 
         if when == "at once":
-            monkeypatch.setattr(Reader, "_take", take_and_rebalance)
+            monkeypatch.setattr(RecordReader, "_take", take_and_rebalance)
         else:
             threading.Timer(0.2, cluster.groups.rebalance, ["g"]).start()
         batch = next(consumer.batches(max_records=10, max_wait=1.0))
