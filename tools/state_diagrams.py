@@ -11,6 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
+from ottla_broker.machines import replica_role
 from ottla_core.coordination import phases
 from ottla_group_coordinator.machines import states
 
@@ -24,13 +25,20 @@ def mermaid(initial: Mapping[str, Enum], table: Table) -> str:
     arrows: dict[tuple[str, str], list[str]] = {("[*]", state.value): [cause] for cause, state in initial.items()}
     for (state, event), target in table.items():
         arrows.setdefault((state.value, target.value), []).append(event.value)
-    lines = [f"    {state} --> {target}: {'<br/>or '.join(events)}" for (state, target), events in arrows.items()]
-    ends = {target.value for target in table.values()} - {state.value for state, _ in table}
-    return "\n".join(["stateDiagram-v2", *lines, *(f"    {end} --> [*]" for end in sorted(ends))])
+    lines = [f"    {_id(a)} --> {_id(b)}: {'<br/>or '.join(events)}" for (a, b), events in arrows.items()]
+    names = {state.value for state in table.values()}
+    ends = names - {state.value for state, _ in table}
+    spaced = [f'    state "{name}" as {_id(name)}' for name in sorted(names) if _id(name) != name]
+    return "\n".join(["stateDiagram-v2", *spaced, *lines, *(f"    {_id(end)} --> [*]" for end in sorted(ends))])
+
+
+def _id(name: str) -> str:
+    return name.replace(" ", "_")
 
 
 DIAGRAMS: Final = {
     "group": ("groups.md", mermaid(states.INITIAL, states.NEXT)),
+    "replica": ("replication.md", mermaid({"opened": replica_role.ReplicaRole.LEADERLESS}, replica_role.NEXT_ROLE)),
     "owner": ("coordination.md", mermaid({"given by the metadata": phases.Phase.FENCING}, phases.NEXT_PHASE)),
 }
 

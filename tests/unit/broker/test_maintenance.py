@@ -64,6 +64,7 @@ class Kept:
     def fill(self, batches: int) -> None:
         """Append, then lead alone: all of it is committed."""
         fill(self.log, batches)
+        self.replica.step_back()
         self.replica.become_leader(Partition(replicas=(1,), leader=1, leader_epoch=1, isr=(1,)))
 
     def checkpointed(self, name: str) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 
 from ottla_broker.machines.partition import Leader
+from ottla_broker.machines.replica_role import NEXT_ROLE, RoleEvent
 from ottla_broker.replication.follower_role import FollowerRole
 from ottla_broker.replication.leader_role import LeaderRole
 from ottla_broker.storage.log_config import LogConfig
@@ -42,6 +43,7 @@ class Replica(LeaderRole, FollowerRole):
             self._retire(partition)
         else:
             self._partition = partition
+            self._move(self._role_event)
 
     def step_back(self) -> None:
         """Take nothing more, from clients or a leader, while the start of the next epoch is written.
@@ -50,6 +52,7 @@ class Replica(LeaderRole, FollowerRole):
         """
         self._high_watermark, self._leader = self.high_watermark, None
         self._partition = Partition(replicas=(), leader_epoch=self.leader_epoch, partition_epoch=-1)
+        self._move(RoleEvent.THIS_LEADS)
 
     async def begin_epoch(self, leader_epoch: int) -> None:
         """Take nothing more until the start of the epoch is fsynced; `become_leader` is next."""
@@ -73,6 +76,7 @@ class Replica(LeaderRole, FollowerRole):
             min_isr=self.log.config.min_insync_replicas,
             lag_max_s=self._lag_max_s,
         )
+        self._move(RoleEvent.EPOCH_STARTED)
         if self.log.log_end_offset > self._high_watermark:  # copied, not yet visible: waiters are completed then
             self._high_watermark_waiters.on_appended(self.log.log_end_offset, self.log.size_bytes)
         self._after(moved=True)
@@ -89,9 +93,17 @@ class Replica(LeaderRole, FollowerRole):
         """Another broker leads, or none: what waits for the high watermark will not learn of it here (rule 10)."""
         self._high_watermark, self._leader = self.high_watermark, None
         self._partition = partition
+        self._move(self._role_event)
         self._leadership += 1
         self._high_watermark_waiters.fail(self._not_leader())
         self._wake()
+
+    @property
+    def _role_event(self) -> RoleEvent:
+        return RoleEvent.NO_LEADER if self.leader_id is None else RoleEvent.OTHER_LEADS
+
+    def _move(self, event: RoleEvent) -> None:
+        self.role = NEXT_ROLE[self.role, event]
 
     def close(self) -> None:
         """The partition is deleted, or is no longer this broker's."""

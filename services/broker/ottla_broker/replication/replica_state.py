@@ -12,6 +12,7 @@ from typing import Final
 
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.partition import IsrProposal, Leader
+from ottla_broker.machines.replica_role import ReplicaRole
 from ottla_broker.replication.disk_log import DiskLog
 from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, FetchPurgatory
 from ottla_broker.replication.high_watermark_waiters import HighWatermarkWaiters
@@ -59,6 +60,7 @@ class ReplicaState(DiskLog):
         self._context: Final = context
         self._high_watermark_waiters: Final = HighWatermarkWaiters()
         self._leader: Leader | None = None
+        self.role = ReplicaRole.LEADERLESS
         self._partition = Partition(replicas=(), leader_epoch=-1, partition_epoch=-1)
         self._high_watermark = high_watermark
         self._lag_max_s = 30.0
@@ -80,7 +82,7 @@ class ReplicaState(DiskLog):
 
     @property
     def leads(self) -> bool:
-        return self._leader is not None
+        return self.role is ReplicaRole.LEADER
 
     @property
     def leader_id(self) -> int | None:
