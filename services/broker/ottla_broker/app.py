@@ -13,8 +13,10 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.data_directory import DataDirectory
 from ottla_broker.disk_room import DiskRoom
 from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.kafka.addresses import KafkaAddresses
+from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import AroundApi, unchanged
-from ottla_broker.kafka.wiring import KafkaSide
+from ottla_broker.kafka.wiring import KafkaSide, fetch_sessions
 from ottla_broker.maintenance import Maintenance
 from ottla_broker.membership.controlled_shutdown import ControlledShutdown
 from ottla_broker.membership.description import BrokerDescription
@@ -105,19 +107,19 @@ class _Parts:
         self.replicas.on_proposal(self.isr_changes.submit, self.isr_changes.forget)
         self.replication = Replication(self.replicas, metadata, self.registration_view)
         self.producer_ids = ProducerIdManager(self.controller, self.registration_view)
-        self.kafka = KafkaSide(
-            config,
+        backend = Backend(
             self.replicas,
             metadata,
             self.controller,
             self.coordinators,
             self.producer_ids,
+            KafkaAddresses(config.host, config.advertised_host, config.kafka),
+            fetch_sessions(),
             self.log_dir,
             clock,
             self.threads,
-            self.metrics,
-            around_kafka,
         )
+        self.kafka = KafkaSide(config.kafka, backend, self.metrics, around_kafka)
         self._serve()
         self.registration = self._registration(incarnation)
         add_metrics(self.metrics, metadata, self.replicas, self.replication)

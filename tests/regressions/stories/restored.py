@@ -115,7 +115,7 @@ STORIES = (
         "A start found that the store is older than its data, and said so only once it might lead by it",
         Edit(
             "services/broker/ottla_broker/membership/description.py",
-            "            ahead_of=self._older_metadata.revision,\n",
+            "            ahead_of=self.older_metadata.revision,\n",
             "",
         ),
     ),

@@ -49,23 +49,16 @@ def control(request_type: Any, handle: ControlHandler) -> Handler:
 
     def begin(backend: Backend, message: Message, context: KafkaContext) -> HandlerResult:
         response = handle(backend, message, context)
-        if asyncio.iscoroutine(response):
-            return _encoded_later(backend, response)
-        return (
-            _encoded(backend, response) if codec.has_more_elements(response, LARGE_ELEMENTS) else codec.encode(response)
-        )
+        if asyncio.iscoroutine(response) or codec.has_more_elements(response, LARGE_ELEMENTS):
+            return _encoded(backend, response)
+        return codec.encode(response)
 
     return decoded(decode, begin)
 
 
-async def _encoded_later(backend: Backend, coming: Coroutine[Any, Any, Message]) -> Parts:
-    response = await coming
-    return (
-        await _encoded(backend, response)
-        if codec.has_more_elements(response, LARGE_ELEMENTS)
-        else codec.encode(response)
-    )
-
-
-async def _encoded(backend: Backend, response: Message) -> Parts:
-    return await backend.threads.work(codec.encode, response)
+async def _encoded(backend: Backend, response: Message | Coroutine[Any, Any, Message]) -> Parts:
+    if asyncio.iscoroutine(response):
+        response = await response
+    if codec.has_more_elements(response, LARGE_ELEMENTS):
+        return await backend.threads.work(codec.encode, response)
+    return codec.encode(response)
