@@ -50,11 +50,11 @@ Versions are Kafka 4.x's, less what needs services that are not there yet. What 
 - **AlterReplicaLogDirs** answers LOG_DIR_NOT_FOUND: a broker has one directory. To move a replica into the one where it
   is changes nothing.
 - **DescribeQuorum** is answered by the elected controller, through the broker. There is no Raft here: the one voter is
-  that controller, standbys are known to nobody, offsets are revisions of etcd, and brokers are observers, of which only
+  that controller, standbys are not listed, offsets are revisions of etcd, and brokers are observers, of which only
   the one that is asked knows how far it has followed. The endpoint named GRPC is not reached by Kafka's protocol.
 - What the controller decides is passed on to it within the request's time, but 1 s at least and 60 s at most. If it
   goes away meanwhile, the next one is asked, as Kafka's brokers do; if there is none in time, the answer is one that
-  clients retry: NOT_CONTROLLER where nothing was done, REQUEST_TIMED_OUT where nobody knows.
+  clients retry: NOT_CONTROLLER where nothing was done, REQUEST_TIMED_OUT where the outcome is unknown.
 
 An API that is not listed, or another version of one that is, ends the connection; only ApiVersions answers a version
 that it does not know, in version 0 and with its own range (KIP-511).
