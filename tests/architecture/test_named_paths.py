@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from pathlib import Path
@@ -12,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.md\b")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 SOURCE = re.compile(
-    r"`((?:core|sdk|services|spark|stack|loadtest|tests|tools|proto)/[\w/.-]+\.(?:py|proto|txt))(?:::\w+)?`"
+    r"`((?:core|sdk|services|spark|stack|loadtest|tests|tools|proto)/[\w/.-]+\.(?:py|proto|txt))(?:::([\w.]+))?`"
 )
 HISTORY = ("CHANGELOG.md", "docs/design/renamed.md", "docs/adr/")
 """They tell of what was; its names are those of its time."""
@@ -39,5 +40,41 @@ def test_links_and_named_sources_of_a_page_exist(name: str) -> None:
     text = (ROOT / name).read_text()
     links = [link for link in LINK.findall(text) if "://" not in link]
     missing = [link for link in links if not (ROOT / name).parent.joinpath(link).exists()]
-    missing += [source for source in SOURCE.findall(text) if not (ROOT / source).exists()]
+    missing += [f"{source}::{symbol}" for source, symbol in SOURCE.findall(text) if not is_there(ROOT / source, symbol)]
     assert missing == []
+
+
+def is_there(source: Path, symbol: str) -> bool:
+    """Whether the file is, and in it the function, class or variable; `Class.name` is a method or an attribute.
+
+    That tests are where docs/features.md and docs/rules.md name them is seen to where those pages are made.
+    """
+    if not source.is_file() or source.name.startswith("test_"):
+        return source.is_file()
+    scope: ast.AST | None = ast.parse(source.read_text()) if symbol else None
+    for name in filter(None, symbol.split(".")):
+        scope = next((node for node in ast.walk(scope) if name in names(node)), None) if scope else None
+        if scope is None:
+            return False
+    return True
+
+
+def names(node: ast.AST) -> set[str]:
+    """What this statement gives a name to."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return {node.name}
+        case ast.Assign(targets=targets):
+            return {getattr(target, "id", getattr(target, "attr", "")) for target in targets}
+        case ast.AnnAssign(target=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return {name}
+        case _:
+            return set()
+
+
+def test_where_is_names_symbols() -> None:
+    page = (ROOT / "docs/reading-the-code.md").read_text()
+    _, _, table = page.partition("## Where is")
+    assert sum(bool(symbol) for _, symbol in SOURCE.findall(table)) >= 8
+    assert not is_there(ROOT / "tools/house.py", "Figure.nowhere")
+    assert not is_there(ROOT / "tools/nowhere.py", "")

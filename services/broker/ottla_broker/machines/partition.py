@@ -101,13 +101,13 @@ class Leader:
         self._log_end_offset = log_end_offset
         self._followers: dict[int, Follower] = {}
         self._add_followers(now)
-        self._advance(now)
+        self._advance_high_watermark(now)
 
     # ---- events --------------------------------------------------------------------------------------------------
 
     def on_appended(self, log_end_offset: int, now: float) -> bool:
         self._log_end_offset = log_end_offset
-        return self._advance(now)
+        return self._advance_high_watermark(now)
 
     def on_fetch(
         self, follower_id: int, broker_epoch: int, offset: int, now: float, *, log_start_offset: int = UNKNOWN
@@ -118,7 +118,7 @@ class Leader:
         follower.on_fetch(offset, broker_epoch, self._log_end_offset, now)
         if follower_id not in self.isr and self.proposal is None and self._may_join(follower_id, follower):
             self._propose((*self.isr, follower_id))
-        return self._advance(now)
+        return self._advance_high_watermark(now)
 
     def on_seen_confirmation(self, follower_id: int, number: int) -> None:
         """A follower fetches in this leader epoch, and has sent its fetch after check `number`."""
@@ -134,7 +134,7 @@ class Leader:
         self._recovering = partition.recovering
         self.proposal = None
         self._add_followers(now)
-        return self._advance(now)
+        return self._advance_high_watermark(now)
 
     def on_rejected(self, proposal: IsrProposal) -> None:
         """Refused for good: nothing came of it, and the committed ISR is all there is (rule 13)."""
@@ -152,7 +152,7 @@ class Leader:
                 self._propose(tuple(r for r in self.isr if r not in lagging))
             elif self._recovering:
                 self._propose(self.isr)
-        return self._advance(now)
+        return self._advance_high_watermark(now)
 
     # ---- questions -----------------------------------------------------------------------------------------------
 
@@ -234,7 +234,7 @@ class Leader:
         epochs = tuple(self._followers[r].broker_epoch if r in self._followers else UNKNOWN for r in ordered)
         self.proposal = IsrProposal(self.epoch, self.partition_epoch, ordered, epochs, self._recovering)
 
-    def _advance(self, now: float) -> bool:
+    def _advance_high_watermark(self, now: float) -> bool:
         """The high watermark is the smallest log end of those who are in the ISR or about to be (rules 6, 7, 8)."""
         if not self.has_min_isr:
             return False
