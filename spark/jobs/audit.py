@@ -1,4 +1,4 @@
-"""A topic against its lake: what is missing, what is there twice, and how far behind the lake is. Exits with 3 on loss.
+"""A topic against its lake: what is missing, what occurs twice, and how far behind the lake is. Exits with 3 on loss.
 
 The lake answers for what its checkpoint says it has (or, where there is none, for what lies before its last record): of
 that, every record that the topic still holds must be in the lake once, and so must what the topic has deleted since.

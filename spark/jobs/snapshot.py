@@ -53,7 +53,7 @@ def newest(records: DataFrame) -> DataFrame:
 
 
 def next_version(table: Path) -> Path:
-    """The directory of the next version. Raises ValueError where `table` is there and not of this job's making."""
+    """The directory of the next version. Raises ValueError where `table` exists and was not made by this job."""
     if table.exists() and not table.is_symlink():
         raise ValueError(f"{table} is not a table of this job: it would be replaced; give another --to, or move it")
     versions = _versions(table)

@@ -1,4 +1,4 @@
-"""The data source: what Spark asks for a schema, a reader or a writer.
+"""The data source: Spark gets a schema, a reader or a writer from it.
 
 Spark asks in a process of its own each time, several of them a micro-batch, so a process imports what it needs and not
 the rest: a tenth of a second each.

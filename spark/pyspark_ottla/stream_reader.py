@@ -1,6 +1,6 @@
 """A streaming query: where it begins, how far each micro-batch goes, and what it has read.
 
-One of these lives as long as the query, in a Python process beside the driver; Spark asks it before each micro-batch,
+One of these lives as long as the query, in a Python process beside the driver; Spark calls it before each micro-batch,
 and keeps offsets in its checkpoint. Tasks only get ranges.
 """
 

@@ -93,7 +93,7 @@ class Admin:
 class BrokerInfo:
     """One registered broker; `kafka_address` is "" while it serves no Kafka listener, else that of its first one.
 
-    `kafka_listeners` has the address of each by its name; a broker of an older release tells none.
+    `kafka_listeners` has the address of each by its name; a broker of an older release reports none.
 
     `epoch` grows with every registration. While it is `fenced` it may not lead: it has just started, or stopped. While
     it is `read_only` its disk takes no appends: it leads only where no other broker can.

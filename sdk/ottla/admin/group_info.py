@@ -1,4 +1,4 @@
-"""What admin.groups tells of groups: their members, how far they are behind, and what has happened to them."""
+"""What admin.groups returns of groups: their members, how far they are behind, and what has happened to them."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class GroupEvent:
 class OffsetReset:
     """Where one partition's committed offset goes: `before` is None where nothing is committed, `after` the new one.
 
-    `wanted` is what was asked for; `after` is the nearest offset that the partition holds.
+    `wanted` is the requested offset; `after` is the nearest offset that the partition holds.
     """
 
     topic: str
@@ -194,7 +194,7 @@ def summary_of(wire: pb.ListedGroup) -> GroupSummary:
 
 
 def status_of(wire: pb.ShardStanding) -> ShardStatus:
-    """As its owner tells it."""
+    """As its owner reports it."""
     seconds = wire.for_ms / 1000
     return ShardStatus(
         wire.shard,

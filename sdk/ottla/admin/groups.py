@@ -141,7 +141,7 @@ class Groups:
         dry_run: bool = True,
         timeout: Duration | None = None,
     ) -> tuple[OffsetReset, ...]:
-        """Move committed offsets. A dry run, which it is unless you say otherwise, tells where they would go.
+        """Move committed offsets. A dry run, which it is unless you say otherwise, returns where they would go.
 
         `to` is "earliest", "latest", an offset, a time (the first record at or after it) or a timedelta from now (-1 h:
         an hour ago); `shift` is a number of records forwards, or backwards where it is negative. All that the group has

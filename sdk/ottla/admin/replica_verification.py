@@ -29,7 +29,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCheck:
-    """What came of comparing a partition's replicas from `start` to below `end`.
+    """The result of comparing a partition's replicas from `start` to below `end`.
 
     `equal` are the brokers whose replicas are, `high_watermarks` are those of all that could be asked. `unreadable`
     says of each broker that could not be read, or not to the end, why not.
@@ -118,7 +118,7 @@ class _Replicas:
         self._replicas: dict[int, _Replica] = {}
 
     def open(self, brokers: Iterable[int]) -> dict[int, pb.PartitionFetched]:
-        """Where the log of each begins and is committed: answers without records."""
+        """Where the log of each begins and is committed: responses without records."""
         for broker in brokers:
             registered = self._cluster.view.brokers.get(broker)
             if registered is None:
@@ -134,7 +134,7 @@ class _Replicas:
         return {broker: log for broker, log in logs.items() if broker not in self.unreadable}
 
     def fetch(self, wants: Sequence[tuple[int, int]], max_bytes: int) -> dict[int, pb.PartitionFetched]:
-        """The answers for each (broker, offset), as far as there are any."""
+        """The responses for each (broker, offset), as far as there are any."""
         for broker, offset in wants:
             with self.noting(broker):
                 self._replicas[broker].send(self._request(offset, max_bytes), self._timeout)

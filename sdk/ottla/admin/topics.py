@@ -202,7 +202,7 @@ class Topics:
         while left := {number: cut for number, cut in cuts.items() if number not in first}:
             try:
                 self._delete_records(name, bytes.fromhex(topic.id), left, first, deadline)
-            except OttlaError as error:  # a leader may have moved: the next try asks the one that leads then
+            except OttlaError as error:  # a leader may have moved: the next try goes to the new one
                 pause = backoff.next()
                 if not error.retriable or deadline.is_over(pause):
                     raise
@@ -212,7 +212,7 @@ class Topics:
     def _delete_records(
         self, name: str, topic_id: bytes, cuts: Mapping[int, int], first: dict[int, int], deadline: Deadline
     ) -> None:
-        """Ask each leader once, and enter what it answers into `first`. Raises the first error."""
+        """Send one request to each leader, and enter the responses into `first`. Raises the first error."""
         view = self._channel.cluster.fetch_metadata([name], timeout=deadline.left())
         for address, numbers in self._by_leader(view, name, cuts).items():
             request = broker_pb2.DeleteRecordsRequest(
@@ -237,7 +237,7 @@ class Topics:
             return not topic_id or topic.id == topic_id
 
         view = until_all(self._channel, [name], served, deadline, f"{name} is made")
-        # Metadata tells what was decided; that a leader has opened its log shows when it answers for its partition.
+        # Metadata shows what was decided; that a leader has opened its log shows when it answers for its partition.
         ends = {TopicPartition(name, n): LATEST_TIMESTAMP for n in range(len(view.topics[name].partitions))}
         list_offsets(self._channel.cluster, ends, timeout=deadline.left())
         return _info(view.topics[name])

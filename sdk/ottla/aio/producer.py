@@ -98,7 +98,7 @@ class Producer(Generic[K, V]):
         return sending
 
     async def send_many(self, rows: Iterable[Any], *, topic: str | None = None) -> BatchResult:
-        """Like ottla.Producer.send_many; `rows` are asked for on a thread."""
+        """Like ottla.Producer.send_many; `rows` are iterated on a thread."""
         sent = await self._behind_line(self._sync.start_many, rows, topic)
         return await asyncio.to_thread(self._sync.settle_many, sent)
 

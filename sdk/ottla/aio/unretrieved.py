@@ -9,7 +9,7 @@ from ottla.errors import OttlaError
 from ottla.machines.failures import not_delivered
 
 _MOST: Final = 1000
-"""Who sends for hours without a flush while no broker answers is not to fill the memory: older ones are counted."""
+"""A program that sends for hours without a flush, with no broker, must not fill the memory: older ones are counted."""
 
 
 class UnretrievedFailures:

@@ -26,7 +26,7 @@ _MESSAGE_CHARACTERS: Final = 1000
 def dead_letter_headers(
     partition: TopicPartition, raw: RawRecord, error: BaseException, attempts: int, group: str
 ) -> list[Header]:
-    """The record's own headers, and those of ORIGIN. Of a name that is there twice the last one is the newest."""
+    """The record's own headers, and those of ORIGIN. Of a name that occurs twice the last one is the newest."""
     kind = type(error)
     values = (
         partition.topic,

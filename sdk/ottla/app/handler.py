@@ -1,6 +1,6 @@
 """A handler as it is declared: what it reads, how it is called, and what becomes of records that it can't handle.
 
-All that can be wrong about it is said where it is declared.
+Everything that can be wrong about it is reported where it is declared.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def _names_around(call: Any) -> dict[str, Any]:
 
 
 def _value_type(call: Any, annotation: Any) -> Any:
-    """The deserializer that the first parameter's annotation asks for; `X | None` is X, since null is always None."""
+    """The deserializer for the first parameter's annotation; `X | None` is X, since null is always None."""
     if annotation in (inspect.Parameter.empty, Any, "Any", object):
         return "auto"
     try:

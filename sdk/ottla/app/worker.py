@@ -34,7 +34,7 @@ _POLL_S: Final = 0.5
 _POLL_LEAST_S: Final = 0.01
 _MOST_AT_ONCE: Final = 500
 _TICK_S: Final = 0.1
-"""How often the group's affairs are seen to while there is no room to read."""
+"""How often the group's member acts while there is no room to read."""
 
 _COMMIT_S: Final = 5.0
 _COMMIT_AGAIN_S: Final = 0.2
@@ -100,7 +100,9 @@ class Worker:
         if room:
             self._take(await self._on_thread(self._consumer.poll, self._poll_s, max_records=room))
             return
-        await self._on_thread(self._consumer.reader.gather, 0, 0.0, 0.0)  # sees to the group, and reads nothing
+        await self._on_thread(
+            self._consumer.reader.gather, 0, 0.0, 0.0
+        )  # lets the group's member act, and reads nothing
         with suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), _TICK_S)
 
@@ -240,7 +242,7 @@ class Worker:
             self._consumer.commit(offsets, timeout=_COMMIT_S)
 
     def on_lost(self, partitions: Partitions) -> None:
-        """Let the loop forget them, before it hears of anything that is read afterwards."""
+        """Let the loop forget them, before it gets anything that is read afterwards."""
         self._loop.call_soon_threadsafe(self.forget, partitions)
 
     def _run_in_loop(self, question: Coroutine[Any, Any, T], timeout: float) -> T:

@@ -25,7 +25,7 @@ _NAP_S: Final = 0.05
 
 
 class EndToEnd:
-    """One run; `acknowledged` tells of records that were not delivered."""
+    """One run; `acknowledged` counts records that were not delivered."""
 
     def __init__(
         self,

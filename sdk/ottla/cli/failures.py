@@ -96,7 +96,7 @@ def count(number: int, noun: str) -> str:
 
 
 def fail(error: BaseException) -> ExitCode:
-    """Tell the user and give the exit code."""
+    """Report it to the user, and return the exit code."""
     if isinstance(error, BrokenPipeError):
         let_go_of_stdout()
         return ExitCode.CLOSED_PIPE
@@ -123,7 +123,7 @@ def exit_code(error: BaseException) -> ExitCode:
 def sentence(error: BaseException) -> str:
     """What, why and what to do."""
     if isinstance(error, OttlaError):
-        # What a user typed needs no number of Kafka's; what the cluster answered can be looked up by its name.
+        # An error in what a user typed needs no number of Kafka's; a code of the cluster can be looked up by its name.
         named = "" if isinstance(error, ConfigError | NotFoundError) else f" ({error.name})"
         return _in_cli_terms(f"{error.message}{named}" + (f"; {error.hint}" if error.hint else ""))
     if isinstance(error, TyperException):

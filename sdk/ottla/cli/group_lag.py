@@ -1,4 +1,4 @@
-"""How far groups are behind, as `ottla group show` and `ottla group watch` tell it."""
+"""How far groups are behind, as `ottla group show` and `ottla group watch` show it."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Health:
 
     @property
     def to_recover(self) -> int:
-        """Partitions whose logs have to tell who leads: after unclean stops, or a restored store."""
+        """Partitions whose logs have to decide who leads: after unclean stops, or a restored store."""
         return sum(not (s.info.isr or s.info.elr) for s in self.partitions)
 
     @property

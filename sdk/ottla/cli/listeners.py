@@ -64,7 +64,7 @@ class Finding:
 class Expected:
     """What a client relies on: at each of `brokers` (broker id → host:port) is that broker, of that cluster.
 
-    `entry` is the address by which it came, "" for none; `named` says that brokers of this cluster tell who they are.
+    `entry` is the address by which it came, "" for none; `named` says that brokers of this cluster name themselves.
     """
 
     brokers: Mapping[int, str]

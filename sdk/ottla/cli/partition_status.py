@@ -1,4 +1,4 @@
-"""How partitions stand: who leads, who is in sync, and which of kafka-topics' marks they bear."""
+"""The status of partitions: the leader, who is in sync, and which of kafka-topics' marks they bear."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class PartitionStatus:
 
 
 def partition_statuses(admin: Admin, topics: Sequence[TopicInfo]) -> list[PartitionStatus]:
-    """The partitions of `topics`. min.insync.replicas is asked for only where a replica is not in sync."""
+    """The partitions of `topics`. min.insync.replicas is looked up only where a replica is not in sync."""
     lagging = [topic.name for topic in topics if any(p.is_under_replicated for p in topic.partitions)]
     configs = (or_nothing(lambda: admin.configs.of_topics(*lagging, timeout=ASIDE_S)) or {}) if lagging else {}
     least = {name: int(entries[MIN_ISR].value) for name, entries in configs.items() if MIN_ISR in entries}

@@ -37,7 +37,7 @@ def apply_to(names: Iterable[str], action: Callable[[str], Item]) -> tuple[list[
 
 
 def report(kind: str, done: list[Item], failed: list[OttlaError], settings: Settings) -> None:
-    """What was done, as data where -o asks for it. Raises for what was not: exit code 3 where it is only a part."""
+    """What was done, as data if -o is set. Raises for what was not: exit code 3 where it is only a part."""
     if settings.output is not None:
         write(Listing(kind, done, ("name", "action")), settings.output)
     if not failed:

@@ -1,4 +1,4 @@
-"""What the options that every command shares come to."""
+"""The values of the options that every command shares."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Settings:
 
     @classmethod
     def merged(cls, values: Mapping[str, tuple[Any, Any]]) -> Self:
-        """From what was said before the command and behind it, which counts more. Raises ConfigError."""
+        """From the options before the command and behind it, which win. Raises ConfigError."""
         nearest = {name: inner or outer for name, (outer, inner) in values.items()}
         timeout = nearest.get("timeout")
         return cls(

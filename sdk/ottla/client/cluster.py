@@ -53,7 +53,7 @@ _PROBE_S: Final = 1.0
 
 _SILENT: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
 _SUSPECT_S: Final = 10.0
-"""For so long a broker that did not answer is asked after the others: it may be hanging."""
+"""For this long a broker that did not answer comes after the others: it may be hanging."""
 
 
 class ClusterClient:
@@ -169,7 +169,7 @@ class ClusterClient:
             self._suspects[address] = self.clock.monotonic() + _SUSPECT_S
 
     def fetch_metadata(self, topics: Iterable[str] = (), *, all_topics: bool = False, timeout: float) -> ClusterView:
-        """The cluster as some broker sees it, with the topics asked for. Raises like `call_any`."""
+        """The cluster as some broker sees it, with the requested topics. Raises like `call_any`."""
         request = pb.MetadataRequest(topics=list(topics), all_topics=all_topics)
         view = view_of(self.call_any(Broker.METADATA, request, timeout=timeout))
         self.view = view

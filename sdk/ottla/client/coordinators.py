@@ -1,7 +1,7 @@
-"""Who coordinates which group: the owner of the shard that the group's id hashes to, as any broker tells.
+"""Which node coordinates which group: the owner of the shard that the group's id hashes to, as any broker reports.
 
-Owners change when a coordinator goes or comes. A call that hears so (NOT_COORDINATOR), or hears nothing, has the
-brokers asked again.
+Owners change when a coordinator starts or stops. After NOT_COORDINATOR, or without a response, the owners are looked up
+again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Coordinators:
         self._owners: tuple[str, ...] = ()  # addresses by shard, "" for one without an owner
 
     def of(self, group: str, *, timeout: float) -> str:
-        """The address of the group's coordinator, from memory where it is there.
+        """The address of the group's coordinator, from memory if it is known.
 
         Raises COORDINATOR_NOT_AVAILABLE while the group has none, and what `ClusterClient.call_any` raises.
         """

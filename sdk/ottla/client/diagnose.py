@@ -107,7 +107,7 @@ def _first_bytes(host: str, port: int, question: bytes) -> bytes:
 
 
 def protocol_of(response: bytes) -> Protocol:
-    """Who speaks so, by the first bytes of an answer to API_VERSIONS or to GET; "" for none that is known."""
+    """Which protocol it is, by the first bytes of a response to API_VERSIONS or to GET; "" for an unknown one."""
     if len(response) >= 8 and struct.unpack_from(">i", response, 4)[0] == CORRELATION_ID:
         return "kafka"
     if response.startswith(b"HTTP/"):

@@ -3,7 +3,7 @@
 A child that was forked has the client's memory and neither its threads nor its connections: what it sent would never
 leave, and what it waited for never come. A signal handler, or a finalizer, runs between any two lines of the thread
 that it interrupts; where those belong together, the thread holds one of the client's locks, and to wait for another
-then is to wait for oneself. Both hear so at once.
+then is to wait for oneself. Both get an error at once.
 """
 
 from __future__ import annotations

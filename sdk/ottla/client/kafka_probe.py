@@ -1,7 +1,7 @@
-"""A look at an address where Kafka's protocol may be spoken: who is there, and what it tells of its cluster.
+"""A look at an address where Kafka's protocol may be spoken: what is there, and what it reports of its cluster.
 
 Two requests, ApiVersions v0 and Metadata v2 without topics, which every Kafka broker since 0.10.1 answers; no client
-library. Whoever answers otherwise is recognised by its first bytes (`diagnose`), and a TLS port, which may just hang
+library. Any other server is recognised by its first bytes (`diagnose`), and a TLS port, which may just hang
 up, by a handshake. Metadata v2 begins with brokers (id int32, host string, port int32, rack string?), then cluster id
 string?, then controller id int32.
 """
@@ -30,7 +30,7 @@ _INT: Final = struct.Struct(">i")
 
 
 class Met(Enum):
-    """Who is at an address."""
+    """What is at an address."""
 
     KAFKA = "ok"
     GRPC = "grpc"
@@ -39,7 +39,7 @@ class Met(Enum):
     MUTE = "mute"
     """It takes the connection and says nothing that is understood."""
     WARY = "wary"
-    """It speaks Kafka's protocol and tells nothing of its cluster: a client has to authenticate first."""
+    """It speaks Kafka's protocol and reports nothing of its cluster: a client has to authenticate first."""
     CONNECTION_REFUSED = "refused"
     UNREACHED = "unreached"
     UNRESOLVED = "unresolved"
@@ -121,7 +121,7 @@ def _shakes_hands(host: str, port: int, limit_s: float) -> bool:
 
 
 def _read(address: str, response: bytes) -> Look:
-    """Of an answer to _METADATA, with its size. Raises struct.error where it ends too early."""
+    """Of a response to _METADATA, with its size. Raises struct.error where it ends too early."""
     at, brokers = 8, {}
     (count,) = _INT.unpack_from(response, at)
     at += 4
@@ -177,7 +177,7 @@ class _Line:
 
 
 def _expected_bytes(response: bytearray) -> int:
-    """How many bytes the answer has, as far as its beginning tells."""
+    """How many bytes the response has, as far as its beginning says."""
     if protocol_of(bytes(response[:9])) != "kafka":
         return 9 if len(response) < 9 else len(response)
     return min(4 + int(_INT.unpack_from(response)[0]), _MAX_RESPONSE_BYTES)

@@ -1,4 +1,4 @@
-"""Broker.ListOffsets for many partitions at once: each leader is asked for its own, until all have answered."""
+"""Broker.ListOffsets for many partitions at once: each leader gets its own, until all have answered."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _request_leaders(
     found: dict[TopicPartition, OffsetAndTimestamp | None],
     timeout: float,
 ) -> OttlaError | None:
-    """Enter what the leaders answer into `found`; the last error where some partition is still missing."""
+    """Enter the leaders' responses into `found`; the last error where some partition is still missing."""
     by_leader: dict[str, dict[TopicPartition, Route]] = {}
     last: OttlaError | None = None
     for partition in timestamps:

@@ -1,7 +1,7 @@
 """Keeps a client's view of the cluster fresh, on a thread of its own, so that senders do not wait for metadata.
 
-Asked for: when a topic is new to the client, after an error that says the view is wrong, while a partition has no
-leader, and every `max_age` seconds. What brokers tell about leaders in their answers is taken over at once.
+Requested: when a topic is new to the client, after an error that says the view is wrong, while a partition has no
+leader, and every `max_age` seconds. The leaders that brokers name in their responses are taken over at once.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class MetadataUpdater:
         self._thread.start()
 
     def refresh(self) -> None:
-        """Ask again soon."""
+        """Fetch the metadata again soon."""
         with self._changed:
             self._requested = True
             self._changed.notify_all()
@@ -186,11 +186,11 @@ class MetadataUpdater:
         return fetched_at + self._max_age - self._clock.monotonic()
 
     def _fetch(self, topics: list[str]) -> bool:
-        """Replace the view; False where it has to be asked for again soon."""
+        """Replace the view; False where it has to be fetched again soon."""
         try:
             view = self._cluster.fetch_metadata(topics, all_topics=self._all_topics, timeout=self._timeout)
         except OttlaError as error:
-            if not self._closed and not self._waiting:  # who waits for it hears of it, and who closes needs no word
+            if not self._closed and not self._waiting:  # a waiting thread gets the error, and a close needs no log line
                 logger.warning("no metadata: %s", error)
             with self._changed:
                 self._error = error

@@ -100,7 +100,7 @@ class CompletedFetch:
 
     @property
     def stale(self) -> bool:
-        """Whether the user has gone elsewhere meanwhile."""
+        """Whether the user has moved the position meanwhile."""
         return self.version != self.position.version
 
     def stream(self) -> Iterator[RawRecord]:

@@ -24,14 +24,14 @@ T = TypeVar("T")
 class ConcurrentUseGuard:
     """`run` what is not for two threads. The same thread may come in again.
 
-    `settle` sees to what a call may have left behind that was interrupted, before the next one.
+    `settle` cleans up what an interrupted call may have left behind, before the next one.
     """
 
     def __init__(self, settle: Callable[[], None]) -> None:
         self.settle: Final = settle
         self._inside: Final = RLock()
         self._owned: Final = whether_owned(self._inside)
-        self._user: Thread | None = None  # who is inside
+        self._user: Thread | None = None  # the thread inside
         self._loops: dict[object, Thread] = {}
         self._ends = False
         self._once_out: Callable[[], object] | None = None

@@ -28,7 +28,7 @@ logger = logging.getLogger("ottla.consumer")
 
 _LONGEST_WAIT_S: Final = 1.0
 _RESPONSE_S: Final = 0.5
-"""What a broker needs to answer, on top of the wait that it was asked for."""
+"""What a broker needs to answer, on top of the wait that was requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Fetcher:
         self.attention_at = float("inf")  # when the assignment needs the reader's thread
         self.consumed: Final = Consumed()
         self.hurried = False  # whether the reader is to come back with what it has
-        self.raised: OttlaError | None = None  # the last interruption that was asked for, and raised
+        self.raised: OttlaError | None = None  # the last interruption that was requested, and raised
         self._interruption: OttlaError | None = None
         self._subscription: Final = subscription
         self.clock: Final = cluster.clock
@@ -96,7 +96,7 @@ class Fetcher:
     def take(self, timeout: float) -> FetchedData | None:
         """The next fetched data, waited for up to `timeout` seconds. None also where the client was closed or is done.
 
-        Raises what a broker said that asking again does not mend.
+        Raises a broker's error that another try does not mend.
         """
         deadline_at = self.clock.monotonic() + timeout
         while True:

@@ -1,4 +1,4 @@
-"""Asks new leaders whether a consumer's positions are right in their logs (Broker.OffsetsForLeaderEpoch, KIP-320).
+"""Validates a consumer's positions in the logs of new leaders (Broker.OffsetsForLeaderEpoch, KIP-320).
 
 On a thread that lives as long as there are questions: leaders change rarely, and none that hangs may hold up what is
 read from the others.
@@ -24,7 +24,7 @@ _TRY_S: Final = 2.0
 
 
 class Validator:
-    """`lock` guards the subscription; `after` performs what an answer came to, without it."""
+    """`lock` guards the subscription; `after` acts on the result of a response, without it."""
 
     def __init__(
         self,

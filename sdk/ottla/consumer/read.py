@@ -19,7 +19,7 @@ BATCH_RECORDS: Final = 10_000
 
 
 class Rows(Generic[K, V]):
-    """What `ottla.read` gives. Nothing is read before it is asked for, and each time it is read anew.
+    """What `ottla.read` returns. Nothing is read before it is used, and each use reads again.
 
     Iterating takes the memory of what is fetched ahead; the lists and tables take that of all their records.
     """
@@ -82,7 +82,7 @@ def read(
         bootstrap, partitions, key, value, on_bad_record, request_timeout, config: as of a Consumer.
 
     Raises:
-        ConfigError: an argument that can't be. Everything else is raised where the records are asked for.
+        ConfigError: an argument that can't be. Everything else is raised where the records are used.
     """
     topics = (topic,) if isinstance(topic, str) else topic
 

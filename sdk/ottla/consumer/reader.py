@@ -171,7 +171,7 @@ class RecordReader(Generic[K, V]):
         self._before.pop(position, None)
 
     def _begin(self) -> None:
-        """Whatever was handed out before is; what a loop that was left did not come to is read again."""
+        """Whatever was handed out before is; what an abandoned loop did not reach is read again."""
         self.take_back()
         if self._handing is not None:
             with self._fetcher.lock:

@@ -45,7 +45,7 @@ class Seeking:
 
     @guarded
     def seek(self, partition: tuple[str, int], offset: int) -> None:
-        """Go on at `offset`. Whether it is there shows when it is fetched (`auto_offset_reset`).
+        """Continue at `offset`. Whether it exists shows when it is fetched (`auto_offset_reset`).
 
         Of a group, in a partition that this consumer has at the moment: before its first reading there is none, so
         seek in `on_assigned` to begin elsewhere.
@@ -62,7 +62,7 @@ class Seeking:
 
     @guarded
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
-        """Go on at the first record that is there, in all partitions or in these."""
+        """Continue at the first record that exists, in all partitions or in these."""
         self._seek_to_time(EARLIEST_TIMESTAMP, partitions)
 
     @guarded

@@ -5,7 +5,7 @@
     producer = Producer("b0:1", topic="t", _transport=cluster.connect)
 
 Steps are taken one by one by the calls and frames of their method, whichever broker gets them; without a step a call
-succeeds. `cluster.seen` holds every request in the order of arrival. As with gRPC, answers come on another thread.
+succeeds. `cluster.seen` holds every request in the order of arrival. As with gRPC, responses come on another thread.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ScriptedCluster:
                 del self.logs[partition], self.leaders[partition]
 
     def will(self, method: Method[Any, Any], *steps: Step | None) -> None:
-        """What the next calls or frames of `method` come to; None is one that succeeds."""
+        """The results of the next calls or frames of `method`; None is one that succeeds."""
         with self.changed:
             self._steps.setdefault(method.name, deque()).extend(steps)
 
@@ -140,7 +140,7 @@ class ScriptedCluster:
     # ---- what brokers do ---------------------------------------------------------------------------------------
 
     def take_step(self, address: str, method: Method[Any, Any], body: Message) -> Step | None:
-        """Note a request, and what it is to come to."""
+        """Note a request, and return its step."""
         with self.changed:
             self.seen.append((address, body))
             self.changed.notify_all()
@@ -148,7 +148,7 @@ class ScriptedCluster:
             return steps.popleft() if steps else None
 
     def respond(self, address: str, body: Message) -> Any:
-        """What a broker answers that does what it is asked."""
+        """The response of a broker that works."""
         with self.changed:
             match body:
                 case pb.ProduceRequest():

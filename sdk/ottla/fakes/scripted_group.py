@@ -109,7 +109,7 @@ class ScriptedGroups:
         return self._joined(group, member_id)
 
     def _come_back(self, group: ScriptedGroup, former: ScriptedMember, offers: dict[str, bytes]) -> pb.JoinResponse:
-        """A static member: it goes by another id from now on, and the others hear nothing of it."""
+        """A static member: it gets another id, and the others are not told to rebalance."""
         del group.members[former.member_id]
         member = ScriptedMember(f"{former.instance_id}-{next(self._ids)}", former.instance_id, offers)
         group.members[member.member_id] = member

@@ -26,7 +26,7 @@ class Reject:
 
     code: int
     message: str = "scripted"
-    leader: tuple[int, int] | None = None  # (broker id, leader epoch) that the answer names
+    leader: tuple[int, int] | None = None  # (broker id, leader epoch) that the response names
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class ScriptedConnection:
 
 @dataclass(slots=True)
 class _Parked:
-    """A frame that is not answered yet: on hold, or a fetch until there is something or its time is up."""
+    """A frame that is not answered yet: on hold, or a fetch until there is data or its time is up."""
 
     frame: int
     body: Any
@@ -216,7 +216,7 @@ class ScriptedStream:
 
     def _response(self, frame: int, body: Any, answered: bool) -> None:
         if not answered and any(part.error.code for part in body.partitions):
-            self.close()  # the only answer that there is (rule 66)
+            self.close()  # the only response that there is (rule 66)
         elif answered:
             with self._cluster.changed:
                 self._open.pop(frame, None)

@@ -8,10 +8,10 @@ The rules this file owns:
 * A batch is ready when it is full, when its first record has waited for `linger_s`, or when nothing may wait any more:
   a flush waits, or the buffer is full.
 * One request goes to every partition that a broker leads, up to `request_bytes`: requests are what costs, not bytes.
-  Several batches of a partition are answered each for itself where the producer is idempotent. Else they travel as
+  Several batches of a partition are answered one by one where the producer is idempotent. Else they travel as
   one part, and what the broker rejects for good is sent again batch by batch, so that one bad batch fails alone.
 * What failed waits for its back-off, unless the partition has another leader by then. While something waits so, or a
-  request is overdue, the metadata is asked for again and again. An overdue request to a broker that has been replaced
+  request is overdue, the metadata is requested again and again. An overdue request to a broker that has been replaced
   counts as failed: it may hang for ever with its connection open.
 * A record is reported as failed `delivery_timeout_s` after its batch was opened at the latest.
 * The buffer is charged by the batch: `batch_bytes` when one is opened, its real size once it is closed; and by the
@@ -244,7 +244,7 @@ class Accumulator:
             self._waiting[queue] = None
 
     def _ready(self, queue: PartitionQueue, now: float) -> Iterator[ProducerBatch]:
-        """The closed batches, then the open one if its time has come; that one is closed by being asked for."""
+        """The closed batches, then the open one if its time has come; that one is closed when it is yielded."""
         yield from list(queue.closed)
         if queue.open is not None and (
             self.flushing or self.exhausted or queue.open.opened_at + self.limits.linger_s <= now
@@ -300,12 +300,12 @@ class Accumulator:
         return reported
 
     def on_announced(self, batches: Iterable[ProducerBatch]) -> None:
-        """Everybody who waits for these settled batches knows: a flush need not wait for them any more."""
+        """Threads that wait for these settled batches were notified: a flush need not wait for them any more."""
         for batch in batches:
             self.incomplete.pop(batch, None)
 
     def abort(self, reason: OttlaError) -> list[ProducerBatch]:
-        """Fail everything that is not settled yet; answers that still come for it find nothing."""
+        """Fail everything that is not settled yet; responses that still come for it are ignored."""
         failed = [batch for batch in self.incomplete if not batch.settled]
         for batch in failed:  # not released: one may just be being encoded
             batch.error = reason
@@ -392,7 +392,7 @@ class Accumulator:
 
 
 def is_sent_again(code: int) -> bool:
-    """Whether what a broker answers with this code is not a batch's end in failure."""
+    """Whether a batch with this code in its response is sent again, or is in the log."""
     return is_retriable(code) or code in _UNKNOWN_SEQUENCE or code in _NO_FAILURE
 
 

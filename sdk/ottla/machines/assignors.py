@@ -1,4 +1,4 @@
-"""Who reads what: the strategies by which a group's leading member gives the partitions to the members.
+"""Who reads what: the strategies by which a group's leader assigns the partitions to the members.
 
 Names and results are Kafka's, so that members of other makers may lead or follow:
 

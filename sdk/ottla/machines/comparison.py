@@ -18,7 +18,7 @@ _FIELDS: Final = (
     ("crc", "CRC"),
     ("batch_length", "length"),
 )
-"""What tells batches apart, in the order in which it is named; bytes may differ where all of these agree."""
+"""What distinguishes batches, in the order in which it is reported; bytes may differ where all of these agree."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ def sender_failed(bug: BaseException) -> FatalError:
 
 
 def not_delivered(failed: int, first: OttlaError) -> DeliveryError:
-    """Records failed, and their outcomes were not asked for. To be raised from `first`."""
+    """Records failed, and their outcomes were not awaited. To be raised from `first`."""
     message = f"{failed} records were not delivered; the first: {first.message}"
     return DeliveryError(first.code, message, failed=failed, hint=first.hint)
 
@@ -99,7 +99,7 @@ def record_too_large(size_bytes: int, request_bytes: int) -> OttlaError:
 
 
 def broker_error(batch: ProducerBatch, response: BatchResponse) -> OttlaError:
-    """What a broker answered for a batch."""
+    """The error of a batch's response."""
     return error_from_code(response.code, f"{batch.partition}: {response.message}" if response.message else "")
 
 
@@ -122,7 +122,7 @@ def left_behind(address: str, overdue_s: float) -> str:
 
 
 def forgotten(partition: TopicPartition, response: BatchResponse) -> str:
-    """A broker does not know what it has acknowledged; said once for everything that was under way."""
+    """A broker does not know what it has acknowledged; reported once for everything that was under way."""
     return (
         f"{partition}: the broker's memory of this producer is not what it acknowledged ({response.message}); going on "
         "in a new epoch: records that were on their way may be written twice or out of order"

@@ -12,7 +12,7 @@ SAMPLES: Final = 200
 
 
 class HotKeyWatch:
-    """Tells of the first hot key, once."""
+    """Reports the first hot key, once."""
 
     __slots__ = ("_bytes_by_key", "_reported", "_samples", "_total_bytes")
 

@@ -1,6 +1,6 @@
 """What the member that leads a group does for all of them: it gives out the partitions, and sees when to do it anew.
 
-The coordinator knows nothing of partitions (rule 47): whatever is wrong with an assignment has to be seen here.
+The coordinator knows nothing of partitions (rule 47): a wrong assignment has to be found here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def offered(
     """What a member says of itself to each assignor, in the order of preference.
 
     `held` is what it still reads, `former` what it had by its last assignment, of `generation`. A member that holds
-    nothing names no generation, so a static one that comes back says what it said before (rule 45).
+    nothing names no generation, so a static one that comes back sends what it sent before (rule 45).
     """
     names = tuple(sorted(topics))
     subscription = Subscription(
@@ -47,7 +47,7 @@ def subscribed_topics(members: Iterable[Subscriber]) -> set[str]:
 
 
 def lead(assignor: Assignor, partitions_of: Mapping[str, int], members: Sequence[Subscriber]) -> Assignments:
-    """Who gets what. Raises INCONSISTENT_GROUP_PROTOCOL for an assignor that gives out what it must not."""
+    """Which member gets what. Raises INCONSISTENT_GROUP_PROTOCOL for an assignor that assigns what it must not."""
     made = assignor.assign(partitions_of, members)
     check_assignments(assignor.name, made, partitions_of, members)
     return {member.member_id: list(made.get(member.member_id, ())) for member in members}

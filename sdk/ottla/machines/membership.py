@@ -1,4 +1,4 @@
-"""A member of a consumer group: where it stands, and what every answer of the coordinator means for it.
+"""A member of a consumer group: its state, and what every response of the coordinator means for it.
 
     UNJOINED ──begin_join──▶ JOINING ──on_joined──▶ SYNCING ──on_synced──▶ STABLE
         ▲                       │                      │                     │
@@ -11,9 +11,9 @@ The rules this file owns (Kafka's classic protocol, KIP-62, 345, 394, 429):
   says nothing about this one.
 * REBALANCE_IN_PROGRESS: join again, and keep the id.
 * Trouble with the coordinator changes nothing: it is looked for again, and asked again after a back-off.
-* Heartbeats are sent from the join's answer on, as long as the member is in the group: who leads may take long to give
+* Heartbeats are sent from the join's response on, as long as the member is in the group: a leader may take long to give
   out the partitions. A join needs none: the coordinator counts a member that waits for it as alive.
-* Who does not poll within `max_poll_interval` leaves by itself, and says so.
+* A member that does not poll within `max_poll_interval` leaves by itself, with that reason.
 
 Times are in monotonic seconds. Not thread-safe: the consumer holds one lock over it.
 """
@@ -34,7 +34,7 @@ _BACKOFF_MOST_S: Final = 1.0
 
 
 class MemberState(Enum):
-    """Where a member stands, in words for logs."""
+    """A member's state, in words for logs."""
 
     UNJOINED = "not in the group"
     JOINING = "waits for the others to join"
@@ -44,7 +44,7 @@ class MemberState(Enum):
 
 
 class Meaning(Enum):
-    """What an error of the coordinator asks of a member."""
+    """What an error of the coordinator demands of a member."""
 
     TAKE_ID = "join again with the member id that came with it"
     REJOIN = "the others rebalance: join again"
@@ -142,7 +142,7 @@ class Membership:
         self.member_id = member_id
 
     def on_joined(self, generation: int, member_id: str, protocol: str, leader: str, now: float) -> None:
-        """Everybody is there. `protocol` is the assignor on which all of them agree."""
+        """All members have joined. `protocol` is the assignor on which all of them agree."""
         self.state = MemberState.SYNCING
         self.generation, self.member_id, self.protocol = generation, member_id, protocol
         self.leads = leader == member_id
@@ -224,7 +224,7 @@ class Membership:
     # ---- committing, leaving -------------------------------------------------------------------------------------
 
     def on_commit_failed(self, who: MemberIdentity, code: int, message: str) -> Meaning:
-        """A commit that was sent as `who` was not taken; it tells the member of today only if it is still that one."""
+        """A commit that was sent as `who` was rejected; that matters to the member only if it is still that one."""
         meaning = meaning_of(code)
         if who.generation == self.generation and self.state is MemberState.STABLE:
             if meaning is Meaning.REJOIN:

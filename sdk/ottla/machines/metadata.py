@@ -1,7 +1,7 @@
 """What a client knows of the cluster: one immutable view, replaced whole or corrected by a leader that moved.
 
 A view is only ever a hint. Whatever it says wrongly comes back as NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH or
-UNKNOWN_TOPIC_ID, and asks for the next one; a leader epoch that goes back is never believed (KIP-320).
+UNKNOWN_TOPIC_ID, and a new view is requested; a leader epoch that goes back is never believed (KIP-320).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REFRESHING: Final = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
-"""Errors after which the view may be wrong: ask again before the next try."""
+"""Errors after which the view may be wrong: request another before the next try."""
 
 OVERDUE_S: Final = 1.0
 """A request that takes longer may be with a broker that hangs: others are asked whether they know another leader."""
@@ -37,7 +37,7 @@ FAILING_PACE_S: Final = 0.1
 
 
 class LookupPace:
-    """How often the metadata is asked for while something is wrong. `now` is monotonic seconds."""
+    """How often the metadata is requested while something is wrong. `now` is monotonic seconds."""
 
     __slots__ = ("_refreshed_at",)
 
@@ -45,7 +45,7 @@ class LookupPace:
         self._refreshed_at = float("-inf")
 
     def due(self, now: float, pace_s: float) -> tuple[bool, float]:
-        """Whether to ask now, and when to look again."""
+        """Whether to request it now, and when to look again."""
         due = self._refreshed_at + pace_s <= now
         if due:
             self._refreshed_at = now
@@ -100,7 +100,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """The cluster at one answer of Broker.Metadata, with the topics that were asked for."""
+    """The cluster as of one response of Broker.Metadata, with the requested topics."""
 
     cluster_id: str = ""
     controller: str = ""

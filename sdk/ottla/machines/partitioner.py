@@ -105,7 +105,7 @@ def in_turn(first: int) -> Callable[[int], int]:
 class SpreadingPartitioner:
     """Every record's partition by itself, among those that have a leader: `choose(n)` gives a number below n.
 
-    Safe to be asked by several threads as far as `choose` is: an answer stands on one tuple.
+    Thread-safe as far as `choose` is: a result stands on one tuple.
     """
 
     __slots__ = ("_available", "_choose")

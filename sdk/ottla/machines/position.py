@@ -91,7 +91,7 @@ class Position:
         return self.leader_epoch >= route.leader_epoch
 
     def leave_replica(self, until: float) -> None:
-        """The replica was of no use: ask the leader itself until then."""
+        """The replica was of no use: fetch from the leader itself until then."""
         self.replica = None
         self.replica_until = until
 
@@ -111,7 +111,7 @@ class Position:
 
 @dataclass(slots=True, eq=False)
 class FetchPart:
-    """What one fetch asks of one partition. `version` tells a late answer from a wanted one."""
+    """One partition of a fetch. A late response is recognized by its `version`."""
 
     position: Position
     route: Route
@@ -167,7 +167,7 @@ class FetchedData:
 
 @dataclass(slots=True)
 class FetchOutcome:
-    """What an answer came to: `refresh` the metadata, warn about positions that were `reset`."""
+    """The result of a response: `refresh` the metadata, warn about positions that were `reset`."""
 
     refresh: bool = False
     reset: list[str] = field(default_factory=list)

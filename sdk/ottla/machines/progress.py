@@ -8,7 +8,7 @@ The rules this file owns:
 
 * A partition is committed up to its lowest unfinished record, and never past it: so nothing is lost with the process.
 * `count` is what would be repeated if the process died now: all that was begun and is not committed.
-* What was given up, or given up and begun anew, hears nothing any more of what was begun before.
+* What was given up, or given up and begun again, ignores the end of what was begun before.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class RecordsInFlight:
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
 
     def of(self, partition: TopicPartition) -> PartitionProgress:
-        """The partition's progress, which begins when it is first asked for."""
+        """The partition's progress, which begins at the first call."""
         return self._partitions.setdefault(partition, PartitionProgress())
 
     @property

@@ -1,4 +1,4 @@
-"""What goes to a broker, and what is to be done after an answer or a look at the clock."""
+"""What goes to a broker, and what is to be done after a response or a timeout."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class OutgoingRequest:
 
 @dataclass(slots=True)
 class Reported:
-    """What a response came to: `settled` batches and `warnings` to tell, and whether the metadata may be wrong."""
+    """The result of a response: `settled` batches, `warnings` for the log, and whether the metadata may be wrong."""
 
     settled: list[ProducerBatch] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)

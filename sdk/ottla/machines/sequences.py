@@ -4,7 +4,7 @@ The broker takes a batch of a producer only where its first sequence follows the
 epoch, or is 0 in a higher epoch. From that follow the rules which this file owns:
 
 * A batch is stamped when it leaves for the first time and keeps its stamp: a retry is recognized by it.
-* Of the last BATCHES_KEPT batches a broker knows where they lie. So that it can tell for each that is outstanding
+* Of the last BATCHES_REMEMBERED batches a broker knows where they lie. So that it can answer for each outstanding one
   (stamped, and its fate not known), no more are stamped from the oldest of those on, settled ones among them included.
 * After a failure nothing more leaves until everything in flight has come back; then all of it leaves again, in order.
   So OUT_OF_ORDER_SEQUENCE_NUMBER is explained as long as an older batch is outstanding.
@@ -153,7 +153,7 @@ class Sequences:
             self.surprised = not self._doubt
 
     def on_new_log(self) -> None:
-        """The partition is another one from now on, whose broker has not heard of this producer."""
+        """The partition is another one from now on, whose broker does not know this producer."""
         self._acked_at = float("-inf")
 
     def on_failed_for_good(self, batch: Stamped) -> None:

@@ -80,9 +80,8 @@ def _within_even_share(claimed: Mapping[str, list[TopicPartition]], total: int) 
         return {}
     least, with_one_more = divmod(total, len(claimed))
     made = {}
-    for member_id in sorted(
-        claimed, key=lambda m: -len(claimed[m])
-    ):  # stable: who has more is the first to keep one more
+    # The sort is stable: the member with the most is the first to keep one more.
+    for member_id in sorted(claimed, key=lambda m: -len(claimed[m])):
         room = least
         if len(claimed[member_id]) > least and with_one_more:
             room, with_one_more = least + 1, with_one_more - 1

@@ -6,9 +6,9 @@ The rules this file owns:
   side with different partitions: one that waits for records of quiet partitions never holds up a busy one.
 * What was fetched and not read is bounded by `prefetch_bytes`: a partition's share of it is one half in what waits to
   be read and one in what is under way. Only a first batch, which always comes whole, may exceed that (rule 57).
-* Partitions take turns: one that was asked for goes to the end, and what came is read in the order in which it came.
+* Partitions take turns: one that was fetched goes to the end, and what came is read in the order in which it came.
 * A seek makes everything that is under way or waiting for its partition stale (`version`).
-* Only OFFSET_OUT_OF_RANGE of a leader resets a position (rule 67); every other error leaves it and asks again, or is
+* Only OFFSET_OUT_OF_RANGE of a leader resets a position (rule 67); every other error leaves it and tries again, or is
   raised.
 * With a new leader a position is checked before it fetches on: where did the epoch of what was fetched last end in that
   leader's log? If that is before the position, the log was truncated: go back to there and say so, or raise (KIP-320).
@@ -154,7 +154,7 @@ class SubscriptionState:
     def plan(
         self, now: float, routes: Mapping[TopicPartition, Route], brokers: Mapping[int, BrokerView] | None = None
     ) -> tuple[list[Fetch], bool]:
-        """Fetches to send now, and whether to ask for metadata."""
+        """Fetches to send now, and whether to refresh the metadata."""
         fetches: dict[tuple[str, bool, bool], Fetch] = {}
         share_bytes = self.limits.share_bytes(len(self.positions))
         self._look_again_at = float("inf")
@@ -214,7 +214,7 @@ class SubscriptionState:
         return route.address, False, now >= position.replica_until
 
     def _look_after(self, now: float, routes: Mapping[TopicPartition, Route]) -> bool:
-        """Give up fetches that are overdue where another leader is known; whether to ask for metadata."""
+        """Give up fetches that are overdue where another leader is known; whether to refresh the metadata."""
         refresh = False
         for fetch in self._open:
             overdue_at = fetch.sent_at + self.limits.max_wait_s + OVERDUE_S
@@ -242,7 +242,7 @@ class SubscriptionState:
         return min(self._look_again_at, min(retries, default=float("inf")))
 
     def on_response(self, fetch: Fetch, responses: Mapping[PartitionId, PartitionData], now: float) -> FetchOutcome:
-        """The broker answered; a partition that the answer leaves out had no room in it."""
+        """The broker answered; a partition that the response leaves out had no room in it."""
         outcome = FetchOutcome()
         for part in fetch.parts:
             self._on_partition(fetch, part, responses.get(part.route.partition_id, PartitionData()), now, outcome)
@@ -332,7 +332,7 @@ class SubscriptionState:
     # ---- new leaders -----------------------------------------------------------------------------------------------
 
     def checks(self, now: float, routes: Mapping[TopicPartition, Route]) -> list[EpochCheck]:
-        """What to ask leaders now, before their partitions are fetched on; each is answered by `on_checked`."""
+        """What leaders are to check now, before their partitions are fetched on; `on_checked` gets each result."""
         due = []
         for position in self.positions.values():
             route = routes.get(position.partition)
@@ -358,7 +358,7 @@ class SubscriptionState:
         if known and end >= position.fetch_offset:
             position.leader_epoch = check.route.leader_epoch
         elif known and position.offset is not None and end >= position.offset:
-            self.seek(position, position.offset, epoch)  # what was handed out is there; the rest is fetched again
+            self.seek(position, position.offset, epoch)  # what was handed out still exists; the rest is fetched again
             position.leader_epoch = check.route.leader_epoch
         else:
             self._on_truncated(check, epoch, end if known else None, now, outcome)

@@ -1,7 +1,7 @@
 """The future of one sent record, light enough to have one for each: what waits and calls back is shared by its batch.
 
 A producer has one `Announcer`. It wakes threads that wait for a batch, runs callbacks on a thread of its own (a slow
-callback delays other callbacks, and flushes), and remembers failures whose outcome was not asked for, so that
+callback delays other callbacks, and flushes), and remembers failures whose outcome was not awaited, so that
 `flush()` and `close()` can raise them.
 """
 
@@ -107,7 +107,7 @@ class Delivery:
 def outcomes(deliveries: Sequence[Delivery]) -> tuple[list[RecordMetadata], OttlaError | None]:
     """Where the records of one settled batch are, with the offset -1 where they failed, and why they did.
 
-    For facades: asks once for what a batch's records have in common.
+    For facades: looks up once what a batch's records have in common.
     """
     batch = deliveries[0]._batch
     (topic, partition), first, appended_at = batch.partition, batch.base_offset, batch.log_append_time_ms
@@ -223,7 +223,7 @@ def ticket_of(batch: ProducerBatch) -> Ticket:
 
 
 class Announcer:
-    """Tells outcomes. Thread-safe; the callback thread starts with the first callback."""
+    """Announces outcomes. Thread-safe; the callback thread starts with the first callback."""
 
     def __init__(self, name: str, guard: Guard | None = None) -> None:
         self.lock: Final = RLock()
@@ -274,7 +274,7 @@ class Announcer:
     def flush(self, timeout: float) -> bool:
         """Wait until the callbacks of everything announced before have run; False where `timeout` seconds passed.
 
-        A callback that asks for it does not wait for itself, nor for those behind it.
+        A callback that calls it does not wait for itself, nor for those behind it.
         """
         waiter = _Waiter()
         with self.lock:

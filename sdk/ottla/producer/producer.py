@@ -51,7 +51,7 @@ _QUIET_S: Final = 1.0
 """How long a block that raised is left without a word about what it still waits for."""
 
 _LAST_CALLBACKS_S: Final = 1.0
-"""What callbacks have at least that hear of a close whose time is over."""
+"""The least time for callbacks that report a close whose time is over."""
 
 _CLOSE_AT_EXIT_S: Final = 5.0
 

@@ -117,7 +117,7 @@ def _read_model(model: Any, data: bytes) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON's own types are made of, one level deep; the encoder asks again for what lies inside."""
+    """What JSON's own types are made of, one level deep; the encoder calls again for what lies inside."""
     kind = type(value)
     if dataclasses.is_dataclass(kind):
         return {name: getattr(value, name) for name in _written_fields(kind)}

@@ -81,7 +81,7 @@ class Bound:
         return frozenset({*self.offsets, *self.timestamps_ms})
 
     def timestamp_of(self, partition: TopicPartition) -> int | None:
-        """What to ask ListOffsets for (-2, -1 or ms), None where the offset itself is known."""
+        """The timestamp for ListOffsets (-2, -1 or ms), None where the offset itself is known."""
         if partition in self.timestamps_ms:
             return self.timestamps_ms[partition]
         if partition in self.offsets:

@@ -78,7 +78,7 @@ def listeners(
         ),
     ] = None,
 ) -> None:
-    """Dial every address that Kafka clients are told, and say what is wrong where it is not the broker's. The default.
+    """Dial every advertised Kafka address, and say what is wrong where it is not the broker's. The default.
 
     A listener that leads to no broker from here is for clients elsewhere, where another one leads to all of them.
 
@@ -169,7 +169,7 @@ def _shard_text(of: ShardStatus) -> Iterator[str]:
 
 
 class Rounds:
-    """One partition after the other; what is wrong is said at once."""
+    """One partition after the other; what is wrong is reported at once."""
 
     def __init__(self, admin: Admin, partitions: Sequence[PartitionStatus]) -> None:
         self._admin = admin
@@ -194,7 +194,7 @@ class Rounds:
             yield check
 
     def conclude(self) -> None:
-        """Say what came of it, and leave with the code of it."""
+        """Print the result, and leave with the code of it."""
         of_all = count(len(self._partitions), "partition")
         if not self._bad:
             say(f"{of_all}, {self._bytes:,} bytes of each replica compared: no difference")

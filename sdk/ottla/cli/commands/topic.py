@@ -298,7 +298,7 @@ def _summary(topic: TopicInfo) -> dict[str, Any]:
 
 
 def _details(admin: Admin, topic: TopicInfo) -> dict[str, Any]:
-    """What can be said of a topic; offsets and configs are None while those who know them can't be asked."""
+    """What is known of a topic; offsets and configs are None while the brokers that have them are away."""
     extents = or_nothing(lambda: look_up(admin, topic.name, timeout=ASIDE_S)) or {}
     configs = or_nothing(lambda: admin.configs.get(topic=topic.name, timeout=ASIDE_S))
     min_isr = int(configs[MIN_ISR].value) if configs and MIN_ISR in configs else None

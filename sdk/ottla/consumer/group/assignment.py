@@ -200,7 +200,7 @@ class GroupAssignment:
     # ---- joining -------------------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        """See to the partitions before the others are joined again."""
+        """Commit and give up what must be, before the others are joined again."""
         held = sorted(self.positions())
         if held and not self.member.lost:
             self.committer.commit_before_rebalance()
@@ -283,7 +283,7 @@ class GroupAssignment:
         self._unreported.clear()
 
     def _give_up(self, partitions: Sequence[TopicPartition], call: Listener) -> None:
-        """Tell the user, then read them no more."""
+        """Call the user's listener, then stop reading them."""
         self._callbacks.call(call, partitions)
         with self._fetcher.lock:
             for partition in partitions:

@@ -31,7 +31,7 @@ class Call(Generic[T]):
         return self
 
     def result(self) -> T:
-        """What came of it, once it is `done`; raises what it raised."""
+        """Its result, once it is `done`; raises what it raised."""
         if self.error is not None:
             raise self.error
         return self._outcome  # type: ignore[return-value]  # there is one where there is no error

@@ -1,4 +1,4 @@
-"""Commits offsets, one commit after the other: what was asked for later never ends up below what came before.
+"""Commits offsets, one commit after the other: a later one never ends up below what came before.
 
 A commit that is waited for is tried until it succeeds or can't; any other is tried once, for a later one says more
 than a repeated one. They go out on a thread that lives as long as there are some; callbacks run in the user's thread.
@@ -56,7 +56,7 @@ class Commit:
 
 
 class Commits:
-    """`lock` guards the member, and what is noted here; it is signalled when a commit is done. `on_done`: see to it."""
+    """`lock` guards the member, and what is noted here; it is signalled when a commit is done, then `on_done` runs."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Commits:
         on_done: Callable[[], None],
         topic_ids: Callable[[], Mapping[TopicPartition, TopicId]],
     ) -> None:
-        self.known: Final[dict[TopicPartition, int]] = {}  # what the group has last committed, as far as heard of
+        self.known: Final[dict[TopicPartition, int]] = {}  # what the group has last committed, as far as known
         self.count = 0
         self._member: Final = member
         self._coordinator: Final = coordinator

@@ -1,4 +1,4 @@
-"""Tells the coordinator that a member is alive, on a thread of its own: the user's may be busy with its records.
+"""Sends a member's heartbeats, on a thread of its own: the user's may be busy with its records.
 
 The thread decides nothing about partitions. It notes the responses, and the reader acts on them at its next step.
 """
@@ -58,7 +58,7 @@ class Heartbeats:
         if not self._running.acquire(blocking=False):
             return  # an interrupt came when another thread was started, so that it was not known
         member = self._member
-        looks_at = NEVER  # when it asks whether a coordinator that lets it wait still is one
+        looks_at = NEVER  # when to look whether a coordinator that lets it wait still is one
         while True:
             with self._lock:
                 if self._stopped:

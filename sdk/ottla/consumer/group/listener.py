@@ -34,7 +34,7 @@ class RebalanceListener:
 
 
 class Callbacks:
-    """Calls listeners; what the first of them raises is kept until the partitions have been seen to."""
+    """Calls listeners; what the first of them raises is kept until the partitions are updated."""
 
     def __init__(self) -> None:
         self._error: Exception | None = None

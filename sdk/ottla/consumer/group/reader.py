@@ -1,8 +1,8 @@
 """How a member hands out records: by polls, so that it is known what was processed.
 
 What one poll hands out counts as processed when the next one begins. Iterating goes by polls too: of as many records as
-take about half a second, so that the group's affairs are never kept waiting for long. A record counts as processed when
-the next one is asked for; what a loop that was left did not come to is handed out again.
+take about half a second, so that rebalances and commits never wait for long. A record counts as processed when
+the next one is requested; what an abandoned loop did not reach is handed out again.
 """
 
 from __future__ import annotations
