@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from logs import SMALL, open_log
 
@@ -108,7 +109,7 @@ class Brokers:
             follower.on_fetched(offset, epoch, told)
         return answer
 
-    def found_on(self, leader_id: int) -> OneReplica:
+    def found_on(self, leader_id: int) -> Any:
         around = self.around[leader_id]
         return OneReplica(self.replicas[leader_id], around.consumers, around.followers, around.confirmations)
 

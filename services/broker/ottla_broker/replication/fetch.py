@@ -14,8 +14,9 @@ from typing import Final, Protocol
 
 from ottla_broker.machines.closest import find_closest
 from ottla_broker.machines.epochs import NO_EPOCH, EpochStart
-from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, FetchPurgatory
+from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.replication.response_memory import UNBOUNDED, ResponseRoom
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
@@ -186,23 +187,11 @@ async def _read_records(
     return records
 
 
-class Replicated(Protocol):
-    """Where replicas are found (replicas.Replicas)."""
-
-    @property
-    def consumers(self) -> FetchPurgatory: ...
-    @property
-    def followers(self) -> FetchPurgatory: ...
-    @property
-    def confirmations(self) -> ConfirmationPurgatory: ...
-    def find(self, partition_id: PartitionId) -> Replica: ...
-
-
 class Consumers:
     """Consumers: up to the high watermark. `closest` knows a nearer replica, where one was requested; `from_follower`:
     the leader has sent them here."""
 
-    def __init__(self, replicas: Replicated, closest: Closest | None, *, from_follower: bool) -> None:
+    def __init__(self, replicas: ReplicaTable, closest: Closest | None, *, from_follower: bool) -> None:
         self.purgatory: Final = replicas.consumers
         self._replicas = replicas
         self._closest = None if from_follower else closest
@@ -260,7 +249,7 @@ class Followers:
     received.
     """
 
-    def __init__(self, replicas: Replicated, follower_id: int, broker_epoch: int, seen_confirmation: int = 0) -> None:
+    def __init__(self, replicas: ReplicaTable, follower_id: int, broker_epoch: int, seen_confirmation: int = 0) -> None:
         self.purgatory: Final = replicas.followers
         self._replicas = replicas
         self._follower_id = follower_id
