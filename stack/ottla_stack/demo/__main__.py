@@ -121,9 +121,9 @@ def spark_results(pipeline: Pipeline | None, count: int, picture: Path | None, *
 def show(delays: dict[str, list[float]]) -> None:
     """The delays of each carrier, by the group that read the flights."""
     table = Table("carrier", "flights", "cancelled", "mean departure delay", title="New York, 2013")
-    for carrier, (flights, departed, minutes) in sorted(delays.items(), key=lambda item: -item[1][0]):
-        mean = f"{minutes / departed:.1f} min" if departed else ""
-        table.add_row(carrier, f"{flights:,.0f}", f"{flights - departed:,.0f}", mean)
+    for carrier, (flights, flown, minutes) in sorted(delays.items(), key=lambda item: -item[1][0]):
+        mean = f"{minutes / flown:.1f} min" if flown else ""
+        table.add_row(carrier, f"{flights:,.0f}", f"{flights - flown:,.0f}", mean)
     _console.print(table)
 
 

@@ -72,8 +72,8 @@ class LiveTable:
             by_origin[row["origin"]].append(row)
         for origin, rows in sorted(by_origin.items()):
             flights, cancelled = (sum(row[name] for row in rows) for name in ("flights", "cancelled"))
-            departed = sum(row["departed"] for row in rows)
+            flown = sum(row["departed"] for row in rows)
             minutes = sum(row.get("delay_minutes", 0) for row in rows)
-            mean = f"{minutes / departed:.1f} min" if departed else ""
+            mean = f"{minutes / flown:.1f} min" if flown else ""
             table.add_row(origin, max(row["hour"] for row in rows), f"{flights:,}", f"{cancelled:,}", mean)
         return Group(self._progress, table)
