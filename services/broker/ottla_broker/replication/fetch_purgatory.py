@@ -1,7 +1,7 @@
-"""Parking without polling: a fetch that found too little sleeps here until enough has come.
+"""Waiting without polling: a fetch that found too little sleeps here until enough has come.
 
-The order is Kafka's (rule 55): park first, mark, look, then sleep. Whatever happens between the mark and the sleep is
-remembered. A delayed ends once, by enough bytes, by a change of its partition, by its owner's deadline, or because the
+The order is Kafka's (rule 55): register first, mark, look, then sleep. Whatever happens between the mark and the sleep is
+remembered. A delayed fetch ends once, by enough bytes, by a change of its partition, by its owner's deadline, or because the
 broker drains.
 """
 
@@ -66,7 +66,7 @@ class FetchPurgatory:
 
     @contextmanager
     def delayed(self, partitions: Iterable[PartitionId]) -> Iterator[DelayedFetch]:
-        """A delayed that hears of every change of `partitions` inside the block."""
+        """A delayed fetch that hears of every change of `partitions` inside the block."""
         delayed, positions = DelayedFetch(closed=self._closed), set(partitions)
         for partition in positions:
             self._by_partition.setdefault(partition, set()).add(delayed)

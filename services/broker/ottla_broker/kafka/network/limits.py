@@ -20,7 +20,7 @@ class ConnectionLimits:
     """Sizes in bytes, times in whole seconds: they are looked at once a second."""
 
     max_first: int = 512 * 1024
-    """Of a connection's frames until its first request is done: who that is is not known yet."""
+    """Of a connection's frames until its first request is done: the client is not known before."""
     max_produce: int = 100 * 1024 * 1024
     """Of one frame: Kafka's socket.request.max.bytes."""
     max_control: int = 16 * 1024 * 1024
