@@ -37,14 +37,7 @@ class DiskThreads:
         """Nothing to do before the first call."""
 
     async def stop(self) -> None:
-        for pool in (
-            self._readers,
-            self._lookers,
-            self._flushers,
-            self._keepers,
-            self._truncators,
-            self._workers,
-        ):
+        for pool in (self._readers, self._lookers, self._flushers, self._keepers, self._truncators, self._workers):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:

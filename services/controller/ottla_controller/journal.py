@@ -26,15 +26,7 @@ from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode, encode
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import Broker, Change, ClusterImage
-from ottla_core.cluster.store import (
-    Compare,
-    Delete,
-    KeyValue,
-    LeaseLostError,
-    MetaStore,
-    Put,
-    StoreUnavailableError,
-)
+from ottla_core.cluster.store import Compare, Delete, KeyValue, LeaseLostError, MetaStore, Put, StoreUnavailableError
 from ottla_core.errors import ErrorCode, OttlaError
 
 STORE_TIMEOUT_S: Final = 2.0

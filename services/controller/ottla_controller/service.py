@@ -179,10 +179,7 @@ class ControllerService:
         verdicts: list[Verdict] = []
         for batch in batched([_proposal(p) for p in request.partitions]):
             decide = partial(
-                decide_alter_partition,
-                broker_id=request.broker_id,
-                broker_epoch=request.broker_epoch,
-                proposals=batch,
+                decide_alter_partition, broker_id=request.broker_id, broker_epoch=request.broker_epoch, proposals=batch
             )
             decided = await self._commit(decide)
             verdicts += decided

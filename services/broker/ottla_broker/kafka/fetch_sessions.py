@@ -111,11 +111,7 @@ class FetchContext(NamedTuple):
 
 class FetchSessions:
     def __init__(
-        self,
-        new_id: Callable[[], int],
-        *,
-        max_sessions: int = MAX_SESSIONS,
-        max_partitions: int = MAX_PARTITIONS,
+        self, new_id: Callable[[], int], *, max_sessions: int = MAX_SESSIONS, max_partitions: int = MAX_PARTITIONS
     ) -> None:
         self._new_id = new_id
         self._max_sessions = max_sessions

@@ -1,8 +1,8 @@
 """Waiting without polling: a fetch that found too little sleeps here until enough has come.
 
-The order is Kafka's (rule 55): register first, mark, look, then sleep. Whatever happens between the mark and the sleep is
-remembered. A delayed fetch ends once, by enough bytes, by a change of its partition, by its owner's deadline, or because the
-broker drains.
+The order is Kafka's (rule 55): register first, mark, look, then sleep. Whatever happens between the mark and the sleep
+is remembered. A delayed fetch ends once, by enough bytes, by a change of its partition, by its owner's deadline, or
+because the broker drains.
 """
 
 from __future__ import annotations

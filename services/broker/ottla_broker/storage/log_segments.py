@@ -167,8 +167,7 @@ class LogSegments:
     def offset_for_time(self, timestamp_ms: int, limit_offset: int) -> FoundOffset | None:
         """See `Log.offset_for_time`."""
         return self._undisturbed(
-            self.start_offset,
-            lambda _, segments: find_offset(segments, self.start_offset, timestamp_ms, limit_offset),
+            self.start_offset, lambda _, segments: find_offset(segments, self.start_offset, timestamp_ms, limit_offset)
         )
 
     def _undisturbed(self, offset: int, read: Callable[[BatchReader, Sequence[Segment]], T]) -> T:

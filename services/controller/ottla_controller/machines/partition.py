@@ -88,11 +88,7 @@ def with_leader(
 def recovering_with(partition: Partition, leader: int) -> Partition:
     """An unclean election: what `leader` has is the log from now on, and no other is eligible (rule 19)."""
     return replace(
-        without_elr(partition),
-        isr=(leader,),
-        leader=leader,
-        leader_epoch=partition.leader_epoch + 1,
-        recovering=True,
+        without_elr(partition), isr=(leader,), leader=leader, leader_epoch=partition.leader_epoch + 1, recovering=True
     )
 
 

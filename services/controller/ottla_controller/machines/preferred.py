@@ -12,15 +12,7 @@ from enum import Enum
 from itertools import chain
 
 from ottla_controller.machines.decision import Decision
-from ottla_controller.machines.election import (
-    Availability,
-    Rules,
-    Settled,
-    available,
-    rules_of,
-    settled,
-    writes_of,
-)
+from ottla_controller.machines.election import Availability, Rules, Settled, available, rules_of, settled, writes_of
 from ottla_controller.machines.partition import TopicConfigs, with_leader
 from ottla_controller.machines.recovery import LogsReport, by_an_operators_word
 from ottla_core.cluster.image import ClusterImage, Partition

@@ -11,12 +11,7 @@ from typing import Final
 
 from ottla_controller.machines.configs import check_min_isr, cluster_configs, cluster_configs_seen, cluster_values
 from ottla_controller.machines.decision import Decision, ReliedOn, Write
-from ottla_controller.machines.placement import (
-    Replicas,
-    assign_replicas,
-    check_assignments,
-    start_of,
-)
+from ottla_controller.machines.placement import Replicas, assign_replicas, check_assignments, start_of
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import Change, ClusterImage, Partition, Topic
 from ottla_core.config_values import check_topic_configs, topic_key, without_effect

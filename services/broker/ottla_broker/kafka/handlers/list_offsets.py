@@ -49,8 +49,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     for (name, _), found in zip(requested, await few_at_once(find, list(requested), at_once=_AT_ONCE), strict=True):
         topics[name].append(found)
     return ListOffsetsResponse(
-        version=version,
-        topics=[_Topic(version=version, name=name, partitions=found) for name, found in topics.items()],
+        version=version, topics=[_Topic(version=version, name=name, partitions=found) for name, found in topics.items()]
     )
 
 
