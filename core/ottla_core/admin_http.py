@@ -1,6 +1,6 @@
 """The admin port: `/metrics`, `/healthz` (the process and its loop run), `/readyz` (it serves).
 
-GET only and on loopback unless told otherwise. It runs on threads of the standard library's server, so a hung event
+GET only, by default on loopback. It runs on threads of the standard library's server, so a hung event
 loop is seen from outside instead of hanging the probe.
 """
 

@@ -9,7 +9,7 @@ from typing import Final, Protocol, TypeVar
 from ottla_core import config, lifecycle, telemetry
 from ottla_core.errors import ErrorCode, OttlaError
 
-_EVERY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::", "[::]"})  # noqa: S104 - refused here, not bound
+_EVERY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::", "[::]"})  # noqa: S104 - rejected here, not bound
 
 
 class ServiceSettings(Protocol):

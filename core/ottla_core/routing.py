@@ -15,7 +15,7 @@ _POSITIVE: Final = 0x7FFFFFFF
 
 
 def shard_of(key: str, shards: int) -> int:
-    """`shards` is fixed for the life of a cluster: with another number every key would be lost."""
+    """`shards` is fixed as long as a cluster exists: with another number every key would be lost."""
     units = memoryview(key.encode("utf-16-be", "surrogatepass"))
     code = 0
     for at in range(0, len(units), 2):

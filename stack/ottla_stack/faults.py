@@ -42,7 +42,7 @@ _KAFKA_APIS = {api.name for api in APIS.values()}
 
 @dataclass(eq=False)
 class Fault:
-    """Meets every call until it is told how often; `met` counts them."""
+    """Meets every call until a number is set; `met` counts them."""
 
     method: str
     instance: str | None

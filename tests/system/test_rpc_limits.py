@@ -138,7 +138,7 @@ async def test_calls_hold_so_much_together_and_small_ones_have_a_part_of_their_o
     ) as raised:
         await peer.call(Broker.METADATA, pb.MetadataRequest(topics=large), timeout=20)
     assert raised.value.retriable
-    assert "1 calls were refused, the last one of ipv4:127.0.0.1" in caplog.text
+    assert "1 calls were rejected, the last one of ipv4:127.0.0.1" in caplog.text
     await round_trip(stack)
     for call in waiting:
         call.cancel()

@@ -332,7 +332,7 @@ def _failure(endpoint: str, error: _RpcError, *, writes: bool) -> Exception:
     if error.code is grpc.StatusCode.OUT_OF_RANGE:
         return CompactedError(error.details)
     if error.code in _REJECTED:
-        return ValueError(f"etcd refused the request: {error.details}")
+        return ValueError(f"etcd rejected the request: {error.details}")
     indefinite = writes and not error.details.startswith(_DEFINITE)
     return StoreUnavailableError(f"etcd at {endpoint} did not answer: {error.details}", indefinite=indefinite)
 

@@ -1,4 +1,4 @@
-"""Putting a registration under a lease: the key says who is there, its create_revision is the epoch of that life."""
+"""Putting a registration under a lease: the key names the process, its create_revision is the epoch of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who says that it is a broker must prove it: ids and epochs are published, so they tell lives apart and prove nothing.
+"""A caller that names itself a broker must prove it: ids and epochs are published, so they prove nothing.
 
 Each process of a broker draws a secret and puts it into its registration in etcd, where only services read. It says it
 with its requests to other services as that broker. No response to a client carries it, and no log.

@@ -114,8 +114,8 @@ class LeaseSession:
     async def _run(self) -> None:
         """Keep alive, and come back from whatever happens; without a session this process is unknown to the cluster.
 
-        Who has lost its lease, or can't register, is in no hurry to be one of a crowd. Who can't renew is: the lease
-        runs out.
+        A process that lost its lease, or can't register, avoids a crowd and waits. One that can't renew
+        hurries: the lease runs out.
         """
         backoff = Backoff(first_s=RETRY_S, most_s=self._ttl_s / 3)
         succeeded = True
@@ -205,7 +205,7 @@ class LeaseSession:
         finally:
             registration.cancel()
             await asyncio.gather(registration, return_exceptions=True)
-        # Else what was put is gone already: it was deleted, or an older renewal was told that the lease is lost.
+        # Else what was put is gone already: it was deleted, or an older renewal has reported that the lease is lost.
         self._registered = not self._again and lease == self._lease
 
     def _lose(self) -> None:

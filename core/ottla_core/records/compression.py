@@ -133,7 +133,7 @@ def _unsnappy_block(block: memoryview, limit: int) -> bytes:
 
 
 def _lz4(data: bytes) -> bytes:
-    # The library's default links blocks to each other, which Java's reader refuses.
+    # The library's default links blocks to each other, which Java's reader rejects.
     compressor = cramjam.lz4.Compressor(level=_LZ4_LEVEL, block_linked=False, content_checksum=False)
     compressor.compress(data)
     return bytes(compressor.finish())

@@ -144,5 +144,5 @@ def _read_headers(data: bytes, at: int) -> tuple[Headers, int]:
 
 
 def _as_int64(value: int) -> int:
-    """A sum of two int64 as Java and C give it: a timestamp that overflows is wrong, not worth refusing a batch for."""
+    """A sum of two int64 as Java and C give it: a timestamp that overflows is wrong, no reason to reject a batch."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)

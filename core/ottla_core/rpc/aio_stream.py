@@ -83,7 +83,7 @@ class AioFrameStream(Generic[Request, Response]):
                 return frame.body
 
     async def close(self) -> None:
-        """End it; what the other side has parked for it ends too."""
+        """End it; what waits for it on the other side ends too."""
         self._call.cancel()
         if self._reading is not None:
             await asyncio.gather(self._reading, return_exceptions=True)

@@ -3,7 +3,7 @@
 Its states and the ways between them are the table in `states`. What takes a group from one to the next is in
 `rebalance` and `membership`; they work on a copy, which replaces the group once it is decided.
 
-Only a generation that is complete is written to the log, and with it who its members are; members of a join that is
+Only a generation that is complete is written to the log, and with it its members; members of a join that is
 under way are memory. So after a change of the coordinator members find the last generation that they synchronized in,
 or an error that makes them join again.
 """
