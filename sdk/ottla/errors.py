@@ -2,7 +2,7 @@
 
 Every error has `.code` (Kafka's number, `ErrorCode`), `.message`, `.hint` (one sentence on what to do), `.broker` (the
 address that answered, or "") and `.retriable`. The SDK has retried what is retriable by itself for as long as its
-deadline allowed, so whoever sees a RetriableError has run out of time, not out of luck.
+deadline allowed, so a caller that sees a RetriableError has run out of time, not out of luck.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ConcurrentUseError(FatalError):
 
 
 class WakeupError(OttlaError):
-    """Somebody called `wakeup()`: the reading was interrupted, nothing is lost, and the next call goes on."""
+    """`wakeup()` was called: the reading was interrupted, nothing is lost, and the next call continues."""
 
     def __init__(self) -> None:
         super().__init__(ErrorCode.NONE, "the consumer was woken up", hint="read on, or close it")
@@ -118,7 +118,7 @@ class OffsetOutOfRangeError(FatalError):
 class TruncationError(OffsetOutOfRangeError):
     """Records that a consumer has read are gone: the partition's new leader never had them (KIP-320).
 
-    `offset` is where the consumer is, `divergent_offset` where the new log left what was read, None where nobody knows.
+    `offset` is where the consumer is, `divergent_offset` where the new log left what was read, None if unknown.
     """
 
     def __init__(self, message: str, *, offset: int, divergent_offset: int | None, hint: str = "") -> None:
@@ -167,7 +167,7 @@ class HandlerError(FatalError):
 
 
 class DeliveryError(RetriableError):
-    """Records were not delivered and nobody had asked for their result; `failed` says how many.
+    """Records were not delivered and their results were not read; `failed` says how many.
 
     Raised by `flush()`, `close()` and the end of a `with` block. `__cause__` is the first failure.
     """
@@ -210,7 +210,7 @@ _HINTS: Final[dict[int, str]] = {
     ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader; see which brokers are down",
     ErrorCode.NOT_ENOUGH_REPLICAS: "too few in-sync replicas for acks=all; see which brokers are down",
     ErrorCode.NOT_CONTROLLER: "no controller answered in time; see whether one is running",
-    ErrorCode.INVALID_PRODUCER_EPOCH: "somebody else has used its producer id; the next records get another one",
+    ErrorCode.INVALID_PRODUCER_EPOCH: "another producer has used its producer id; the next records get another one",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "see whether a group-coordinator is running",
     ErrorCode.REBALANCE_IN_PROGRESS: "read on, so that the rebalance can end, then commit again",
     ErrorCode.FENCED_INSTANCE_ID: "give every consumer a group_instance_id of its own",

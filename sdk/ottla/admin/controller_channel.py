@@ -29,7 +29,7 @@ class ControllerResponse(NamedTuple, Generic[Response]):
 
 
 class Deadline:
-    """So many seconds for all steps of one call."""
+    """Seconds for all steps of one call."""
 
     def __init__(self, channel: ControllerChannel, timeout: Duration | None) -> None:
         self._clock = channel.cluster.clock

@@ -52,7 +52,7 @@ class ReplicaCheck:
 
     @property
     def not_compared(self) -> int:
-        """So many offsets some replica has beyond `end`: another one is not so far yet."""
+        """How many offsets a replica has beyond `end`, which another one has not reached yet."""
         return max(self.high_watermarks.values(), default=self.end) - self.end
 
 

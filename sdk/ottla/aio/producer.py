@@ -2,7 +2,7 @@
 
 The loop is woken once a batch. A record that has room is appended right away, on the loop's own thread; one that would
 have to wait for room or for metadata goes through a line, which a thread works off, and so do those that come after it:
-their order stays. Whoever flushes or closes comes behind that line, for what `send` took is sent.
+their order stays. A flush or close comes behind that line, for what `send` took is sent.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LINE_END_S: Final = 5.0
 class Producer(Generic[K, V]):
     """Sends records to topics; the arguments are those of ottla.Producer. Used from one event loop.
 
-    Whoever awaits each `send` before the next one sends a record at a time; to fill batches, start many and gather
+    To await each `send` before the next one is to send a record at a time; to fill batches, start many and gather
     them. Records of one partition are written in the order of the calls.
     """
 

@@ -76,7 +76,7 @@ def end_to_end_total(total: Window) -> list[str]:
 
 
 def _fetch_columns(window: Window) -> str:
-    """Nobody rebalances without a group, so all of the time is for fetching."""
+    """There is no rebalance without a group, so all of the time is for fetching."""
     return (
         f"0, {round(window.seconds * 1000)}, {window.received_bytes / _MB / window.seconds:.4f}, "
         f"{window.received / window.seconds:.4f}"

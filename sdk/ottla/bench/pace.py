@@ -1,6 +1,6 @@
 """An open-loop schedule: what is due when is fixed at the start, however long things take.
 
-Whoever is late catches up and counts from the moment that was planned, so that a stall shows in the latency of all that
+A late sender catches up and counts from the moment that was planned, so that a stall shows in the latency of all that
 it held up, and not of one only (coordinated omission).
 """
 

@@ -13,7 +13,7 @@ _MOST: Final = 10_000
 
 
 def values(size_bytes: int) -> Iterator[bytes]:
-    """Values without end. So many differ that compressing a batch gains what it would gain if all did."""
+    """Values without end. Enough of them differ that compressing a batch gains what it would gain if all did."""
     chance = random.Random(0)  # noqa: S311 - the same bytes in every run
     count = max(1, min(_MOST, _POOL_BYTES // max(1, size_bytes)))
     return itertools.cycle([chance.randbytes(size_bytes).translate(_LETTERS) for _ in range(count)])

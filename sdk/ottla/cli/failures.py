@@ -186,5 +186,5 @@ def hear_sdk() -> None:
 
 
 def let_go_of_stdout() -> None:
-    """Nobody reads what we write any more, so that the interpreter must not try to flush it at its end."""
+    """The output has no reader any more: the interpreter must not try to flush it at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -76,7 +76,7 @@ class Health:
     def _broken_services(self) -> list[Problem]:
         found = []
         if not self.info.controller_address:
-            hint = "start a controller, or see in its log whether it reaches etcd; until then nobody elects leaders"
+            hint = "start a controller, or see in its log whether it reaches etcd; until then no leaders are elected"
             found.append(Problem("no controller is elected", hint))
         if not self.live:
             found.append(Problem("no broker is live", "start the brokers, or see in their logs what keeps them back"))
@@ -99,7 +99,9 @@ class Health:
             hint = "start a broker of their ISR or ELR, which `ottla partition ls --offline` names"
             found.append(Problem(problem, hint))
         if self.to_recover:
-            problem = f"{count(self.to_recover, 'partition')} where nobody is known to have all that was acknowledged"
+            problem = (
+                f"{count(self.to_recover, 'partition')} where no replica is known to have all that was acknowledged"
+            )
             hint = (
                 "start all brokers of their last known ELR, on the data that they had; where one is gone for good, "
                 "`ottla partition elect --unclean` gives what the others have"

@@ -142,7 +142,7 @@ def unmet(look: Look, advertise: str) -> Problem:
     if look.met is Met.WARY:
         hint = "it may want authentication, which is not served yet: see what listens at that port"
         return Problem(f"{address} speaks Kafka's protocol and tells nothing of its cluster", hint)
-    hint = "a port that is published to where nobody listens, or another program: see what listens there"
+    hint = "a port that is published to where no program listens, or another program: see what listens there"
     return Problem(f"{address} takes connections and does not answer", hint)
 
 

@@ -18,7 +18,9 @@ def confirm(question: str, settings: Settings) -> None:
     if settings.yes:
         return
     if not sys.stdin.isatty():
-        raise config_error("this needs a yes, and nobody can be asked", hint="say --yes, or --dry-run to look only")
+        raise config_error(
+            "this needs a yes, and there is no terminal to prompt on", hint="say --yes, or --dry-run to look only"
+        )
     if not typer.confirm(question, err=True):
         say("nothing was changed")
         raise typer.Exit(ExitCode.FAILED)

@@ -104,7 +104,7 @@ def acks_code(acks: Any) -> int:
     raise ConfigError(
         ErrorCode.INVALID_REQUIRED_ACKS,
         f"acks={acks!r} is not legal",
-        hint="use 'all' (every in-sync replica), 1 (the leader) or 0 (nobody answers)",
+        hint="use 'all' (every in-sync replica), 1 (the leader) or 0 (no response)",
     )
 
 

@@ -6,7 +6,7 @@ handler raises in the midst of it, or the caller was cancelled:
 * From when something is being gathered until the caller has it, `_in_hand` is true, and
   `_before` says where the positions were. `on_handed_out` is the last that happens, and a few assignments: no interrupt
   comes in between them, nor before the caller's own next step.
-* Whoever comes next and finds something in hand takes it back: the positions are where they were, and everything else
+* The next call that finds something in hand takes it back: the positions are where they were, and everything else
   is fetched again, for the point of the interrupt is not known.
 """
 
@@ -108,7 +108,7 @@ class RecordReader(Generic[K, V]):
         return Batch(segments, self._serdes)
 
     def on_handed_out(self) -> None:
-        """Whoever asked has what was gathered."""
+        """The caller has what was gathered."""
         if self._left is not None:
             self._left -= self._gathered
         self._gathered = 0
@@ -167,7 +167,7 @@ class RecordReader(Generic[K, V]):
                 self._subscription.seek(position, position.offset)
 
     def on_seek(self, position: Position) -> None:
-        """Somebody goes elsewhere: where it was before is of no account."""
+        """A seek: the position before does not count."""
         self._before.pop(position, None)
 
     def _begin(self) -> None:

@@ -112,7 +112,7 @@ class Accumulator:
     ) -> ProducerBatch | None:
         """A new batch, which took the record as its first, or None while the buffer is full.
 
-        Whoever drains may have something to do then. Raises RecordTooLargeError, and what the builder raises.
+        The sender may have something to do then. Raises RecordTooLargeError, and what the builder raises.
         """
         limits = self.limits
         size_bytes = _record_bytes(key, value, headers)

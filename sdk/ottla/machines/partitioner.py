@@ -3,8 +3,8 @@
 The same key goes to the same partition while the number of partitions stays the same, with every client: a Java
 producer, librdkafka with murmur2_random, or this one (org.apache.kafka.common.utils.Utils.murmur2, Austin Appleby's
 MurmurHash2 with its own seed). Records without a key fill one partition's batch, then the next one's (KIP-480): a batch
-of one partition costs what a batch costs, so spreading single records would multiply the batches. Whoever wants just
-that has `SpreadingPartitioner`: each record to another partition, in turn or by chance, whatever its key (KIP-369).
+of one partition costs what a batch costs, so spreading single records would multiply the batches.
+`SpreadingPartitioner` does just that: each record to another partition, whatever its key (KIP-369).
 """
 
 from __future__ import annotations

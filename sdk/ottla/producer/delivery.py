@@ -293,7 +293,7 @@ class Announcer:
             return
         thread.join(timeout)
         if thread.is_alive():
-            message = "%s: delivery callbacks have not returned within %g s; nobody waits for them any more"
+            message = "%s: delivery callbacks have not returned within %g s; they are not waited for any more"
             logger.warning(message, self._name, timeout)
 
     def _count(self, batch: ProducerBatch, error: OttlaError) -> None:

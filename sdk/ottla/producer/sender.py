@@ -86,7 +86,7 @@ class Sender:
         self.work.notify()
 
     def end_by(self, end_at: float) -> None:
-        """Nobody waits beyond that monotonic time any more. The lock is held."""
+        """No wait goes beyond that monotonic time any more. The lock is held."""
         self._end_at = min(self._end_at, end_at)
         self.room.notify_all()
 

@@ -59,7 +59,7 @@ def produce(
     acks: Annotated[Acks, typer.Option(help="Who must have a record: all in sync, the leader, or none.")] = "all",
     compression: Annotated[Codec | None, typer.Option("-z", "--compression", help="The codec.")] = None,
     distinct_keys: Annotated[
-        int, typer.Option("--keys", min=0, metavar="N", help="So many different keys; none if it is 0.")
+        int, typer.Option("--keys", min=0, metavar="N", help="The number of different keys; none if it is 0.")
     ] = 0,
     limit: For = _FOR,
 ) -> None:

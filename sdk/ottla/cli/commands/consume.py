@@ -213,7 +213,7 @@ def _check_member(group: str, first: PositionSpec, end: str | None, partitions: 
     if first.anchor not in (Anchor.START, Anchor.END) or first.number:
         raise config_error(
             "--group goes on where the group left off: --from is start or end, for where it begins at first",
-            hint=f"`ottla group reset {group}` moves it elsewhere while nobody reads",
+            hint=f"`ottla group reset {group}` moves it elsewhere while no member reads",
         )
 
 

@@ -81,9 +81,7 @@ def watch(
     ctx: typer.Context,
     name: Group,
     every: Annotated[str, typer.Option(metavar="DURATION", help="How often to look.")] = "2s",
-    times: Annotated[
-        int | None, typer.Option("-n", min=1, metavar="N", help="So many times; else until Ctrl-C.")
-    ] = None,
+    times: Annotated[int | None, typer.Option("-n", min=1, metavar="N", help="How often; else until Ctrl-C.")] = None,
 ) -> None:
     """Show again and again how far a group is behind, until Ctrl-C. Not as -o json, which would never end."""
     from ottla.cli.group_watch import watch_lag
@@ -144,7 +142,7 @@ def reset(
         typer.Option(metavar="PLACE", help="start, end, an offset such as 42, @2026-11-01T10:00 or @-1h."),
     ] = None,
     shift: Annotated[
-        int | None, typer.Option(metavar="N", help="So many records forwards; -100 to read the last 100 again.")
+        int | None, typer.Option(metavar="N", help="Records to skip forwards; -100 to read the last 100 again.")
     ] = None,
     topic: OfTopics = None,
     partition: Numbers = None,

@@ -23,8 +23,8 @@ def restored(ctx: typer.Context) -> None:
     """Say that etcd was restored from a backup, so that leaders are elected by what the logs hold.
 
     Brokers find it out by themselves when they start on a store that is older than their data; where only some of it
-    was restored, or none of them was down, somebody has to say it. Until enough replicas of a partition have told how
-    far their logs go, nobody leads it.
+    was restored, or none of them was down, it has to be said. Until enough replicas of a partition have told how
+    far their logs go, no replica leads it.
     """
     settings = Settings.of(ctx)
     confirm("Every partition is without a leader until its logs have told who has everything. Go on?", settings)

@@ -138,7 +138,7 @@ def _show_plan(needed: Sequence[PartitionStatus], *, unclean: bool) -> None:
             last = info.isr or info.elr or info.last_known_elr
             say(f"{status.name}: no leader; the last in sync: {_ids(last)}; there now: {_ids(online)}")
         else:
-            say(f"{status.name}: broker {info.replicas[0]} instead of {info.leader if info.leader >= 0 else 'nobody'}")
+            say(f"{status.name}: broker {info.replicas[0]} instead of {info.leader if info.leader >= 0 else 'none'}")
 
 
 def _show_election(election: Election) -> Item:

@@ -319,5 +319,5 @@ def _extent(extent: Extent | None) -> dict[str, int | None]:
 def _records(admin: Admin, topic: TopicInfo) -> str:
     extents = or_nothing(lambda: look_up(admin, topic.name, timeout=ASIDE_S))
     if extents is None:
-        return "nobody knows how many records"
+        return "an unknown number of records"
     return count(sum(extent.records for extent in extents.values()), "record")

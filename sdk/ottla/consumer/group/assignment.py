@@ -120,7 +120,7 @@ class GroupAssignment:
     def close(self) -> None:
         """End every thread. A member that did not `leave` does so now; that may take a moment."""
         if self.member.state is not MemberState.LEFT:
-            self._leave("nobody has the consumer any more")
+            self._leave("the consumer was dropped")
         if self._updater is not None:
             self._updater.close()
 
@@ -262,7 +262,7 @@ class GroupAssignment:
                 logger.warning("group %s is not joined yet: %s", self.options.group, error)
 
     def _adopt(self, assigned: Sequence[TopicPartition]) -> None:
-        """Whoever is interrupted in here does it again."""
+        """After an interruption in here the caller does it again."""
         held = set(self.positions())
         added = sorted(set(assigned) - held)
         self._former = tuple(assigned)

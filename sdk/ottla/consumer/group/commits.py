@@ -163,7 +163,7 @@ class Commits:
     # ---- the thread ----------------------------------------------------------------------------------------------
 
     def _ensure_thread(self) -> None:
-        """Whoever began a commit may have been interrupted before the thread ran."""
+        """The caller that began a commit may have been interrupted before the thread ran."""
         if self._waiting and not self._running:
             Thread(target=self._run, name=f"ottla-commit-{self._coordinator.group}", daemon=True).start()
 
@@ -242,7 +242,7 @@ def not_committed(group: str, error: OttlaError, left_behind: str) -> CommitFail
         error.code,
         f"the offsets were not committed: the group {group!r} has rebalanced without this consumer "
         f"({error.message or error.name}); {reason}",
-        hint="read on: the consumer joins again, and whoever has the partitions now reads again from the last commit; "
+        hint="read on: the consumer joins again, and the partitions' member reads again from the last commit; "
         "if it took too long over its records, lower max_poll_records or raise max_poll_interval",
         broker=error.broker,
     )

@@ -66,7 +66,7 @@ class CoordinatorClient:
         if not found:
             raise error_from_code(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                f"nobody coordinates the group {self.group!r} at the moment",
+                f"no coordinator owns the group {self.group!r} at the moment",
                 hint="see whether a group-coordinator is running",
             )
         with self._lock:

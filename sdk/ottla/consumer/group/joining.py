@@ -156,7 +156,7 @@ class Joining:
         nobodys = left_out(made, held, partitions_of)
         if nobodys:
             logger.warning(
-                "group %s: the assignor %r gives %d partitions to nobody, such as %s",
+                "group %s: the assignor %r gives %d partitions to no member, such as %s",
                 self._coordinator.group,
                 protocol,
                 len(nobodys),
