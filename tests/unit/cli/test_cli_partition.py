@@ -141,7 +141,7 @@ def test_a_dry_run_shows_the_plan_and_elects_nobody(admin: FakeAdmin, capsys: py
     assert ottla("partition elect --all --dry-run") == 0
     assert capsys.readouterr().err.splitlines() == [
         "orders-1: broker 2 instead of 1",
-        "refunds-0: broker 2 instead of nobody",
+        "refunds-0: broker 2 instead of none",
     ]
     assert ottla("partition elect -t orders -p 0 --dry-run") == 0
     assert capsys.readouterr().err == "every partition has its preferred leader\n"
