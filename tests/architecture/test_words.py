@@ -30,11 +30,7 @@ HISTORY: Final = (
 )
 """Of their time, generated from the names of tests, or the list itself."""
 
-EXEMPT: Final = {
-    ("sdk/ottla/admin/group_info.py", "wanted"): "a public attribute of OffsetReset",
-    ("stack/ottla_stack/demo/__main__.py", "departed"): "flights do",
-    ("stack/ottla_stack/demo/live_table.py", "departed"): "flights do",
-}
+EXEMPT: Final = {("sdk/ottla/admin/group_info.py", "wanted"): "a public attribute of OffsetReset"}
 """(file, name): the reason. At most 20, and never more than there are."""
 
 

@@ -152,7 +152,7 @@ def test_a_port_is_published_under_another_number(network: Network) -> None:
         (Met.HTTP, "localhost:9093 is an HTTP port, no Kafka port; Kafka's port is 9092"),
         (Met.TLS, "localhost:9093 wants TLS, which no listener serves yet; see what else"),
         (Met.WARY, "localhost:9093 speaks Kafka's protocol and tells nothing of its cluster; it may want auth"),
-        (Met.MUTE, "localhost:9093 takes connections and does not answer; a port that is published to where no program"),
+        (Met.MUTE, "localhost:9093 takes connections and does not answer; a port that is published to where no"),
         (Met.UNREACHED, "localhost:9093 is not reached from here: another network, or a firewall; advertise an"),
     ],
 )
