@@ -25,6 +25,8 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import NO_LEADER, PartitionId
 from ottla_core.slices import Slice
 
+_LEADER: Final = ReplicaRole.LEADER  # to look up a member of an enum costs more than all else of `leads`
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaContext:
@@ -82,7 +84,7 @@ class ReplicaState(DiskLog):
 
     @property
     def leads(self) -> bool:
-        return self.role is ReplicaRole.LEADER
+        return self.role is _LEADER
 
     @property
     def leader_id(self) -> int | None:
