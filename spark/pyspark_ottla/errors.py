@@ -34,7 +34,7 @@ def data_lost(gone: Sequence[Range]) -> OffsetOutOfRangeError:
     return OffsetOutOfRangeError(
         ErrorCode.OFFSET_OUT_OF_RANGE,
         f"{total} offsets that the query wanted are gone: {named}",
-        hint="they were deleted, aged out (retention.ms, retention.bytes) or lost; to go on without them, "
+        hint="they were deleted, aged out (retention.ms, retention.bytes) or lost; to continue without them, "
         "set failOnDataLoss to false",
     )
 
@@ -45,8 +45,8 @@ def beyond_end(missing: Sequence[Range]) -> OffsetOutOfRangeError:
     return OffsetOutOfRangeError(
         ErrorCode.OFFSET_OUT_OF_RANGE,
         f"offsets beyond the end of the log: {named}" + ("; …" if len(missing) > _NAMED else ""),
-        hint="the offset is wrong, the topic was made anew, or the end of its log was lost; to go on at the end, "
-        "set failOnDataLoss to false",
+        hint="the offset is wrong, the topic was created again, or the end of its log was lost; to continue at the "
+        "end, set failOnDataLoss to false",
     )
 
 
@@ -60,13 +60,13 @@ def foreign_checkpoint(held: str, read: str) -> ConfigError:
     )
 
 
-def topics_made_anew(names: Collection[str]) -> UnknownTopicError:
+def topics_recreated(names: Collection[str]) -> UnknownTopicError:
     """The error for topics whose names other topics have now: raised, or logged."""
     named = ", ".join(sorted(names)[:_NAMED]) + (", …" if len(names) > _NAMED else "")
     return UnknownTopicError(
         ErrorCode.UNKNOWN_TOPIC_ID,
-        f"{named}: deleted and made anew since the query read it; what it had not read of the former topic is gone",
-        hint="to go on with the new one, from its beginning, set failOnDataLoss to false, or give a new checkpoint",
+        f"{named}: deleted and created again since the query read it; what it had not read of the former topic is gone",
+        hint="to continue with the new one, from its beginning, set failOnDataLoss to false, or give a new checkpoint",
     )
 
 
@@ -76,6 +76,6 @@ def partitions_gone(missing: Sequence[TopicPartition]) -> PartitionsGoneError:
     return PartitionsGoneError(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         f"{named}: deleted while the query read them",
-        hint="to go on without them, set failOnDataLoss to false; a topic that was made anew is then read from its "
-        "beginning",
+        hint="to continue without them, set failOnDataLoss to false; a topic that was created again is then read from "
+        "its beginning",
     )

@@ -33,7 +33,7 @@ from pyspark_ottla.errors import (
     foreign_checkpoint,
     partitions_gone,
     raise_or_warn,
-    topics_made_anew,
+    topics_recreated,
 )
 from pyspark_ottla.machines.admission import Admission
 from pyspark_ottla.machines.offsets import Json, Offsets, TopicIds, differing, from_json, ids_in, to_json
@@ -57,7 +57,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None
         self._latest: Offsets = {}
         self._ids: TopicIds = {}  # of the topics in `_latest`
-        self._made_anew: set[tuple[str, str]] = set()  # names and ids for which it has been reported
+        self._reported_recreated: set[tuple[str, str]] = set()  # names and ids for which it has been reported
 
     # ---- what Spark calls, in this order -----------------------------------------------------------------------------
 
@@ -173,9 +173,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _unchanged(self, read: Offsets, ids: TopicIds) -> dict[TopicPartition, int]:
         """`read` without the topics that were recreated: they are read from their beginning."""
         recreated = differing(ids, self._ids)
-        if unreported := {name for name in recreated if (name, self._ids[name]) not in self._made_anew}:
-            raise_or_warn(topics_made_anew(unreported), self._options)
-            self._made_anew |= {(name, self._ids[name]) for name in unreported}
+        if unreported := {name for name in recreated if (name, self._ids[name]) not in self._reported_recreated}:
+            raise_or_warn(topics_recreated(unreported), self._options)
+            self._reported_recreated |= {(name, self._ids[name]) for name in unreported}
         return {p: at for p, at in read.items() if p.topic not in recreated}
 
     def _existing(self, ends: Offsets, ids: TopicIds) -> Offsets:

@@ -95,7 +95,7 @@ class Attempts:
         """To the dead letters, where there are some; else the app can't continue."""
         topic = self._handler.dead_letter
         if topic is None:
-            self._on_failure(self._failure(job, error, "give dead_letter= to go on without such records"))
+            self._on_failure(self._failure(job, error, "give dead_letter= to continue without such records"))
             return HandlingOutcome.LEFT
         raw = job.work[0]
         headers = dead_letter_headers(job.partition, raw, error, job.attempts, self._handler.group)

@@ -87,7 +87,7 @@ class Health:
             found.append(Problem(f"fenced: {_brokers(self.fenced)}", hint))
         if self.read_only:
             hint = (
-                "free space there, or shorten retention; it goes on by itself, and others lead meanwhile where they can"
+                "free space there, or shorten retention; it continues by itself, and others lead meanwhile if they can"
             )
             found.append(Problem(f"full disk: {_brokers(self.read_only)}", hint))
         return found

@@ -163,6 +163,6 @@ class CompletedFetch:
         except OttlaError as error:
             hint = (
                 "read again; if it stays, the log is damaged there: "
-                f"to go on without that batch, seek to {header.next_offset}"
+                f"to continue without that batch, seek to {header.next_offset}"
             )
             raise error_from_code(error.code, f"{self.partition}: {error.message}", hint=hint) from None

@@ -85,8 +85,8 @@ class Fetcher:
             now, view = self.clock.monotonic(), updater.view
             fetches, refresh = self._subscription.plan(now, view.routes, view.brokers)
             self._validator.validate(self._subscription.checks(now, view.routes))
-            made_anew, self._subscription.made_anew = self._subscription.made_anew, []
-        for message in made_anew:
+            recreated, self._subscription.recreated = self._subscription.recreated, []
+        for message in recreated:
             logger.warning("%s", message)
         if refresh:
             updater.refresh()

@@ -62,13 +62,13 @@ def callbacks_late(timeout_s: float) -> OttlaError:
     )
 
 
-def topic_made_anew(topic: str, reset: str) -> OttlaError:
+def topic_recreated(topic: str, reset: str) -> OttlaError:
     """The topic of that name is not the one that was read."""
     then = "" if reset == "none" else f"; it is read from the {reset} record on, as auto_offset_reset says"
     return error_from_code(
         ErrorCode.UNKNOWN_TOPIC_ID,
-        f"the topic {topic!r} was deleted and made anew: places in the one before are none in this one{then}",
-        hint="seek to where reading is to go on, or say auto_offset_reset='earliest' or 'latest'",
+        f"the topic {topic!r} was deleted and created again: offsets in the former one are invalid in this one{then}",
+        hint="seek to where reading is to continue, or say auto_offset_reset='earliest' or 'latest'",
     )
 
 
@@ -124,15 +124,15 @@ def left_behind(address: str, overdue_s: float) -> str:
 def forgotten(partition: TopicPartition, response: BatchResponse) -> str:
     """A broker does not know what it has acknowledged; reported once for everything that was under way."""
     return (
-        f"{partition}: the broker's memory of this producer is not what it acknowledged ({response.message}); going on "
-        "in a new epoch: records that were on their way may be written twice or out of order"
+        f"{partition}: the broker's memory of this producer is not what it acknowledged ({response.message}); "
+        "continuing in a new epoch: records that were on their way may be written twice or out of order"
     )
 
 
 def position_reset(partition: TopicPartition, offset: int, message: str, reset: str) -> str:
     """A position is not in the log (any more)."""
     return (
-        f"{partition}: offset {offset} is not in the log ({message}); going on at the {reset} one, as "
+        f"{partition}: offset {offset} is not in the log ({message}); continuing at the {reset} one, as "
         "auto_offset_reset says"
     )
 
@@ -144,7 +144,7 @@ def log_truncated(partition: TopicPartition, offset: int, epoch: int, end: int |
         if end is None
         else f"the new leader's log lacks it from {end} on"
     )
-    hint = "seek to an offset that is there" if end is None else f"seek to {end} to go on with what is there"
+    hint = "seek to an offset that is there" if end is None else f"seek to {end} to continue there"
     message = (
         f"{partition}: the log was truncated: it was read up to offset {offset} in leader epoch {epoch}, and {where}"
     )

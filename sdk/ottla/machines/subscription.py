@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ottla.errors import ErrorCode, OttlaError, error_from_code
-from ottla.machines.failures import log_truncated, position_reset, topic_made_anew
+from ottla.machines.failures import log_truncated, position_reset, topic_recreated
 from ottla.machines.metadata import FAILING_PACE_S, OVERDUE_PACE_S, OVERDUE_S, REFRESHING, BrokerView, LookupPace, Route
 from ottla.machines.position import (
     NO_EPOCH,
@@ -84,7 +84,7 @@ class SubscriptionState:
         self._pace = LookupPace()
         self._look_again_at = float("inf")
         self.resets = 0
-        self.made_anew: list[str] = []  # warnings about topics that were recreated
+        self.recreated: list[str] = []  # warnings about topics that were recreated
         self._reported_recreated: dict[str, TopicId] = {}
         self.truncations = 0
 
@@ -188,7 +188,7 @@ class SubscriptionState:
         if known is None or known == current:
             position.topic_id = current
             return False
-        error = topic_made_anew(topic, self.reset)
+        error = topic_recreated(topic, self.reset)
         if self.reset == "none":
             self.error = error
             position.retry_at, position.route = now + self.limits.backoff_most_s, route
@@ -197,7 +197,7 @@ class SubscriptionState:
         self._reset(position, error.message, outcome)
         if self._reported_recreated.get(topic) != current:  # not for each partition
             self._reported_recreated[topic] = current
-            self.made_anew += outcome.reset
+            self.recreated += outcome.reset
         return True
 
     def _nearest(
@@ -291,7 +291,7 @@ class SubscriptionState:
             self.error = error_from_code(
                 ErrorCode.CORRUPT_MESSAGE,
                 f"{position.partition}: what was fetched at offset {part.offset} holds no whole batch with that offset",
-                hint=f"see the broker's log; to go on without it, seek to an offset after {part.offset}",
+                hint=f"see the broker's log; to continue without it, seek to an offset after {part.offset}",
             )
             return
         position.fetch_offset, position.epoch, position.leader_epoch = after, epoch, part.route.leader_epoch
@@ -387,12 +387,12 @@ class SubscriptionState:
             position.retry_at = now + self.limits.backoff_most_s
         elif end is None:
             self._reset(
-                position, f"{error.message}; going on at the {self.reset} one, as auto_offset_reset says", outcome
+                position, f"{error.message}; continuing at the {self.reset} one, as auto_offset_reset says", outcome
             )
         else:
             self.seek(position, end, epoch)
             position.leader_epoch = check.route.leader_epoch
-            outcome.reset.append(f"{error.message}; going on there")
+            outcome.reset.append(f"{error.message}; continuing there")
 
     # ---- reading -------------------------------------------------------------------------------------------------
 

@@ -53,7 +53,7 @@ Group = Annotated[
         "--group",
         "-g",
         metavar="GROUP",
-        help="As a member of it, until Ctrl-C or -n: goes on where it left off (else at --from start or end), and "
+        help="As a member of it, until Ctrl-C or -n: continues where it left off (else at --from start or end), and "
         "commits what was written.",
     ),
 ]
@@ -212,7 +212,7 @@ def _check_member(group: str, first: PositionSpec, end: str | None, partitions: 
         )
     if first.anchor not in (Anchor.START, Anchor.END) or first.number:
         raise config_error(
-            "--group goes on where the group left off: --from is start or end, for where it begins at first",
+            "--group continues where the group left off: --from is start or end, for where it begins at first",
             hint=f"`ottla group reset {group}` moves it elsewhere while no member reads",
         )
 

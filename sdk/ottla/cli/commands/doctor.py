@@ -59,7 +59,7 @@ _OFFSETS: Final = "__consumer_offsets"
 _LOOK_LIMIT_S: Final = 2.0
 _EVERY_S: Final = 0.2
 _REMEDY: Final = (
-    "a wrong replica is made anew from its leader's: stop its broker in order, move the folder <topic id>-<partition> "
+    "a wrong replica is copied again from its leader: stop its broker in order, move the folder <topic id>-<partition> "
     "out of its data directory, start it again; where the leader's is the wrong one, another leads from that stop on"
 )
 

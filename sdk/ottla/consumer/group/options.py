@@ -63,7 +63,7 @@ def group_options(topics: Sequence[str], settings: Mapping[str, Any], listener: 
         raise config_error("group= and partitions= exclude each other", hint="the group gives out the partitions")
     if start != "committed":
         raise config_error(
-            f"group={group!r} and start={start!r} exclude each other: a group goes on where it left off",
+            f"group={group!r} and start={start!r} exclude each other: a group continues where it left off",
             hint="auto_offset_reset='earliest' says where it begins at first; seek in on_assigned to go elsewhere",
         )
     if pattern is not None and topics:

@@ -196,7 +196,7 @@ def test_a_producer_refuses_what_can_not_be(arguments: dict[str, Any], words: st
     [
         ({"group": ""}, "group='' is not a group id"),
         ({"group": "g", "partitions": [0]}, "group= and partitions= exclude each other"),
-        ({"group": "g", "start": "earliest"}, "a group goes on where it left off.*auto_offset_reset='earliest'"),
+        ({"group": "g", "start": "earliest"}, "a group continues where it left off.*auto_offset_reset='earliest'"),
         ({"group": "g", "pattern": "t.*"}, "topics and pattern= exclude each other"),
         ({"pattern": "t.*"}, "pattern= needs a group"),
         ({"group_instance_id": "one"}, "group_instance_id= needs a group"),
