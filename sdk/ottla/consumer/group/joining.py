@@ -153,14 +153,14 @@ class Joining:
         assignor = next(member for member in self._options.assignors if member.name == protocol)
         made = lead(assignor, partitions_of, members)
         held = [partition for member in members for partition in member.subscription.owned]
-        nobodys = left_out(made, held, partitions_of)
-        if nobodys:
+        unassigned = left_out(made, held, partitions_of)
+        if unassigned:
             logger.warning(
                 "group %s: the assignor %r gives %d partitions to no member, such as %s",
                 self._coordinator.group,
                 protocol,
-                len(nobodys),
-                nobodys[0],
+                len(unassigned),
+                unassigned[0],
             )
         return encode_assignments(made)
 

@@ -282,7 +282,7 @@ def test_a_commit_that_can_not_succeed_says_why_and_what_to_do() -> None:
         cluster.groups.forget("g", "member-1")
         with pytest.raises(CommitFailedError) as caught:
             consumer.commit()
-        for words in ("has rebalanced without this consumer", "read again from the last commit", "max_poll_records"):
+        for words in ("has rebalanced without this consumer", "reads again from the last commit", "max_poll_records"):
             assert words in str(caught.value)
     assert committed(cluster) == {}
 
