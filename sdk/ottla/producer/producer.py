@@ -65,10 +65,9 @@ class Producer(Generic[K, V]):
         with ottla.Producer(topic="orders") as producer:
             producer.send({"id": 1, "total": 9.5}, key="eu")
 
-    What was not answered is sent again until `delivery_timeout`. An idempotent producer, as it is by default, thereby
-    writes each record once and in the order of its partition, whatever leaders and connections do meanwhile. Without
-    idempotence the order holds, and a record may be written twice (rule 66). With acks=0 no broker answers, so a record
-    may be lost and its offset is never known.
+    What was not answered is sent again until `delivery_timeout`. An idempotent producer, the default, thereby writes
+    each record once and in the order of its partition. Without idempotence the order holds, and a record may be written
+    twice (rule 66). With acks=0 no broker answers, so a record may be lost and its offset is never known.
 
     The end of the `with` block waits for what was sent, and raises DeliveryError for failed records that were not
     awaited. A block that raises waits as well, up to `delivery_timeout`; another Ctrl-C ends that. A producer that
@@ -93,8 +92,7 @@ class Producer(Generic[K, V]):
         max_block: seconds that `send` may wait for metadata or for room.
         retries: how often a batch is sent again at most; delivery_timeout bounds it too.
         retry_backoff: seconds before the first of them, doubling up to 1 s. A new leader is not waited for so long.
-        max_in_flight: requests that one broker may have unanswered, 5 at most with idempotence. Without it a partition
-            has one at most.
+        max_in_flight: requests that one broker may have unanswered, at most 5 with idempotence; without, 1 a partition.
         enable_idempotence: brokers tell a batch that is sent again from a new one. Needs acks="all", retries and
             max_in_flight of 5 at most; by default it is on unless acks or retries are set otherwise.
         partitioner: "default": murmur2 of the key, as Kafka's clients; without a key one partition for a batch, then
