@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -24,7 +23,7 @@ from ottla_core.coordination.shard_log import (
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import SHARD_TOPICS, TopicId
 from ottla_core.records.fence import ShardFence
-from ottla_core.rpc.aio import AioPeer
+from ottla_core.rpc.peers import Peers
 from ottla_core.rpc.status import TransportError
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.common_pb2 import Error
@@ -49,17 +48,13 @@ class BrokerShardLog:
     def __init__(self, kind: str, image: Callable[[], ClusterImage], *, client_id: str = "") -> None:
         self._kind: Final = kind
         self._image = image
-        self._client_id: Final = client_id or f"{kind}-coordinator"
-        self._peers: dict[str, AioPeer] = {}
-        self._gathered: dict[str, GatheredAppends] = {}
+        self._peers: Final = Peers(GatheredAppends, client_id=client_id or f"{kind}-coordinator")
 
     async def start(self) -> None:
         """Nothing to do before the first call."""
 
     async def stop(self) -> None:
-        peers, self._peers = self._peers, {}
-        self._gathered.clear()
-        await asyncio.gather(*(peer.close() for peer in peers.values()))
+        await self._peers.close()
 
     async def call(self, shard: int, owner: ShardFence, call: Call, *, timeout_s: float) -> Result:
         target = self._find_partition(shard)
@@ -88,7 +83,7 @@ class BrokerShardLog:
             records=call.batch,
             timeout_ms=int(timeout_s * 1000),
         )
-        response = await self._appends(target).append(request, timeout_s)
+        response = await self._peers.at(target.address).gathered.append(request, timeout_s)
         if response.error.code:
             return result_of(_error(response.error), response.log_end_offset)
         return Appended(response.base_offset, response.high_watermark)
@@ -103,13 +98,13 @@ class BrokerShardLog:
             next_offset=call.next_offset,
             timeout_ms=int(timeout_s * 1000),
         )
-        response = await self._peer(target).ask(Broker.CHECK_FENCE, request, timeout=timeout_s)
+        response = await self._peers.at(target.address).peer.ask(Broker.CHECK_FENCE, request, timeout=timeout_s)
         return result_of(_error(response.error), 0) if response.error.code else Confirmed()
 
     async def _read(self, target: _LogPartition, call: Read, timeout_s: float) -> Result:
         """A consumer's fetch, so it ends at the high watermark; where the log begins later, from there on."""
         offset = call.offset
-        stream = self._peer(target).open_stream(Broker.FETCH)
+        stream = self._peers.at(target.address).peer.open_stream(Broker.FETCH)
         try:
             while True:
                 request = pb.FetchRequest(min_bytes=1, max_bytes=READ_BYTES)
@@ -144,18 +139,6 @@ class BrokerShardLog:
         if leader is None:
             return None
         return _LogPartition(topic.id, partition_id.partition, partition.leader_epoch, leader.address)
-
-    def _peer(self, target: _LogPartition) -> AioPeer:
-        peer = self._peers.get(target.address)
-        if peer is None:
-            peer = self._peers[target.address] = AioPeer(target.address, client_id=self._client_id)
-        return peer
-
-    def _appends(self, target: _LogPartition) -> GatheredAppends:
-        gathered = self._gathered.get(target.address)
-        if gathered is None:
-            gathered = self._gathered[target.address] = GatheredAppends(self._peer(target))
-        return gathered
 
 
 def _error(error: Error) -> OttlaError:

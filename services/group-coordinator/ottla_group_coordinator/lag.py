@@ -17,6 +17,7 @@ from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_LEADER, Pa
 from ottla_core.records.batch import iter_headers
 from ottla_core.records.reader import read_records
 from ottla_core.rpc.aio import AioPeer
+from ottla_core.rpc.peers import Peers
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
 
@@ -55,15 +56,13 @@ class LagReader:
 
     def __init__(self, image: Callable[[], ClusterImage]) -> None:
         self._image: Final = image
-        self._peers: Final[dict[str, AioPeer]] = {}
+        self._peers: Final = Peers(lambda _: None, client_id="group-coordinator")
 
     async def start(self) -> None:
         """Nothing to do before the first question."""
 
     async def stop(self) -> None:
-        peers = list(self._peers.values())
-        self._peers.clear()
-        await asyncio.gather(*(peer.close() for peer in peers))
+        await self._peers.close()
 
     async def lags(self, committed: Mapping[TopicPartition, int]) -> Lags:
         """Of each partition, at one moment a leader; an error for one whose leader can't tell."""
@@ -94,7 +93,7 @@ class LagReader:
     async def _of_leader(
         self, address: str, partitions: Mapping[PartitionId, TopicPartition], committed: Mapping[TopicPartition, int]
     ) -> Lags:
-        peer = self._peers.setdefault(address, AioPeer(address, client_id="group-coordinator"))
+        peer = self._peers.at(address).peer
         try:
             lags = await _ends(peer, partitions, committed)
             behind = [i for i, p in partitions.items() if lags[p].records > 0]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
-from typing import Final, NamedTuple, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from google.protobuf.message import Message
 
@@ -14,7 +12,7 @@ from ottla_core.cluster.image import ClusterImage, Coordinator
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import SHARD_TOPICS
 from ottla_core.routing import shard_of
-from ottla_core.rpc.aio import AioPeer
+from ottla_core.rpc.peers import Peers
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Method
 
@@ -22,27 +20,19 @@ Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
 
-class _Reached(NamedTuple):
-    peer: AioPeer
-    heartbeats: GatheredHeartbeats
-
-
 class CoordinatorPeers:
     """A component: a connection is made at the first call to a coordinator, and closed when that one is gone."""
 
     def __init__(self, metadata: MetadataFollower) -> None:
         self._metadata: Final = metadata
-        self._reached: Final[dict[str, _Reached]] = {}
-        self._closing: Final[set[asyncio.Task[None]]] = set()
+        self._peers: Final = Peers(GatheredHeartbeats)
 
     async def start(self) -> None:
         """Nothing to do before the first call."""
         self._metadata.on_change(self._on_image)
 
     async def stop(self) -> None:
-        peers = [reached.peer for reached in self._reached.values()]
-        self._reached.clear()
-        await asyncio.gather(*(peer.close() for peer in peers), *self._closing)
+        await self._peers.close()
 
     def owner(self, kind: str, key: str) -> Coordinator:
         """Of the shard of `key`. Raises COORDINATOR_NOT_AVAILABLE while it has no owner."""
@@ -65,34 +55,19 @@ class CoordinatorPeers:
         Raises COORDINATOR_NOT_AVAILABLE where none has come: clients look for the coordinator and retry, as they
         do after Kafka's own time-outs.
         """
-        reached = self._reach(coordinator.address)
+        peer, heartbeats = self._peers.at(coordinator.address)
         try:
             if isinstance(request, pb.HeartbeatRequest):
-                return cast(Response, await reached.heartbeats.ask(request, timeout))
-            return await reached.peer.ask(method, request, timeout=timeout)
+                return cast(Response, await heartbeats.ask(request, timeout))
+            return await peer.ask(method, request, timeout=timeout)
         except OttlaError as error:
             if error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT):
                 raise not_available(coordinator.kind) from error
             raise
 
-    def _reach(self, address: str) -> _Reached:
-        reached = self._reached.get(address)
-        if reached is None:
-            peer = AioPeer(address)
-            reached = self._reached[address] = _Reached(peer, GatheredHeartbeats(peer))
-        return reached
-
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
-        if new.coordinators is old.coordinators:
-            return
-        known = {coordinator.address for coordinator in new.coordinators.values()}
-        self._close(address for address in list(self._reached) if address not in known)
-
-    def _close(self, addresses: Iterable[str]) -> None:
-        for address in addresses:
-            task = asyncio.create_task(self._reached.pop(address).peer.close())
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+        if new.coordinators is not old.coordinators:
+            self._peers.retain({coordinator.address for coordinator in new.coordinators.values()})
 
 
 def shard_count(image: ClusterImage, kind: str) -> int:
