@@ -78,6 +78,7 @@ check: $(VENV)/.dev  ## format, lint, strict types, import rules, unit tests
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/house.py
 	$(PYTEST) -n $(UNIT_WORKERS) --dist worksteal tests/unit tests/architecture
 
 house: $(VENV)/.dev  ## sizes, complexity, import cycles, purity, docstrings: each with its goal

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import signal
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -22,6 +23,9 @@ settings.load_profile("untimed")  # how long an example takes says how busy the 
 
 os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(SHORT_LIVED))
 """For each driver that a test starts or that its programs start: a third of their time went into optimised code."""
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # `make test &`: what tests start would ignore their Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 gc.set_threshold(20_000, 5, 100)
 """What thousands of tests have imported stays: to look through all of it again and again was a seventh of all work.

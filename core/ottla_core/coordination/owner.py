@@ -82,8 +82,7 @@ class Owner(Generic[S]):
         self.limits = limits
         self.phase = Phase.FENCING
         self.shard = shard
-        self.next_offset = 0
-        """The state is what lies before it. While fencing: where the log may end."""
+        self.next_offset = 0  # the state is what lies before it; while fencing: where the log may end
         self._timers = Timers()
         self._waiting: deque[ShardRequest[S]] = deque()
         self._later: dict[Hashable, Any] = {}
@@ -93,8 +92,7 @@ class Owner(Generic[S]):
         self._in_flight = False
         self._sent_at = now.at
         self._failures = 0  # of that call, one after another
-        self.trouble = ""
-        """Why a fence or a load makes no progress, after seconds of attempts; "" while it does."""
+        self.trouble = ""  # why a fence or a load makes no progress, after seconds of attempts; "" while it does
         self._retry_at = NEVER
         self._round: AppendRound[S] | None = None
         self._began_at = now.at  # the round

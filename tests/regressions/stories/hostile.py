@@ -117,7 +117,7 @@ STORIES = (
         ),
     ),
     Story(
-        "broker_error-pins-the-frame",
+        "refusal-pins-the-frame",
         "A refused partition's error kept, by its traceback, the frame for as long as other partitions waited",
         Edit(
             "services/broker/ottla_broker/replication/produce.py",

@@ -86,8 +86,8 @@ STORIES = (
         ),
     ),
     Story(
-        "broker_error-is-logged-as-a-bug",
-        "Each broker_error of a heartbeat that nobody waited for any more was logged as an exception nobody had taken",
+        "refusal-is-logged-as-a-bug",
+        "Each refusal of a heartbeat that nobody waited for any more was logged as an exception nobody had taken",
         Edit(
             "core/ottla_core/coordination/held_shard.py",
             "    token.exception()  # the caller may have gone: asyncio would log that as a bug\n",

@@ -100,8 +100,7 @@ class Replicas(ReplicaTable):
         self._applied = ClusterImage(metadata.image.cluster_id)
         self._failures: dict[PartitionId, _Failure] = {}
         self._applying: dict[PartitionId, asyncio.Task[None]] = {}
-        self._look_again: set[PartitionId] = set()
-        """Those that took their part while the others had gone on: the image may say something else by then."""
+        self._look_again: set[PartitionId] = set()  # opened while others had gone on: the image may have changed
         self._room: Final = asyncio.Semaphore(_AT_ONCE)
         self._removals: Final = Removals(log_dir, threads)
         self._traffic: Final = TopicTraffic()
