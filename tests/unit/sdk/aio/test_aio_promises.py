@@ -7,11 +7,13 @@ import time
 from typing import Any
 
 import pytest
+from waiting import wait_until
 
 import ottla.aio
 from ottla.aio.unretrieved import UnretrievedFailures
 from ottla.errors import ConfigError, ConnectError, DeliveryError, ErrorCode, OttlaError, SerializationError
 from ottla.fakes.scripted import Hang, Hold, Reject, ScriptedCluster
+from ottla.producer.delivery import Delivery
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
 
@@ -89,6 +91,25 @@ async def test_failures_that_nobody_awaited_are_raised(how: str) -> None:
     await producer.flush()  # told once
     await producer.close()
     assert isinstance(kept.exception(), OttlaError)
+
+
+async def test_a_record_that_fails_before_its_future_listens_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = ScriptedCluster({"t": 1})
+    producer = producer_of(cluster)
+    assert (await producer.send(b"good")).offset == 0
+    cluster.will(Broker.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no key"))
+    listen = producer._wait_for
+
+    def late(delivery: Delivery, loop: asyncio.AbstractEventLoop) -> Any:
+        wait_until(delivery.done)
+        return listen(delivery, loop)
+
+    monkeypatch.setattr(producer, "_wait_for", late)
+    producer.send(b"bad")
+    with pytest.raises(DeliveryError, match="1 records were not delivered"):
+        await producer.flush()
+    await producer.flush()
+    await producer.close()
 
 
 async def test_failures_of_what_never_left_count_too() -> None:
