@@ -8,6 +8,8 @@ killed, paused and started again, calls fail by plan, the clock is frozen and mo
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import tempfile
 import threading
 import time
@@ -33,6 +35,7 @@ from ottla_core.watchdog import Watchdog
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_stack.faults import Faults
 from ottla_stack.movable_clock import MovableClock
+from ottla_stack.ports import hold
 
 START_LIMIT_S: Final = 60.0
 _STEP_LIMIT_S: Final = lifecycle.STOP_LIMIT_S + 1.0
@@ -105,6 +108,8 @@ class Cluster:
         try:
             self.run(self._stop(), limit_s=4 * _STEP_LIMIT_S + 1.0)
         finally:
+            for process in (*self.brokers, *self.group_coordinators):
+                process.release_ports()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(START_LIMIT_S)
             try:
@@ -177,6 +182,7 @@ class InProcessService:
         self.name: Final = f"{kind}-{number}"
         self._cluster: Final = cluster
         self._app: ServiceApp | None = None
+        self._held: list[socket.socket] = []
 
     @property
     def running(self) -> bool:
@@ -206,6 +212,7 @@ class InProcessService:
         app = self._build()
         await app.start()
         self._app = app
+        self.release_ports()
         self._keep_ports(app)
         await until_ready(app)
 
@@ -213,17 +220,32 @@ class InProcessService:
         if self._app is not None:
             app, self._app = self._app, None
             await app.stop()
+            self._hold_ports()
 
     async def _kill(self) -> None:
         if self._app is not None:
             app, self._app = self._app, None
             await app.kill()
+            self._hold_ports()
 
     async def _restart(self) -> None:
         await self.stop_app()
         await self.start_app()
 
+    def release_ports(self) -> None:
+        """They are served again, or never."""
+        for held in self._held:
+            held.close()
+        self._held.clear()
+
+    def _hold_ports(self) -> None:
+        with contextlib.suppress(OSError):  # a connection of before still has it: no other gets it either
+            self._held.extend(map(hold, self._ports()))
+
     def _build(self) -> ServiceApp:
+        raise NotImplementedError
+
+    def _ports(self) -> tuple[int, ...]:
         raise NotImplementedError
 
     def _keep_ports(self, app: ServiceApp) -> None:
@@ -255,6 +277,9 @@ class RunningBroker(InProcessService):
     def _build(self) -> ServiceApp:
         return self._cluster.build_broker(self._config)
 
+    def _ports(self) -> tuple[int, ...]:
+        return self._config.port, self._config.kafka_port
+
     def _keep_ports(self, app: ServiceApp) -> None:
         kafka_port = _port_of(app.listeners["kafka"]())
         self._config = replace(self._config, port=_port_of(app.address()), kafka_port=kafka_port)
@@ -267,6 +292,9 @@ class RunningGroupCoordinator(InProcessService):
 
     def _build(self) -> ServiceApp:
         return self._cluster.build_group_coordinator(self._config)
+
+    def _ports(self) -> tuple[int, ...]:
+        return (self._config.port,)
 
     def _keep_ports(self, app: ServiceApp) -> None:
         self._config = replace(self._config, port=_port_of(app.address()))

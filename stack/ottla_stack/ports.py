@@ -20,6 +20,19 @@ def free_port_base() -> int:
     raise OSError(f"no {_SPAN} free ports in a row between {_LOWEST} and {_HIGHEST}")
 
 
+def hold(port: int) -> socket.socket:
+    """Keep a port of loopback for a server that is down, until the result is closed: else the kernel may give it to
+    the local end of any connection. Connections to it are refused, and the server may bind it. Raises OSError."""
+    held = socket.socket()
+    try:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", port))
+    except OSError:
+        held.close()
+        raise
+    return held
+
+
 def is_free(port: int) -> bool:
     """Whether nothing on loopback holds the port now."""
     with socket.socket() as probe:

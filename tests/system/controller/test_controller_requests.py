@@ -107,7 +107,7 @@ async def test_what_has_no_effect_is_told_and_logged(world: World, caplog: pytes
     await world.register(0)
     node = await world.start_active()
     (dry,) = await node.create(topic("kept", cleanup_policy="compact"), validate_only=True)
-    assert caplog.text == ""
+    assert [record for record in caplog.records if record.name.startswith("ottla")] == []
     (created,) = await node.create(topic("kept", cleanup_policy="compact"))
     (words,) = created.warnings
     assert words.startswith("cleanup.policy=compact: this release does not compact yet")
