@@ -22,7 +22,7 @@ from ottla.aio.arguments import same_arguments
 from ottla.aio.sending import Sending
 from ottla.aio.unretrieved import UnretrievedFailures
 from ottla.client.units import Duration
-from ottla.errors import DeliveryError, OttlaError
+from ottla.errors import OttlaError
 from ottla.generics import K, V
 from ottla.producer.delivery import Delivery, outcomes
 from ottla.producer.producer import Producer as SyncProducer
@@ -114,7 +114,7 @@ class Producer(Generic[K, V]):
     async def flush(self, timeout: Duration | None = None) -> None:
         """Like ottla.Producer.flush."""
         if not self._closed:
-            await self._behind_line(_unless_reported, self._sync.flush, timeout)
+            await self._behind_line(self._sync.flush, timeout)
         self._unretrieved.raise_failures()
 
     async def close(self, timeout: Duration | None = None) -> None:
@@ -155,7 +155,7 @@ class Producer(Generic[K, V]):
         try:
             with contextlib.suppress(RuntimeError, StillWaiting):  # RuntimeError: a second close
                 self._thread.submit(_nothing).result(limit_s)
-            _unless_reported(self._sync.close, max(0.0, deadline_at - time.monotonic()))
+            self._sync.close(max(0.0, deadline_at - time.monotonic()))
         finally:
             with contextlib.suppress(RuntimeError, StillWaiting):
                 self._thread.submit(_nothing).result(_LINE_END_S)
@@ -170,6 +170,7 @@ class Producer(Generic[K, V]):
             except BaseException as error:
                 _call_soon(loop, self._fail, sending, error)
             else:
+                delivery.on_awaited()  # before a flush on this thread looks
                 _call_soon(loop, self._expect, sending, delivery, loop)
             self._line.popleft()  # only now: while it is in here, the loop appends behind it and not past it
 
@@ -207,12 +208,6 @@ def _call_soon(loop: asyncio.AbstractEventLoop, call: Any, *arguments: object) -
     """Into the loop; in a loop that was closed nothing waits any more."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(call, *arguments)
-
-
-def _unless_reported(call: Callable[[Duration | None], None], timeout: Duration | None) -> None:
-    """The futures of this facade report each record: one that failed before its future listened would be told twice."""
-    with contextlib.suppress(DeliveryError):
-        call(timeout)
 
 
 def _nothing() -> None:

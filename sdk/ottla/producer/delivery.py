@@ -87,7 +87,7 @@ class Delivery:
 
     def on_awaited(self) -> None:
         """For facades: the outcome of this record's batch will be awaited, so `flush` need not raise it."""
-        ticket_of(self._batch).seen = True
+        ticket_of(self._batch).see(self._batch)
 
     def batch_key(self) -> object:
         """For facades: equal for deliveries that are settled together."""
@@ -128,9 +128,10 @@ def outcomes(deliveries: Sequence[Delivery]) -> tuple[list[RecordMetadata], Ottl
 
 
 class Ticket:
-    """One batch's waiters, callbacks and hooks. `seen` says that an outcome was awaited."""
+    """One batch's waiters, callbacks and hooks. `seen` says that an outcome was awaited, `counted_in` in which count of
+    failures its own is."""
 
-    __slots__ = ("_announcer", "_callbacks", "_hooks", "_waiters", "seen")
+    __slots__ = ("_announcer", "_callbacks", "_hooks", "_waiters", "counted_in", "seen")
 
     def __init__(self, announcer: Announcer) -> None:
         self._announcer = announcer
@@ -138,6 +139,7 @@ class Ticket:
         self._callbacks: list[Callable[[], object]] = []
         self._hooks: list[Callable[[], object]] = []
         self.seen = False
+        self.counted_in = 0
 
     def wait(self, batch: ProducerBatch, timeout: float | None) -> bool:
         """Wait until the batch is settled; False where `timeout` seconds passed."""
@@ -165,13 +167,19 @@ class Ticket:
         self._announcer.run(callback)
 
     def add_hook(self, batch: ProducerBatch, hook: Callable[[], object]) -> None:
-        """Call on the settling thread once the batch is settled, or right now."""
-        self.seen = True
+        """Call on the settling thread once the batch is settled, or right now. Its failure is the hook's to report."""
         with self._announcer.lock:
+            self.see(batch)
             if not batch.settled:
                 self._hooks.append(hook)
                 return
         hook()
+
+    def see(self, batch: ProducerBatch) -> None:
+        """The outcome is reported elsewhere: a failure that `flush` would raise is no longer counted."""
+        with self._announcer.lock:
+            self.seen = True
+            self._announcer.take_back(self, batch)
 
     def open(self) -> None:
         """Wake, hook and call back. The batch was settled before this takes the lock, so no waiter is forgotten."""
@@ -233,6 +241,7 @@ class Announcer:
         self._closed = False
         self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._thread: Thread | None = None
+        self._round = 1  # the number of this count of failures: each ends when it is raised
         self._failed = 0
         self._first: OttlaError | None = None
         self._logged = False
@@ -247,15 +256,15 @@ class Announcer:
             ticket = ticket_of(batch)
             if batch.error is None:
                 self._logged = False
-            elif not ticket.seen:
-                self._count(batch, batch.error)
+            else:
+                self._count(ticket, batch, batch.error)
             ticket.open()
 
     def raise_failures(self) -> None:
         """Raise DeliveryError if records failed whose outcome was not awaited, and forget them."""
         with self.lock:
             failed, first = self._failed, self._first
-            self._failed, self._first = 0, None
+            self._round, self._failed, self._first = self._round + 1, 0, None
         if first is not None:
             raise not_delivered(failed, first) from first
 
@@ -296,8 +305,18 @@ class Announcer:
             message = "%s: delivery callbacks have not returned within %g s; they are not waited for any more"
             logger.warning(message, self._name, timeout)
 
-    def _count(self, batch: ProducerBatch, error: OttlaError) -> None:
+    def take_back(self, ticket: Ticket, batch: ProducerBatch) -> None:
+        """The lock is held."""
+        if ticket.counted_in == self._round:
+            ticket.counted_in = 0
+            self._failed -= batch.count
+            self._first = self._first if self._failed else None
+
+    def _count(self, ticket: Ticket, batch: ProducerBatch, error: OttlaError) -> None:
         with self.lock:
+            if ticket.seen:
+                return
+            ticket.counted_in = self._round
             self._failed += batch.count
             self._first = self._first or from_core(error)
         if not self._logged:  # once, until something is delivered again: an outage fails every batch
