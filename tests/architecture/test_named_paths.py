@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
+from sources import ROOT, listed
 
-ROOT = Path(__file__).parents[2]
 PAGE = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.md\b")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 SOURCE = re.compile(
@@ -19,23 +18,21 @@ HISTORY = ("CHANGELOG.md", "docs/design/renamed.md", "docs/adr/")
 """They tell of what was; its names are those of its time."""
 
 
-def listed(*patterns: str) -> list[str]:
-    done = subprocess.run(["git", "ls-files", "-z", "--", *patterns], cwd=ROOT, capture_output=True, check=True)
-    names = [name for name in done.stdout.decode().split("\0") if name and (ROOT / name).is_file()]
-    return [name for name in names if not name.startswith(HISTORY)]
+def pages_and_sources(*patterns: str) -> list[str]:
+    return [name for name in listed(*patterns) if not name.startswith(HISTORY)]
 
 
 def test_every_page_that_is_named_anywhere_exists() -> None:
     named = {
         (name, page)
-        for name in listed("*.py", "*.md", "*.toml", "*.yml", "*.proto", "Makefile", ".importlinter")
+        for name in pages_and_sources("*.py", "*.md", "*.toml", "*.yml", "*.proto", "Makefile", ".importlinter")
         for page in PAGE.findall((ROOT / name).read_text())
     }
     assert len(named) > 100
     assert [f"{name}: {page}" for name, page in sorted(named) if not (ROOT / page).is_file()] == []
 
 
-@pytest.mark.parametrize("name", listed("*.md"))
+@pytest.mark.parametrize("name", pages_and_sources("*.md"))
 def test_links_and_named_sources_of_a_page_exist(name: str) -> None:
     text = (ROOT / name).read_text()
     links = [link for link in LINK.findall(text) if "://" not in link]

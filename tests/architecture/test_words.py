@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
+from sources import ROOT, listed
 
-ROOT: Final = Path(__file__).parents[2]
 PRODUCT: Final = ("core", "sdk", "services", "spark", "stack")
 _, _, TABLE = (ROOT / "docs/glossary.md").read_text().partition("## Words that are not used")
 WORDS: Final = frozenset(
@@ -34,10 +33,8 @@ EXEMPT: Final = {("sdk/ottla/admin/group_info.py", "wanted"): "a public attribut
 """(file, name): the reason. At most 20, and never more than there are."""
 
 
-def listed(*patterns: str) -> list[str]:
-    done = subprocess.run(["git", "ls-files", "-z", "--", *patterns], cwd=ROOT, capture_output=True, check=True)
-    names = [name for name in done.stdout.decode().split("\0") if name and (ROOT / name).is_file()]
-    return [name for name in names if "_pb2" not in name]
+def sources() -> list[str]:
+    return [name for name in listed(*(f"{folder}/**/*.py" for folder in PRODUCT)) if "_pb2" not in name]
 
 
 def names(tree: ast.Module) -> Iterator[str]:
@@ -60,7 +57,7 @@ def test_names_are_made_of_kafkas_words() -> None:
     assert len(WORDS) > 30
     found = {
         (path, name)
-        for path in listed(*(f"{folder}/**/*.py" for folder in PRODUCT))
+        for path in sources()
         for name in (Path(path).stem, *names(ast.parse((ROOT / path).read_text())))
         if parts(name) & WORDS
     }
@@ -71,11 +68,11 @@ def test_names_are_made_of_kafkas_words() -> None:
 
 def test_prose_is_plain() -> None:
     pages = [name for name in listed("docs/*.md", "README.md") if not name.startswith(HISTORY)]
-    sources = listed(*(f"{folder}/**/*.py" for folder in PRODUCT))
-    assert (len(pages) > 20, len(sources) > 400) == (True, True)
+    product = sources()
+    assert (len(pages) > 20, len(product) > 400) == (True, True)
     found = [
         f"{path}:{number}: {phrase}"
-        for path in (*sources, *pages)
+        for path in (*product, *pages)
         for number, line in enumerate((ROOT / path).read_text().splitlines(), 1)
         for phrase in PHRASES.findall(line)
     ]
