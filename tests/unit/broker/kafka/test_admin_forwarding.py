@@ -382,6 +382,13 @@ def test_the_services_own_topics_come_from_the_services_and_illegal_names_from_n
     assert auto_topics.to_create(with_topic(image_of(1), "t"), asked, 12) == ["new"]
 
 
+def test_one_request_creates_100_topics_at_most() -> None:
+    kind = MetadataRequest.MetadataRequestTopic
+    topics = [kind(topic_id=None, name=f"t-{n}") for n in range(130)]
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=True)
+    assert auto_topics.to_create(image_of(1), request, 12) == [f"t-{n}" for n in range(100)]
+
+
 async def test_where_no_controller_answers_the_client_is_to_ask_again() -> None:
     backend = AsksController(OttlaError(ErrorCode.REQUEST_TIMED_OUT, "etcd is away"))
     assert await auto_topics.create(cast(Any, backend), ["t"]) == {}
