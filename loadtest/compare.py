@@ -23,18 +23,10 @@ from rich.console import Console
 from rich.table import Table
 
 import ottla
+from loadtest.programs import Program, run
 from ottla_stack.running import RunningStack
 
 console = Console()
-LIMIT_S = 600
-
-
-def run(module: str, *arguments: str) -> dict[str, Any]:
-    """One benchmark program; its last line."""
-    command = [sys.executable, "-m", f"loadtest.{module}", *arguments]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=LIMIT_S, check=True)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
 
 
 @contextmanager
@@ -72,34 +64,34 @@ def short(value: float) -> str:
 def produce_and_consume(figures: Figures, stack: RunningStack, pairs: int, records: int) -> None:
     real, count = stack.bootstrap, ("--records", str(records))
     with answering_server() as answering:
-        runs = [(run("produce", real, *count), run("produce", answering, *count)) for _ in range(pairs)]
+        runs = [(run("rows.produce", real, *count), run("rows.produce", answering, *count)) for _ in range(pairs)]
         ours = [float(a["records_s"]) for a, _ in runs]
         figures.add("SDK produce, 100 B, acks=1", ours, "records/s", "≥ 0.5 M", least=500_000)
         ratios = [a["records_s"] / b["records_s"] for a, b in runs]
         figures.add("produce against a server that only answers", ratios, "×", "≥ 0.6", least=0.6)
-        figures.add("… acks=all", repeat(pairs, "produce", real, *count, "--acks", "all"), "records/s", "")
-        keyed = repeat(pairs, "produce", real, *count, "--keys", "100000")
+        figures.add("… acks=all", repeat(pairs, "rows.produce", real, *count, "--acks", "all"), "records/s", "")
+        keyed = repeat(pairs, "rows.produce", real, *count, "--keys", "100000")
         figures.add("… 100,000 distinct keys", keyed, "records/s", "≥ 0.25 M", least=250_000)
-        one_kb = repeat(pairs, "produce", real, "--size", "1000", "--records", str(records // 4))
+        one_kb = repeat(pairs, "rows.produce", real, "--size", "1000", "--records", str(records // 4))
         figures.add("… 1 KB values", one_kb, "records/s", "")
-        asyncio_s = repeat(pairs, "aio_produce", real, *count)
+        asyncio_s = repeat(pairs, "rows.aio_produce", real, *count)
         figures.add("… asyncio, an awaited future a record", asyncio_s, "records/s", "≥ 0.3 M", least=300_000)
         runs = [
-            (run("aio_produce", real, *count, "--many", "--window", "100000"), run("produce", real, *count))
+            (run("rows.aio_produce", real, *count, "--many", "--window", "100000"), run("rows.produce", real, *count))
             for _ in range(pairs)
         ]
         ratios = [a["records_s"] / b["records_s"] for a, b in runs]
         figures.add("… asyncio, send_many against send", ratios, "×", "≥ 0.8", least=0.8)
-        fetches = [(run("fetch", real), run("fetch", answering)) for _ in range(pairs)]
+        fetches = [(run("rows.fetch", real), run("rows.fetch", answering)) for _ in range(pairs)]
         figures.add("fetch, 1 MB responses", [float(a["mb_s"]) for a, _ in fetches], "MB/s", "")
         ratios = [a["mb_s"] / b["mb_s"] for a, b in fetches]
         figures.add("fetch against a server that only answers", ratios, "×", "≥ 0.6", least=0.6)
     ottla.Admin(real).topics.create("small", partitions=6)
-    run("produce", real, "--topic", "small", *count, "--keys", "1000")
+    run("rows.produce", real, "--topic", "small", *count, "--keys", "1000")
     small = ("--topic", "small")
-    each = repeat(pairs, "consume", real, *small)
+    each = repeat(pairs, "rows.consume", real, *small)
     figures.add("SDK consume, key and value touched", each, "records/s", "≥ 0.6 M", least=600_000)
-    batches = repeat(pairs, "consume", real, *small, "--batches")
+    batches = repeat(pairs, "rows.consume", real, *small, "--batches")
     figures.add("… by batches()", batches, "records/s", "≥ 2 M", least=2_000_000)
 
 
@@ -112,20 +104,21 @@ def replication(figures: Figures, stack: RunningStack, pairs: int, records: int)
     admin.topics.create("alone", partitions=6, replicas=1)
     admin.topics.create("thrice", partitions=6, replicas=3, config={"min.insync.replicas": 2})
     alone, thrice = ("--topic", "alone", *count), ("--topic", "thrice", *count, "--acks", "all", "--idempotent")
-    runs = [(run("produce", real, *thrice), run("produce", real, *alone)) for _ in range(pairs)]
+    runs = [(run("rows.produce", real, *thrice), run("rows.produce", real, *alone)) for _ in range(pairs)]
     figures.add("produce, 3 replicas, acks=all", [float(a["records_s"]) for a, _ in runs], "records/s", "")
     ratios = [a["records_s"] / b["records_s"] for a, b in runs]
     figures.add("… against 1 replica, acks=1", ratios, "×", "≥ 1/3", least=1 / 3)
     plain = ("--topic", "alone", *count, "--acks", "all")
     runs = [
-        (run("produce", real, *plain, "--idempotent"), run("produce", real, *plain)) for _ in range(IDEMPOTENCE_PAIRS)
+        (run("rows.produce", real, *plain, "--idempotent"), run("rows.produce", real, *plain))
+        for _ in range(IDEMPOTENCE_PAIRS)
     ]
     ratios = [a["records_s"] / b["records_s"] for a, b in runs]
     figures.add("idempotence against none, 1 replica, acks=all", ratios, "×", "≥ 0.9", least=0.9)
 
 
 def failover(figures: Figures) -> None:
-    found = run("failover")
+    found = run("rows.failover")
     name = "1,000 partitions led again after a death"
     figures.add(name, found["led_again_s"], "s", "≤ 10", most=10)
     figures.raw[name]["in_sync_again_s"] = found["in_sync_again_s"]
@@ -133,22 +126,22 @@ def failover(figures: Figures) -> None:
     figures.add("… idle, CPU of a broker", [max(brokers)], "% of a core", "≤ 10", most=10)
 
 
-def repeat(times: int, module: str, *arguments: str) -> list[float]:
-    return [float(run(module, *arguments)["records_s"]) for _ in range(times)]
+def repeat(times: int, program: Program, *arguments: str) -> list[float]:
+    return [float(run(program, *arguments)["records_s"]) for _ in range(times)]
 
 
 def broker_alone(figures: Figures) -> None:
-    append = run("append")
+    append = run("rows.append")
     figures.add("append of 64 KB besides write(2)", [append["besides_write_us"]], "µs CPU", "≤ 40", most=40)
     figures.add("… write(2)", [append["write_us"]], "µs CPU", "")
-    growth = run("append", "--gigabytes", "8")
+    growth = run("rows.append", "--gigabytes", "8")
     ratios = growth["to_plain_file"]
     figures.add("append to a log of 8 GB against a plain file", ratios, "×", "")
     figures.add("… last gigabytes to first", [growth["last_to_first"]], "×", "≥ 0.8", least=0.8)
 
 
 def footprint(figures: Figures) -> None:
-    found = run("footprint")
+    found = run("rows.footprint")
     figures.add("ottla up until ready", found["up_ready_s"], "s", "≤ 5", most=5)
     figures.add("ottla topic ls", [found["topic_ls_s"]], "s", "≤ 0.4", most=0.4)
     figures.add("ottla.testing.Cluster until ready", [found["testing_cluster_ready_s"]], "s", "≤ 1", most=1)
@@ -159,14 +152,14 @@ def footprint(figures: Figures) -> None:
 
 
 def memory(figures: Figures, gigabytes: float) -> None:
-    found = run("memory", "--gigabytes", str(gigabytes))
+    found = run("rows.memory", "--gigabytes", str(gigabytes))
     figures.add(f"broker through {gigabytes:g} GB", [found["broker_peak_mb"]], "MB", "≤ 150", most=150)
     limit = found["producer_limit_mb"]
     figures.add("producer through it", [found["producer_peak_mb"]], "MB", f"≤ buffer + 60 = {limit}", most=limit)
 
 
 def groups(figures: Figures) -> None:
-    found = run("groups")
+    found = run("rows.groups")
     wanted = found["commits"]["1000"]
     figures.add("1,000 commits a second, factor 3, p99", [wanted["p99_ms"]], "ms", "≤ 50", most=50)
     figures.raw["1,000 commits a second, factor 3, p99"]["rates"] = found["commits"]
@@ -182,7 +175,7 @@ def groups(figures: Figures) -> None:
 
 
 def connections(figures: Figures) -> None:
-    found = run("connections")
+    found = run("rows.connections")
     idle, stalled = found["idle"], found["stalled"][-1]
     figures.add("5,000 idle Kafka connections", [idle["more_mb"]], "MB", "≤ 200", most=200)
     ratios = [with_them / without for with_them, without in idle["p99_ms"]]

@@ -22,6 +22,7 @@ from peers.spark.session import spark
 import ottla
 from loadtest.kafka.sides import Side, side_of
 from loadtest.kafka.traffic import observed
+from loadtest.programs import Program
 from loadtest.rows.group_calls import GroupCalls
 from loadtest.rows.groups import commits_at, make_topic
 from loadtest.spark import rates
@@ -53,13 +54,13 @@ class Programs:
         return found
 
     def sdk_produce(self, records: int) -> dict[str, Any]:
-        return self._produced("produce", self._stack.bootstrap, records)
+        return self._produced("rows.produce", self._stack.bootstrap, records)
 
     def kafka_produce(self, records: int) -> dict[str, Any]:
         return self._produced("kafka.produce", self._side.bootstrap, records)
 
     def sdk_consume(self, records: int) -> dict[str, Any]:
-        return _whole(observed(self._side, "consume", self._stack.bootstrap, "--topic", self._filled(records)))
+        return _whole(observed(self._side, "rows.consume", self._stack.bootstrap, "--topic", self._filled(records)))
 
     def kafka_consume(self, records: int) -> dict[str, Any]:
         arguments = ("--topic", self._filled(records), "--records", str(records))
@@ -96,8 +97,8 @@ class Programs:
     def _spark_side(self) -> SparkSide:
         return SparkSide("ottla", self._stack.bootstrap)
 
-    def _produced(self, module: str, bootstrap: str, records: int) -> dict[str, Any]:
-        found = observed(self._side, module, bootstrap, "--topic", self._topic(), "--records", str(records))
+    def _produced(self, program: Program, bootstrap: str, records: int) -> dict[str, Any]:
+        found = observed(self._side, program, bootstrap, "--topic", self._topic(), "--records", str(records))
         return _whole({"records": records, **found})
 
     def _topic(self, partitions: int = 6, replicas: int = 1) -> str:

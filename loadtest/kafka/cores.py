@@ -15,8 +15,13 @@ from ottla_stack.running import RunningStack
 _MANY: Final = ("--producers", "8")
 
 ROWS: Final = (
-    Row("produce", (Figure("two_brokers", "8 producers, 100 B"),), _MANY),
-    Row("produce", (Figure("two_brokers_small", "… ten records a request"),), (*_MANY, "--small-batches"), share=0.1),
+    Row("kafka.produce", (Figure("two_brokers", "8 producers, 100 B"),), _MANY),
+    Row(
+        "kafka.produce",
+        (Figure("two_brokers_small", "… ten records a request"),),
+        (*_MANY, "--small-batches"),
+        share=0.1,
+    ),
 )
 
 

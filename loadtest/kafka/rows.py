@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from loadtest.kafka.comparison import ANY, AT_LEAST_AS_MUCH, Figure, Goal
-
-Program = Literal["produce", "consume", "latency", "perf_test"]
+from loadtest.programs import Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +47,20 @@ _ALL: Final = ("--acks", "all")
 _LOW_LOAD: Final = 1_000  # records: five seconds
 
 ROWS: Final = (
-    Row("produce", _rate("produce_100b", "produce, 100 B", AT_LEAST_AS_MUCH)),
-    Row("produce", _rate("produce_each", "… by produce() a record"), ("--each",), share=0.5),
-    Row("produce", _rate("produce_1kb", "… 1 KB"), share=0.2, size=1000),
-    Row("produce", _rate("produce_small", "… ten records a request"), ("--small-batches",), share=0.1),
-    Row("produce", _rate("produce_8", "… 8 producers"), ("--producers", "8")),
-    Row("produce", _rate("produce_1_partition", "… 1 partition"), partitions=1),
-    Row("produce", _rate("produce_100_partitions", "… 100 partitions"), partitions=100),
-    Row("perf_test", _rate("perf_test", "… kafka-producer-perf-test"), share=0.5),
-    Row("consume", _rate("consume_100b", "consume, 100 B", AT_LEAST_AS_MUCH), filled=True),
-    Row("consume", _rate("consume_1kb", "… 1 KB"), share=0.2, size=1000, filled=True),
-    Row("consume", _rate("consume_1_partition", "… 1 partition"), partitions=1, filled=True),
-    Row("consume", _rate("consume_100_partitions", "… 100 partitions"), partitions=100, filled=True),
+    Row("kafka.produce", _rate("produce_100b", "produce, 100 B", AT_LEAST_AS_MUCH)),
+    Row("kafka.produce", _rate("produce_each", "… by produce() a record"), ("--each",), share=0.5),
+    Row("kafka.produce", _rate("produce_1kb", "… 1 KB"), share=0.2, size=1000),
+    Row("kafka.produce", _rate("produce_small", "… ten records a request"), ("--small-batches",), share=0.1),
+    Row("kafka.produce", _rate("produce_8", "… 8 producers"), ("--producers", "8")),
+    Row("kafka.produce", _rate("produce_1_partition", "… 1 partition"), partitions=1),
+    Row("kafka.produce", _rate("produce_100_partitions", "… 100 partitions"), partitions=100),
+    Row("kafka.perf_test", _rate("perf_test", "… kafka-producer-perf-test"), share=0.5),
+    Row("kafka.consume", _rate("consume_100b", "consume, 100 B", AT_LEAST_AS_MUCH), filled=True),
+    Row("kafka.consume", _rate("consume_1kb", "… 1 KB"), share=0.2, size=1000, filled=True),
+    Row("kafka.consume", _rate("consume_1_partition", "… 1 partition"), partitions=1, filled=True),
+    Row("kafka.consume", _rate("consume_100_partitions", "… 100 partitions"), partitions=100, filled=True),
     Row(
-        "latency",
+        "kafka.latency",
         (
             _ms("p99", "end to end at 200 records/s, p99", "p99_ms", Goal(most=1.5)),
             _ms("p50", "… p50", "p50_ms"),
@@ -69,11 +68,11 @@ ROWS: Final = (
         count=_LOW_LOAD,
         partitions=1,
     ),
-    Row("produce", (Figure("memory", "resident after all that", Goal(most=1 / 3), "resident_mb", "MB"),)),
-    Row("produce", _rate("acks_all", "3 brokers: produce, acks=all", Goal(least=0.7)), _ALL, replicas=3),
-    Row("produce", _rate("acks_all_1kb", "… 1 KB"), _ALL, share=0.2, size=1000, replicas=3),
+    Row("kafka.produce", (Figure("memory", "resident after all that", Goal(most=1 / 3), "resident_mb", "MB"),)),
+    Row("kafka.produce", _rate("acks_all", "3 brokers: produce, acks=all", Goal(least=0.7)), _ALL, replicas=3),
+    Row("kafka.produce", _rate("acks_all_1kb", "… 1 KB"), _ALL, share=0.2, size=1000, replicas=3),
     Row(
-        "latency",
+        "kafka.latency",
         (
             _ms("acks_all_p99", "… end to end, p99", "p99_ms"),
             _ms("acks_all_p50", "… p50", "p50_ms"),

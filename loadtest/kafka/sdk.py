@@ -10,6 +10,7 @@ from typing import Final
 from loadtest.kafka.comparison import Figure, Goal, Pair
 from loadtest.kafka.sides import Side, side_of
 from loadtest.kafka.traffic import observed
+from loadtest.programs import Program
 from ottla_stack.running import RunningStack
 
 SHARE: Final = 0.5  # of the records that are asked for: aiokafka is slow
@@ -20,29 +21,33 @@ class Contest:
     """The SDK's program, with its arguments, against another client's, with its own."""
 
     figure: Figure
-    sdk: str
-    other: tuple[str, ...]
+    sdk: Program
+    other: Program
+    options: tuple[str, ...] = ()
     consumes: bool = False
     arguments: tuple[str, ...] = ()
 
 
 CONTESTS: Final = (
-    Contest(Figure("sdk_produce_aiokafka", "produce, aiokafka", Goal(least=3)), "produce", ("kafka.aio",)),
+    Contest(Figure("sdk_produce_aiokafka", "produce, aiokafka", Goal(least=3)), "rows.produce", "kafka.aio"),
     Contest(
         Figure("sdk_produce_confluent", "… confluent-kafka's produce()", Goal(least=0.5)),
-        "produce",
-        ("kafka.produce", "--each"),
+        "rows.produce",
+        "kafka.produce",
+        ("--each",),
     ),
     Contest(
         Figure("sdk_consume_aiokafka", "consume, aiokafka", Goal(least=2)),
-        "consume",
-        ("kafka.aio", "--consume"),
+        "rows.consume",
+        "kafka.aio",
+        ("--consume",),
         consumes=True,
     ),
     Contest(
         Figure("sdk_batches_aiokafka", "… by batches(), aiokafka's getmany()", Goal(least=2)),
-        "consume",
-        ("kafka.aio", "--consume", "--many"),
+        "rows.consume",
+        "kafka.aio",
+        ("--consume", "--many"),
         consumes=True,
         arguments=("--batches",),
     ),
@@ -56,7 +61,7 @@ def measure(contest: Contest, stack: RunningStack, pairs: int, records: int) -> 
     try:
         if contest.consumes:
             side.create_topic(contest.figure.key)
-            observed(side, "produce", stack.bootstrap, "--topic", contest.figure.key, "--records", str(count))
+            observed(side, "rows.produce", stack.bootstrap, "--topic", contest.figure.key, "--records", str(count))
         return [pair(number) for number in range(pairs + 1)][1:]
     finally:
         side.delete_topics()
@@ -69,13 +74,13 @@ def _produced(contest: Contest, stack: RunningStack, side: Side, count: int, num
         os.sync()
         return ("--topic", topic, "--records", str(count))
 
-    module, *more = contest.other
     ours = observed(side, contest.sdk, stack.bootstrap, *arguments("sdk"))
-    return {"records": count, **ours}, observed(side, module, side.bootstrap, *arguments("other"), *more)
+    theirs = observed(side, contest.other, side.bootstrap, *arguments("other"), *contest.options)
+    return {"records": count, **ours}, theirs
 
 
 def _consumed(contest: Contest, stack: RunningStack, side: Side, count: int, _number: int) -> Pair:
     topic = ("--topic", contest.figure.key)
-    module, *more = contest.other
     ours = observed(side, contest.sdk, stack.bootstrap, *topic, *contest.arguments)
-    return {"records": count, **ours}, observed(side, module, side.bootstrap, *topic, "--records", str(count), *more)
+    theirs = observed(side, contest.other, side.bootstrap, *topic, "--records", str(count), *contest.options)
+    return {"records": count, **ours}, theirs

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from loadtest.compare import run
 from loadtest.kafka.comparison import Pair, in_turn
 from loadtest.kafka.rows import Row
 from loadtest.kafka.sides import Side
+from loadtest.programs import Program, run
 
 
 def measure(row: Row, sides: tuple[Side, Side], pairs: int, records: int) -> list[Pair]:
@@ -26,13 +26,13 @@ def _once(row: Row, side: Side, number: int, count: int) -> dict[str, Any]:
     if not row.filled:
         side.create_topic(_topic(row, number), row.partitions, row.replicas)
     os.sync()  # so that nobody runs while the disk still writes what the other has left
-    return observed(side, f"kafka.{row.program}", side.bootstrap, *_of(row, number, count), *row.arguments)
+    return observed(side, row.program, side.bootstrap, *_of(row, number, count), *row.arguments)
 
 
-def observed(side: Side, module: str, *arguments: str) -> dict[str, Any]:
+def observed(side: Side, program: Program, *arguments: str) -> dict[str, Any]:
     """The program's last line, and what the server has used for it."""
     cpu_s = side.cpu_s()
-    found = run(module, *arguments)
+    found = run(program, *arguments)
     return {**found, "cpu_s": side.cpu_s() - cpu_s, "resident_mb": side.resident_mb()}
 
 

@@ -12,8 +12,8 @@ from peers.spark.session import jvm_pid
 from pyspark.sql import DataFrame, SparkSession
 
 import ottla
-from loadtest.compare import run
 from loadtest.kafka.comparison import Pair, in_turn
+from loadtest.programs import run
 from loadtest.spark.processes import cpu_seconds
 from loadtest.spark.sides import PARTITIONS, Side
 
@@ -56,7 +56,7 @@ def fill(ottla_side: Side, topic: str, records: int) -> None:
     """Make a topic of so many records."""
     with ottla.Admin(ottla_side.bootstrap) as admin:
         admin.topics.create(topic, partitions=PARTITIONS)
-    run("produce", ottla_side.bootstrap, "--topic", topic, "--records", str(records - 1), "--size", str(SIZE))
+    run("rows.produce", ottla_side.bootstrap, "--topic", topic, "--records", str(records - 1), "--size", str(SIZE))
 
 
 def rows_to_write(session: SparkSession, records: int) -> DataFrame:

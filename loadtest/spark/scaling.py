@@ -29,7 +29,8 @@ from rich.console import Console
 from rich.table import Table
 
 import ottla
-from loadtest.compare import run, short
+from loadtest.compare import short
+from loadtest.programs import run
 from loadtest.spark.cluster_cpu import CpuMeter, CpuSeconds
 from loadtest.spark.processes import WorkerMemory
 from loadtest.spark.rates import SIZE, fill, records_of
@@ -112,7 +113,7 @@ class Scaling:
         fill(self._side, TOPIC, records)
         with ottla.Admin(stack.bootstrap) as admin:
             admin.topics.create(ONE, partitions=1)
-        run("produce", stack.bootstrap, "--topic", ONE, "--records", str(records - 1), "--size", str(SIZE))
+        run("rows.produce", stack.bootstrap, "--topic", ONE, "--records", str(records - 1), "--size", str(SIZE))
 
     def run(self, cores: int) -> None:
         """Every row on that many workers. Raises ValueError where a job does not read or write everything."""

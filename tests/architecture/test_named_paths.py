@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+from importlib.util import find_spec
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from loadtest.programs import Program
 from sources import ROOT, listed
 
 PAGE = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.md\b")
@@ -14,6 +17,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 SOURCE = re.compile(
     r"`((?:core|sdk|services|spark|stack|loadtest|tests|tools|proto)/[\w/.-]+\.(?:py|proto|txt))(?:::([\w.]+))?`"
 )
+COMMAND = re.compile(r"-m\"?,? \"?((?:loadtest|tests|tools|peers|ottla\w*)(?:\.\w+)*)\b(?!\.)")
 HISTORY = ("CHANGELOG.md", "docs/design/renamed.md", "docs/adr/")
 """They tell of what was; its names are those of its time."""
 
@@ -30,6 +34,21 @@ def test_every_page_that_is_named_anywhere_exists() -> None:
     }
     assert len(named) > 100
     assert [f"{name}: {page}" for name, page in sorted(named) if not (ROOT / page).is_file()] == []
+
+
+def test_every_module_that_is_run_by_its_name_exists() -> None:
+    files = ("*.py", "*.md", "*.yml", "Makefile", "*Dockerfile")
+    named = {
+        (name, module) for name in pages_and_sources(*files) for module in COMMAND.findall((ROOT / name).read_text())
+    }
+    named |= {("loadtest/programs.py", f"loadtest.{program}") for program in get_args(Program)}
+    assert len(named) > 50
+    assert [f"{name}: {module}" for name, module in sorted(named) if not can_be_run(module)] == []
+
+
+def can_be_run(module: str) -> bool:
+    found = find_spec(module)
+    return found is not None and bool(not found.submodule_search_locations or find_spec(f"{module}.__main__"))
 
 
 @pytest.mark.parametrize("name", pages_and_sources("*.md"))

@@ -1,0 +1,37 @@
+"""Each figure is measured by a program in a process of its own, which prints what it found as its last line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any, Final, Literal
+
+Program = Literal[
+    "kafka.aio",
+    "kafka.consume",
+    "kafka.latency",
+    "kafka.perf_test",
+    "kafka.produce",
+    "rows.aio_produce",
+    "rows.append",
+    "rows.connections",
+    "rows.consume",
+    "rows.failover",
+    "rows.fetch",
+    "rows.footprint",
+    "rows.groups",
+    "rows.memory",
+    "rows.produce",
+]
+"""Modules of this package."""
+
+_LIMIT_S: Final = 600
+
+
+def run(program: Program, *arguments: str) -> dict[str, Any]:
+    """What it found. Raises CalledProcessError and TimeoutExpired."""
+    command = [sys.executable, "-m", f"loadtest.{program}", *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_LIMIT_S, check=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
