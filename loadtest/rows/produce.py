@@ -9,7 +9,7 @@ import resource
 import time
 from typing import Final, Literal
 
-from ottla.producer.producer import Producer
+import ottla
 
 _ACKS: Final[dict[str, Literal["all", 1, 0]]] = {"all": "all", "1": 1, "0": 0}
 
@@ -28,7 +28,7 @@ def main() -> None:
     given = parser.parse_args()
     value = random.Random(7).randbytes(given.size)
     keys = [b"key-%08d" % n for n in range(given.keys)]
-    with Producer(
+    with ottla.Producer(
         given.bootstrap,
         topic=given.topic,
         acks=_ACKS[given.acks],
