@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping
 from threading import Event
 from typing import Any, Final
 
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -38,6 +38,9 @@ FOUND: Final = 3
 
 _POLL_S: Final = 0.5
 _PATIENCE_S: Final = 30.0
+_TRIES: Final = 3
+_NO_PYTHON: Final = "Python worker failed to connect back"
+"""Spark waits 10 s for a Python that it starts, whatever else the machine has to do."""
 _LOCAL: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -139,7 +142,10 @@ def write_topic(rows: DataFrame, options: argparse.Namespace, topic: str, **more
 
 
 def run_stream(writer: DataStreamWriter, options: argparse.Namespace, directory: str) -> StreamingQuery:
-    """Run a query until it ends (--available-now) or SIGTERM or Ctrl-C ends it. Raises what made it fail."""
+    """Run a query until it ends (--available-now) or SIGTERM or Ctrl-C ends it. Raises what made it fail.
+
+    A query for which Spark could not start Python is started again from its checkpoint.
+    """
     stop = Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
     writer = writer.option("checkpointLocation", options.checkpoint or checkpoint_of(directory))
@@ -148,14 +154,24 @@ def run_stream(writer: DataStreamWriter, options: argparse.Namespace, directory:
     else:
         writer = writer.trigger(processingTime=options.every)
     try:
-        query = writer.start()
-        while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # it takes fractions, too
-            if stop.is_set():
-                _stop(query)
-        return query
+        for _ in range(_TRIES - 1):
+            try:
+                return _await_end(writer.start(), stop)
+            except StreamingQueryException as error:
+                if _NO_PYTHON not in str(error):
+                    raise
+                logging.getLogger(__name__).warning("%s: the query is started again", _NO_PYTHON)
+        return _await_end(writer.start(), stop)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _await_end(query: StreamingQuery, stop: Event) -> StreamingQuery:
+    while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # it takes fractions, too
+        if stop.is_set():
+            _stop(query)
+    return query
 
 
 def _stop(query: StreamingQuery) -> None:
