@@ -83,3 +83,7 @@ def test_every_image_is_a_target_and_every_file_that_is_copied_reaches_the_build
     packages = re.findall(r'^  "(\w+)/\S+",$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert len(packages) >= 6
     assert set(packages) <= {path.partition("/")[0] for path in let_in}
+    programs = "".join(path.read_text() for path in (ROOT / "loadtest/locust").glob("*.py"))
+    assert {f"loadtest/{folder}" for folder in re.findall(r"^from loadtest\.(\w+)", programs, re.MULTILINE)} <= let_in
+    (locustfile,) = re.findall(r"--locustfile=(\S+?)\"", dockerfile)
+    assert (ROOT / locustfile).is_file()
