@@ -16,6 +16,16 @@ from pyspark.sql import SparkSession
 import ottla
 from ottla.testing import Cluster
 
+HERE = Path(__file__).parent
+TIMEOUT_S = 1200
+"""For a test: on a machine that does ten other things a JVM's first query takes minutes."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from waiting import wait_until
+from waiting import SPARK_LIMIT_S, wait_until
 
 import audit
 import delays
@@ -34,8 +34,6 @@ from ottla_stack.demo.weather import Observation, read_weather
 JOBS = Path(__file__).parents[2] / "spark" / "jobs"
 FLIGHTS = 2_000
 HOUR_MS = 3_600_000
-
-pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +155,8 @@ def half_a_lake(topics: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Pa
     arguments = ["--topic", "flights", "--to", path, "--max-records", 100, "--every", "0 seconds"]
     process = command(topics, "lake", *arguments)
     try:
-        wait_until(lambda: (path / "_checkpoint" / "commits" / "2").exists() or process.poll() is not None, limit_s=120)
+        committed = path / "_checkpoint" / "commits" / "2"
+        wait_until(lambda: committed.exists() or process.poll() is not None, limit_s=SPARK_LIMIT_S)
         assert process.poll() is None, process.communicate()
     finally:
         end_by_force(process)

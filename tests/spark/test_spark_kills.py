@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from tests.faults.spark.run import SparkRun
 from tests.faults.spark.schedule import PYTHON, TREE, Kill, Life
 
 from ottla.testing import Cluster
 
 
-@pytest.mark.timeout(300)
 def test_no_row_is_missing_whoever_is_killed(cluster: Cluster, tmp_path: Path) -> None:
     kills = [Kill("writing", PYTHON), Kill("commit", PYTHON), Kill("committed", TREE)]
     result = SparkRun(cluster.bootstrap, tmp_path / "run", "kills", seed=1).run([Life(kills)])

@@ -10,11 +10,10 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from waiting import SPARK_LIMIT_S
 
 import ottla
 from ottla.testing import Cluster
-
-pytestmark = pytest.mark.timeout(300)  # the first to need it starts Spark
 
 _numbers = itertools.count()
 
@@ -55,7 +54,7 @@ def run(spark: SparkSession, cluster: Cluster, checkpoint: Callable[..., str]) -
         sink = stream.selectExpr(*select).writeStream.format("ottla")
         given = {"kafka.bootstrap.servers": cluster.bootstrap, "checkpointLocation": checkpoint("c"), **options}
         query = sink.options(**given).trigger(availableNow=True).start()
-        assert query.awaitTermination(100)
+        assert query.awaitTermination(SPARK_LIMIT_S)
         return query
 
     return run
@@ -184,6 +183,6 @@ def test_counts_in_complete_mode_are_appended(
             .outputMode("complete")
         )
         given = {"kafka.bootstrap.servers": cluster.bootstrap, "checkpointLocation": checkpoint("c"), "topic": target}
-        assert sink.options(**given).trigger(availableNow=True).start().awaitTermination(100)
+        assert sink.options(**given).trigger(availableNow=True).start().awaitTermination(SPARK_LIMIT_S)
     found = [(record.key, record.value) for record in cluster.read(target, key="str", value="str")]
     assert sorted(found) == [("a", "2"), ("a", "2"), ("b", "1"), ("b", "2")]

@@ -13,12 +13,11 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from spark_source import offsets
-from waiting import wait_until
+from waiting import SPARK_LIMIT_S, wait_until
 
 import ottla
 from ottla.testing import Cluster
 
-LIMIT_S = 60
 FIRST_MS = 1_700_000_000_000
 COLUMNS = {
     "key": "binary",
@@ -78,7 +77,7 @@ class Runs:
     def finish(self, name: str, *, trigger: dict[str, Any] | None = None, **options: object) -> list[str]:
         """What a query reads that ends by itself."""
         query = self.start(name, trigger=trigger or {"availableNow": True}, **options)
-        assert query.awaitTermination(LIMIT_S)
+        assert query.awaitTermination(SPARK_LIMIT_S)
         self.batches = [each.numInputRows for each in query.recentProgress if each.numInputRows]
         return self.values(name)
 
@@ -192,7 +191,7 @@ def test_a_query_goes_on_through_new_partitions_new_topics_and_brokers_that_are_
         new = [f"{topic}{len(sent) + n}" for n in range(10)]
         sent.extend(new)
         send(cluster, topic, *new)
-        wait_until(lambda: len(runs.values("running")) >= len(sent) or query.exception(), limit_s=LIMIT_S)
+        wait_until(lambda: len(runs.values("running")) >= len(sent) or query.exception(), limit_s=SPARK_LIMIT_S)
         assert runs.values("running") == sorted(sent)
 
     send_and_wait("running-a")
@@ -207,7 +206,7 @@ def test_a_query_goes_on_through_new_partitions_new_topics_and_brokers_that_are_
     broker.restart()
     send_and_wait("running-b")
     dropped = cluster.faults.drop("Metadata").of("running").times(5)
-    wait_until(lambda: dropped.met == 5, limit_s=LIMIT_S)
+    wait_until(lambda: dropped.met == 5, limit_s=SPARK_LIMIT_S)
     send_and_wait("running-a")
     assert query.isActive
     assert query.lastProgress is not None
@@ -225,12 +224,12 @@ def test_a_topic_deleted_in_mid_query_ends_it_or_does_not(cluster: Cluster, admi
     asked: dict[str, Any] = {"subscribe": "gone,kept", "startingOffsets": "earliest"}
     strict = runs.start("strict", **asked)
     lenient = runs.start("lenient", **asked, failOnDataLoss=False)
-    wait_until(lambda: all(len(runs.values(name)) == 2 for name in ("strict", "lenient")), limit_s=LIMIT_S)
+    wait_until(lambda: all(len(runs.values(name)) == 2 for name in ("strict", "lenient")), limit_s=SPARK_LIMIT_S)
     admin.topics.delete("gone")
     with pytest.raises(StreamingQueryException, match="gone-0: deleted while the query read them"):
-        strict.awaitTermination(LIMIT_S)
+        strict.awaitTermination(SPARK_LIMIT_S)
     send(cluster, "kept", "kept2")
-    wait_until(lambda: "kept2" in runs.values("lenient") or lenient.exception(), limit_s=LIMIT_S)
+    wait_until(lambda: "kept2" in runs.values("lenient") or lenient.exception(), limit_s=SPARK_LIMIT_S)
     assert runs.values("lenient") == ["gone1", "kept1", "kept2"]
 
 

@@ -19,8 +19,6 @@ REPLAY = Path(__file__).parents[2] / "spark" / "jobs" / "replay.py"
 PARTITIONS = 4
 RECORDS = 4_000
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture
 def workers(tmp_path: Path) -> Iterator[StandaloneCluster]:

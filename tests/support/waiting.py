@@ -13,6 +13,9 @@ MOST_S = float(os.environ.get("TESTS_WAIT_S", "inf"))
 LIMIT_S = min(60.0, MOST_S)
 """Long enough for a machine that does ten other things: who waits in vain has failed anyway."""
 
+SPARK_LIMIT_S = int(min(600.0, MOST_S))
+"""For what Spark does, as whole seconds: its first query takes ten of a processor that does nothing else."""
+
 
 async def until(condition: Callable[[], object], *, limit_s: float = LIMIT_S) -> None:
     """Return once `condition()` is true; fail after `limit_s`."""

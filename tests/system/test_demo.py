@@ -43,11 +43,11 @@ def test_the_comparison_tells_right_from_wrong() -> None:
     assert compare(changed, [], SOURCE)["mismatches"] == 1
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.feature(22, 175, 181)
 def test_planted_faults_are_found(tmp_path: Path) -> None:
     with ending(demo(tmp_path, "--selftest")) as process:
-        out, err = process.communicate(timeout=580)
+        out, err = process.communicate(timeout=1180)
     assert process.returncode == 0, err
     result = json.loads(out.splitlines()[-1])
     faults = 2 if missing_reason() else 3  # the third needs Spark

@@ -17,7 +17,7 @@ from ottla_stack.demo.jdk import LEAST, how_to_install, java_version
 from ottla_stack.running import wait_for
 
 JOBS: Final = Path(__file__).parents[3] / "spark" / "jobs"
-LIMIT_S: Final = 240.0
+LIMIT_S: Final = 600.0
 _SHORT_LIVED: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """For the JVM: what runs for a minute does not live to see its code optimised."""
 
