@@ -148,11 +148,8 @@ def run_stream(writer: DataStreamWriter, options: argparse.Namespace, directory:
     """
     stop = Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
-    writer = writer.option("checkpointLocation", options.checkpoint or checkpoint_of(directory))
-    if options.available_now:
-        writer = writer.trigger(availableNow=True)
-    else:
-        writer = writer.trigger(processingTime=options.every)
+    trigger: dict[str, Any] = {"availableNow": True} if options.available_now else {"processingTime": options.every}
+    writer = writer.option("checkpointLocation", options.checkpoint or checkpoint_of(directory)).trigger(**trigger)
     try:
         for _ in range(_TRIES - 1):
             try:
