@@ -155,7 +155,7 @@ def run_stream(writer: DataStreamWriter, options: argparse.Namespace, directory:
             try:
                 return _await_end(writer.start(), stop)
             except StreamingQueryException as error:
-                if _NO_PYTHON not in str(error):
+                if stop.is_set() or _NO_PYTHON not in str(error):
                     raise
                 logging.getLogger(__name__).warning("%s: the query is started again", _NO_PYTHON)
         return _await_end(writer.start(), stop)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,10 +17,11 @@ NO_PYTHON = "[STREAM_FAILED] Query [id = 1] terminated with exception: Python wo
 
 
 class Writer:
-    """Each start takes the next outcome: a failure, or "" for a query that ends."""
+    """Each start takes the next outcome: a failure, or "" for a query that ends. `before_end` is called before it."""
 
-    def __init__(self, *outcomes: str) -> None:
+    def __init__(self, *outcomes: str, before_end: Callable[[], None] = lambda: None) -> None:
         self.outcomes = list(outcomes)
+        self.before_end = before_end
         self.options: list[tuple[str, str]] = []
 
     def option(self, name: str, value: str) -> Writer:
@@ -31,6 +35,7 @@ class Writer:
         return SimpleNamespace(awaitTermination=lambda _: self._end(self.outcomes.pop(0)))
 
     def _end(self, outcome: str) -> bool:
+        self.before_end()
         if outcome:
             raise StreamingQueryException(outcome)
         return True
@@ -51,5 +56,12 @@ def test_a_query_that_spark_started_no_python_for_is_started_again_from_its_chec
 def test_what_fails_again_or_for_another_reason_fails_the_job(outcomes: tuple[str, ...]) -> None:
     writer = Writer(*outcomes)
     with pytest.raises(StreamingQueryException, match=outcomes[0][-20:]):
+        run(writer)
+    assert writer.outcomes == [""]
+
+
+def test_a_job_that_is_stopped_starts_nothing_again() -> None:
+    writer = Writer(NO_PYTHON, "", before_end=lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(StreamingQueryException, match="failed to connect back"):
         run(writer)
     assert writer.outcomes == [""]
