@@ -35,10 +35,8 @@ def hold(port: int) -> socket.socket:
 
 def is_free(port: int) -> bool:
     """Whether nothing on loopback holds the port now."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
+    try:
+        hold(port).close()
+    except OSError:
+        return False
     return True
