@@ -128,8 +128,8 @@ def outcomes(deliveries: Sequence[Delivery]) -> tuple[list[RecordMetadata], Ottl
 
 
 class Ticket:
-    """One batch's waiters, callbacks and hooks. `seen` says that an outcome was awaited, `counted_in` in which count of
-    failures its own is."""
+    """One batch's waiters, callbacks and hooks. `seen` says that an outcome was awaited; a failure that was not is
+    `counted_in`."""
 
     __slots__ = ("_announcer", "_callbacks", "_hooks", "_waiters", "counted_in", "seen")
 
@@ -139,7 +139,7 @@ class Ticket:
         self._callbacks: list[Callable[[], object]] = []
         self._hooks: list[Callable[[], object]] = []
         self.seen = False
-        self.counted_in = 0
+        self.counted_in: FailureCount | None = None
 
     def wait(self, batch: ProducerBatch, timeout: float | None) -> bool:
         """Wait until the batch is settled; False where `timeout` seconds passed."""
@@ -179,7 +179,9 @@ class Ticket:
         """The outcome is reported elsewhere: a failure that `flush` would raise is no longer counted."""
         with self._announcer.lock:
             self.seen = True
-            self._announcer.take_back(self, batch)
+            if self.counted_in is not None:
+                self.counted_in.records -= batch.count
+                self.counted_in = None
 
     def open(self) -> None:
         """Wake, hook and call back. The batch was settled before this takes the lock, so no waiter is forgotten."""
@@ -230,6 +232,16 @@ def ticket_of(batch: ProducerBatch) -> Ticket:
     return ticket
 
 
+class FailureCount:
+    """The records that failed unawaited, until `flush` raises them, and why the first did."""
+
+    __slots__ = ("first", "records")
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.first: OttlaError | None = None
+
+
 class Announcer:
     """Announces outcomes. Thread-safe; the callback thread starts with the first callback."""
 
@@ -241,9 +253,7 @@ class Announcer:
         self._closed = False
         self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._thread: Thread | None = None
-        self._round = 1  # the number of this count of failures: each ends when it is raised
-        self._failed = 0
-        self._first: OttlaError | None = None
+        self._failures = FailureCount()
         self._logged = False
 
     def ticket(self) -> Ticket:
@@ -263,10 +273,10 @@ class Announcer:
     def raise_failures(self) -> None:
         """Raise DeliveryError if records failed whose outcome was not awaited, and forget them."""
         with self.lock:
-            failed, first = self._failed, self._first
-            self._round, self._failed, self._first = self._round + 1, 0, None
-        if first is not None:
-            raise not_delivered(failed, first) from first
+            failures, self._failures = self._failures, FailureCount()
+            records, first = failures.records, failures.first
+        if records and first is not None:
+            raise not_delivered(records, first) from first
 
     def run(self, callback: Callable[[], object]) -> None:
         """Run `callback` on the callback thread; right here where that one has come to its end."""
@@ -305,20 +315,13 @@ class Announcer:
             message = "%s: delivery callbacks have not returned within %g s; they are not waited for any more"
             logger.warning(message, self._name, timeout)
 
-    def take_back(self, ticket: Ticket, batch: ProducerBatch) -> None:
-        """The lock is held."""
-        if ticket.counted_in == self._round:
-            ticket.counted_in = 0
-            self._failed -= batch.count
-            self._first = self._first if self._failed else None
-
     def _count(self, ticket: Ticket, batch: ProducerBatch, error: OttlaError) -> None:
         with self.lock:
             if ticket.seen:
                 return
-            ticket.counted_in = self._round
-            self._failed += batch.count
-            self._first = self._first or from_core(error)
+            failures = ticket.counted_in = self._failures
+            failures.first = failures.first if failures.records else from_core(error)
+            failures.records += batch.count
         if not self._logged:  # once, until something is delivered again: an outage fails every batch
             self._logged = True
             logger.error("%d records for %s were not delivered: %s", batch.count, batch.partition, error)
