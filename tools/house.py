@@ -32,8 +32,10 @@ PACKAGES: Final = {
     "ottla_stack": "stack",
     "pyspark_ottla": "spark",
 }
-MOST_CODE_LINES: Final = 41_500
-"""Before the rooms there were 40,760: most of what has come since are imports, and lines that longer names wrap."""
+MOST_CODE_LINES: Final = 42_000
+"""Before the rooms there were 40,760, and after them 41,497: imports, and lines that longer names wrap.
+
+Raised since for: fetch sessions (420)."""
 
 LEAST_WITHOUT_IO: Final = 0.47
 """The aim is 0.57: adapters that only log (6 %), wait (8 %), or take a path (3 %) import what does."""

@@ -100,7 +100,7 @@ class FetchResponseFrame(_message.Message):
     def __init__(self, correlation_id: _Optional[int] = ..., body: _Optional[_Union[FetchResponse, _Mapping]] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("max_wait_ms", "min_bytes", "max_bytes", "partitions", "follower", "rack", "from_follower")
+    __slots__ = ("max_wait_ms", "min_bytes", "max_bytes", "partitions", "follower", "rack", "from_follower", "forgotten")
     MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     MIN_BYTES_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -108,6 +108,7 @@ class FetchRequest(_message.Message):
     FOLLOWER_FIELD_NUMBER: _ClassVar[int]
     RACK_FIELD_NUMBER: _ClassVar[int]
     FROM_FOLLOWER_FIELD_NUMBER: _ClassVar[int]
+    FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
@@ -115,22 +116,43 @@ class FetchRequest(_message.Message):
     follower: Follower
     rack: str
     from_follower: bool
-    def __init__(self, max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[FetchPartition, _Mapping]]] = ..., follower: _Optional[_Union[Follower, _Mapping]] = ..., rack: _Optional[str] = ..., from_follower: _Optional[bool] = ...) -> None: ...
+    forgotten: _containers.RepeatedCompositeFieldContainer[ForgottenPartition]
+    def __init__(self, max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[FetchPartition, _Mapping]]] = ..., follower: _Optional[_Union[Follower, _Mapping]] = ..., rack: _Optional[str] = ..., from_follower: _Optional[bool] = ..., forgotten: _Optional[_Iterable[_Union[ForgottenPartition, _Mapping]]] = ...) -> None: ...
 
 class Follower(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "seen_confirmation", "secret")
+    __slots__ = ("broker_id", "broker_epoch", "seen_confirmation", "secret", "session")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     SEEN_CONFIRMATION_FIELD_NUMBER: _ClassVar[int]
     SECRET_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
     seen_confirmation: int
     secret: bytes
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., seen_confirmation: _Optional[int] = ..., secret: _Optional[bytes] = ...) -> None: ...
+    session: FetchSession
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., seen_confirmation: _Optional[int] = ..., secret: _Optional[bytes] = ..., session: _Optional[_Union[FetchSession, _Mapping]] = ...) -> None: ...
+
+class FetchSession(_message.Message):
+    __slots__ = ("id", "responses", "begins")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    RESPONSES_FIELD_NUMBER: _ClassVar[int]
+    BEGINS_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    responses: int
+    begins: bool
+    def __init__(self, id: _Optional[int] = ..., responses: _Optional[int] = ..., begins: _Optional[bool] = ...) -> None: ...
+
+class ForgottenPartition(_message.Message):
+    __slots__ = ("topic_id", "partition")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ...) -> None: ...
 
 class FetchPartition(_message.Message):
-    __slots__ = ("topic_id", "partition", "current_leader_epoch", "fetch_offset", "max_bytes", "last_fetched_epoch", "high_watermark", "log_start_offset")
+    __slots__ = ("topic_id", "partition", "current_leader_epoch", "fetch_offset", "max_bytes", "last_fetched_epoch", "high_watermark", "log_start_offset", "has_readers")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     CURRENT_LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -139,6 +161,7 @@ class FetchPartition(_message.Message):
     LAST_FETCHED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    HAS_READERS_FIELD_NUMBER: _ClassVar[int]
     topic_id: bytes
     partition: int
     current_leader_epoch: int
@@ -147,17 +170,20 @@ class FetchPartition(_message.Message):
     last_fetched_epoch: int
     high_watermark: int
     log_start_offset: int
-    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., fetch_offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., last_fetched_epoch: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ...) -> None: ...
+    has_readers: bool
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., fetch_offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., last_fetched_epoch: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., has_readers: _Optional[bool] = ...) -> None: ...
 
 class FetchResponse(_message.Message):
-    __slots__ = ("error", "partitions", "newest_confirmation")
+    __slots__ = ("error", "partitions", "newest_confirmation", "session")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     NEWEST_CONFIRMATION_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionFetched]
     newest_confirmation: int
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[PartitionFetched, _Mapping]]] = ..., newest_confirmation: _Optional[int] = ...) -> None: ...
+    session: FetchSession
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[PartitionFetched, _Mapping]]] = ..., newest_confirmation: _Optional[int] = ..., session: _Optional[_Union[FetchSession, _Mapping]] = ...) -> None: ...
 
 class PartitionFetched(_message.Message):
     __slots__ = ("topic_id", "partition", "error", "high_watermark", "log_start_offset", "records", "current_leader", "diverging_epoch", "preferred_read_replica")

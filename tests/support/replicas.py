@@ -10,8 +10,10 @@ from typing import Any
 from logs import SMALL, open_log
 
 from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.replication.fetch import FetchResult, Followers, PartitionFetch, fetch
-from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, FetchPurgatory
+from ottla_broker.machines.follower_session import Followed
+from ottla_broker.replication.fetch import FetchResult
+from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, FetchPurgatory, Sessions
+from ottla_broker.replication.follower_fetch import FollowerFetch, fetch_as_follower
 from ottla_broker.replication.follower_role import LeaderResponse
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_state import ReplicaContext, ReplicaState
@@ -32,7 +34,7 @@ def replica_context(
     on_proposal: Callable[[ReplicaState], None] = lambda replica: None,
     live: Mapping[int, int] = {},
 ) -> ReplicaContext:
-    parked = (FetchPurgatory(), FetchPurgatory(), FetchPurgatory(), ConfirmationPurgatory())
+    parked = (FetchPurgatory(), Sessions(), FetchPurgatory(), ConfirmationPurgatory())
     return ReplicaContext(broker_id, clock, threads, on_disk_failure, on_proposal, live, *parked)
 
 
@@ -84,10 +86,10 @@ class Brokers:
                 replica.on_partition(partition)
 
     async def fetch(self, follower_id: int, leader_id: int, *, max_wait_s: float = 0) -> FetchResult:
-        """One fetch of a follower from a leader, and what follows from the answer."""
+        """One fetch of a follower from a leader, in a session of its own, and what follows from the answer."""
         follower = self.replicas[follower_id]
         epoch, offset = follower.leader_epoch, follower.log.log_end_offset
-        want = PartitionFetch(
+        followed = Followed(
             PARTITION,
             epoch,
             offset,
@@ -95,11 +97,26 @@ class Brokers:
             follower.log.epochs.latest,
             follower.high_watermark,
             follower.log.log_start_offset,
+            has_readers=True,
         )
-        seen_confirmation = self.seen_confirmations.get((follower_id, leader_id), 0)
-        audience = Followers(self.found_on(leader_id), follower_id, self.live[follower_id], seen_confirmation)
-        [answer] = await fetch([want], audience, max_wait_s=max_wait_s, min_bytes=1, max_bytes=1 << 20)
-        self.seen_confirmations[follower_id, leader_id] = self.around[leader_id].confirmations.newest
+        request = FollowerFetch(
+            follower_id,
+            self.live[follower_id],
+            self.seen_confirmations.get((follower_id, leader_id), 0),
+            session_id=1,
+            responses=0,
+            begins=True,
+            named=[followed],
+            forgotten=[],
+            max_wait_s=max_wait_s,
+            min_bytes=1,
+            max_bytes=1 << 20,
+        )
+        response = await fetch_as_follower(request, self.found_on(leader_id))
+        self.seen_confirmations[follower_id, leader_id] = response.newest_confirmation
+        leader = self.replicas[leader_id]
+        nothing = FetchResult(PARTITION, b"", follower.high_watermark, leader.log.log_start_offset)
+        [answer] = response.partitions or [nothing]
         if answer.error is not None:
             raise answer.error
         if answer.diverging is not None:
@@ -120,9 +137,13 @@ class OneReplica:
 
     replica: Replica
     consumers: FetchPurgatory
-    followers: FetchPurgatory
+    followers: Sessions
     confirmations: ConfirmationPurgatory
 
     def find(self, partition_id: PartitionId) -> Replica:
         assert partition_id == self.replica.id
+        return self.replica
+
+    def leader(self, partition_id: PartitionId, known_epoch: int | None) -> Replica:
+        self.find(partition_id).check_leader(known_epoch)
         return self.replica

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Awaitable
 from typing import Any, Final, Generic, TypeVar
 
 import grpc
@@ -45,16 +46,27 @@ class AioFrameStream(Generic[Request, Response]):
         self._reading: asyncio.Task[Any] | None = None
 
     async def exchange(self, body: Request, *, timeout_ms: int, timeout: float) -> Response:
-        """The answer to `body`. Raises TransportError, or the OttlaError that the response carries.
+        """The answer to `body`. Raises TransportError, or the OttlaError that the response carries."""
+        return await self.response_to(await self.send(body, timeout_ms=timeout_ms), timeout=timeout)
 
-        To be cancelled at any time; the next exchange uses the same stream.
-        """
+    async def send(self, body: Request, *, timeout_ms: int) -> int:
+        """By what number `response_to` knows it. Raises TransportError; one that is cancelled ends the stream."""
         correlation_id = next(self._ids)
+        frame = self._types.request(correlation_id=correlation_id, timeout_ms=timeout_ms, body=body)
+        await self._within(timeout_ms / 1000, self._call.write(frame))
+        return correlation_id
+
+    async def response_to(self, correlation_id: int, *, timeout: float) -> Response:
+        """Raises TransportError, or the OttlaError that the response carries. To be cancelled at any time: responses to
+        what was sent before are passed over."""
+        response: Response = await self._within(timeout, self._read_until(correlation_id))
+        raise_error(response.error)  # type: ignore[attr-defined]  # every response has one: tests/architecture
+        return response
+
+    async def _within(self, timeout: float, step: Awaitable[Any]) -> Any:
         try:
             async with asyncio.timeout(timeout):
-                frame = self._types.request(correlation_id=correlation_id, timeout_ms=timeout_ms, body=body)
-                await self._call.write(frame)
-                response: Response = await self._response_to(correlation_id)
+                return await step
         except TimeoutError:
             message = f"{self._method.name} at {self._address}: no answer within {timeout:g} s"
             raise TransportError(ErrorCode.REQUEST_TIMED_OUT, message) from None
@@ -66,11 +78,9 @@ class AioFrameStream(Generic[Request, Response]):
         except asyncio.InvalidStateError:  # gRPC's answer to a write on a call that is over
             message = f"{self._method.name} at {self._address}: the stream is over"
             raise TransportError(ErrorCode.NETWORK_EXCEPTION, message) from None
-        raise_error(response.error)  # type: ignore[attr-defined]  # every response has one: tests/architecture
-        return response
 
-    async def _response_to(self, correlation_id: int) -> Any:
-        """Answers to exchanges that were cancelled are passed over. A read that is cut short would end the stream."""
+    async def _read_until(self, correlation_id: int) -> Any:
+        """A read that is cut short would end the stream."""
         while True:
             if self._reading is None:
                 self._reading = asyncio.create_task(self._call.read())

@@ -9,25 +9,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, Protocol
 
 from ottla_broker.machines.epochs import NO_EPOCH
+from ottla_broker.machines.follower_session import Followed
 from ottla_broker.peers.advertised_addresses import Addresses
 from ottla_broker.producer_ids import ProducerIdManager
 from ottla_broker.registration_view import RegistrationView
 from ottla_broker.replication.delete_records import delete_records
-from ottla_broker.replication.fetch import (
-    MAX_RESPONSE_BYTES,
-    Audience,
-    Consumers,
-    Followers,
-    PartitionFetch,
-    closest_to,
-    fetch,
-)
+from ottla_broker.replication.fetch import MAX_RESPONSE_BYTES, Consumers, FetchResult, PartitionFetch, closest_to, fetch
 from ottla_broker.replication.follower_epochs import FollowerEpochs
+from ottla_broker.replication.follower_fetch import FollowerFetch, fetch_as_follower
 from ottla_broker.replication.leadership_confirmation import check_fence
 from ottla_broker.replication.produce import Produce, ProduceResult, check_acks
 from ottla_broker.replication.replica import Replica
@@ -105,22 +99,12 @@ class BrokerService:
             self._describe(appended, result.id, result.error, context)
 
     async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
-        requests = [_request_of(p, request) for p in request.partitions]
-        max_bytes = min(request.max_bytes or MAX_RESPONSE_BYTES, MAX_RESPONSE_BYTES)
-        fetched = await fetch(
-            requests,
-            self._audience(request, context),
-            max_wait_s=request.max_wait_ms / 1000,
-            min_bytes=min(request.min_bytes, max_bytes),  # more than a response can hold would never be there
-            max_bytes=max_bytes,
-        )
         response = pb.FetchResponse()
-        quiet = request.HasField("follower")  # a follower gets what is new, and many partitions have nothing
-        if quiet:
-            response.newest_confirmation = self._replicas.confirmations.newest
+        if request.HasField("follower"):
+            fetched = await self._fetch_as_follower(request, response, context)
+        else:
+            fetched = await self._fetch_as_consumer(request)
         for part in fetched:
-            if quiet and not part.records and not part.completes_fetch:
-                continue
             result = response.partitions.add(
                 topic_id=part.id.topic_id,
                 partition=part.id.partition,
@@ -137,13 +121,25 @@ class BrokerService:
                 result.preferred_read_replica = part.preferred_replica
         return response
 
-    def _audience(self, request: pb.FetchRequest, context: RequestContext) -> Audience:
-        if not request.HasField("follower"):
-            closest = closest_to(request.rack, self._metadata.image, self._log_dir().identity.node_id)
-            return Consumers(self._replicas, closest, from_follower=request.from_follower)
-        follower = request.follower
-        self._follower_epochs.check(follower, context)
-        return Followers(self._replicas, follower.broker_id, follower.broker_epoch, follower.seen_confirmation)
+    async def _fetch_as_consumer(self, request: pb.FetchRequest) -> Sequence[FetchResult]:
+        closest = closest_to(request.rack, self._metadata.image, self._log_dir().identity.node_id)
+        max_bytes = min(request.max_bytes or MAX_RESPONSE_BYTES, MAX_RESPONSE_BYTES)
+        return await fetch(
+            [_request_of(p, request) for p in request.partitions],
+            Consumers(self._replicas, closest, from_follower=request.from_follower),
+            max_wait_s=request.max_wait_ms / 1000,
+            min_bytes=min(request.min_bytes, max_bytes),  # more than a response can hold would never be there
+            max_bytes=max_bytes,
+        )
+
+    async def _fetch_as_follower(
+        self, request: pb.FetchRequest, response: pb.FetchResponse, context: RequestContext
+    ) -> Sequence[FetchResult]:
+        self._follower_epochs.check(request.follower, context)
+        fetched = await fetch_as_follower(_follower_fetch_of(request), self._replicas)
+        response.newest_confirmation = fetched.newest_confirmation
+        response.session.CopyFrom(pb.FetchSession(id=request.follower.session.id, responses=fetched.responses))
+        return fetched.partitions
 
     async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsResponse:
         """The same partition may be requested several times: its start, its end, and so on."""
@@ -343,9 +339,37 @@ def _request_of(requested: pb.FetchPartition, request: pb.FetchRequest) -> Parti
         _epoch_of(requested),
         requested.fetch_offset,
         requested.max_bytes or request.max_bytes or MAX_RESPONSE_BYTES,
+    )
+
+
+def _follower_fetch_of(request: pb.FetchRequest) -> FollowerFetch:
+    """Of a follower that knows no sessions: each request begins one, and names all."""
+    follower = request.follower
+    return FollowerFetch(
+        follower.broker_id,
+        follower.broker_epoch,
+        follower.seen_confirmation,
+        follower.session.id,
+        follower.session.responses,
+        follower.session.begins or not follower.HasField("session"),
+        [_followed_of(requested, request) for requested in request.partitions],
+        [_id_of(forgotten) for forgotten in request.forgotten],
+        request.max_wait_ms / 1000,
+        min(request.min_bytes, MAX_RESPONSE_BYTES),
+        min(request.max_bytes or MAX_RESPONSE_BYTES, MAX_RESPONSE_BYTES),
+    )
+
+
+def _followed_of(requested: pb.FetchPartition, request: pb.FetchRequest) -> Followed:
+    return Followed(
+        _id_of(requested),
+        _epoch_of(requested),
+        requested.fetch_offset,
+        requested.max_bytes or request.max_bytes or MAX_RESPONSE_BYTES,
         requested.last_fetched_epoch if requested.HasField("last_fetched_epoch") else NO_EPOCH,
         requested.high_watermark,
         requested.log_start_offset,
+        requested.has_readers,
     )
 
 

@@ -21,12 +21,9 @@ STORIES = (
         "one-listener-keeps-the-others-uninformed",
         "One partition's failure kept whom else to follow from being told: a healthy topic stayed at one copy",
         Edit(
-            "services/broker/ottla_broker/replication/replicas.py",
-            "            try:\n"
-            "                listener()\n"
-            "            except Exception:  # the other listeners are called, and this one at the next change\n"
-            '                _log.exception("a listener failed at the metadata of revision %d", image.revision)\n',
-            "            listener()\n",
+            "services/broker/ottla_broker/replication/replica.py",
+            "event]\n        self._context.on_role_change(self)\n",
+            "event]\n",
         ),
     ),
     Story(

@@ -157,8 +157,8 @@ STORIES = (
         "A follower cut its logs one after the other inside a fetch: acks=all of all that leader's partitions waited",
         Edit(
             "services/broker/ottla_broker/replication/replica_fetcher.py",
-            "        self.lag = lag\n",
-            "        await asyncio.gather(*self._cuts, return_exceptions=True)\n        self.lag = lag\n",
+            "        if not response.HasField(",
+            "        await asyncio.gather(*self._truncations)\n        if not response.HasField(",
         ),
     ),
     Story(
@@ -166,8 +166,8 @@ STORIES = (
         "A follower wrote ten megabytes of a leader's answer in one turn of the loop",
         Edit(
             "services/broker/ottla_broker/replication/replica_fetcher.py",
-            "            await slice_.rest()\n        self.lag",
-            "        self.lag",
+            "            await slice_.rest()\n        if not response.HasField(",
+            "        if not response.HasField(",
         ),
     ),
     Story(
@@ -183,9 +183,9 @@ STORIES = (
         "fetcher-stays-with-a-closed-log",
         "A replica that was opened anew in the same epoch was not followed: the fetcher stayed with the closed one",
         Edit(
-            "services/broker/ottla_broker/replication/replica_fetcher.py",
-            "if epochs != self._epochs or followed != self._followed:",
-            "if epochs != self._epochs:",
+            "services/broker/ottla_broker/machines/followed_leader.py",
+            "        self._followed[partition_id] = replica\n",
+            "        self._followed.setdefault(partition_id, replica)\n",
         ),
     ),
     Story(

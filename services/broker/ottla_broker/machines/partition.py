@@ -106,6 +106,10 @@ class Leader:
     # ---- events --------------------------------------------------------------------------------------------------
 
     def on_appended(self, log_end_offset: int, now: float) -> bool:
+        """Who had all that there was had it until now, though it has not fetched for long."""
+        for follower in self._followers.values():
+            if follower.log_end_offset == self._log_end_offset:
+                follower.caught_up_at = max(follower.caught_up_at, now)
         self._log_end_offset = log_end_offset
         return self._advance_high_watermark(now)
 
@@ -116,8 +120,7 @@ class Leader:
         follower = self._followers[follower_id]
         follower.log_start_offset = log_start_offset
         follower.on_fetch(offset, broker_epoch, self._log_end_offset, now)
-        if follower_id not in self.isr and self.proposal is None and self._may_join(follower_id, follower):
-            self._propose((*self.isr, follower_id))
+        self._let_join(follower_id, follower)
         return self._advance_high_watermark(now)
 
     def on_seen_confirmation(self, follower_id: int, number: int) -> None:
@@ -152,6 +155,9 @@ class Leader:
                 self._propose(tuple(r for r in self.isr if r not in lagging))
             elif self._recovering:
                 self._propose(self.isr)
+        for follower_id, follower in self._followers.items():  # what kept it out may be over, and it has nothing to say
+            if follower.is_caught_up(self._log_end_offset, now, self.lag_max_s):
+                self._let_join(follower_id, follower)
         return self._advance_high_watermark(now)
 
     # ---- questions -----------------------------------------------------------------------------------------------
@@ -219,6 +225,10 @@ class Leader:
         return min([log_start_offset, *starts])
 
     # ---- the rules -----------------------------------------------------------------------------------------------
+
+    def _let_join(self, follower_id: int, follower: Follower) -> None:
+        if follower_id not in self.isr and self.proposal is None and self._may_join(follower_id, follower):
+            self._propose((*self.isr, follower_id))
 
     def _may_join(self, follower_id: int, follower: Follower) -> bool:
         """Rule 11: at the high watermark, past the start of this epoch, and the incarnation that the controller

@@ -1,7 +1,6 @@
-"""A fetch over several partitions: read what is there, and park until there is enough (rules 55 to 57).
+"""A consumer's fetch over several partitions: read what is there, and park until there is enough (rules 55 to 57).
 
-Consumers read up to the high watermark, from the leader or, where it has sent them there, from a follower (KIP-392).
-Followers read up to the log's end; their fetch is how the leader learns what they have (rule 17).
+Up to the high watermark, from the leader or, where it has sent the consumer there, from a follower (KIP-392).
 """
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ottla_broker.machines.closest import find_closest
-from ottla_broker.machines.epochs import NO_EPOCH, EpochStart
-from ottla_broker.replication.fetch_purgatory import FetchPurgatory
+from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.replication.response_memory import UNBOUNDED, ResponseRoom
@@ -33,15 +31,12 @@ _ANY_OFFSET: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class PartitionFetch:
-    """What is wanted of one partition; `leader_epoch` None is not checked. The last three are a follower's."""
+    """What is wanted of one partition; `leader_epoch` None is not checked."""
 
     id: PartitionId
     leader_epoch: int | None
     offset: int
     max_bytes: int
-    last_epoch: int = NO_EPOCH
-    high_watermark: int = -1
-    log_start_offset: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,34 +56,9 @@ class FetchResult:
     completes_fetch: bool = False
 
 
-class Audience(Protocol):
-    """Who fetches: which replica answers, where it waits, and how far it reads."""
-
-    @property
-    def purgatory(self) -> FetchPurgatory: ...
-
-    def replica(self, request: PartitionFetch) -> Replica:
-        """The replica to read from, or OttlaError."""
-        ...
-
-    def instead(self, request: PartitionFetch, replica: Replica) -> FetchResult | None:
-        """A response without records: there is none to read here."""
-        ...
-
-    def limit_offset(self, replica: Replica) -> int: ...
-
-    def has_changes(self, request: PartitionFetch, replica: Replica) -> bool:
-        """Whether the partition is worth a response without records."""
-        ...
-
-    def on_response(self, fetched: Sequence[FetchResult]) -> None:
-        """It is sent."""
-        ...
-
-
 async def fetch(
     requests: Sequence[PartitionFetch],
-    audience: Audience,
+    consumers: Consumers,
     *,
     max_wait_s: float,
     min_bytes: int,
@@ -101,11 +71,11 @@ async def fetch(
     is less `room`, and nothing where there is none.
     """
     deadline = asyncio.get_running_loop().time() + max_wait_s
-    with audience.purgatory.delayed(request.id for request in requests) as delayed:
+    with consumers.purgatory.delayed(request.id for request in requests) as delayed:
         while True:
             # Delayed and marked first, then looked at: what is appended during the look is not slept over (rule 55).
             delayed.mark()
-            fetched = await _read_all(requests, audience, max_bytes, room)
+            fetched = await _read_all(requests, consumers, max_bytes, room)
             missing_bytes = _missing(fetched, requests, min_bytes)
             if missing_bytes <= 0 or max_wait_s <= 0:
                 break
@@ -113,9 +83,9 @@ async def fetch(
             del fetched  # what was read is not kept while more is waited for
             if not await delayed.sleep(deadline, missing_bytes):
                 # What has come meanwhile, though it is not enough.
-                fetched = await _read_all(requests, audience, max_bytes, room)
+                fetched = await _read_all(requests, consumers, max_bytes, room)
                 break
-    audience.on_response(fetched)
+    consumers.on_response(fetched)
     return fetched
 
 
@@ -137,40 +107,37 @@ def _is_limited(part: FetchResult, request: PartitionFetch) -> bool:
 
 
 async def _read_all(
-    requests: Sequence[PartitionFetch], audience: Audience, max_bytes: int, room: ResponseRoom
+    requests: Sequence[PartitionFetch], consumers: Consumers, max_bytes: int, room: ResponseRoom
 ) -> list[FetchResult]:
     fetched: list[FetchResult] = []
     left, slice_ = max_bytes, Slice()
     for request in requests:
         await slice_.rest()
-        part = await _read(request, audience, min(left, request.max_bytes), room, first=left == max_bytes)
+        part = await _read(request, consumers, min(left, request.max_bytes), room, first=left == max_bytes)
         left -= len(part.records)
         fetched.append(part)
     return fetched
 
 
 async def _read(
-    request: PartitionFetch, audience: Audience, max_bytes: int, room: ResponseRoom, *, first: bool
+    request: PartitionFetch, consumers: Consumers, max_bytes: int, room: ResponseRoom, *, first: bool
 ) -> FetchResult:
     replica: Replica | None = None
     try:
-        replica = audience.replica(request)
-        instead = audience.instead(request, replica)
+        replica = consumers.replica(request)
+        instead = consumers.instead(request, replica)
         if instead is not None:
             return instead
-        limit = audience.limit_offset(replica)
         records = b""
         if max_bytes > 0:
+            limit = replica.high_watermark
             records = await _read_records(replica, request.offset, max_bytes, limit, room, first=first)
     except OttlaError as error:
         if replica is None:
             return FetchResult(request.id, error=error, completes_fetch=True)
         watermark, start = replica.high_watermark, replica.log.log_start_offset
         return FetchResult(request.id, b"", watermark, start, error, completes_fetch=True)
-    changes = audience.has_changes(request, replica)
-    return FetchResult(
-        request.id, records, replica.high_watermark, replica.log.log_start_offset, completes_fetch=changes
-    )
+    return FetchResult(request.id, records, replica.high_watermark, replica.log.log_start_offset)
 
 
 async def _read_records(
@@ -198,14 +165,17 @@ class Consumers:
         self._from_follower = from_follower
 
     def replica(self, request: PartitionFetch) -> Replica:
+        """The replica to read from, or OttlaError."""
         replica = self._replicas.find(request.id)
         if self._from_follower:
             replica.check_epoch(request.leader_epoch)
+            replica.on_reader()
         else:
             replica.check_leader(request.leader_epoch)
         return replica
 
     def instead(self, request: PartitionFetch, replica: Replica) -> FetchResult | None:
+        """A response that names a nearer replica, where there is one."""
         closest = None if self._closest is None else self._closest(replica, request.offset)
         if closest is None:
             return None
@@ -214,13 +184,8 @@ class Consumers:
             request.id, b"", replica.high_watermark, start, preferred_replica=closest, completes_fetch=True
         )
 
-    def limit_offset(self, replica: Replica) -> int:
-        return replica.high_watermark
-
-    def has_changes(self, request: PartitionFetch, replica: Replica) -> bool:
-        return False
-
     def on_response(self, fetched: Sequence[FetchResult]) -> None:
+        """It is sent."""
         with suppress(OttlaError):  # one may have gone meanwhile
             for part in fetched:
                 if part.records:
@@ -240,54 +205,3 @@ def closest_to(rack: str, image: ClusterImage, leader_id: int) -> Closest | None
         return None
     racks = {broker_id: broker.rack for broker_id, broker in image.live_brokers().items()}
     return lambda replica, offset: find_closest(replica.check_leader(None), leader_id, racks, rack, offset)
-
-
-class Followers:
-    """The replica of broker `follower_id`, in the incarnation that `broker_epoch` names: up to the log's end.
-
-    `seen_confirmation`: the newest check at the time of the last response on this stream, which the follower has
-    received.
-    """
-
-    def __init__(self, replicas: ReplicaTable, follower_id: int, broker_epoch: int, seen_confirmation: int = 0) -> None:
-        self.purgatory: Final = replicas.followers
-        self._replicas = replicas
-        self._follower_id = follower_id
-        self._broker_epoch = broker_epoch
-        self._seen_confirmation = seen_confirmation
-        self._noted: set[PartitionId] = set()
-
-    def replica(self, request: PartitionFetch) -> Replica:
-        replica = self._replicas.find(request.id)
-        replica.check_leader(request.leader_epoch)
-        return replica
-
-    def instead(self, request: PartitionFetch, replica: Replica) -> FetchResult | None:
-        """Note what the follower has, once a fetch; where its log has diverged, report where."""
-        if request.id in self._noted:
-            return None
-        diverging = replica.on_follower_fetch(
-            self._follower_id, self._broker_epoch, request.offset, request.last_epoch, request.log_start_offset
-        )
-        self._noted.add(request.id)
-        if diverging is None:
-            if replica.newest_confirmation and request.leader_epoch is not None:
-                replica.on_seen_confirmation(self._follower_id, self._seen_confirmation)
-            return None
-        watermark, start = replica.high_watermark, replica.log.log_start_offset
-        return FetchResult(request.id, b"", watermark, start, diverging=diverging, completes_fetch=True)
-
-    def limit_offset(self, replica: Replica) -> int:
-        return replica.log.log_end_offset
-
-    def has_changes(self, request: PartitionFetch, replica: Replica) -> bool:
-        """The high watermark moved, or the log's start: followers have readers too (rule 18). Or a check waits."""
-        start = replica.log.log_start_offset
-        moved = (
-            replica.high_watermark > request.high_watermark
-            or request.log_start_offset < start <= request.high_watermark
-        )
-        return moved or replica.newest_confirmation > self._seen_confirmation
-
-    def on_response(self, fetched: Sequence[FetchResult]) -> None:
-        """Copies count as no topic's traffic."""

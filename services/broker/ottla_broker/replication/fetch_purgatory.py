@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from ottla_broker.machines.follower_session import FollowerSession, FollowerSessions
 from ottla_core.model import PartitionId
 
 
@@ -45,6 +46,11 @@ class DelayedFetch:
         except TimeoutError:
             return False
         return not self._closed
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has looked, and found too little."""
+        return self._needed_bytes < math.inf
 
     def on_bytes(self, size_bytes: int) -> None:
         self._arrived_bytes += size_bytes
@@ -110,3 +116,18 @@ class ConfirmationPurgatory(FetchPurgatory):
         """The number of a check that is made now."""
         self.newest += 1
         return self.newest
+
+
+class ParkedFollowerFetch(DelayedFetch):
+    """The fetches of a follower's session: one at a time, and how many have come."""
+
+    def __init__(self) -> None:
+        super().__init__(closed=False)
+        self.turn: Final = asyncio.Lock()
+        self.requests = 0
+        self.watermarks_at = 0.0
+        """When the high watermarks are due that have moved where nothing else has (the loop's time)."""
+
+
+Session = FollowerSession[ParkedFollowerFetch]
+Sessions = FollowerSessions[ParkedFollowerFetch]

@@ -78,7 +78,7 @@ class LeaderRole(ReplicaState):
         self.traffic.bytes_in += done.size_bytes
         self.traffic.records_in += done.record_count
         self._high_watermark_waiters.on_appended(self.log.log_end_offset, done.size_bytes)
-        self._context.followers.on_bytes(self.id, done.size_bytes)
+        self._context.followers.on_appended(self.id, done.size_bytes)
         self._after(leader.on_appended(self.log.log_end_offset, self._now()))
         if self.log.is_flush_due(now_ms):
             self.start_flush()
@@ -147,7 +147,7 @@ class LeaderRole(ReplicaState):
     def begin_confirmation(self) -> int:
         """The number of a check that is made now; the followers' delayed fetches are answered for it."""
         self.newest_confirmation = self.confirmations.begin()
-        self._context.followers.wake(self.id)
+        self._context.followers.confirm(self.id)
         return self.newest_confirmation
 
     def on_seen_confirmation(self, follower_id: int, number: int) -> None:

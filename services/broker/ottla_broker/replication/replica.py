@@ -93,6 +93,7 @@ class Replica(LeaderRole, FollowerRole):
         """Another broker leads, or none: what waits for the high watermark will not learn of it here (rule 10)."""
         self._high_watermark, self._leader = self.high_watermark, None
         self._partition = partition
+        self.has_readers = False
         self._move(self._role_event)
         self._leadership += 1
         self._high_watermark_waiters.fail(self._not_leader())
@@ -104,6 +105,7 @@ class Replica(LeaderRole, FollowerRole):
 
     def _move(self, event: RoleEvent) -> None:
         self.role = NEXT_ROLE[self.role, event]
+        self._context.on_role_change(self)
 
     def close(self) -> None:
         """The partition is deleted, or is no longer this broker's."""
@@ -119,3 +121,5 @@ class Replica(LeaderRole, FollowerRole):
         if causes:
             start = self.log.log_start_offset
             _log.info("%s: %d segments deleted by retention, its log starts at %d", self, len(causes), start)
+            self._context.followers.on_changed(self.id)
+            self._context.on_role_change(self)

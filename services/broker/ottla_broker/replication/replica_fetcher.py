@@ -1,26 +1,29 @@
 """Copying leaders' logs: one stream to each broker that leads partitions which this one follows.
 
-A fetch names every followed partition of that broker with the offset that comes next, which is how the leader learns
-what this replica has; the response holds the leader's batches, its high watermark, and where the logs have parted.
-Nothing is remembered between two fetches but the logs themselves, so any failure is followed by the same fetch again.
+A fetch names partitions of that broker with the offset that comes next, which is how the leader learns what this
+replica has; the response holds the leader's batches, its high watermark, and where the logs have parted. A stream is a
+session (machines.followed_leader): its first fetch names all, the others what has changed. After a failure another
+stream begins anew.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Mapping
+import secrets
+from collections.abc import Collection, Coroutine
 from typing import Any, Final
 
 from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.machines.followed_leader import FollowedLeader, Named
 from ottla_broker.registration_view import UNREGISTERED, RegistrationView
 from ottla_broker.replication.follower_role import LeaderResponse
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
 from ottla_core.cluster.follower import MetadataFollower
-from ottla_core.cluster.image import Broker
+from ottla_core.cluster.image import Broker, ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import PartitionId, TopicId
+from ottla_core.model import NO_LEADER, PartitionId, TopicId
 from ottla_core.rpc.aio import AioPeer
 from ottla_core.rpc.aio_stream import AioFrameStream
 from ottla_core.rpc.retry import Backoff
@@ -49,13 +52,18 @@ class Replication:
         self._metadata = metadata
         self._registration = registration
         self._fetchers: dict[int, ReplicaFetcher] = {}
+        self._leader_of: dict[PartitionId, int] = {}
+        self._unplaced: dict[PartitionId, Replica] = {}
+        """Whose leaders this broker's metadata does not know, or no more."""
         self._ending: set[asyncio.Task[None]] = set()
         self._started = False
 
     async def start(self) -> None:
         self._started = True
-        self._replicas.on_change(self._assign)
-        self._assign()
+        self._replicas.on_role_change(self._on_role_change)
+        self._metadata.on_change(self._on_image)
+        for replica in self._replicas.all():
+            self._on_role_change(replica)
 
     async def stop(self) -> None:
         self._started = False
@@ -66,31 +74,52 @@ class Replication:
         """The largest number of records that a followed leader's high watermark is ahead, as of its last response."""
         return max((fetcher.lag for fetcher in self._fetchers.values()), default=0)
 
-    def _assign(self) -> None:
-        """Give every leader's fetcher the replicas that follow it now."""
+    def _on_role_change(self, replica: Replica) -> None:
+        """At once: no fetch that is sent from now on may say that a leader is followed in an epoch that is over."""
         if not self._started:
             return
-        by_leader: dict[int, dict[PartitionId, Replica]] = {}
-        for replica in self._replicas.all():
+        former = self._fetchers.get(self._leader_of.get(replica.id, NO_LEADER))
+        if former is not None and former.leader_id != replica.leader_id:
+            former.leave(replica)
+            if former.is_idle:
+                self._end(former.leader_id)
+        if self._unplaced.get(replica.id) is replica:
+            del self._unplaced[replica.id]
+        if replica.leader_id is not None:
+            self._follow(replica, replica.leader_id)
+        elif former is not None and not former.follows(replica.id):
+            self._leader_of.pop(replica.id, None)
+
+    def _follow(self, replica: Replica, leader_id: int) -> None:
+        fetcher = self._fetchers.get(leader_id)
+        if fetcher is None:
+            leader = self._metadata.image.brokers.get(leader_id)
+            if leader is None:
+                self._unplaced[replica.id] = replica
+                return
+            fetcher = self._fetchers[leader_id] = ReplicaFetcher(leader, self._replicas, self._registration)
+            fetcher.start()
+        self._leader_of[replica.id] = leader_id
+        fetcher.follow(replica)
+
+    def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
+        """A leader has come, or come back at another address."""
+        if not self._started or new.brokers is old.brokers:
+            return
+        for leader_id, fetcher in list(self._fetchers.items()):
+            leader = new.brokers.get(leader_id)
+            if leader is not None and leader.address != fetcher.address:
+                self._unplaced |= {replica.id: replica for replica in fetcher.followed}
+                self._end(leader_id)
+        unplaced, self._unplaced = self._unplaced, {}
+        for replica in unplaced.values():
             if replica.leader_id is not None:
-                by_leader.setdefault(replica.leader_id, {})[replica.id] = replica
-        brokers = self._metadata.image.brokers
-        for leader_id in list(self._fetchers):
-            broker = brokers.get(leader_id)
-            gone = leader_id not in by_leader or (
-                broker is not None and broker.address != self._fetchers[leader_id].address
-            )
-            if gone:
-                ending = asyncio.create_task(self._fetchers.pop(leader_id).stop())
-                self._ending.add(ending)
-                ending.add_done_callback(self._ending.discard)
-        for leader_id, followed in by_leader.items():
-            fetcher = self._fetchers.get(leader_id)
-            broker = brokers.get(leader_id)
-            if fetcher is None and broker is not None:
-                fetcher = self._fetchers[leader_id] = ReplicaFetcher(broker, self._replicas, self._registration)
-            if fetcher is not None:
-                fetcher.follow(followed)
+                self._follow(replica, replica.leader_id)
+
+    def _end(self, leader_id: int) -> None:
+        ending = asyncio.create_task(self._fetchers.pop(leader_id).stop())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
 
 
 class ReplicaFetcher:
@@ -98,26 +127,49 @@ class ReplicaFetcher:
 
     def __init__(self, leader: Broker, replicas: Replicas, registration: RegistrationView) -> None:
         self.address: Final = leader.address
-        self.lag = 0
-        self._leader_id: Final = leader.id
+        self.leader_id: Final = leader.id
         self._replicas = replicas
         self._registration = registration
         self._peer: Final = AioPeer(leader.address, client_id=f"replica-{registration.current().broker_id}")
-        self._followed: dict[PartitionId, Replica] = {}
-        self._epochs: Mapping[PartitionId, int] = {}
-        self._resting: dict[PartitionId, float] = {}
-        """Until when a partition is left out, after an error."""
+        self._leader: Final[FollowedLeader[Replica]] = FollowedLeader()
+        self._lags: dict[PartitionId, int] = {}
+        self._in_trouble: set[PartitionId] = set()
+        """Whose last fetch has failed, which was logged."""
         self._truncations: set[asyncio.Task[None]] = set()
         self._seen_confirmation = 0  # in the last response on the present stream (leadership_confirmation)
         self._changed = asyncio.Event()
-        self._task = asyncio.create_task(self._run(), name=f"fetch-from-{leader.id}")
+        self._task: asyncio.Task[None] | None = None
 
-    def follow(self, followed: dict[PartitionId, Replica]) -> None:
-        """These and no others; a fetch that is delayed for what was followed before is given up."""
-        epochs = {p: replica.leader_epoch for p, replica in followed.items()}
-        if epochs != self._epochs or followed != self._followed:
-            self._followed, self._epochs = followed, epochs
-            self._resting.clear()
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name=f"fetch-from-{self.leader_id}")
+
+    @property
+    def followed(self) -> Collection[Replica]:
+        return self._leader.followed
+
+    def follows(self, partition_id: PartitionId) -> bool:
+        return self._leader.get(partition_id) is not None
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._leader.followed
+
+    @property
+    def lag(self) -> int:
+        """The largest number of records that the leader's high watermark is ahead, as of its last responses."""
+        return max(self._lags.values(), default=0)
+
+    def follow(self, replica: Replica) -> None:
+        """From now on, or in another leader epoch; a fetch that is delayed is given up for one that says so."""
+        self._in_trouble.discard(replica.id)
+        self._leader.follow(replica.id, replica)
+        self._changed.set()
+
+    def leave(self, replica: Replica) -> None:
+        if self._leader.get(replica.id) is replica:
+            self._in_trouble.discard(replica.id)
+            self._lags.pop(replica.id, None)
+            self._leader.leave(replica.id)
             self._changed.set()
 
     async def stop(self) -> None:
@@ -132,123 +184,110 @@ class ReplicaFetcher:
         while True:
             stream = self._peer.open_stream(contracts.Broker.FETCH)
             self._seen_confirmation = 0
+            self._leader.begin(secrets.randbits(64))
             try:
                 while True:
                     await self.round(stream)
                     backoff.reset()
             except OttlaError as error:
                 if not backoff.attempts:
-                    _log.warning("can't fetch from broker %d, trying on: %s", self._leader_id, error)
+                    _log.warning("can't fetch from broker %d, trying on: %s", self.leader_id, error)
             except Exception:
-                _log.exception("fetching from broker %d failed, trying on", self._leader_id)
+                _log.exception("fetching from broker %d failed, trying on", self.leader_id)
             finally:
                 await stream.close()
             await asyncio.sleep(backoff.next())
 
     async def round(self, stream: AioFrameStream[pb.FetchRequest, pb.FetchResponse]) -> None:
-        """One fetch and what follows from it; given up when there is something else to follow."""
+        """One fetch and what follows from it; given up when there is something else to say."""
         self._changed.clear()
-        now = asyncio.get_running_loop().time()
-        replicas = [
-            replica
-            for p, replica in self._followed.items()
-            if self._resting.get(p, 0.0) <= now and not replica.is_in_a_thread
-        ]
-        if not replicas or self._registration.current().epoch == UNREGISTERED:  # the leader would not know the caller
-            await self._rest(now)
-            return None
-        # flush.messages: what a fetch says that this replica has is fsynced.
-        if unflushed := [replica for replica in replicas if replica.must_flush]:
-            done = await asyncio.gather(*(replica.flushed() for replica in unflushed), return_exceptions=True)
-            for replica, error in zip(unflushed, done, strict=True):
-                if error is not None:
-                    self._on_error(replica, error)
-                    replicas.remove(replica)
-            if not replicas:
-                return await self._rest(now)
-        request = self._request(replicas)
-        sent = {replica.id: (replica, part) for replica, part in zip(replicas, request.partitions, strict=True)}
-        fetching = asyncio.create_task(
-            stream.exchange(
-                request,
-                timeout_ms=request.max_wait_ms + int(_RESPONSE_LIMIT_S * 1000),
-                timeout=request.max_wait_ms / 1000 + _RESPONSE_LIMIT_S,
-            )
-        )
+        if self._registration.current().epoch == UNREGISTERED or self.is_idle:  # the leader would not know the caller
+            await self._until_changed(_SOON_S)
+            return
+        await self._flush_unsaid()
+        request = self._request()
+        sent = await stream.send(request, timeout_ms=request.max_wait_ms + int(_RESPONSE_LIMIT_S * 1000))
+        limit_s = request.max_wait_ms / 1000 + _RESPONSE_LIMIT_S
+        responding = asyncio.create_task(stream.response_to(sent, timeout=limit_s))
         changed = asyncio.create_task(self._changed.wait())
         try:
-            await asyncio.wait({fetching, changed}, return_when=asyncio.FIRST_COMPLETED)
-            if fetching.done():
-                await self._on_response(fetching.result(), sent)
+            await asyncio.wait({responding, changed}, return_when=asyncio.FIRST_COMPLETED)
+            if responding.done():
+                await self._on_response(responding.result())
         finally:
             changed.cancel()
-            fetching.cancel()
-            await asyncio.gather(changed, fetching, return_exceptions=True)
+            responding.cancel()
+            await asyncio.gather(changed, responding, return_exceptions=True)
 
-    async def _rest(self, now: float) -> None:
-        """Until something is to be followed, or the first error is over."""
-        over_at = min((at for p, at in self._resting.items() if p in self._followed), default=now + _SOON_S)
+    async def _until_changed(self, timeout_s: float) -> None:
         try:
-            async with asyncio.timeout(max(over_at - now, 0.0)):
+            async with asyncio.timeout(timeout_s):
                 await self._changed.wait()
         except TimeoutError:
             pass
 
-    def _request(self, replicas: Iterable[Replica]) -> pb.FetchRequest:
-        broker_id, broker_epoch = self._registration.current()
-        settings = self._replicas.settings
-        follower = pb.Follower(
-            broker_id=broker_id,
-            broker_epoch=broker_epoch,
-            seen_confirmation=self._seen_confirmation,
-            secret=self._registration.secret,
-        )
+    async def _flush_unsaid(self) -> None:
+        """flush.messages: what a fetch says that this replica has is fsynced (rule 20)."""
+        unflushed = [replica for _, replica in self._leader.unsaid() if replica.must_flush]
+        done = await asyncio.gather(*(replica.flushed() for replica in unflushed), return_exceptions=True)
+        for replica, error in zip(unflushed, done, strict=True):
+            if error is not None:
+                self._on_error(replica, error)
+
+    def _request(self) -> pb.FetchRequest:
+        """Without a yield: it says how everything is now."""
+        settings, leader = self._replicas.settings, self._leader
         request = pb.FetchRequest(
             max_wait_ms=settings.wait_max_ms,
             min_bytes=settings.fetch_min_bytes,
             max_bytes=settings.response_max_bytes,
-            follower=follower,
         )
-        for replica in replicas:
-            log = replica.log
-            request.partitions.add(
-                topic_id=replica.id.topic_id,
-                partition=replica.id.partition,
-                current_leader_epoch=replica.leader_epoch,
-                fetch_offset=log.log_end_offset,
-                max_bytes=settings.fetch_max_bytes,
-                last_fetched_epoch=log.epochs.latest,
-                high_watermark=replica.high_watermark,
-                log_start_offset=log.log_start_offset,
-            )
+        follower = request.follower
+        follower.broker_id, follower.broker_epoch = self._registration.current()
+        follower.seen_confirmation, follower.secret = self._seen_confirmation, self._registration.secret
+        follower.session.id, follower.session.responses = leader.session_id, leader.responses
+        follower.session.begins, leader.begins = leader.begins, False
+        for partition_id in leader.take_forgotten():
+            request.forgotten.add(topic_id=partition_id.topic_id, partition=partition_id.partition)
+        for partition_id, replica in leader.unsaid():
+            if replica.is_in_a_thread:
+                asyncio.get_running_loop().call_later(_SOON_S, self._changed.set)
+            elif not replica.must_flush:
+                self._name(partition_id, replica, request.partitions.add(), settings.fetch_max_bytes)
         return request
 
-    async def _on_response(
-        self, response: pb.FetchResponse, requested: Mapping[PartitionId, tuple[Replica, pb.FetchPartition]]
-    ) -> None:
+    def _name(self, partition_id: PartitionId, replica: Replica, requested: pb.FetchPartition, max_bytes: int) -> None:
+        log = replica.log
+        named = Named(replica.leader_epoch, log.log_end_offset, log.log_start_offset)
+        requested.topic_id, requested.partition = partition_id
+        requested.current_leader_epoch, requested.fetch_offset, requested.log_start_offset = named
+        requested.max_bytes = max_bytes
+        requested.last_fetched_epoch = log.epochs.latest
+        requested.high_watermark = replica.high_watermark
+        requested.has_readers = replica.has_readers
+        self._leader.name(partition_id, named)
+
+    async def _on_response(self, response: pb.FetchResponse) -> None:
         """Ten megabytes may come at once where a replica catches up: others have turns between its partitions."""
-        lag, slice_ = 0, Slice()
+        slice_ = Slice()
         self._seen_confirmation = response.newest_confirmation
+        self._leader.responses = response.session.responses
         for part in response.partitions:
-            replica, request = requested[PartitionId(TopicId(part.topic_id), part.partition)]
+            partition_id = PartitionId(TopicId(part.topic_id), part.partition)
+            replica, named = self._leader.get(partition_id), self._leader.named(partition_id)
+            if replica is None or named is None:
+                continue  # it is followed otherwise since, which the next request says
             try:
-                self._on_partition(replica, request, part)
-                if part.records:
-                    self._last(replica.id)
+                self._on_partition(replica, named, part)
             except Exception as error:  # of this partition alone
                 self._on_error(replica, error)
-            lag = max(lag, part.high_watermark - replica.log.log_end_offset)
             await slice_.rest()
-        self.lag = lag
+        if not response.HasField("session"):  # a leader that knows none: each fetch names all
+            self._leader.begin(self._leader.session_id)
 
-    def _last(self, partition_id: PartitionId) -> None:
-        """Responses are bounded: partitions that got records are requested after those that did not (rule 57)."""
-        if (replica := self._followed.pop(partition_id, None)) is not None:
-            self._followed[partition_id] = replica
-
-    def _on_partition(self, replica: Replica, request: pb.FetchPartition, part: pb.PartitionFetched) -> None:
-        epoch = request.current_leader_epoch
-        if part.error.code == ErrorCode.OFFSET_OUT_OF_RANGE and part.log_start_offset > request.fetch_offset:
+    def _on_partition(self, replica: Replica, named: Named, part: pb.PartitionFetched) -> None:
+        epoch, offset, log_start_offset = named
+        if part.error.code == ErrorCode.OFFSET_OUT_OF_RANGE and part.log_start_offset > offset:
             self._truncate(replica, replica.on_out_of_range(epoch, part.log_start_offset))
         elif part.error.code:
             raise OttlaError(part.error.code, part.error.message)
@@ -256,21 +295,32 @@ class ReplicaFetcher:
             end = part.diverging_epoch
             self._truncate(replica, replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset)))
         else:
-            response = LeaderResponse(part.records, part.high_watermark, part.log_start_offset)
-            replica.on_fetched(request.fetch_offset, epoch, response)
-        self._resting.pop(replica.id, None)
+            replica.on_fetched(offset, epoch, LeaderResponse(part.records, part.high_watermark, part.log_start_offset))
+            self._in_trouble.discard(replica.id)
+            if part.records or replica.log.log_start_offset != log_start_offset:
+                self._leader.resume(replica.id)
+            self._note_lag(replica, part.high_watermark)
+
+    def _note_lag(self, replica: Replica, high_watermark: int) -> None:
+        if high_watermark > replica.log.log_end_offset:
+            self._lags[replica.id] = high_watermark - replica.log.log_end_offset
+        else:
+            self._lags.pop(replica.id, None)
 
     def _truncate(self, replica: Replica, truncation: Coroutine[Any, Any, None]) -> None:
         """Beside the fetches of the others: a truncation waits for the disk, and a thousand may come with one response.
 
-        The next fetch leaves out partitions that are being truncated. The last truncation ends a fetch that is delayed
-        meanwhile.
+        The partition is named again afterwards. The last truncation ends a fetch that is delayed meanwhile.
         """
+        self._leader.rest(replica.id)
 
         def on_done(done: asyncio.Task[None]) -> None:
             self._truncations.discard(done)
             if not done.cancelled() and (error := done.exception()) is not None:
                 self._on_error(replica, error)
+            elif self._leader.get(replica.id) is replica:
+                self._in_trouble.discard(replica.id)
+                self._leader.resume(replica.id)
             if not self._truncations:
                 self._changed.set()
 
@@ -283,7 +333,14 @@ class ReplicaFetcher:
         known = isinstance(error, OttlaError)
         behind = isinstance(error, OttlaError) and error.code in _BEHIND
         rest_s = _SOON_S if behind else self._replicas.settings.backoff_s
-        if not behind and replica.id not in self._resting:  # logged once: a disk may be full for long
+        if not behind and replica.id not in self._in_trouble:  # logged once: a disk may be full for long
             text = "%s can't follow broker %d: %s"
-            _log.warning(text, replica, self._leader_id, error, exc_info=None if known else error)
-        self._resting[replica.id] = asyncio.get_running_loop().time() + rest_s
+            _log.warning(text, replica, self.leader_id, error, exc_info=None if known else error)
+            self._in_trouble.add(replica.id)
+        self._leader.rest(replica.id)
+        asyncio.get_running_loop().call_later(rest_s, self._resume, replica)
+
+    def _resume(self, replica: Replica) -> None:
+        if self._leader.get(replica.id) is replica:
+            self._leader.resume(replica.id)
+            self._changed.set()

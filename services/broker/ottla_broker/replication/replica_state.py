@@ -14,7 +14,7 @@ from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.partition import IsrProposal, Leader
 from ottla_broker.machines.replica_role import ReplicaRole
 from ottla_broker.replication.disk_log import DiskLog
-from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, FetchPurgatory
+from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, FetchPurgatory, Sessions
 from ottla_broker.replication.high_watermark_waiters import HighWatermarkWaiters
 from ottla_broker.replication.pending import PendingActs, PendingBytes
 from ottla_broker.storage.log import Log
@@ -41,7 +41,7 @@ class ReplicaContext:
     """An ISR is to be proposed to the controller (`ReplicaState.proposal`)."""
     live: Mapping[int, int]
     consumers: FetchPurgatory
-    followers: FetchPurgatory
+    followers: Sessions
     deletions: FetchPurgatory
     confirmations: ConfirmationPurgatory
     is_registered: Callable[[], bool] = lambda: True
@@ -52,6 +52,8 @@ class ReplicaContext:
     """Of what is appended later than it came, for all partitions."""
     traffic: Callable[[str], Traffic] = Traffic
     """What a topic's replicas count in."""
+    on_role_change: Callable[[ReplicaState], None] = lambda replica: None
+    """The replica's role, leader or leader epoch has changed, or what its leader has to hear beside its log's end."""
 
 
 class ReplicaState(DiskLog):
@@ -67,6 +69,7 @@ class ReplicaState(DiskLog):
         self._high_watermark = high_watermark
         self._lag_max_s = 30.0
         self._leadership = 0
+        self.has_readers = False
         self._working: asyncio.Future[object] | None = None
         self.newest_confirmation = 0
         self.traffic: Final = context.traffic(topic)
@@ -141,6 +144,12 @@ class ReplicaState(DiskLog):
             ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self}", hint="refresh the metadata"
         )
 
+    def on_reader(self) -> None:
+        """A consumer reads here though another broker leads: from now on each newer high watermark is sent at once."""
+        if not self.has_readers:
+            self.has_readers = True
+            self._context.on_role_change(self)
+
     @property
     def is_registered(self) -> bool:
         """Whether this broker holds its registration, as far as it knows."""
@@ -153,17 +162,13 @@ class ReplicaState(DiskLog):
             self._context.consumers.on_bytes(
                 self.id, self._high_watermark_waiters.on_high_watermark(self._leader.high_watermark)
             )
-            self._context.followers.wake(self.id)  # a follower's readers wait for it too (rule 18)
+            self._context.followers.on_high_watermark(self.id)  # a follower's readers wait for it too (rule 18)
         if self._leader.proposal is not None:
             self._context.on_proposal(self)
 
     def _wake(self) -> None:
-        for purgatory in (
-            self._context.consumers,
-            self._context.followers,
-            self._context.deletions,
-            self._context.confirmations,
-        ):
+        self._context.followers.on_changed(self.id)
+        for purgatory in (self._context.consumers, self._context.deletions, self._context.confirmations):
             purgatory.wake(self.id)
 
     def _now(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, FetchPurgatory
+from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, FetchPurgatory, Sessions
 from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.errors import ErrorCode, OttlaError
@@ -15,7 +15,7 @@ from ottla_core.model import PartitionId
 class ReplicaTable:
     def __init__(self, metadata: MetadataFollower) -> None:
         self.consumers: Final = FetchPurgatory()
-        self.followers: Final = FetchPurgatory()
+        self.followers: Final = Sessions()
         self.deletions: Final = FetchPurgatory()
         self.confirmations: Final = ConfirmationPurgatory()
         self._metadata: Final = metadata

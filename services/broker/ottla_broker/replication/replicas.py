@@ -94,7 +94,7 @@ class Replicas(ReplicaTable):
         self._on_proposal: Callable[[ReplicaState], None] = lambda replica: None
         self._on_removed: Callable[[PartitionId], None] = lambda partition_id: None
         self._on_older_metadata: Callable[[int], None] = lambda revision: None
-        self._on_change: list[Callable[[], None]] = []
+        self._on_role_change: Callable[[Replica], None] = lambda replica: None
         self._live: dict[int, int] = {}
         self._read_only: set[int] = set()
         self._applied = ClusterImage(metadata.image.cluster_id)
@@ -118,9 +118,9 @@ class Replicas(ReplicaTable):
         """Call with the metadata's revision where a log knows a later leader epoch than that, each time (rule C18)."""
         self._on_older_metadata = listener
 
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Call after every image that was applied: who follows whom may have changed."""
-        self._on_change.append(listener)
+    def on_role_change(self, listener: Callable[[Replica], None]) -> None:
+        """Call at each change of a replica's role, its leader or its leader epoch."""
+        self._on_role_change = listener
 
     async def start(self) -> None:
         image = self._metadata.image
@@ -141,6 +141,7 @@ class Replicas(ReplicaTable):
             self._is_registered,
             self._read_only,
             traffic=self._traffic.of,
+            on_role_change=self._note_role,
         )
         self._metadata.on_change(lambda old, new: self._changed.set())
         await self._removals.start()
@@ -262,11 +263,10 @@ class Replicas(ReplicaTable):
         async with self._on_applied:
             self._applied = image
             self._on_applied.notify_all()
-        for listener in self._on_change:
-            try:
-                listener()
-            except Exception:  # the other listeners are called, and this one at the next change
-                _log.exception("a listener failed at the metadata of revision %d", image.revision)
+
+    def _note_role(self, replica: ReplicaState) -> None:
+        assert isinstance(replica, Replica)
+        self._on_role_change(replica)
 
     def _assigned(self, image: ClusterImage) -> list[_Assignment]:
         """The partitions that this broker is to have."""

@@ -110,6 +110,37 @@ def test_a_follower_about_to_join_is_not_outrun() -> None:
     assert led.high_watermark == 15, "it does not wait for one that has stopped to fetch"
 
 
+@pytest.mark.rule(14)
+def test_who_had_everything_when_a_record_came_does_not_lag_behind_it() -> None:
+    """An idle partition: its follower fetches others, and of this one there is nothing to say for hours."""
+    led = Led()
+    led.append(10)
+    led.fetch(2, 10)
+    led.fetch(3, 10)
+    led.now += 100 * LAG_S
+    led.leader.on_tick(led.now)
+    assert led.proposed is None
+    led.append(1)
+    led.leader.on_tick(led.now)
+    assert led.proposed is None
+    led.now += LAG_S + 1
+    led.leader.on_tick(led.now)
+    assert led.proposed == (1,)
+
+
+@pytest.mark.rule(11)
+def test_who_could_not_join_joins_when_it_may_without_another_fetch() -> None:
+    led = Led(replace(LED, isr=(1, 2)))
+    led.append(10)
+    del led.live[3]  # its broker is fenced still
+    led.fetch(2, 10)
+    led.fetch(3, 10, 13)
+    assert led.proposed is None
+    led.live[3] = 13
+    led.leader.on_tick(led.now)
+    assert led.proposed == (1, 2, 3)
+
+
 @pytest.mark.rule(8)
 def test_below_min_insync_replicas_nothing_is_committed() -> None:
     led = Led(replace(LED, isr=(1,)), min_isr=2)

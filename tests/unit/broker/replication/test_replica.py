@@ -14,6 +14,8 @@ from logs import SMALL, records_of, values_batch
 from replicas import Brokers
 from waiting import LIMIT_S
 
+from ottla_broker.machines.follower_session import Followed
+from ottla_broker.replication.fetch_purgatory import ParkedFollowerFetch
 from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
@@ -74,11 +76,14 @@ def test_an_older_decision_that_comes_late_changes_nothing(held: Replica) -> Non
 
 
 async def test_a_change_of_leader_wakes_who_waits(held: Replica, brokers: Brokers) -> None:
-    for waiters in (brokers.around[1].consumers, brokers.around[1].followers):
-        with waiters.delayed([held.id]) as waiter:
-            epoch = held.leader_epoch + 1
-            held.on_partition(replace(LED_HERE, leader=2, leader_epoch=epoch))
-            assert await waiter.sleep(0, 1 << 20)
+    session = brokers.around[1].followers.begin(2, 1, ParkedFollowerFetch())
+    session.name(Followed(held.id, held.leader_epoch, 0, 1 << 20))
+    session.look_at(held.id)
+    with brokers.around[1].consumers.delayed([held.id]) as waiter:
+        held.on_partition(replace(LED_HERE, leader=2, leader_epoch=held.leader_epoch + 1))
+        assert await waiter.sleep(0, 1 << 20)
+    assert await session.parked.sleep(0, 1 << 20)
+    assert session.news == [held.id]
 
 
 @pytest.mark.rule(20)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -17,9 +18,9 @@ from waiting import until
 
 from ottla_broker.registration_view import BrokerEpoch
 from ottla_broker.replication.replica import Replica
-from ottla_broker.replication.replica_fetcher import ReplicaFetcher
+from ottla_broker.replication.replica_fetcher import ReplicaFetcher, Replication
 from ottla_broker.replication.replication_config import ReplicationSettings
-from ottla_core.cluster.image import Broker, Partition
+from ottla_core.cluster.image import Broker, ClusterImage, Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
 from ottla_core.slices import SLICE_S
@@ -45,8 +46,11 @@ class NeverAnswering:
     def __init__(self) -> None:
         self.asked: list[pb.FetchRequest] = []
 
-    async def exchange(self, request: pb.FetchRequest, *, timeout_ms: int, timeout: float) -> pb.FetchResponse:
+    async def send(self, request: pb.FetchRequest, *, timeout_ms: int) -> int:
         self.asked.append(request)
+        return 1
+
+    async def response_to(self, number: int, *, timeout: float) -> pb.FetchResponse:
         await asyncio.Event().wait()
         raise AssertionError("unreachable")
 
@@ -65,7 +69,7 @@ async def test_a_fetch_says_only_what_is_on_the_platter_where_that_was_asked_for
     seat: Any = Seated()
     fetcher = ReplicaFetcher(Broker(1, 11, "d", "localhost:1"), replicas, seat)
     stream: Any = NeverAnswering()
-    fetcher.follow({PARTITION: follower})
+    fetcher.follow(follower)
     fetching = asyncio.create_task(fetcher.round(stream))
     await until(lambda: stream.asked)
     assert stream.asked[0].partitions[0].fetch_offset == 1
@@ -82,21 +86,25 @@ class Scripted:
         self.asked: list[list[int]] = []
         self._answers = {answer.partition: answer for answer in answers}
 
-    async def exchange(self, request: pb.FetchRequest, *, timeout_ms: int, timeout: float) -> pb.FetchResponse:
+    async def send(self, request: pb.FetchRequest, *, timeout_ms: int) -> int:
         self.asked.append([part.partition for part in request.partitions])
         empty = pb.PartitionFetched(topic_id=PARTITION.topic_id)
-        response = pb.FetchResponse()
+        self._response = pb.FetchResponse()  # of a leader that knows no sessions
         for part in request.partitions:
-            response.partitions.append(self._answers.pop(part.partition, empty))
-            response.partitions[-1].partition = part.partition
-        return response
+            self._response.partitions.append(self._answers.pop(part.partition, empty))
+            self._response.partitions[-1].partition = part.partition
+        return 1
+
+    async def response_to(self, number: int, *, timeout: float) -> pb.FetchResponse:
+        return self._response
 
 
 def fetching(*followed: Replica) -> ReplicaFetcher:
     replicas: Any = Settled()
     seat: Any = Seated()
     fetcher = ReplicaFetcher(Broker(1, 11, "d", "localhost:1"), replicas, seat)
-    fetcher.follow({replica.id: replica for replica in followed})
+    for replica in followed:
+        fetcher.follow(replica)
     return fetcher
 
 
@@ -128,9 +136,9 @@ async def test_a_log_that_can_not_be_flushed_keeps_no_other_from_being_fetched(
     streamed: Any = stream
     await fetcher.round(streamed)
     assert stream.asked == [[1]]
-    fetcher.follow({sick.id: sick})
+    fetcher.leave(other)
     await fetcher.round(streamed)
-    assert stream.asked == [[1]]
+    assert stream.asked == [[1], []]
     await fetcher.stop()
 
 
@@ -161,8 +169,8 @@ async def test_a_cut_that_takes_long_delays_no_fetch_of_the_others(
         assert stream.asked == [[0, 1], [1], [1], [1]]
         gate.set()
         await slow.until_whole()
-        await fetcher.round(streamed)
-        assert stream.asked[-1] == [0, 1]
+        while stream.asked[-1] != [0, 1]:
+            await fetcher.round(streamed)
     assert slow.log.log_end_offset == 0
     await fetcher.stop()
 
@@ -200,10 +208,82 @@ async def test_a_replica_that_was_opened_anew_in_the_same_epoch_is_the_one_that_
     anew.log.append(values_batch(b"a"), 1, NOON)
     fetcher, stream = fetching(closed), NeverAnswering()
     streamed: Any = stream
-    fetcher.follow({anew.id: anew})
+    fetcher.follow(anew)
+    fetcher.leave(closed)
     round_ = asyncio.create_task(fetcher.round(streamed))
     await until(lambda: stream.asked)
     assert stream.asked[0].partitions[0].fetch_offset == 1
     round_.cancel()
     await asyncio.gather(round_, return_exceptions=True)
     await fetcher.stop()
+
+
+class Placed:
+    """Brokers 1 and 3, at addresses that a test may change; and the replicas of broker 2."""
+
+    def __init__(self, *replicas: Replica) -> None:
+        self.image = ClusterImage("c", brokers={n: Broker(n, 10 + n, "d", f"localhost:{n}") for n in (1, 3)})
+        self.settings = ReplicationSettings()
+        self._replicas = replicas
+        self._listeners: list[Callable[[ClusterImage, ClusterImage], None]] = []
+
+    def on_change(self, listener: Callable[[ClusterImage, ClusterImage], None]) -> None:
+        self._listeners.append(listener)
+
+    def on_role_change(self, listener: Callable[[Replica], None]) -> None:
+        for replica in self._replicas:
+            replica._context = replace(replica._context, on_role_change=cast(Any, listener))
+
+    def all(self) -> tuple[Replica, ...]:
+        return self._replicas
+
+    def become(self, **brokers: str) -> None:
+        old = self.image
+        registered = {int(n[1:]): Broker(int(n[1:]), 10, "d", address) for n, address in brokers.items()}
+        self.image = replace(old, brokers=registered)
+        for listener in self._listeners:
+            listener(old, self.image)
+
+
+@pytest.fixture
+async def placed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Placed, Replication]]:
+    monkeypatch.setattr(ReplicaFetcher, "start", lambda self: None)
+    around: Any = Placed(*followers(tmp_path, 2))
+    replication = Replication(around, around, cast(Any, Seated()))
+    await replication.start()
+    yield around, replication
+    await replication.stop()
+
+
+async def test_a_change_of_leader_is_forgotten_by_the_next_request(placed: tuple[Placed, Replication]) -> None:
+    """Or a check of leadership would believe a leader whose follower has gone over to the next one already."""
+    around, replication = placed
+    moved, kept = around.all()
+    first = replication._fetchers[1]
+    assert [part.partition for part in first._request().partitions] == [0, 1]
+    moved.on_partition(replace(BOTH, leader=3, leader_epoch=2))
+    request = first._request()
+    assert ([p.partition for p in request.forgotten], list(request.partitions)) == ([0], [])
+    assert [part.partition for part in replication._fetchers[3]._request().partitions] == [0]
+    kept.on_partition(replace(BOTH, leader_epoch=2))
+    request = first._request()
+    assert [p.partition for p in request.forgotten] == [1]
+    assert [(part.partition, part.current_leader_epoch) for part in request.partitions] == [(1, 2)]
+
+
+async def test_a_leader_is_followed_to_its_new_address_and_awaited_where_it_is_not_known(
+    placed: tuple[Placed, Replication],
+) -> None:
+    around, replication = placed
+    before = replication._fetchers[1]
+    around.become(_1="localhost:7")
+    assert replication._fetchers[1].address == "localhost:7"
+    assert replication._fetchers[1] is not before
+    assert len(replication._fetchers[1].followed) == 2
+    away, _ = around.all()
+    away.on_partition(replace(BOTH, leader=9, leader_epoch=2))
+    assert 9 not in replication._fetchers
+    around.become(_1="localhost:7", _9="localhost:9")
+    assert list(replication._fetchers[9].followed) == [away]
+    away.close()
+    assert 9 not in replication._fetchers

@@ -12,6 +12,7 @@ from replicas import Brokers
 from shards import FIRST, SECOND, fence_batch, keyed
 from waiting import until
 
+from ottla_broker.replication.fetch_purgatory import Sessions
 from ottla_broker.replication.leadership_confirmation import check_fence
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.shard_append import append_to_shard, check_shard
@@ -166,13 +167,13 @@ async def test_a_check_completes_a_parked_fetch_at_once(brokers: Brokers) -> Non
     await replicated(brokers)
     followers = brokers.around[1].followers
     parked = asyncio.create_task(brokers.fetch(2, 1, max_wait_s=LIMIT_S))
-    await until(lambda: len(followers) == 1)
+    await until(lambda: parked_in(followers))
     checking = check(leader)
     await asyncio.wait_for(parked, LIMIT_S / 2)
     parked = asyncio.create_task(brokers.fetch(2, 1, max_wait_s=LIMIT_S))
     assert await asyncio.wait_for(checking, LIMIT_S / 2) == 2
-    await asyncio.sleep(0)
-    assert len(followers) == 1, "the next fetch waits for news again"
+    await until(lambda: parked_in(followers))
+    assert not parked.done(), "the next fetch waits for news again"
     leader.close()
     await asyncio.gather(parked, return_exceptions=True)
 
@@ -211,8 +212,16 @@ async def test_who_is_alone_in_sync_has_its_registration_for_a_proof(brokers: Br
     assert await check(leader) == 2
     brokers.registered.discard(1)
     assert await code_of(check(leader, for_s=0.02)) == ErrorCode.REQUEST_TIMED_OUT
+    for other in (2, 3):
+        del brokers.live[other]
     checking = check(leader)
     await asyncio.sleep(0)
     brokers.registered.add(1)
     leader.on_tick()
     assert await checking == 2
+
+
+def parked_in(sessions: Sessions) -> bool:
+    """Whether broker 2's fetch waits for news."""
+    session = sessions.find(2, 1)
+    return session is not None and session.parked.waits

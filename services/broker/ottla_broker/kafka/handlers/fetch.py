@@ -105,6 +105,8 @@ class _NearbyConsumers(Consumers):
     def replica(self, request: PartitionFetch) -> Replica:
         replica = self._replicas.find(request.id)
         replica.check_epoch(request.leader_epoch)
+        if not replica.leads:
+            replica.on_reader()
         return replica
 
     def instead(self, request: PartitionFetch, replica: Replica) -> FetchResult | None:

@@ -1,0 +1,102 @@
+"""What this broker follows of one leader, and what of it the leader has yet to hear: the follower's end of a fetch
+session (after KIP-227). Pure.
+
+The leader takes what was named to be as it was named. So what changes is named again, or forgotten, in the very next
+request: one that is sent says that everything else still holds (leadership_confirmation builds on that).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from ottla_core.model import PartitionId
+
+R = TypeVar("R")
+
+
+class Named(NamedTuple):
+    """The leader epoch, the log's end and its start, as the leader was told them last."""
+
+    leader_epoch: int
+    log_end_offset: int
+    log_start_offset: int
+
+
+class FollowedLeader(Generic[R]):
+    """`R` is what stands for a replica here."""
+
+    def __init__(self) -> None:
+        self.session_id = 0
+        self.responses = 0
+        self.begins = True
+        """The next request begins the session: it names all."""
+        self._followed: Final[dict[PartitionId, R]] = {}
+        self._unsaid: Final[dict[PartitionId, None]] = {}
+        self._named: Final[dict[PartitionId, Named]] = {}
+        self._resting: Final[set[PartitionId]] = set()
+        self._forgotten: Final[set[PartitionId]] = set()
+
+    def begin(self, session_id: int) -> None:
+        """The leader knows nothing."""
+        self.session_id, self.responses, self.begins = session_id, 0, True
+        self._named.clear()
+        self._forgotten.clear()
+        self._unsaid.clear()
+        self._unsaid.update(dict.fromkeys(p for p in self._followed if p not in self._resting))
+
+    # ---- what happens here -------------------------------------------------------------------------------------------
+
+    def follow(self, partition_id: PartitionId, replica: R) -> None:
+        """From now on, or otherwise than before."""
+        self._withdraw(partition_id)
+        self._followed[partition_id] = replica
+        self._unsaid[partition_id] = None
+
+    def leave(self, partition_id: PartitionId) -> None:
+        self._withdraw(partition_id)
+        self._followed.pop(partition_id, None)
+
+    def rest(self, partition_id: PartitionId) -> None:
+        """It is followed, and for now not fetched: until `resume`."""
+        self._withdraw(partition_id)
+        self._resting.add(partition_id)
+
+    def resume(self, partition_id: PartitionId) -> None:
+        """It is to be named: its log has changed, or its rest is over."""
+        self._resting.discard(partition_id)
+        if partition_id in self._followed:
+            self._unsaid[partition_id] = None
+
+    def _withdraw(self, partition_id: PartitionId) -> None:
+        self._unsaid.pop(partition_id, None)
+        self._resting.discard(partition_id)
+        if self._named.pop(partition_id, None) is not None:
+            self._forgotten.add(partition_id)
+
+    # ---- the next request --------------------------------------------------------------------------------------------
+
+    @property
+    def followed(self) -> Collection[R]:
+        return self._followed.values()
+
+    def get(self, partition_id: PartitionId) -> R | None:
+        return self._followed.get(partition_id)
+
+    def named(self, partition_id: PartitionId) -> Named | None:
+        return self._named.get(partition_id)
+
+    def unsaid(self) -> list[tuple[PartitionId, R]]:
+        """What is to be named, in the order in which it changed (rule 57)."""
+        return [(p, self._followed[p]) for p in self._unsaid]
+
+    def name(self, partition_id: PartitionId, named: Named) -> None:
+        """The next request says so."""
+        del self._unsaid[partition_id]
+        self._named[partition_id] = named
+
+    def take_forgotten(self) -> Iterable[PartitionId]:
+        """To be said by the next request, before what it names."""
+        forgotten = list(self._forgotten)
+        self._forgotten.clear()
+        return forgotten

@@ -1,0 +1,236 @@
+"""What one follower follows of this broker, said once and then by what changes (after KIP-227). Pure.
+
+A follower names a partition when it begins to follow it, and again when its log has changed; one that it does not name
+is as it was. The leader looks at what was named and at what something has happened to, and at nothing else: a fetch
+costs what has happened since the last one, however much is followed.
+
+A response may get lost on its way: the follower had something to say and did not wait for it. Each request tells how
+many have arrived, and what was said in one more is to be said again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, Generic, Protocol, TypeVar
+
+from ottla_broker.machines.epochs import NO_EPOCH
+from ottla_core.model import PartitionId
+
+UNKNOWN: Final = -1
+
+
+@dataclass(slots=True)
+class Followed:
+    """A partition as its follower has named it; `high_watermark` and `log_start_offset` as it was answered since.
+
+    `leader_epoch` None is not checked. `is_answered`: it was sent records, and what it makes of them comes next.
+    """
+
+    id: PartitionId
+    leader_epoch: int | None
+    offset: int
+    max_bytes: int
+    last_epoch: int = NO_EPOCH
+    high_watermark: int = UNKNOWN
+    log_start_offset: int = UNKNOWN
+    has_readers: bool = False
+    is_answered: bool = False
+
+
+class Parked(Protocol):
+    """The fetch of a session that waits for something to answer."""
+
+    def on_bytes(self, size_bytes: int) -> None:
+        """So much more can be read."""
+        ...
+
+    def wake(self) -> None:
+        """There is something to answer whatever its size."""
+        ...
+
+    def close(self) -> None:
+        """Nothing waits any more: the broker shuts down, or another session of the follower has begun."""
+        ...
+
+
+P = TypeVar("P", bound=Parked)
+
+
+class FollowerSession(Generic[P]):
+    def __init__(self, session_id: int, parked: P, by_partition: dict[PartitionId, set[FollowerSession[P]]]) -> None:
+        self.id: Final = session_id
+        self.parked: Final = parked
+        self.responses = 0
+        self.unconfirmed: Final[set[PartitionId]] = set()
+        """Whose leadership is to be confirmed by the next request (leadership_confirmation)."""
+        self._by_partition: Final = by_partition
+        self._followed: Final[dict[PartitionId, Followed]] = {}
+        self._news: Final[dict[PartitionId, None]] = {}
+        self._later: Final[dict[PartitionId, None]] = {}
+        self._said: dict[PartitionId, tuple[Followed, int, int]] = {}
+        """By the last response, or the one that is made: with what the follower knew before."""
+
+    # ---- the follower's requests -----------------------------------------------------------------------------------
+
+    def begin_request(self, responses: int) -> bool:
+        """Whether the request belongs to this session, in which that many responses have arrived."""
+        if responses == self.responses - 1:
+            self.take_back()
+            self.responses = responses
+        self._said = {}
+        return responses == self.responses
+
+    def name(self, followed: Followed) -> None:
+        """What was there before comes last (rule 57: what got records waits for what did not)."""
+        if followed.id not in self._followed:
+            self._by_partition.setdefault(followed.id, set()).add(self)
+        self._followed[followed.id] = followed
+        self._news.pop(followed.id, None)
+        self._news[followed.id] = None
+
+    def forget(self, partition_id: PartitionId) -> None:
+        if self._followed.pop(partition_id, None) is None:
+            return
+        self._news.pop(partition_id, None)
+        self._later.pop(partition_id, None)
+        self.unconfirmed.discard(partition_id)
+        sessions = self._by_partition[partition_id]
+        sessions.discard(self)
+        if not sessions:
+            del self._by_partition[partition_id]
+
+    def end(self) -> None:
+        """Another one has begun, or the broker shuts down."""
+        for partition_id in list(self._followed):
+            self.forget(partition_id)
+        self.parked.close()
+
+    # ---- what happens to partitions --------------------------------------------------------------------------------
+
+    def on_appended(self, partition_id: PartitionId, size_bytes: int) -> None:
+        if not self._followed[partition_id].is_answered:
+            self._news[partition_id] = None
+            self.parked.on_bytes(size_bytes)
+
+    def on_high_watermark(self, partition_id: PartitionId) -> None:
+        """Only readers there wait for it; it goes with the next response otherwise (rule 18)."""
+        if self._followed[partition_id].has_readers:
+            self.on_changed(partition_id)
+        else:
+            self._later[partition_id] = None
+
+    def on_changed(self, partition_id: PartitionId) -> None:
+        """Leadership, the log's start, or whether it exists."""
+        self._news[partition_id] = None
+        self.parked.wake()
+
+    def confirm(self, partition_id: PartitionId) -> None:
+        """A response is due, and the request after it."""
+        self.unconfirmed.add(partition_id)
+        self.parked.wake()
+
+    # ---- the next response -----------------------------------------------------------------------------------------
+
+    @property
+    def news(self) -> list[PartitionId]:
+        """What is to be looked at, in turn."""
+        return list(self._news)
+
+    def find(self, partition_id: PartitionId) -> Followed | None:
+        return self._followed.get(partition_id)
+
+    def look_at(self, partition_id: PartitionId) -> Followed | None:
+        """What is followed, if it is still; what happens from now on is news again."""
+        self._news.pop(partition_id, None)
+        return self._followed.get(partition_id)
+
+    def look_later(self, partition_id: PartitionId) -> None:
+        """Nothing but its high watermark has moved."""
+        self._later[partition_id] = None
+
+    def take_later(self, most: int) -> list[Followed]:
+        """Up to so many of which nothing but the high watermark has moved."""
+        taken = list(islice(self._later, most))
+        for partition_id in taken:
+            del self._later[partition_id]
+        return [f for f in map(self._followed.__getitem__, taken) if not f.is_answered]
+
+    def say(self, followed: Followed, high_watermark: int, log_start_offset: int, *, records: bool = False) -> None:
+        """The next response tells this of the partition; after records it is not looked at until it is named again."""
+        self._note(followed)
+        followed.high_watermark, followed.log_start_offset = high_watermark, log_start_offset
+        followed.is_answered = records
+        if records:
+            self._news.pop(followed.id, None)
+        self._later.pop(followed.id, None)
+
+    def give_up(self, followed: Followed) -> None:
+        """The next response tells an error, or where the logs part: the follower names it when it follows again."""
+        self._note(followed)
+        self.forget(followed.id)
+
+    def take_back(self) -> None:
+        """What the last response tells, or the next one was to tell, has not been said."""
+        for followed, high_watermark, log_start_offset in self._said.values():
+            followed.high_watermark, followed.log_start_offset = high_watermark, log_start_offset
+            followed.is_answered = False
+            self.name(followed)
+        self._said = {}
+
+    def end_response(self) -> int:
+        """It is sent: how many there are now."""
+        self.responses += 1
+        return self.responses
+
+    def _note(self, followed: Followed) -> None:
+        self._said.setdefault(followed.id, (followed, followed.high_watermark, followed.log_start_offset))
+
+
+class FollowerSessions(Generic[P]):
+    """The session of each follower, at most one: the one that it began last."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._by_follower: Final[dict[int, FollowerSession[P]]] = {}
+        self._by_partition: Final[dict[PartitionId, set[FollowerSession[P]]]] = {}
+
+    def begin(self, follower_id: int, session_id: int, parked: P) -> FollowerSession[P]:
+        if (former := self._by_follower.get(follower_id)) is not None:
+            former.end()
+        session = self._by_follower[follower_id] = FollowerSession(session_id, parked, self._by_partition)
+        if self.closed:
+            parked.close()
+        return session
+
+    def find(self, follower_id: int, session_id: int) -> FollowerSession[P] | None:
+        session = self._by_follower.get(follower_id)
+        return session if session is not None and session.id == session_id else None
+
+    def keep_only(self, followers: Set[int]) -> None:
+        """The others' brokers are gone."""
+        for gone in self._by_follower.keys() - followers:
+            self._by_follower.pop(gone).end()
+
+    def close(self) -> None:
+        """The broker shuts down: what is parked is answered with what there is."""
+        self.closed = True
+        for session in self._by_follower.values():
+            session.parked.close()
+
+    def on_appended(self, partition_id: PartitionId, size_bytes: int) -> None:
+        for session in self._by_partition.get(partition_id, ()):
+            session.on_appended(partition_id, size_bytes)
+
+    def on_high_watermark(self, partition_id: PartitionId) -> None:
+        for session in self._by_partition.get(partition_id, ()):
+            session.on_high_watermark(partition_id)
+
+    def on_changed(self, partition_id: PartitionId) -> None:
+        for session in self._by_partition.get(partition_id, ()):
+            session.on_changed(partition_id)
+
+    def confirm(self, partition_id: PartitionId) -> None:
+        for session in self._by_partition.get(partition_id, ()):
+            session.confirm(partition_id)

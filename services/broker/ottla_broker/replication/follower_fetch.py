@@ -1,0 +1,225 @@
+"""Followers' fetches: what each has of the logs led here, and what is new for it (rules 17, 18 and 57).
+
+Up to the log's end. A fetch in a session (machines.follower_session) looks at the partitions that it names and at those
+where something has happened, and parks until there is such a one. A newer request of the session ends a parked one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ottla_broker.machines.follower_session import Followed
+from ottla_broker.replication.fetch import FetchResult
+from ottla_broker.replication.fetch_purgatory import ParkedFollowerFetch, Session, Sessions
+from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.replica_table import ReplicaTable
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import PartitionId
+from ottla_core.slices import Slice
+
+_WATERMARKS_AT_ONCE: Final = 1_000
+"""Partitions of one response of which nothing else is new."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerFetch:
+    """A request of broker `follower_id`, in the incarnation that `broker_epoch` names.
+
+    `seen_confirmation`: the newest check at the time of the last response on this stream, which the follower has
+    received. `begins`: it names all that it follows; else it names what has changed since the last `responses`.
+    """
+
+    follower_id: int
+    broker_epoch: int
+    seen_confirmation: int
+    session_id: int
+    responses: int
+    begins: bool
+    named: Sequence[Followed]
+    forgotten: Sequence[PartitionId]
+    max_wait_s: float
+    min_bytes: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerResponse:
+    """The partitions with news, how many responses of the session there are now, and the number of the newest check."""
+
+    partitions: Sequence[FetchResult]
+    responses: int
+    newest_confirmation: int
+
+
+async def fetch_as_follower(request: FollowerFetch, replicas: ReplicaTable) -> FollowerResponse:
+    """Raises FETCH_SESSION_ID_NOT_FOUND and INVALID_FETCH_SESSION_EPOCH where the follower has to begin anew."""
+    session = _session_of(request, replicas.followers)
+    parked = session.parked
+    parked.requests += 1
+    number = parked.requests
+    parked.wake()  # a former request that is parked ends: this one may change what it waits for
+    async with parked.turn:
+        if not session.begin_request(request.responses):
+            message = (
+                f"{session.responses} responses were sent in this session, and the follower has {request.responses}"
+            )
+            raise OttlaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, message, hint="begin a new session")
+        looks = _Looks(request, session, replicas)
+        await looks.take_in()
+        partitions = await looks.until_news(lambda: parked.requests != number)
+        responses = session.end_response() if partitions else session.responses
+    return FollowerResponse(partitions, responses, replicas.confirmations.newest)
+
+
+def _session_of(request: FollowerFetch, sessions: Sessions) -> Session:
+    if request.begins:
+        return sessions.begin(request.follower_id, request.session_id, ParkedFollowerFetch())
+    session = sessions.find(request.follower_id, request.session_id)
+    if session is None:
+        message = f"broker {request.follower_id} has no fetch session {request.session_id} here"
+        raise OttlaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, message, hint="begin a new session")
+    return session
+
+
+class _Looks:
+    """One request at work."""
+
+    def __init__(self, request: FollowerFetch, session: Session, replicas: ReplicaTable) -> None:
+        self._request: Final = request
+        self._session: Final = session
+        self._replicas: Final = replicas
+        self._slice: Final = Slice()
+        self._answers: list[FetchResult] = []
+        """To be sent whatever else there is: errors, and where logs part."""
+
+    # ---- what the follower has ---------------------------------------------------------------------------------------
+
+    async def take_in(self) -> None:
+        """All that is named is noted before anything is read: producers wait for it."""
+        for partition_id in self._request.forgotten:
+            self._session.forget(partition_id)
+        self._confirm()
+        for followed in self._request.named:
+            await self._slice.rest()
+            self._session.name(followed)
+            self._note(followed)
+
+    def _confirm(self) -> None:
+        """Its followed partitions are still followed, in the leader epochs that were named: the request was sent after
+        the newest check that it has seen."""
+        seen, waiting = self._request.seen_confirmation, self._session.unconfirmed
+        for partition_id in list(waiting):
+            followed = self._session.find(partition_id)
+            try:
+                replica = self._replicas.find(partition_id)
+                if followed is not None:
+                    replica.check_leader(followed.leader_epoch)
+                    replica.on_seen_confirmation(self._request.follower_id, seen)
+            except OttlaError:
+                waiting.discard(partition_id)  # it is led no more: what waits hears of that
+            else:
+                if replica.newest_confirmation <= seen:
+                    waiting.discard(partition_id)
+
+    def _note(self, followed: Followed) -> None:
+        replica: Replica | None = None
+        try:
+            replica = self._replicas.leader(followed.id, followed.leader_epoch)
+            diverging = replica.on_follower_fetch(
+                self._request.follower_id,
+                self._request.broker_epoch,
+                followed.offset,
+                followed.last_epoch,
+                followed.log_start_offset,
+            )
+        except OttlaError as error:
+            self._give_up(followed, replica, error)
+            return
+        if diverging is not None:
+            start = replica.log.log_start_offset
+            self._answers.append(FetchResult(followed.id, b"", replica.high_watermark, start, diverging=diverging))
+            self._session.give_up(followed)
+        elif replica.newest_confirmation and followed.leader_epoch is not None:
+            replica.on_seen_confirmation(self._request.follower_id, self._request.seen_confirmation)
+
+    def _give_up(self, followed: Followed, replica: Replica | None, error: OttlaError) -> None:
+        watermark, start = (-1, -1) if replica is None else (replica.high_watermark, replica.log.log_start_offset)
+        self._answers.append(FetchResult(followed.id, b"", watermark, start, error))
+        self._session.give_up(followed)
+
+    # ---- what is new for it ------------------------------------------------------------------------------------------
+
+    async def until_news(self, is_superseded: Callable[[], bool]) -> list[FetchResult]:
+        """What is to be answered; nothing where nothing happens in time."""
+        parked, session = self._session.parked, self._session
+        deadline = asyncio.get_running_loop().time() + self._request.max_wait_s
+        while True:
+            # Marked first, then looked at: what is appended during the look is not slept over (rule 55).
+            parked.mark()
+            found = await self._read_news()
+            missing_bytes = self._request.min_bytes - sum(len(part.records) for part in found)
+            is_due = self._answers or session.unconfirmed or any(not part.records for part in found)
+            if is_due or missing_bytes <= 0 or is_superseded():
+                break
+            session.take_back()
+            if not await parked.sleep(deadline, missing_bytes):
+                found = await self._read_news()  # what has come meanwhile, though it is not enough
+                break
+        return [*self._answers, *found, *self._moved_watermarks()]
+
+    async def _read_news(self) -> list[FetchResult]:
+        found: list[FetchResult] = []
+        left = self._request.max_bytes
+        for partition_id in self._session.news:
+            if left <= 0:
+                break
+            await self._slice.rest()
+            followed = self._session.look_at(partition_id)
+            part = None if followed is None else await self._look(followed, left)
+            if part is not None:
+                found.append(part)
+                left -= len(part.records)
+        return found
+
+    async def _look(self, followed: Followed, left_bytes: int) -> FetchResult | None:
+        replica: Replica | None = None
+        records, most_bytes = b"", min(left_bytes, followed.max_bytes)
+        is_first = left_bytes == self._request.max_bytes
+        try:
+            replica = self._replicas.leader(followed.id, followed.leader_epoch)
+            end = replica.log.log_end_offset
+            if followed.offset != end:
+                records = await replica.read(followed.offset, most_bytes, end, min_one_batch=is_first)
+        except OttlaError as error:
+            self._give_up(followed, replica, error)
+            return None
+        watermark, start = replica.high_watermark, replica.log.log_start_offset
+        moved = watermark > followed.high_watermark
+        if records or start > followed.log_start_offset or (moved and followed.has_readers):
+            self._session.say(followed, watermark, start, records=bool(records))
+            return FetchResult(followed.id, records, watermark, start)
+        if followed.offset != end:
+            self._session.name(followed)  # there was no room for it
+        if moved:
+            self._session.look_later(followed.id)
+        return None
+
+    def _moved_watermarks(self) -> list[FetchResult]:
+        """Once in a while: who copies gets them with the records, and nobody waits for the others."""
+        parked, now = self._session.parked, asyncio.get_running_loop().time()
+        if now < parked.watermarks_at:
+            return []
+        parked.watermarks_at = now + self._request.max_wait_s
+        moved: list[FetchResult] = []
+        for followed in self._session.take_later(_WATERMARKS_AT_ONCE):
+            try:
+                replica = self._replicas.leader(followed.id, followed.leader_epoch)
+            except OttlaError:
+                continue  # of which the session was told
+            watermark, start = replica.high_watermark, replica.log.log_start_offset
+            self._session.say(followed, watermark, start)
+            moved.append(FetchResult(followed.id, b"", watermark, start))
+        return moved

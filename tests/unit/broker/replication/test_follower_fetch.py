@@ -1,0 +1,214 @@
+"""A follower's fetches in a session, against real logs: what they cost, and what is said when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from logs import open_log, values_batch
+from replicas import replica_context
+
+from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.machines.follower_session import Followed
+from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory
+from ottla_broker.replication.follower_fetch import FollowerFetch, FollowerResponse, fetch_as_follower
+from ottla_broker.replication.replica import Replica
+from ottla_core.clock import ManualClock
+from ottla_core.cluster.image import Partition
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import PartitionId, TopicId
+
+TOPIC = TopicId(b"t" * 16)
+BOTH = Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1, 2))
+
+
+class Led:
+    """Broker 1 leads all of them, broker 2 follows; it stands for the broker's table of replicas."""
+
+    def __init__(self, path: Path, count: int) -> None:
+        self.around = replica_context(1, ManualClock(), DiskThreads(), live={1: 11, 2: 12})
+        self.followers = self.around.followers
+        self.confirmations: ConfirmationPurgatory = self.around.confirmations
+        self.replicas: dict[PartitionId, Replica] = {}
+        self.looked_at: list[int] = []
+        for number in range(count):
+            log = open_log(path / f"p{number}")
+            replica = Replica(PartitionId(TOPIC, number), "t", log, self.around)
+            replica.step_back()
+            replica.log.assign_epoch(1)
+            replica.become_leader(BOTH)
+            self.replicas[replica.id] = replica
+
+    def find(self, partition_id: PartitionId) -> Replica:
+        self.looked_at.append(partition_id.partition)
+        return self.replicas[partition_id]
+
+    def leader(self, partition_id: PartitionId, known_epoch: int | None) -> Replica:
+        replica = self.find(partition_id)
+        replica.check_leader(known_epoch)
+        return replica
+
+    def at(self, number: int) -> Replica:
+        return self.replicas[PartitionId(TOPIC, number)]
+
+    async def fetch(
+        self,
+        *named: Followed,
+        responses: int = 0,
+        begins: bool = False,
+        wait_s: float = 0.0,
+        session: int = 5,
+        seen: int = 0,
+        forgotten: Iterable[int] = (),
+        min_bytes: int = 1,
+    ) -> FollowerResponse:
+        gone = [PartitionId(TOPIC, n) for n in forgotten]
+        request = FollowerFetch(
+            2, 12, seen, session, responses, begins, named, gone, wait_s, min_bytes, max_bytes=1 << 20
+        )
+        table: object = self
+        return await fetch_as_follower(request, table)  # type: ignore[arg-type]  # all that a fetch uses of one
+
+
+def named(number: int, offset: int = 0, *, epoch: int = 1, has_readers: bool = False) -> Followed:
+    last = 1 if offset else -1
+    return Followed(PartitionId(TOPIC, number), epoch, offset, 1 << 20, last, 0, 0, has_readers)
+
+
+def told(response: FollowerResponse) -> list[tuple[int, bool, int]]:
+    """Of each partition: its number, whether records came, and its high watermark."""
+    return [(part.id.partition, bool(part.records), part.high_watermark) for part in response.partitions]
+
+
+async def test_an_append_beside_a_hundred_idle_partitions_makes_one_be_looked_at(tmp_path: Path) -> None:
+    led = Led(tmp_path, 100)
+    await led.fetch(*map(named, range(100)), begins=True)
+    led.looked_at.clear()
+    parked = asyncio.create_task(led.fetch(wait_s=60))
+    await asyncio.sleep(0)
+    led.at(42).append(values_batch(b"a"))
+    assert told(await parked) == [(42, True, 0)]
+    assert led.looked_at == [42]
+    led.looked_at.clear()
+    await led.fetch(named(42, 1), responses=1)
+    assert set(led.looked_at) == {42}
+    assert led.at(42).high_watermark == 1
+
+
+async def test_a_newer_request_ends_a_parked_one_and_takes_its_place(tmp_path: Path) -> None:
+    led = Led(tmp_path, 2)
+    await led.fetch(named(0), begins=True)
+    first = asyncio.create_task(led.fetch(wait_s=60))
+    await asyncio.sleep(0)
+    second = asyncio.create_task(led.fetch(named(1), wait_s=60))
+    assert told(await first) == []
+    led.at(1).append(values_batch(b"a"))
+    assert told(await second) == [(1, True, 0)]
+
+
+async def test_what_a_response_said_that_did_not_arrive_is_said_again(tmp_path: Path) -> None:
+    led = Led(tmp_path, 2)
+    led.at(0).append(values_batch(b"a"))
+    wrong = named(1, epoch=7)
+    lost = await led.fetch(named(0), wrong, begins=True)
+    assert [(part.id.partition, part.error is not None) for part in lost.partitions] == [(1, True), (0, False)]
+    again = await led.fetch(responses=0)
+    assert lost.responses == again.responses == 1
+    assert {part.id.partition: part.records for part in again.partitions} == {
+        part.id.partition: part.records for part in lost.partitions
+    }
+
+
+async def test_a_session_that_is_not_known_or_has_another_count_is_to_be_begun_anew(tmp_path: Path) -> None:
+    led = Led(tmp_path, 1)
+    with pytest.raises(OttlaError) as unknown:
+        await led.fetch()
+    assert unknown.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    await led.fetch(named(0), begins=True)
+    with pytest.raises(OttlaError) as behind:
+        await led.fetch(responses=3)
+    assert behind.value.code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    parked = asyncio.create_task(led.fetch(wait_s=60))
+    await asyncio.sleep(0)
+    await led.fetch(named(0), begins=True, session=6)
+    assert told(await parked) == []  # its follower has begun another one
+    with pytest.raises(OttlaError) as stolen:
+        await led.fetch(session=5)
+    assert stolen.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+@pytest.mark.rule(18)
+async def test_a_high_watermark_goes_with_the_next_response_and_at_once_where_there_are_readers(tmp_path: Path) -> None:
+    led = Led(tmp_path, 2)
+    for number, has_readers in enumerate((False, True)):
+        led.at(number).append(values_batch(b"a"))
+        await led.fetch(named(number, has_readers=has_readers), begins=True)
+        acknowledged = await led.fetch(named(number, 1, has_readers=has_readers), responses=1)
+        assert led.at(number).high_watermark == 1
+        assert told(acknowledged) == [(number, False, 1)]
+        led.at(number).append(values_batch(b"b"))
+        second = await led.fetch(responses=2)
+        assert told(second) == [(number, True, 1)]
+        parked = asyncio.create_task(led.fetch(named(number, 2, has_readers=has_readers), responses=3, wait_s=0.3))
+        done, _ = await asyncio.wait({parked}, timeout=0.1)
+        assert bool(done) == has_readers
+        assert told(await parked) == [(number, False, 2)]
+
+
+async def test_fewer_bytes_than_the_least_are_waited_for(tmp_path: Path) -> None:
+    led = Led(tmp_path, 1)
+    size = led.at(0).append(values_batch(b"a")).size_bytes
+    parked = asyncio.create_task(led.fetch(named(0), begins=True, wait_s=60, min_bytes=2 * size))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not parked.done()
+    led.at(0).append(values_batch(b"b"))
+    [part] = (await parked).partitions
+    assert len(part.records) == 2 * size
+    late = await led.fetch(named(0), begins=True, wait_s=0.01, min_bytes=10 * size)
+    assert told(late) == [(0, True, 0)]
+
+
+async def test_a_check_of_leadership_ends_a_parked_fetch_and_the_request_after_it_confirms(tmp_path: Path) -> None:
+    led = Led(tmp_path, 2)
+    await led.fetch(named(0), named(1), begins=True)
+    parked = asyncio.create_task(led.fetch(wait_s=60))
+    await asyncio.sleep(0)
+    check = led.at(0).begin_confirmation()
+    response = await parked
+    assert (told(response), response.newest_confirmation) == ([], check)
+    assert not led.at(0).check_leader(None).has_led_since(check)
+    await led.fetch(seen=check)
+    assert led.at(0).check_leader(None).has_led_since(check)
+
+
+async def test_who_has_left_the_partition_confirms_no_leadership(tmp_path: Path) -> None:
+    led = Led(tmp_path, 2)
+    await led.fetch(named(0), named(1), begins=True)
+    check = led.at(0).begin_confirmation()
+    await led.fetch(forgotten=[0], seen=check)
+    assert not led.at(0).check_leader(None).has_led_since(check)
+
+
+async def test_a_partition_that_is_led_no_more_is_reported_once(tmp_path: Path) -> None:
+    led = Led(tmp_path, 2)
+    await led.fetch(named(0), named(1), begins=True)
+    parked = asyncio.create_task(led.fetch(wait_s=60))
+    await asyncio.sleep(0)
+    led.at(1).on_partition(Partition(replicas=(1, 2), leader=2, leader_epoch=2, isr=(1, 2)))
+    [part] = (await parked).partitions
+    assert part.error is not None
+    assert part.error.code == ErrorCode.FENCED_LEADER_EPOCH
+    assert told(await led.fetch(responses=1)) == []
+
+
+async def test_a_broker_that_shuts_down_lets_no_follower_wait(tmp_path: Path) -> None:
+    led = Led(tmp_path, 1)
+    await led.fetch(named(0), begins=True)
+    parked = asyncio.create_task(led.fetch(wait_s=60))
+    await asyncio.sleep(0)
+    led.followers.close()
+    assert told(await parked) == []
+    assert told(await led.fetch(wait_s=60)) == []
