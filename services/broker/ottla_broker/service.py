@@ -122,11 +122,12 @@ class BrokerService:
         return response
 
     async def _fetch_as_consumer(self, request: pb.FetchRequest) -> Sequence[FetchResult]:
-        closest = closest_to(request.rack, self._metadata.image, self._log_dir().identity.node_id)
+        rack = "" if request.from_follower else request.rack
+        closest = closest_to(rack, self._metadata.image, self._log_dir().identity.node_id)
         max_bytes = min(request.max_bytes or MAX_RESPONSE_BYTES, MAX_RESPONSE_BYTES)
         return await fetch(
             [_request_of(p, request) for p in request.partitions],
-            Consumers(self._replicas, closest, from_follower=request.from_follower),
+            Consumers(self._replicas, closest, any_replica=request.from_follower),
             max_wait_s=request.max_wait_ms / 1000,
             min_bytes=min(request.min_bytes, max_bytes),  # more than a response can hold would never be there
             max_bytes=max_bytes,

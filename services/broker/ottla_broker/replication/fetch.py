@@ -155,29 +155,28 @@ async def _read_records(
 
 
 class Consumers:
-    """Consumers: up to the high watermark. `closest` knows a nearer replica, where one was requested; `from_follower`:
-    the leader has sent them here."""
+    """Who reads up to the high watermark. `closest` knows a nearer replica, where one was requested; `any_replica`: a
+    leader may have sent them here."""
 
-    def __init__(self, replicas: ReplicaTable, closest: Closest | None, *, from_follower: bool) -> None:
+    def __init__(self, replicas: ReplicaTable, closest: Closest | None, *, any_replica: bool) -> None:
         self.purgatory: Final = replicas.consumers
         self._replicas = replicas
-        self._closest = None if from_follower else closest
-        self._from_follower = from_follower
+        self._closest = closest
+        self._any_replica = any_replica
 
     def replica(self, request: PartitionFetch) -> Replica:
         """The replica to read from, or OttlaError."""
         replica = self._replicas.find(request.id)
-        if self._from_follower:
-            replica.check_epoch(request.leader_epoch)
+        replica.check_epoch(request.leader_epoch)
+        if not self._any_replica:
+            replica.check_leader(None)
+        if not replica.leads:
             replica.on_reader()
-        else:
-            replica.check_leader(request.leader_epoch)
         return replica
 
     def instead(self, request: PartitionFetch, replica: Replica) -> FetchResult | None:
-        """A response that names a nearer replica, where there is one."""
-        closest = None if self._closest is None else self._closest(replica, request.offset)
-        if closest is None:
+        """A leader's response that names a nearer replica, where there is one."""
+        if self._closest is None or not replica.leads or (closest := self._closest(replica, request.offset)) is None:
             return None
         start = replica.log.log_start_offset
         return FetchResult(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from logs import open_log, values_batch
@@ -15,6 +16,7 @@ from ottla_broker.machines.follower_session import Followed
 from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory
 from ottla_broker.replication.follower_fetch import FollowerFetch, FollowerResponse, fetch_as_follower
 from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_core.clock import ManualClock
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
@@ -31,6 +33,7 @@ class Led:
         self.around = replica_context(1, ManualClock(), DiskThreads(), live={1: 11, 2: 12})
         self.followers = self.around.followers
         self.confirmations: ConfirmationPurgatory = self.around.confirmations
+        self.consumers, self.deletions = self.around.consumers, self.around.deletions
         self.replicas: dict[PartitionId, Replica] = {}
         self.looked_at: list[int] = []
         for number in range(count):
@@ -63,13 +66,11 @@ class Led:
         seen: int = 0,
         forgotten: Iterable[int] = (),
         min_bytes: int = 1,
+        max_bytes: int = 1 << 20,
     ) -> FollowerResponse:
         gone = [PartitionId(TOPIC, n) for n in forgotten]
-        request = FollowerFetch(
-            2, 12, seen, session, responses, begins, named, gone, wait_s, min_bytes, max_bytes=1 << 20
-        )
-        table: object = self
-        return await fetch_as_follower(request, table)  # type: ignore[arg-type]  # all that a fetch uses of one
+        request = FollowerFetch(2, 12, seen, session, responses, begins, named, gone, wait_s, min_bytes, max_bytes)
+        return await fetch_as_follower(request, cast(ReplicaTable, self))
 
 
 def named(number: int, offset: int = 0, *, epoch: int = 1, has_readers: bool = False) -> Followed:
@@ -171,6 +172,38 @@ async def test_fewer_bytes_than_the_least_are_waited_for(tmp_path: Path) -> None
     assert told(late) == [(0, True, 0)]
 
 
+@pytest.mark.rule(57)
+async def test_for_what_there_was_no_room_comes_with_the_next_response(tmp_path: Path) -> None:
+    led = Led(tmp_path, 3)
+    size = max(led.at(number).append(values_batch(b"a")).size_bytes for number in range(3))
+    first = await led.fetch(*map(named, range(3)), begins=True, max_bytes=size + 1, wait_s=60)
+    assert told(first) == [(0, True, 0)]
+    assert told(await led.fetch(named(0, 1), responses=1, max_bytes=size + 1, wait_s=60)) == [(1, True, 0)]
+    assert told(await led.fetch(named(1, 1), responses=2, max_bytes=size + 1, wait_s=60)) == [(2, True, 0)]
+
+
+async def test_high_watermarks_of_idle_partitions_do_not_go_with_each_response(tmp_path: Path) -> None:
+    led = Led(tmp_path, 2)
+    for number in range(2):
+        led.at(number).append(values_batch(b"a"))
+    await led.fetch(named(0), named(1), begins=True, wait_s=60)
+    led.at(0).append(values_batch(b"b"))
+    first = await led.fetch(named(0, 1), named(1, 1), responses=1, wait_s=60)
+    assert told(first) == [(0, True, 1)], "the others wait for their turn, though they have moved"
+
+
+async def test_a_log_that_begins_later_is_told_at_once(tmp_path: Path) -> None:
+    led = Led(tmp_path, 1)
+    for value in (b"a", b"b"):
+        led.at(0).append(values_batch(value))
+    await led.fetch(named(0, 2), begins=True)
+    parked = asyncio.create_task(led.fetch(wait_s=60))
+    await asyncio.sleep(0)
+    led.at(0).delete_records(1)
+    [part] = (await parked).partitions
+    assert part.log_start_offset == 1
+
+
 async def test_a_check_of_leadership_ends_a_parked_fetch_and_the_request_after_it_confirms(tmp_path: Path) -> None:
     led = Led(tmp_path, 2)
     await led.fetch(named(0), named(1), begins=True)
@@ -209,6 +242,6 @@ async def test_a_broker_that_shuts_down_lets_no_follower_wait(tmp_path: Path) ->
     await led.fetch(named(0), begins=True)
     parked = asyncio.create_task(led.fetch(wait_s=60))
     await asyncio.sleep(0)
-    led.followers.close()
+    ReplicaTable.drain(cast(ReplicaTable, led))
     assert told(await parked) == []
     assert told(await led.fetch(wait_s=60)) == []

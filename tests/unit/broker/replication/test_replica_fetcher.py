@@ -287,3 +287,53 @@ async def test_a_leader_is_followed_to_its_new_address_and_awaited_where_it_is_n
     assert list(replication._fetchers[9].followed) == [away]
     away.close()
     assert 9 not in replication._fetchers
+
+
+async def test_what_retention_and_readers_change_is_named_again(
+    placed: tuple[Placed, Replication], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    around, replication = placed
+    tidied, read = around.all()
+    fetcher = replication._fetchers[1]
+    fetcher._request()
+    monkeypatch.setattr(tidied.log, "delete_old_segments", lambda high_watermark, now_ms: ["by time"])
+    tidied.tidy(NOON)
+    read.on_reader()
+    read.on_reader()
+    request = fetcher._request()
+    assert [(part.partition, part.has_readers) for part in request.partitions] == [(0, False), (1, True)]
+    assert not fetcher._request().partitions
+
+
+async def test_a_start_that_follows_the_leaders_is_named_though_no_records_came(
+    placed: tuple[Placed, Replication],
+) -> None:
+    around, replication = placed
+    replica, _ = around.all()
+    replica.log.append(values_batch(b"a"), 1, NOON)
+    fetcher = replication._fetchers[1]
+    fetcher._request()
+    part = pb.PartitionFetched(topic_id=PARTITION.topic_id, high_watermark=1, log_start_offset=1)
+    session = pb.FetchSession(responses=1)
+    await fetcher._on_response(pb.FetchResponse(partitions=[part], session=session))
+    request = fetcher._request()
+    assert [(part.partition, part.log_start_offset) for part in request.partitions] == [(0, 1)]
+    assert request.follower.session.responses == 1
+
+
+async def test_another_stream_is_another_session(placed: tuple[Placed, Replication]) -> None:
+    _, replication = placed
+    fetcher = replication._fetchers[1]
+    requests: list[pb.FetchRequest] = []
+
+    async def fail(stream: object) -> None:
+        requests.append(fetcher._request())
+        raise OttlaError(ErrorCode.NETWORK_EXCEPTION, "the stream is over")
+
+    fetcher.round = fail  # type: ignore[method-assign]  # each stream breaks after its first fetch
+    running = asyncio.create_task(fetcher._run())
+    await until(lambda: len(requests) >= 2)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert len({request.follower.session.id for request in requests}) == len(requests)
+    assert all(request.follower.session.begins and len(request.partitions) == 2 for request in requests)

@@ -265,7 +265,7 @@ async def test_a_fetch_reads_what_there_is_room_for_and_keeps_it_until_it_is_ans
         await brokers.fetch(follower, 1)
     whole = await leader.read(0, 10_000, leader.high_watermark, min_one_batch=True)
     one_batch = len(whole) // leader.high_watermark
-    audience = Consumers(brokers.found_on(1), None, from_follower=False)
+    audience = Consumers(brokers.found_on(1), None, any_replica=False)
     wants = [PartitionFetch(PARTITION, 1, 0, 10_000)]
 
     async def read_bytes(room: LittleRoom, min_bytes: int = 1) -> int:
@@ -295,7 +295,7 @@ async def test_a_follower_takes_no_write_and_serves_no_reader_that_its_leader_ha
     want = PartitionFetch(PARTITION, 1, 0, 1000)
     told = {}
     for broker_id in (1, 2):
-        audience = Consumers(brokers.found_on(broker_id), None, from_follower=False)
+        audience = Consumers(brokers.found_on(broker_id), None, any_replica=False)
         [told[broker_id]] = await fetch([want], audience, max_wait_s=0, min_bytes=1, max_bytes=1000)
     assert (told[1].error, told[1].records != b"") == (None, True)
     assert told[2].error is not None
@@ -310,7 +310,7 @@ async def test_consumers_read_to_the_high_watermark_and_followers_to_the_end(bro
 
     async def consumed(broker_id: int, *, from_follower: bool = False) -> bytes:
         found = brokers.found_on(broker_id)
-        audience = Consumers(found, None, from_follower=from_follower)
+        audience = Consumers(found, None, any_replica=from_follower)
         want = PartitionFetch(PARTITION, 1, 0, 1000)
         [answer] = await fetch([want], audience, max_wait_s=0, min_bytes=1, max_bytes=1000)
         assert answer.error is None
@@ -323,6 +323,7 @@ async def test_consumers_read_to_the_high_watermark_and_followers_to_the_end(bro
         await brokers.fetch(follower, 1)
     assert await consumed(1) != b""
     assert await consumed(2, from_follower=True) == await consumed(1)
+    assert [brokers.replicas[n].has_readers for n in (1, 2, 3)] == [False, True, False]
 
 
 @pytest.mark.rule(18)
@@ -412,7 +413,7 @@ async def test_who_reads_from_a_new_leader_hears_of_what_it_had_copied_before(br
     await brokers.fetch(2, 1)
     await brokers.fetch(3, 1)
     brokers.apply(replace(ALL, leader=2, leader_epoch=2, isr=(2, 3), partition_epoch=1), 2, 3)
-    audience = Consumers(brokers.found_on(2), None, from_follower=False)
+    audience = Consumers(brokers.found_on(2), None, any_replica=False)
     want = PartitionFetch(PARTITION, 2, 0, 1000)
     parked = asyncio.create_task(fetch([want], audience, max_wait_s=60, min_bytes=1, max_bytes=1000))
     await asyncio.sleep(0)
@@ -426,7 +427,7 @@ async def test_a_fetch_that_waits_hears_of_what_comes_after_the_log_has_rolled(b
     leader = brokers.replicas[1]
     brokers.apply(replace(ALL, isr=(1,), replicas=(1,), partition_epoch=1), 1)
     append(leader, bytes(600))
-    audience = Consumers(brokers.found_on(1), None, from_follower=False)
+    audience = Consumers(brokers.found_on(1), None, any_replica=False)
     want = PartitionFetch(PARTITION, 1, 1, 10_000)
     parked = asyncio.create_task(fetch([want], audience, max_wait_s=60, min_bytes=600, max_bytes=10_000))
     await asyncio.sleep(0)

@@ -19,7 +19,6 @@ from ottla_broker.kafka.fetch_request import FetchRequest, FetchResponsePartitio
 from ottla_broker.kafka.frames import KafkaContext, Parts
 from ottla_broker.kafka.leaders import NewLeaders
 from ottla_broker.replication.fetch import MAX_RESPONSE_BYTES, Consumers, FetchResult, PartitionFetch, closest_to, fetch
-from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.response_memory import ResponseRoom
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
@@ -65,7 +64,7 @@ async def _read(
     fetched = iter(
         await fetch(
             existing,
-            _audience(backend, version, request.rack),
+            _consumers(backend, version, request.rack),
             max_wait_s=0 if len(existing) < len(requests) else max(0, request.max_wait_ms) / 1000,
             min_bytes=min(request.min_bytes, max_bytes),
             max_bytes=max_bytes,
@@ -90,27 +89,11 @@ def _id_of(backend: Backend, request: RequestedPartition) -> PartitionId | None:
     return PartitionId(request.topic, request.number)
 
 
-def _audience(backend: Backend, version: int, rack: str) -> Consumers:
-    consumers = Consumers if version < fetch_wire.RACK_FROM else _NearbyConsumers
+def _consumers(backend: Backend, version: int, rack: str) -> Consumers:
+    """Of versions that know racks: any replica answers, and a leader may name a nearer one (KIP-392). The protocol does
+    not say whether a leader has sent the consumer here."""
     closest = closest_to(rack, backend.image, backend.node_id)
-    return consumers(backend.replicas, closest, from_follower=False)
-
-
-class _NearbyConsumers(Consumers):
-    """Of versions that know racks: any replica answers, and a leader may name a nearer one (KIP-392).
-
-    The protocol does not say whether a leader has sent the consumer here.
-    """
-
-    def replica(self, request: PartitionFetch) -> Replica:
-        replica = self._replicas.find(request.id)
-        replica.check_epoch(request.leader_epoch)
-        if not replica.leads:
-            replica.on_reader()
-        return replica
-
-    def instead(self, request: PartitionFetch, replica: Replica) -> FetchResult | None:
-        return super().instead(request, replica) if replica.leads else None
+    return Consumers(backend.replicas, closest, any_replica=version >= fetch_wire.RACK_FROM)
 
 
 def _no_follower(replica_id: int) -> OttlaError:
