@@ -15,6 +15,8 @@ HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parent / ".peers"
 _LIMIT_S: Final = 600.0
 _TAIL_CHARS: Final = 2000
+_WAITING: Final = "-oDPkg::Lock::Timeout=300"
+"""Seconds, for whoever else installs something on this machine."""
 
 
 class PeerError(Exception):
@@ -47,8 +49,11 @@ def program(name: str, package: str) -> str:
     if found is None:
         if os.geteuid() != 0 or shutil.which("apt-get") is None:
             raise PeerError(f"{name} is not installed, and only root on Debian can do that here: install {package}")
-        run(["apt-get", "update", "-qq"])
-        run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", package])
+        ROOT.mkdir(exist_ok=True)
+        with (ROOT / "apt-get.lock").open("w") as lock:  # two programs may be missing, in two processes
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            run(["apt-get", "update", "-qq"])
+            run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", _WAITING, package])
         found = shutil.which(name)
     if found is None:
         raise PeerError(f"{package} is installed, but brought no {name}")

@@ -510,16 +510,19 @@ sys.path.insert(0, {support!r})
 atexit.register(lambda: print(committed(cluster), cluster.groups.group("g").left, flush=True))  # the last to be called
 from scripted_groups import committed, consumer_of, filled
 cluster = filled({{0: 10}})
-for record in consumer_of(cluster):
+{loop}
     if record.offset == 4:
         os.kill(os.getpid(), signal.SIGINT)
 """
+_LOOPS = ("for record in consumer_of(cluster):", "consumer = consumer_of(cluster)\nfor record in consumer:")
 
 
 @pytest.mark.story("ctrl-c-leaves-a-ghost")
-def test_ctrl_c_in_a_loop_that_no_block_closes_commits_and_leaves() -> None:
+@pytest.mark.parametrize("loop", _LOOPS, ids=["garbage", "named"])
+def test_ctrl_c_in_a_loop_that_no_block_closes_commits_and_leaves(loop: str) -> None:
+    """Whether the consumer is garbage by then, or lives until the interpreter ends."""
     support = str(Path(scripted_groups.__file__).parent)
-    command = [sys.executable, "-c", _SCRIPT.format(support=support)]
+    command = [sys.executable, "-c", _SCRIPT.format(support=support, loop=loop)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert "KeyboardInterrupt" in done.stderr
     assert done.stdout.startswith("{0: 4} [('member-1', "), done.stdout
