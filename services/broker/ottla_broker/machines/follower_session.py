@@ -67,7 +67,7 @@ class FollowerSession(Generic[P]):
         """Whose leadership is to be confirmed by the next request (leadership_confirmation)."""
         self._by_partition: Final = by_partition
         self._followed: Final[dict[PartitionId, Followed]] = {}
-        self._news: Final[dict[PartitionId, None]] = {}
+        self._pending: Final[dict[PartitionId, None]] = {}
         self._later: Final[dict[PartitionId, None]] = {}
         self._said: dict[PartitionId, tuple[Followed, int, int]] = {}
         """By the last response, or the one that is made: with what the follower knew before."""
@@ -87,13 +87,13 @@ class FollowerSession(Generic[P]):
         if followed.id not in self._followed:
             self._by_partition.setdefault(followed.id, set()).add(self)
         self._followed[followed.id] = followed
-        self._news.pop(followed.id, None)
-        self._news[followed.id] = None
+        self._pending.pop(followed.id, None)
+        self._pending[followed.id] = None
 
     def forget(self, partition_id: PartitionId) -> None:
         if self._followed.pop(partition_id, None) is None:
             return
-        self._news.pop(partition_id, None)
+        self._pending.pop(partition_id, None)
         self._later.pop(partition_id, None)
         self.unconfirmed.discard(partition_id)
         sessions = self._by_partition[partition_id]
@@ -111,7 +111,7 @@ class FollowerSession(Generic[P]):
 
     def on_appended(self, partition_id: PartitionId, size_bytes: int) -> None:
         if not self._followed[partition_id].is_answered:
-            self._news[partition_id] = None
+            self._pending[partition_id] = None
             self.parked.on_bytes(size_bytes)
 
     def on_high_watermark(self, partition_id: PartitionId) -> None:
@@ -123,7 +123,7 @@ class FollowerSession(Generic[P]):
 
     def on_changed(self, partition_id: PartitionId) -> None:
         """Leadership, the log's start, or whether it exists."""
-        self._news[partition_id] = None
+        self._pending[partition_id] = None
         self.parked.wake()
 
     def confirm(self, partition_id: PartitionId) -> None:
@@ -134,16 +134,16 @@ class FollowerSession(Generic[P]):
     # ---- the next response -----------------------------------------------------------------------------------------
 
     @property
-    def news(self) -> list[PartitionId]:
+    def pending(self) -> list[PartitionId]:
         """What is to be looked at, in turn."""
-        return list(self._news)
+        return list(self._pending)
 
     def find(self, partition_id: PartitionId) -> Followed | None:
         return self._followed.get(partition_id)
 
     def look_at(self, partition_id: PartitionId) -> Followed | None:
-        """What is followed, if it is still; what happens from now on is news again."""
-        self._news.pop(partition_id, None)
+        """What is followed, if it is still; what happens from now on makes it pending again."""
+        self._pending.pop(partition_id, None)
         return self._followed.get(partition_id)
 
     def look_later(self, partition_id: PartitionId) -> None:
@@ -151,7 +151,7 @@ class FollowerSession(Generic[P]):
         self._later[partition_id] = None
 
     def take_later(self, most: int) -> list[Followed]:
-        """Up to so many of which nothing but the high watermark has moved."""
+        """At most `most` of those where nothing but the high watermark has moved."""
         taken = list(islice(self._later, most))
         for partition_id in taken:
             del self._later[partition_id]
@@ -163,7 +163,7 @@ class FollowerSession(Generic[P]):
         followed.high_watermark, followed.log_start_offset = high_watermark, log_start_offset
         followed.is_answered = records
         if records:
-            self._news.pop(followed.id, None)
+            self._pending.pop(followed.id, None)
         self._later.pop(followed.id, None)
 
     def give_up(self, followed: Followed) -> None:

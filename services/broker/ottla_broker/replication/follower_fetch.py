@@ -47,7 +47,7 @@ class FollowerFetch:
 
 @dataclass(frozen=True, slots=True)
 class FollowerResponse:
-    """The partitions with news, how many responses of the session there are now, and the number of the newest check."""
+    """What has changed, how many responses of the session there are now, and the number of the newest check."""
 
     partitions: Sequence[FetchResult]
     responses: int
@@ -69,7 +69,7 @@ async def fetch_as_follower(request: FollowerFetch, replicas: ReplicaTable) -> F
             raise OttlaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, message, hint="begin a new session")
         looks = _Looks(request, session, replicas)
         await looks.take_in()
-        partitions = await looks.until_news(lambda: parked.requests != number)
+        partitions = await looks.until_changes(lambda: parked.requests != number)
         responses = session.end_response() if partitions else session.responses
     return FollowerResponse(partitions, responses, replicas.confirmations.newest)
 
@@ -152,28 +152,28 @@ class _Looks:
 
     # ---- what is new for it ------------------------------------------------------------------------------------------
 
-    async def until_news(self, is_superseded: Callable[[], bool]) -> list[FetchResult]:
+    async def until_changes(self, is_superseded: Callable[[], bool]) -> list[FetchResult]:
         """What is to be answered; nothing where nothing happens in time."""
         parked, session = self._session.parked, self._session
         deadline = asyncio.get_running_loop().time() + self._request.max_wait_s
         while True:
             # Marked first, then looked at: what is appended during the look is not slept over (rule 55).
             parked.mark()
-            found = await self._read_news()
+            found = await self._read_pending()
             missing_bytes = self._request.min_bytes - sum(len(part.records) for part in found)
             is_due = self._answers or session.unconfirmed or any(not part.records for part in found)
             if is_due or missing_bytes <= 0 or is_superseded():
                 break
             session.take_back()
             if not await parked.sleep(deadline, missing_bytes):
-                found = await self._read_news()  # what has come meanwhile, though it is not enough
+                found = await self._read_pending()  # what has come meanwhile, though it is not enough
                 break
         return [*self._answers, *found, *self._moved_watermarks()]
 
-    async def _read_news(self) -> list[FetchResult]:
+    async def _read_pending(self) -> list[FetchResult]:
         found: list[FetchResult] = []
         left = self._request.max_bytes
-        for partition_id in self._session.news:
+        for partition_id in self._session.pending:
             if left <= 0:
                 break
             await self._slice.rest()
@@ -208,7 +208,7 @@ class _Looks:
         return None
 
     def _moved_watermarks(self) -> list[FetchResult]:
-        """Once in a while: who copies gets them with the records, and nobody waits for the others."""
+        """Once in a while: a partition with new records takes its own with it, and no reader waits for the others."""
         parked, now = self._session.parked, asyncio.get_running_loop().time()
         if now < parked.watermarks_at:
             return []

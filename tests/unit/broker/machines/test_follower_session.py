@@ -44,18 +44,18 @@ def begun(count: int = 3) -> tuple[FollowerSessions[Counting], FollowerSession[C
     assert session.begin_request(0)
     for n in range(count):
         session.name(followed(n))
-    for partition_id in session.news:
+    for partition_id in session.pending:
         session.look_at(partition_id)
     return sessions, session
 
 
 def test_only_what_something_happens_to_is_looked_at() -> None:
     sessions, session = begun(1000)
-    assert session.news == []
+    assert session.pending == []
     sessions.on_appended(number(7), 100)
     sessions.on_changed(number(3))
     sessions.on_appended(number(1000), 1)  # which no one follows
-    assert session.news == [number(7), number(3)]
+    assert session.pending == [number(7), number(3)]
     assert (session.parked.size_bytes, session.parked.woken) == (100, 1)
 
 
@@ -67,11 +67,11 @@ def test_records_are_sent_once_until_the_follower_has_said_what_it_made_of_them(
     sessions.on_appended(number(0), 100)  # while it is read
     session.say(answered, 0, 0, records=True)
     sessions.on_appended(number(0), 100)
-    assert session.news == []
+    assert session.pending == []
     assert session.end_response() == 1
     assert session.begin_request(1)
     session.name(followed(0, 1))
-    assert session.news == [number(0)]
+    assert session.pending == [number(0)]
 
 
 @pytest.mark.rule(57)
@@ -85,7 +85,7 @@ def test_who_got_records_comes_after_those_who_did_not() -> None:
     session.end_response()
     session.begin_request(1)
     session.name(followed(0, 1))
-    assert session.news == [number(1), number(2), number(0)]
+    assert session.pending == [number(1), number(2), number(0)]
 
 
 def test_a_response_that_did_not_arrive_has_said_nothing() -> None:
@@ -101,7 +101,7 @@ def test_a_response_that_did_not_arrive_has_said_nothing() -> None:
     session.say(watermark, 6, 2)
     session.end_response()
     assert session.begin_request(0)  # the follower has none of it
-    assert session.news == [number(0), number(1), number(2)]
+    assert session.pending == [number(0), number(1), number(2)]
     assert (records.high_watermark, records.log_start_offset, records.is_answered) == (0, 0, False)
     assert (watermark.high_watermark, watermark.log_start_offset) == (0, 0)
     sessions.on_appended(number(1), 1)
@@ -123,9 +123,9 @@ def test_a_high_watermark_is_urgent_where_there_are_readers_alone() -> None:
     session.name(followed(1, has_readers=True))
     session.look_at(number(1))
     sessions.on_high_watermark(number(0))
-    assert (session.news, session.parked.woken) == ([], 0)
+    assert (session.pending, session.parked.woken) == ([], 0)
     sessions.on_high_watermark(number(1))
-    assert (session.news, session.parked.woken) == ([number(1)], 1)
+    assert (session.pending, session.parked.woken) == ([number(1)], 1)
     assert [f.id for f in session.take_later(10)] == [number(0)]
     assert session.take_later(10) == []
 
@@ -240,7 +240,7 @@ def _round(
         assert (known is None) == (named is None)
         assert known is None or named is None or known.offset == named.log_end_offset == has[partition_id.partition]
     response = []
-    for partition_id in session.news:
+    for partition_id in session.pending:
         n = partition_id.partition
         looked_at = session.look_at(partition_id)
         assert looked_at is not None

@@ -83,7 +83,7 @@ async def test_a_change_of_leader_wakes_who_waits(held: Replica, brokers: Broker
         held.on_partition(replace(LED_HERE, leader=2, leader_epoch=held.leader_epoch + 1))
         assert await waiter.sleep(0, 1 << 20)
     assert await session.parked.sleep(0, 1 << 20)
-    assert session.news == [held.id]
+    assert session.pending == [held.id]
 
 
 @pytest.mark.rule(20)
