@@ -32,7 +32,7 @@ class FollowedLeader(Generic[R]):
         self.begins = True
         """The next request begins the session: it names all."""
         self._followed: Final[dict[PartitionId, R]] = {}
-        self._unsaid: Final[dict[PartitionId, None]] = {}
+        self._changed: Final[dict[PartitionId, None]] = {}
         self._named: Final[dict[PartitionId, Named]] = {}
         self._resting: Final[set[PartitionId]] = set()
         self._forgotten: Final[set[PartitionId]] = set()
@@ -42,8 +42,8 @@ class FollowedLeader(Generic[R]):
         self.session_id, self.responses, self.begins = session_id, 0, True
         self._named.clear()
         self._forgotten.clear()
-        self._unsaid.clear()
-        self._unsaid.update(dict.fromkeys(p for p in self._followed if p not in self._resting))
+        self._changed.clear()
+        self._changed.update(dict.fromkeys(p for p in self._followed if p not in self._resting))
 
     # ---- what happens here -------------------------------------------------------------------------------------------
 
@@ -51,7 +51,7 @@ class FollowedLeader(Generic[R]):
         """From now on, or otherwise than before."""
         self._withdraw(partition_id)
         self._followed[partition_id] = replica
-        self._unsaid[partition_id] = None
+        self._changed[partition_id] = None
 
     def leave(self, partition_id: PartitionId) -> None:
         self._withdraw(partition_id)
@@ -66,10 +66,10 @@ class FollowedLeader(Generic[R]):
         """It is to be named: its log has changed, or its rest is over."""
         self._resting.discard(partition_id)
         if partition_id in self._followed:
-            self._unsaid[partition_id] = None
+            self._changed[partition_id] = None
 
     def _withdraw(self, partition_id: PartitionId) -> None:
-        self._unsaid.pop(partition_id, None)
+        self._changed.pop(partition_id, None)
         self._resting.discard(partition_id)
         if self._named.pop(partition_id, None) is not None:
             self._forgotten.add(partition_id)
@@ -86,13 +86,13 @@ class FollowedLeader(Generic[R]):
     def named(self, partition_id: PartitionId) -> Named | None:
         return self._named.get(partition_id)
 
-    def unsaid(self) -> list[tuple[PartitionId, R]]:
+    def changed(self) -> list[tuple[PartitionId, R]]:
         """What is to be named, in the order in which it changed (rule 57)."""
-        return [(p, self._followed[p]) for p in self._unsaid]
+        return [(p, self._followed[p]) for p in self._changed]
 
     def name(self, partition_id: PartitionId, named: Named) -> None:
         """The next request says so."""
-        del self._unsaid[partition_id]
+        del self._changed[partition_id]
         self._named[partition_id] = named
 
     def take_forgotten(self) -> Iterable[PartitionId]:

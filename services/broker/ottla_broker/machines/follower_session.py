@@ -69,7 +69,7 @@ class FollowerSession(Generic[P]):
         self._followed: Final[dict[PartitionId, Followed]] = {}
         self._pending: Final[dict[PartitionId, None]] = {}
         self._later: Final[dict[PartitionId, None]] = {}
-        self._said: dict[PartitionId, tuple[Followed, int, int]] = {}
+        self._in_response: dict[PartitionId, tuple[Followed, int, int]] = {}
         """By the last response, or the one that is made: with what the follower knew before."""
 
     # ---- the follower's requests -----------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ class FollowerSession(Generic[P]):
         if responses == self.responses - 1:
             self.take_back()
             self.responses = responses
-        self._said = {}
+        self._in_response = {}
         return responses == self.responses
 
     def name(self, followed: Followed) -> None:
@@ -157,7 +157,7 @@ class FollowerSession(Generic[P]):
             del self._later[partition_id]
         return [f for f in map(self._followed.__getitem__, taken) if not f.is_answered]
 
-    def say(self, followed: Followed, high_watermark: int, log_start_offset: int, *, records: bool = False) -> None:
+    def respond(self, followed: Followed, high_watermark: int, log_start_offset: int, *, records: bool = False) -> None:
         """The next response tells this of the partition; after records it is not looked at until it is named again."""
         self._note(followed)
         followed.high_watermark, followed.log_start_offset = high_watermark, log_start_offset
@@ -173,11 +173,11 @@ class FollowerSession(Generic[P]):
 
     def take_back(self) -> None:
         """What the last response tells, or the next one was to tell, has not been said."""
-        for followed, high_watermark, log_start_offset in self._said.values():
+        for followed, high_watermark, log_start_offset in self._in_response.values():
             followed.high_watermark, followed.log_start_offset = high_watermark, log_start_offset
             followed.is_answered = False
             self.name(followed)
-        self._said = {}
+        self._in_response = {}
 
     def end_response(self) -> int:
         """It is sent: how many there are now."""
@@ -185,7 +185,7 @@ class FollowerSession(Generic[P]):
         return self.responses
 
     def _note(self, followed: Followed) -> None:
-        self._said.setdefault(followed.id, (followed, followed.high_watermark, followed.log_start_offset))
+        self._in_response.setdefault(followed.id, (followed, followed.high_watermark, followed.log_start_offset))
 
 
 class FollowerSessions(Generic[P]):

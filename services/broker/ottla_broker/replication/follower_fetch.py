@@ -199,7 +199,7 @@ class _Looks:
         watermark, start = replica.high_watermark, replica.log.log_start_offset
         moved = watermark > followed.high_watermark
         if records or start > followed.log_start_offset or (moved and followed.has_readers):
-            self._session.say(followed, watermark, start, records=bool(records))
+            self._session.respond(followed, watermark, start, records=bool(records))
             return FetchResult(followed.id, records, watermark, start)
         if followed.offset != end:
             self._session.name(followed)  # there was no room for it
@@ -220,6 +220,6 @@ class _Looks:
             except OttlaError:
                 continue  # of which the session was told
             watermark, start = replica.high_watermark, replica.log.log_start_offset
-            self._session.say(followed, watermark, start)
+            self._session.respond(followed, watermark, start)
             moved.append(FetchResult(followed.id, b"", watermark, start))
         return moved

@@ -204,7 +204,7 @@ class ReplicaFetcher:
         if self._registration.current().epoch == UNREGISTERED or self.is_idle:  # the leader would not know the caller
             await self._until_changed(_SOON_S)
             return
-        await self._flush_unsaid()
+        await self._flush_changed()
         request = self._request()
         sent = await stream.send(request, timeout_ms=request.max_wait_ms + int(_RESPONSE_LIMIT_S * 1000))
         limit_s = request.max_wait_ms / 1000 + _RESPONSE_LIMIT_S
@@ -226,9 +226,9 @@ class ReplicaFetcher:
         except TimeoutError:
             pass
 
-    async def _flush_unsaid(self) -> None:
+    async def _flush_changed(self) -> None:
         """flush.messages: what a fetch says that this replica has is fsynced (rule 20)."""
-        unflushed = [replica for _, replica in self._leader.unsaid() if replica.must_flush]
+        unflushed = [replica for _, replica in self._leader.changed() if replica.must_flush]
         done = await asyncio.gather(*(replica.flushed() for replica in unflushed), return_exceptions=True)
         for replica, error in zip(unflushed, done, strict=True):
             if error is not None:
@@ -249,7 +249,7 @@ class ReplicaFetcher:
         follower.session.begins, leader.begins = leader.begins, False
         for partition_id in leader.take_forgotten():
             request.forgotten.add(topic_id=partition_id.topic_id, partition=partition_id.partition)
-        for partition_id, replica in leader.unsaid():
+        for partition_id, replica in leader.changed():
             if replica.is_in_a_thread:
                 asyncio.get_running_loop().call_later(_SOON_S, self._changed.set)
             elif not replica.must_flush:

@@ -65,7 +65,7 @@ def test_records_are_sent_once_until_the_follower_has_said_what_it_made_of_them(
     answered = session.look_at(number(0))
     assert answered is not None
     sessions.on_appended(number(0), 100)  # while it is read
-    session.say(answered, 0, 0, records=True)
+    session.respond(answered, 0, 0, records=True)
     sessions.on_appended(number(0), 100)
     assert session.pending == []
     assert session.end_response() == 1
@@ -81,7 +81,7 @@ def test_who_got_records_comes_after_those_who_did_not() -> None:
         sessions.on_appended(number(n), 100)
     answered = session.look_at(number(0))
     assert answered is not None
-    session.say(answered, 0, 0, records=True)  # and there was no room for the others
+    session.respond(answered, 0, 0, records=True)  # and there was no room for the others
     session.end_response()
     session.begin_request(1)
     session.name(followed(0, 1))
@@ -96,9 +96,9 @@ def test_a_response_that_did_not_arrive_has_said_nothing() -> None:
     assert records is not None
     assert error is not None
     assert watermark is not None
-    session.say(records, 5, 1, records=True)
+    session.respond(records, 5, 1, records=True)
     session.give_up(error)
-    session.say(watermark, 6, 2)
+    session.respond(watermark, 6, 2)
     session.end_response()
     assert session.begin_request(0)  # the follower has none of it
     assert session.pending == [number(0), number(1), number(2)]
@@ -163,18 +163,18 @@ def test_the_follower_names_what_has_changed_and_forgets_what_is_over() -> None:
     leader.begin(1)
     for n in range(3):
         leader.follow(number(n), f"epoch 1 of {n}")
-    assert [p.partition for p, _ in leader.unsaid()] == [0, 1, 2]
-    for partition_id, _ in leader.unsaid():
+    assert [p.partition for p, _ in leader.changed()] == [0, 1, 2]
+    for partition_id, _ in leader.changed():
         leader.name(partition_id, Named(1, 0, 0))
-    assert leader.unsaid() == []
+    assert leader.changed() == []
     leader.resume(number(1))
     leader.follow(number(2), "epoch 2 of 2")
     leader.leave(number(0))
-    assert leader.unsaid() == [(number(1), "epoch 1 of 1"), (number(2), "epoch 2 of 2")]
+    assert leader.changed() == [(number(1), "epoch 1 of 1"), (number(2), "epoch 2 of 2")]
     assert set(leader.take_forgotten()) == {number(0), number(2)}
     assert set(leader.take_forgotten()) == set()
     leader.begin(2)
-    assert leader.unsaid() == [(number(1), "epoch 1 of 1"), (number(2), "epoch 2 of 2")]
+    assert leader.changed() == [(number(1), "epoch 1 of 1"), (number(2), "epoch 2 of 2")]
 
 
 def test_what_rests_is_forgotten_until_it_goes_on() -> None:
@@ -182,13 +182,13 @@ def test_what_rests_is_forgotten_until_it_goes_on() -> None:
     leader.follow(number(0), "a")
     leader.name(number(0), Named(1, 0, 0))
     leader.rest(number(0))
-    assert leader.unsaid() == []
+    assert leader.changed() == []
     assert list(leader.take_forgotten()) == [number(0)]
     leader.resume(number(0))
-    assert leader.unsaid() == [(number(0), "a")]
+    assert leader.changed() == [(number(0), "a")]
     leader.leave(number(0))
     leader.resume(number(0))
-    assert leader.unsaid() == []
+    assert leader.changed() == []
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -232,7 +232,7 @@ def _round(
     assert session.begin_request(leader.responses)
     for partition_id in leader.take_forgotten():
         session.forget(partition_id)
-    for partition_id, n in leader.unsaid():
+    for partition_id, n in leader.changed():
         leader.name(partition_id, Named(1, has[n], 0))
         session.name(followed(n, has[n]))
     for partition_id in list(leader._followed):  # the leader knows what is followed, as it is
@@ -248,7 +248,7 @@ def _round(
             if random_.random() < 0.2:
                 session.name(looked_at)  # no room
                 continue
-            session.say(looked_at, 0, 0, records=True)
+            session.respond(looked_at, 0, 0, records=True)
             response.append((n, ends[n]))
     if not response:
         return
