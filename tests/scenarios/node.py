@@ -67,6 +67,7 @@ class Metadata:
 
 class SteppedReplicas(Replicas):
     async def apply(self, image: ClusterImage) -> None:
+        self._look_at(None)  # images may be left out on the way
         await self._reconcile(image)
 
     def tick(self) -> None:

@@ -15,6 +15,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Final
 
 from ottla_core.clock import Clock, SystemClock
@@ -153,7 +154,7 @@ class MetadataFollower:
         self._check_not_older()
         self._complete = True
         self._contact()
-        self._replace(image)
+        self._replace(replace(image, changed_partitions=None))
 
     def _check_not_older(self) -> None:
         """For good: a store that went back may have come past the image's revision by other changes since."""

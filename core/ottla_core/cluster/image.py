@@ -6,7 +6,7 @@ an image out of a variable sees one revision of the cluster, whatever happens me
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -169,6 +169,8 @@ class ClusterImage:
     last_incarnations: Mapping[int, LastIncarnation] = field(default_factory=dict)
     coordinators: Mapping[tuple[str, int], Coordinator] = field(default_factory=dict)
     shards: Mapping[tuple[str, int], Shard] = field(default_factory=dict)
+    changed_partitions: Set[PartitionId] | None = field(default=None, compare=False, repr=False)
+    """All that may differ from the image before, in themselves or in their topic; None where that is not known."""
     is_behind: bool = field(init=False)
     """Whether a broker's data is newer than this, and no restoration that was counted explains it (rule C18)."""
 
@@ -202,9 +204,11 @@ class ClusterImage:
     def with_changes(self, changes: Iterable[Change], revision: int) -> ClusterImage:
         """The image after `changes`, all of one or more complete revisions up to `revision`."""
         draft: dict[str, Any] = {}
+        changed: set[PartitionId] = set()
         for change in changes:
+            changed.update(_partitions_of(self, change))
             _apply(self, draft, change)
-        return replace(self, revision=revision, **draft)
+        return replace(self, revision=revision, changed_partitions=changed, **draft)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +229,17 @@ _EMPTY: Final = {
     "broker_ids": BrokerIds(),
     "restored": Restored(),
 }
+
+
+def _partitions_of(image: ClusterImage, change: Change) -> Iterable[PartitionId]:
+    """A name may go from one topic to another."""
+    kind, *identity = change.key
+    if kind == "partition":
+        return (identity[0],)
+    if kind == "topic":
+        topics = (image.topics.get(identity[0]), change.value)
+        return (PartitionId(topic.id, n) for topic in topics if topic is not None for n in range(topic.partition_count))
+    return ()
 
 
 def _apply(image: ClusterImage, draft: dict[str, Any], change: Change) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import (
     Broker,
@@ -92,3 +94,37 @@ def test_a_shard_is_owned_by_one_life_of_a_coordinator() -> None:
     reborn = Change(here.key, Coordinator("group", 1, 9, "h:4"))
     assert image.with_changes([reborn], revision=9).owner_of("group", 7) is None
     assert image.with_changes([Change(here.key, None)], revision=9).owner_of("group", 7) is None
+
+
+def test_an_image_knows_which_partitions_may_differ_from_the_one_before() -> None:
+    random = Random(7)
+    image, names = ClusterImage("c"), ("t", "u", "v")
+    assert image.changed_partitions is None, "of the first one nothing is known"
+    for revision in range(1, 400):
+        changes: list[Change] = []
+        for _ in range(random.randrange(1, 4)):
+            name, count = random.choice(names), random.randrange(5)
+            topic_id = TopicId((name + random.choice("ab")).encode() * 8)
+            partition = Partition(replicas=(1,), leader=random.randrange(2), leader_epoch=revision)
+            changes += random.choice(
+                [
+                    put_topic(name, topic_id, count),
+                    [Change(keys.topic(name), None)],
+                    [Change(keys.partition(PartitionId(topic_id, count)), random.choice([partition, None]))],
+                    [Change(keys.broker(1), Broker(1, revision, "d", "h:1"))],
+                ]
+            )
+        before, image = image, image.with_changes(changes, revision)
+        everywhere = {*before.partitions, *image.partitions}
+        differ = {id_ for id_ in everywhere if seen_in(before, id_) is not seen_in(image, id_)}
+        differ |= {id_ for id_ in everywhere if before.partitions.get(id_) is not image.partitions.get(id_)}
+        assert image.changed_partitions is not None
+        assert differ <= image.changed_partitions
+        if all(change.key[0] == "broker" for change in changes):
+            assert not image.changed_partitions
+
+
+def seen_in(image: ClusterImage, partition_id: PartitionId) -> Topic | None:
+    """The topic by which it is there."""
+    topic = image.topic_by_id(partition_id.topic_id)
+    return topic if topic is not None and partition_id.partition < topic.partition_count else None

@@ -42,8 +42,9 @@ class Replica(LeaderRole, FollowerRole):
         elif self._leader is not None or newer:
             self._retire(partition)
         else:
-            self._partition = partition
-            self._move(self._role_event)
+            before, self._partition = self._partition, partition
+            if partition.leader != before.leader:
+                self._move(self._role_event)
 
     def step_back(self) -> None:
         """Take nothing more, from clients or a leader, while the start of the next epoch is written.

@@ -1,8 +1,8 @@
 """All partitions of this broker: what the image assigns to it is opened, led or followed; what it takes away goes.
 
 Reconciling is level-triggered: one task brings the replicas to what the newest image says, however many changes came
-meanwhile, and looks at no more than what differs from the image that was applied before. Directory work runs in
-threads; a replica is installed, and takes its part, on the loop only.
+meanwhile, and looks at those partitions alone that one of the changes was about. Directory work runs in threads; a
+replica is installed, and takes its part, on the loop only.
 
 A partition that fails, or has to wait for its disk, holds up no other: it is tried again by itself, at longer and
 longer intervals, and never while what was tried before still runs.
@@ -62,14 +62,12 @@ class _Failure:
 
     def __init__(self) -> None:
         self.text = ""
-        self.again_at = 0.0
         self._backoff: Final = Backoff(_RETRY_S, _RETRY_MOST_S)
 
-    def again(self, text: str, now: float) -> float:
+    def again(self, text: str) -> float:
         """One more try has failed; in how many seconds the next one is due."""
-        wait_s = self._backoff.next()
-        self.text, self.again_at = text, now + wait_s
-        return wait_s
+        self.text = text
+        return self._backoff.next()
 
 
 class Replicas(ReplicaTable):
@@ -100,6 +98,8 @@ class Replicas(ReplicaTable):
         self._applied = ClusterImage(metadata.image.cluster_id)
         self._failures: dict[PartitionId, _Failure] = {}
         self._applying: dict[PartitionId, asyncio.Task[None]] = {}
+        self._due: set[PartitionId] | None = None
+        """What is to be looked at; None for all of it."""
         self._look_again: set[PartitionId] = set()  # opened while others had gone on: the image may have changed
         self._room: Final = asyncio.Semaphore(_AT_ONCE)
         self._removals: Final = Removals(log_dir, threads)
@@ -143,7 +143,7 @@ class Replicas(ReplicaTable):
             traffic=self._traffic.of,
             on_role_change=self._note_role,
         )
-        self._metadata.on_change(lambda old, new: self._changed.set())
+        self._metadata.on_change(self._on_image)
         await self._removals.start()
         try:
             await self._reconcile(image, whole=True)
@@ -224,6 +224,19 @@ class Replicas(ReplicaTable):
 
     # ---- reconciling -------------------------------------------------------------------------------------------------
 
+    def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
+        all_differ = new.changed_partitions is None or (
+            new.configs is not old.configs or new.restored is not old.restored or new.is_behind != old.is_behind
+        )
+        self._look_at(None if all_differ else new.changed_partitions)
+
+    def _look_at(self, partitions: Set[PartitionId] | None) -> None:
+        if partitions is None:
+            self._due = None
+        elif self._due is not None:
+            self._due |= partitions
+        self._changed.set()
+
     async def _follow(self) -> None:
         while True:
             await self._changed.wait()
@@ -234,30 +247,25 @@ class Replicas(ReplicaTable):
             except Exception as error:
                 known = isinstance(error, OttlaError)
                 _log.error("can't follow the metadata of revision %d: %s", image.revision, error, exc_info=not known)
-                asyncio.get_running_loop().call_later(_RETRY_S, self._changed.set)
+                asyncio.get_running_loop().call_later(_RETRY_S, self._look_at, None)
 
     async def _reconcile(self, image: ClusterImage, *, whole: bool = False) -> None:
         """Bring the replicas to what `image` says: gone ones first, then leadership, logs and configs.
 
         Unless the `whole` of it is wanted, those whose disk is slow take their part later.
         """
-        before = self._applied
+        due, self._due = self._due, set()
         self._live.clear()
         self._live.update((n, b.epoch) for n, b in image.live_brokers().items() if not b.shutting_down)
         self._read_only.clear()
         self._read_only.update(n for n, b in image.brokers.items() if b.read_only)
-        assigned = self._assigned(image)
-        self._remove_gone({a.id for a in assigned})
-        if image.configs is not before.configs:
+        if due is None:
             self._configs.clear()
             self.settings = replication_settings(image, self._broker_id)
-        concerns_all = (
-            image.configs is not before.configs
-            or image.restored is not before.restored
-            or image.is_behind != before.is_behind
-        )
-        changed = assigned if concerns_all else [a for a in assigned if self._differs(a, before)]
-        await self._apply_all(image, changed, None if whole else _PATIENCE_S)
+        assigned = self._assigned(image, image.partitions if due is None else due)
+        candidates = {*self._replicas, *self._failures, *self._look_again} if due is None else due
+        self._remove_gone(candidates - {a.id for a in assigned})
+        await self._apply_all(image, assigned, None if whole else _PATIENCE_S)
         if self._is_registered():  # what a start has found is said by then: it may be forgotten
             self._log_dir().followed = Followed(image.restored.count, image.revision)
         async with self._on_applied:
@@ -268,37 +276,30 @@ class Replicas(ReplicaTable):
         assert isinstance(replica, Replica)
         self._on_role_change(replica)
 
-    def _assigned(self, image: ClusterImage) -> list[_Assignment]:
-        """The partitions that this broker is to have."""
-        return [
-            _Assignment(topic, partition_id, partition)
-            for topic in image.topics.values()
-            for partition_id, partition in image.partitions_of(topic)
-            if self._broker_id in partition.replicas
-        ]
+    def _assigned(self, image: ClusterImage, among: Iterable[PartitionId]) -> list[_Assignment]:
+        """Which of these this broker is to have. A topic's key is written last and deleted first."""
+        me, assigned = self._broker_id, []
+        for partition_id in among:
+            partition, topic = image.partitions.get(partition_id), image.topic_by_id(partition_id.topic_id)
+            if partition is None or topic is None or partition_id.partition >= topic.partition_count:
+                continue
+            if me in partition.replicas:
+                assigned.append(_Assignment(topic, partition_id, partition))
+        return assigned
 
-    def _differs(self, assignment: _Assignment, before: ClusterImage) -> bool:
-        """Whether the partition, its topic's configs or its failure need another look; values are replaced whole."""
-        failure = self._failures.get(assignment.id)
-        return (
-            before.partitions.get(assignment.id) is not assignment.partition
-            or before.topics.get(assignment.topic.name) is not assignment.topic
-            or assignment.id in self._look_again
-            or (failure is not None and failure.again_at <= asyncio.get_running_loop().time())
-        )
-
-    def _remove_gone(self, kept: Set[PartitionId]) -> None:
+    def _remove_gone(self, gone: Set[PartitionId]) -> None:
         """They serve no client from now on; the disk follows in the background."""
-        for partition_id in self._replicas.keys() - kept:
-            replica = self._replicas.pop(partition_id)
-            _log.info("deleting %s", replica)
-            replica.close()
-            self._on_removed(partition_id)
-            self._configs.pop(replica.topic, None)
-            self._removals.add(replica)
-        for partition_id in self._failures.keys() - kept:
-            del self._failures[partition_id]
-        self._look_again &= kept | self._applying.keys()
+        for partition_id in gone:
+            self._failures.pop(partition_id, None)
+            if partition_id not in self._applying:
+                self._look_again.discard(partition_id)
+            replica = self._replicas.pop(partition_id, None)
+            if replica is not None:
+                _log.info("deleting %s", replica)
+                replica.close()
+                self._on_removed(partition_id)
+                self._configs.pop(replica.topic, None)
+                self._removals.add(replica)
 
     def _config_of(self, image: ClusterImage, topic: Topic) -> LogConfig:
         """Resolved once for a topic as it is, for all of its partitions."""
@@ -352,16 +353,17 @@ class Replicas(ReplicaTable):
         finally:
             del self._applying[assignment.id]
             if assignment.id in self._look_again:
-                self._changed.set()
+                self._look_at({assignment.id})
 
     def _on_failure(self, assignment: _Assignment, error: Exception) -> None:
         """Logged once for each cause: a disk that is full for an hour is one line for each partition."""
-        loop, failure = asyncio.get_running_loop(), self._failures.setdefault(assignment.id, _Failure())
+        failure = self._failures.setdefault(assignment.id, _Failure())
         if str(error) != failure.text:
             known = isinstance(error, OttlaError)
             name = f"{assignment.topic.name}-{assignment.id.partition}"
             _log.error("%s can't take its part, trying on: %s", name, error, exc_info=None if known else error)
-        loop.call_later(failure.again(str(error), loop.time()), self._changed.set)
+        wait_s = failure.again(str(error))
+        asyncio.get_running_loop().call_later(wait_s, self._look_at, {assignment.id})
 
     async def _take_part(self, image: ClusterImage, assignment: _Assignment) -> None:
         replica = self._replicas.get(assignment.id)

@@ -61,14 +61,12 @@ class Metadata:
         self._listeners.append(listener)
 
     def become(self, partition: Partition, other: Partition | None = None) -> None:
-        old, self.image = self.image, image_of(partition, self.image.revision + 1, other)
-        for listener in self._listeners:
-            listener(old, self.image)
+        self.replace(image_of(partition, self.image.revision + 1, other))
 
-    def replace(self, image: ClusterImage) -> ClusterImage:
-        """Nobody hears of it."""
-        self.image = image
-        return image
+    def replace(self, image: ClusterImage) -> None:
+        old, self.image = self.image, image
+        for listener in self._listeners:
+            listener(old, image)
 
 
 class Held:
@@ -344,8 +342,39 @@ async def test_a_start_leads_nothing_by_metadata_that_a_broker_is_ahead_of(held:
     assert not held.replica.leads
     counted = image.with_changes([Change(("restored",), Restored(1, 9))], 9)
     settled = counted.with_changes([Change(("partition", ID), replace(LED, leader_epoch=1001, restored=1))], 10)
-    await held.replicas._reconcile(older.replace(settled))
+    older.replace(settled)
     await until(lambda: held.replica.leads)
+
+
+async def test_a_change_of_one_partition_makes_one_be_looked_at(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a hundred: the work is that of the change."""
+    many = {n: replace(LED, leader=2) for n in range(100)}
+    topic = Topic("many", OTHER, len(many))
+    created = held.metadata.image.with_changes(
+        [Change(("partition", PartitionId(OTHER, n)), partition) for n, partition in many.items()]
+        + [Change(("topic", "many"), topic)],
+        2,
+    )
+    held.metadata.replace(created)
+    await until(lambda: len(held.replicas.all()) == 101)
+    await until(lambda: not held.replicas._applying and not held.replicas._due)
+    await applied(held)
+    looks: list[PartitionId] = []
+    on_partition = Replica.on_partition
+
+    def look(replica: Replica, partition: Partition) -> None:
+        looks.append(replica.id)
+        on_partition(replica, partition)
+
+    monkeypatch.setattr(Replica, "on_partition", look)
+    moved = PartitionId(OTHER, 7)
+    held.metadata.replace(held.metadata.image.with_changes([Change(("partition", moved), many[7])], 3))
+    await applied(held)
+    assert looks == [moved]
+    gone = [Change(("topic", "many"), None), *(Change(("partition", PartitionId(OTHER, n)), None) for n in many)]
+    held.metadata.replace(held.metadata.image.with_changes(gone, 4))
+    await until(lambda: len(held.replicas.all()) == 1)
+    assert looks == [moved]
 
 
 @pytest.mark.story("follows-by-metadata-that-is-too-old")
@@ -357,11 +386,12 @@ async def test_while_a_broker_is_ahead_of_the_metadata_nobody_is_led_or_followed
     ahead = image.with_changes(
         [Change(("broker", 3), Broker(3, 9, "d", "localhost:3", ahead_of=1))], image.revision + 1
     )
-    await held.replicas._reconcile(held.metadata.replace(ahead))
+    held.metadata.replace(ahead)
+    await applied(held)
     assert (held.replica.leads, held.replicas.find(OTHER_ID).leader_id) == (False, None)
     settled = [Change(("partition", ID), replace(LED, leader_epoch=1001, restored=1))]
     counted = ahead.with_changes([Change(("restored",), Restored(1, 9)), *settled], 9)
-    await held.replicas._reconcile(held.metadata.replace(counted))
+    held.metadata.replace(counted)
     await until(lambda: held.replica.leads)
     assert held.replicas.find(OTHER_ID).leader_id is None, "the controller has not settled it yet"
 
