@@ -167,6 +167,18 @@ class Leader:
         return self._log_end_offset
 
     @property
+    def needs_ticks(self) -> bool:
+        """Whether time alone may change anything: not where everybody who counts has all there is."""
+        return (
+            self.proposal is not None
+            or self._recovering
+            or any(
+                follower.log_end_offset != self._log_end_offset and (r in self.isr or r in self.live)
+                for r, follower in self._followers.items()
+            )
+        )
+
+    @property
     def effective_min_isr(self) -> int:
         """min.insync.replicas, which no partition of fewer replicas could ever reach."""
         return min(self.min_isr, len(self.replicas))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -94,6 +94,11 @@ class FetchPurgatory:
         """Leadership, epoch, high watermark or existence changed: delayed fetches look again."""
         for delayed in self._by_partition.get(partition, ()):
             delayed.wake()
+
+    @property
+    def partitions(self) -> Collection[PartitionId]:
+        """For which something is delayed."""
+        return self._by_partition.keys()
 
     def close(self) -> None:
         """No fetch waits any more: what is delayed is answered with what there is, for the broker shuts down."""

@@ -89,6 +89,8 @@ class Replica(LeaderRole, FollowerRole):
             self._after(self._leader.on_tick(self._now()))
             self._context.deletions.wake(self.id)  # whom they wait for may have died
             self.confirmations.wake(self.id)
+        if self._leader is None or not self._leader.needs_ticks:
+            self._context.ticking.discard(self)
 
     def _retire(self, partition: Partition) -> None:
         """Another broker leads, or none: what waits for the high watermark will not learn of it here (rule 10)."""

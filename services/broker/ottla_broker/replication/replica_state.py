@@ -47,6 +47,8 @@ class ReplicaContext:
     is_registered: Callable[[], bool] = lambda: True
     read_only: Set[int] = frozenset()
     """Brokers whose disks take no appends for the moment."""
+    ticking: set[ReplicaState] = field(default_factory=set)
+    """Leaders in which the passing of time may change something."""
     pending_bytes: PendingBytes = field(default_factory=PendingBytes)
     turn: Slice = field(default_factory=Slice)
     """Of what is appended later than it came, for all partitions."""
@@ -115,6 +117,7 @@ class ReplicaState(DiskLog):
     def on_rejected(self, proposal: IsrProposal) -> None:
         if self._leader is not None:
             self._leader.on_rejected(proposal)
+            self._context.ticking.add(self)
 
     def check_epoch(self, known_epoch: int | None) -> None:
         """Raise unless the caller knows the present leader epoch, or none (KIP-320, rule 5)."""
@@ -165,6 +168,7 @@ class ReplicaState(DiskLog):
             self._context.followers.on_high_watermark(self.id)  # a follower's readers wait for it too (rule 18)
         if self._leader.proposal is not None:
             self._context.on_proposal(self)
+        self._context.ticking.add(self)
 
     def _wake(self) -> None:
         self._context.followers.on_changed(self.id)

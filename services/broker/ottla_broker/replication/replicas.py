@@ -37,6 +37,7 @@ from ottla_core.cluster.image import ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import NO_LEADER, PartitionId
 from ottla_core.rpc.retry import Backoff
+from ottla_core.slices import sliced
 from ottla_core.tasks import end_task
 
 _log = logging.getLogger(__name__)
@@ -214,13 +215,18 @@ class Replicas(ReplicaTable):
     # ---- time ----------------------------------------------------------------------------------------------------
 
     async def _tick(self) -> None:
+        """Of those in which time may change something; an idle partition costs nothing."""
         while True:
             await asyncio.sleep(_TICK_S)
-            for replica in self._replicas.values():
-                try:
-                    replica.on_tick()
-                except Exception:  # one partition's bug must not keep the others' ISRs as they are
-                    _log.exception("the tick of %s failed", replica)
+            waiting = self._replicas.keys() & {*self.deletions.partitions, *self.confirmations.partitions}
+            await sliced(self._tick_one, {*self._context.ticking, *map(self._replicas.__getitem__, waiting)})
+
+    def _tick_one(self, replica: ReplicaState) -> None:
+        assert isinstance(replica, Replica)
+        try:
+            replica.on_tick()
+        except Exception:  # one partition's bug must not keep the others' ISRs as they are
+            _log.exception("the tick of %s failed", replica)
 
     # ---- reconciling -------------------------------------------------------------------------------------------------
 
@@ -255,10 +261,7 @@ class Replicas(ReplicaTable):
         Unless the `whole` of it is wanted, those whose disk is slow take their part later.
         """
         due, self._due = self._due, set()
-        self._live.clear()
-        self._live.update((n, b.epoch) for n, b in image.live_brokers().items() if not b.shutting_down)
-        self._read_only.clear()
-        self._read_only.update(n for n, b in image.brokers.items() if b.read_only)
+        self._note_brokers(image)
         if due is None:
             self._configs.clear()
             self.settings = replication_settings(image, self._broker_id)
@@ -271,6 +274,17 @@ class Replicas(ReplicaTable):
         async with self._on_applied:
             self._applied = image
             self._on_applied.notify_all()
+
+    def _note_brokers(self, image: ClusterImage) -> None:
+        """Who may be in an ISR: where that changes, every leader may have something to propose."""
+        live = {n: b.epoch for n, b in image.live_brokers().items() if not b.shutting_down}
+        read_only = {n for n, b in image.brokers.items() if b.read_only}
+        if (live, read_only) != (self._live, self._read_only):
+            self._context.ticking.update(self._replicas.values())
+        self._live.clear()
+        self._live.update(live)
+        self._read_only.clear()
+        self._read_only.update(read_only)
 
     def _note_role(self, replica: ReplicaState) -> None:
         assert isinstance(replica, Replica)

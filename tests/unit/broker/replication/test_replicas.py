@@ -377,6 +377,36 @@ async def test_a_change_of_one_partition_makes_one_be_looked_at(held: Held, monk
     assert looks == [moved]
 
 
+async def test_time_passes_for_those_leaders_alone_in_which_it_may_change_something(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticked: list[PartitionId] = []
+    on_tick = Replica.on_tick
+
+    def tick(replica: Replica) -> None:
+        ticked.append(replica.id)
+        on_tick(replica)
+
+    monkeypatch.setattr(Replica, "on_tick", tick)
+    monkeypatch.setattr(replicas, "_TICK_S", 0.01)
+    alone = Partition(replicas=(1,), leader=1, leader_epoch=2, isr=(1,))
+    held.metadata.become(LED, alone)
+    await until(lambda: OTHER_ID in held.log_dir.logs and held.replicas.find(OTHER_ID).leads)
+    idle, lagging = held.replicas.find(OTHER_ID), held.replica
+    await until(lambda: held.replicas._context.ticking == {lagging})  # broker 2 is there, and has fetched nothing
+    ticked.clear()
+    await until(lambda: len(ticked) >= 3)
+    assert set(ticked) == {ID}
+    with held.replicas.deletions.delayed([OTHER_ID]):
+        await until(lambda: OTHER_ID in ticked)
+    await until(lambda: held.replicas._context.ticking == {lagging})
+    gone = [Change(("broker", 2), None)]
+    held.metadata.replace(held.metadata.image.with_changes(gone, 9))
+    await until(lambda: not held.replicas._context.ticking)
+    idle.append(values_batch(b"a"))
+    await until(lambda: not held.replicas._context.ticking)
+
+
 @pytest.mark.story("follows-by-metadata-that-is-too-old")
 async def test_while_a_broker_is_ahead_of_the_metadata_nobody_is_led_or_followed(held: Held) -> None:
     held.metadata.become(LED, replace(LED, leader=2))
