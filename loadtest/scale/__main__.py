@@ -42,7 +42,7 @@ GOALS: Final[Mapping[str, float]] = {
     "metadata_one_ms": 2,
     "metadata_all_ms": 100,
 }
-"""Each at most so much, at 10,000 partitions."""
+"""Upper limits, at 10,000 partitions."""
 
 
 class Ottla:

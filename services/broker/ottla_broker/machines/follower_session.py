@@ -59,8 +59,12 @@ P = TypeVar("P", bound=Parked)
 
 
 class FollowerSession(Generic[P]):
-    def __init__(self, session_id: int, parked: P, by_partition: dict[PartitionId, set[FollowerSession[P]]]) -> None:
+    def __init__(
+        self, session_id: int, broker_epoch: int, parked: P, by_partition: dict[PartitionId, set[FollowerSession[P]]]
+    ) -> None:
         self.id: Final = session_id
+        self.broker_epoch: Final = broker_epoch
+        """The follower's incarnation that has named everything: as another one it has to do so anew (rule 11)."""
         self.parked: Final = parked
         self.responses = 0
         self.unconfirmed: Final[set[PartitionId]] = set()
@@ -196,17 +200,18 @@ class FollowerSessions(Generic[P]):
         self._by_follower: Final[dict[int, FollowerSession[P]]] = {}
         self._by_partition: Final[dict[PartitionId, set[FollowerSession[P]]]] = {}
 
-    def begin(self, follower_id: int, session_id: int, parked: P) -> FollowerSession[P]:
+    def begin(self, follower_id: int, broker_epoch: int, session_id: int, parked: P) -> FollowerSession[P]:
         if (former := self._by_follower.get(follower_id)) is not None:
             former.end()
-        session = self._by_follower[follower_id] = FollowerSession(session_id, parked, self._by_partition)
+        session = self._by_follower[follower_id] = FollowerSession(session_id, broker_epoch, parked, self._by_partition)
         if self.closed:
             parked.close()
         return session
 
-    def find(self, follower_id: int, session_id: int) -> FollowerSession[P] | None:
+    def find(self, follower_id: int, broker_epoch: int, session_id: int) -> FollowerSession[P] | None:
         session = self._by_follower.get(follower_id)
-        return session if session is not None and session.id == session_id else None
+        is_this = session is not None and (session.broker_epoch, session.id) == (broker_epoch, session_id)
+        return session if is_this else None
 
     def keep_only(self, followers: Set[int]) -> None:
         """The others' brokers are gone."""

@@ -168,7 +168,7 @@ class Leader:
 
     @property
     def needs_ticks(self) -> bool:
-        """Whether time alone may change anything: not where everybody who counts has all there is."""
+        """Whether time alone may change anything: not where every follower that counts has the whole log."""
         return (
             self.proposal is not None
             or self._recovering

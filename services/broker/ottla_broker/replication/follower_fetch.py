@@ -76,8 +76,8 @@ async def fetch_as_follower(request: FollowerFetch, replicas: ReplicaTable) -> F
 
 def _session_of(request: FollowerFetch, sessions: Sessions) -> Session:
     if request.begins:
-        return sessions.begin(request.follower_id, request.session_id, ParkedFollowerFetch())
-    session = sessions.find(request.follower_id, request.session_id)
+        return sessions.begin(request.follower_id, request.broker_epoch, request.session_id, ParkedFollowerFetch())
+    session = sessions.find(request.follower_id, request.broker_epoch, request.session_id)
     if session is None:
         message = f"broker {request.follower_id} has no fetch session {request.session_id} here"
         raise OttlaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, message, hint="begin a new session")

@@ -137,6 +137,8 @@ class ReplicaFetcher:
         """Whose last fetch has failed, which was logged."""
         self._truncations: set[asyncio.Task[None]] = set()
         self._seen_confirmation = 0  # in the last response on the present stream (leadership_confirmation)
+        self._broker_epoch = UNREGISTERED
+        """Of the present session: the leader takes what was named to be of this incarnation (rule 11)."""
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -183,8 +185,7 @@ class ReplicaFetcher:
         backoff = Backoff(first_s=0.05, most_s=1.0)
         while True:
             stream = self._peer.open_stream(contracts.Broker.FETCH)
-            self._seen_confirmation = 0
-            self._leader.begin(secrets.randbits(64))
+            self._seen_confirmation, self._broker_epoch = 0, UNREGISTERED
             try:
                 while True:
                     await self.round(stream)
@@ -201,9 +202,13 @@ class ReplicaFetcher:
     async def round(self, stream: AioFrameStream[pb.FetchRequest, pb.FetchResponse]) -> None:
         """One fetch and what follows from it; given up when there is something else to say."""
         self._changed.clear()
-        if self._registration.current().epoch == UNREGISTERED or self.is_idle:  # the leader would not know the caller
+        broker_epoch = self._registration.current().epoch
+        if broker_epoch == UNREGISTERED or self.is_idle:  # the leader would not know the caller
             await self._until_changed(_SOON_S)
             return
+        if broker_epoch != self._broker_epoch:
+            self._broker_epoch = broker_epoch
+            self._leader.begin(secrets.randbits(64))
         await self._flush_changed()
         request = self._request()
         sent = await stream.send(request, timeout_ms=request.max_wait_ms + int(_RESPONSE_LIMIT_S * 1000))
@@ -243,7 +248,7 @@ class ReplicaFetcher:
             max_bytes=settings.response_max_bytes,
         )
         follower = request.follower
-        follower.broker_id, follower.broker_epoch = self._registration.current()
+        follower.broker_id, follower.broker_epoch = self._registration.current().broker_id, self._broker_epoch
         follower.seen_confirmation, follower.secret = self._seen_confirmation, self._registration.secret
         follower.session.id, follower.session.responses = leader.session_id, leader.responses
         follower.session.begins, leader.begins = leader.begins, False

@@ -40,7 +40,7 @@ def followed(n: int, offset: int = 0, *, has_readers: bool = False) -> Followed:
 def begun(count: int = 3) -> tuple[FollowerSessions[Counting], FollowerSession[Counting]]:
     """A session in which the first `count` partitions were named and looked at."""
     sessions: FollowerSessions[Counting] = FollowerSessions()
-    session = sessions.begin(2, 77, Counting())
+    session = sessions.begin(2, 12, 77, Counting())
     assert session.begin_request(0)
     for n in range(count):
         session.name(followed(n))
@@ -132,17 +132,17 @@ def test_a_high_watermark_is_urgent_where_there_are_readers_alone() -> None:
 
 def test_another_session_of_the_follower_ends_the_first() -> None:
     sessions, first = begun()
-    second = sessions.begin(2, 78, Counting())
+    second = sessions.begin(2, 12, 78, Counting())
     assert first.parked.closed
-    assert sessions.find(2, 77) is None
-    assert sessions.find(2, 78) is second
-    assert sessions.find(3, 78) is None
+    assert sessions.find(2, 12, 77) is None
+    assert sessions.find(2, 12, 78) is second
+    assert sessions.find(3, 12, 78) is None
     sessions.on_appended(number(0), 1)
     assert first.parked.size_bytes == second.parked.size_bytes == 0
     assert not sessions._by_partition
     sessions.close()
     assert second.parked.closed
-    assert sessions.begin(2, 79, Counting()).parked.closed
+    assert sessions.begin(2, 12, 79, Counting()).parked.closed
 
 
 def test_a_confirmation_makes_a_response_due_where_the_partition_is_followed() -> None:
@@ -201,7 +201,7 @@ def test_both_ends_agree_after_whatever_gets_lost(seed: int) -> None:
     leader.begin(5)
     for n in range(count):
         leader.follow(number(n), n)
-    session = sessions.begin(2, 5, Counting())
+    session = sessions.begin(2, 12, 5, Counting())
     for step in range(600):
         quiet = step > 500
         for _ in range(0 if quiet else random_.randrange(4)):

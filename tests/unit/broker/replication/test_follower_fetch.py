@@ -64,12 +64,15 @@ class Led:
         wait_s: float = 0.0,
         session: int = 5,
         seen: int = 0,
+        broker_epoch: int = 12,
         forgotten: Iterable[int] = (),
         min_bytes: int = 1,
         max_bytes: int = 1 << 20,
     ) -> FollowerResponse:
         gone = [PartitionId(TOPIC, n) for n in forgotten]
-        request = FollowerFetch(2, 12, seen, session, responses, begins, named, gone, wait_s, min_bytes, max_bytes)
+        request = FollowerFetch(
+            2, broker_epoch, seen, session, responses, begins, named, gone, wait_s, min_bytes, max_bytes
+        )
         return await fetch_as_follower(request, cast(ReplicaTable, self))
 
 
@@ -131,6 +134,9 @@ async def test_a_session_that_is_not_known_or_has_another_count_is_to_be_begun_a
     with pytest.raises(OttlaError) as behind:
         await led.fetch(responses=3)
     assert behind.value.code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    with pytest.raises(OttlaError) as other_incarnation:
+        await led.fetch(broker_epoch=15)
+    assert other_incarnation.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     parked = asyncio.create_task(led.fetch(wait_s=60))
     await asyncio.sleep(0)
     await led.fetch(named(0), begins=True, session=6)

@@ -8,7 +8,9 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 from batches import NOON
@@ -326,14 +328,40 @@ async def test_another_stream_is_another_session(placed: tuple[Placed, Replicati
     fetcher = replication._fetchers[1]
     requests: list[pb.FetchRequest] = []
 
-    async def fail(stream: object) -> None:
-        requests.append(fetcher._request())
+    async def send(request: pb.FetchRequest, *, timeout_ms: int) -> int:
+        requests.append(request)
         raise OttlaError(ErrorCode.NETWORK_EXCEPTION, "the stream is over")
 
-    fetcher.round = fail  # type: ignore[method-assign]  # each stream breaks after its first fetch
+    class Breaking:
+        def open_stream(self, method: object) -> object:
+            return SimpleNamespace(send=send, close=AsyncMock())
+
+        close = AsyncMock()
+
+    fetcher._peer = cast(Any, Breaking())  # each stream breaks at its first fetch
     running = asyncio.create_task(fetcher._run())
     await until(lambda: len(requests) >= 2)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert len({request.follower.session.id for request in requests}) == len(requests)
     assert all(request.follower.session.begins and len(request.partitions) == 2 for request in requests)
+
+
+@pytest.mark.rule(11)
+async def test_another_incarnation_names_everything_anew(placed: tuple[Placed, Replication]) -> None:
+    """Or partitions in which nothing happens would stay those of the former one, which may join no ISR any more."""
+    _, replication = placed
+    fetcher, stream = replication._fetchers[1], NeverAnswering()
+    for epoch in (12, 12, 15):
+        registration: Any = SimpleNamespace(secret=b"proof", current=lambda epoch=epoch: BrokerEpoch(2, epoch))
+        fetcher._registration = registration
+        round_ = asyncio.create_task(fetcher.round(cast(Any, stream)))
+        asked = len(stream.asked)
+        await until(lambda asked=asked: len(stream.asked) > asked)
+        round_.cancel()
+        await asyncio.gather(round_, return_exceptions=True)
+    first, second, anew = stream.asked
+    assert [len(request.partitions) for request in stream.asked] == [2, 0, 2]
+    assert [request.follower.session.begins for request in stream.asked] == [True, False, True]
+    assert first.follower.session.id == second.follower.session.id != anew.follower.session.id
+    assert anew.follower.broker_epoch == 15

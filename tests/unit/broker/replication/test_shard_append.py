@@ -223,5 +223,5 @@ async def test_who_is_alone_in_sync_has_its_registration_for_a_proof(brokers: Br
 
 def parked_in(sessions: Sessions) -> bool:
     """Whether broker 2's fetch waits for news."""
-    session = sessions.find(2, 1)
+    session = sessions.find(2, 12, 1)
     return session is not None and session.parked.waits
