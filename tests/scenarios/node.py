@@ -29,6 +29,7 @@ from ottla_broker.replication.follower_role import LeaderResponse
 from ottla_broker.replication.isr_changes import IsrChanges
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
+from ottla_broker.replication.ticks import Ticks
 from ottla_broker.replication.topic_config import default_log_config
 from ottla_broker.service import BrokerService
 from ottla_broker.storage.identity import DirectoryIdentity
@@ -65,7 +66,14 @@ class Metadata:
         """Nobody is called: images are delivered by hand."""
 
 
+class StandingStill(Ticks):
+    async def run(self) -> None:
+        """Time passes by `SteppedReplicas.tick` only."""
+
+
 class SteppedReplicas(Replicas):
+    ticks_of = StandingStill
+
     async def apply(self, image: ClusterImage) -> None:
         self._look_at(None)  # images may be left out on the way
         await self._reconcile(image)
@@ -73,9 +81,6 @@ class SteppedReplicas(Replicas):
     def tick(self) -> None:
         for replica in self.all():
             replica.on_tick()
-
-    async def _tick(self) -> None:
-        """Time passes by `tick` only."""
 
 
 class SteppedIsrChanges(IsrChanges):

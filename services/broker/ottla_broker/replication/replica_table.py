@@ -31,6 +31,9 @@ class ReplicaTable:
     def all(self) -> Collection[Replica]:
         return self._replicas.values()
 
+    def get(self, partition_id: PartitionId) -> Replica | None:
+        return self._replicas.get(partition_id)
+
     def find(self, partition_id: PartitionId) -> Replica:
         """The replica on this broker, or OttlaError."""
         replica = self._replicas.get(partition_id)

@@ -25,6 +25,7 @@ from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_state import ReplicaContext, ReplicaState
 from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.replication.replication_config import ReplicationSettings, replication_settings
+from ottla_broker.replication.ticks import Ticks
 from ottla_broker.replication.topic_config import log_config
 from ottla_broker.storage.checkpoint import Followed
 from ottla_broker.storage.log import Log
@@ -37,14 +38,12 @@ from ottla_core.cluster.image import ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import NO_LEADER, PartitionId
 from ottla_core.rpc.retry import Backoff
-from ottla_core.slices import sliced
 from ottla_core.tasks import end_task
 
 _log = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
 _RETRY_MOST_S: Final = 10.0
-_TICK_S = 0.5
 _PATIENCE_S: Final = 1.0
 """How long the others wait for a partition that takes its role; it continues alone then."""
 _STOP_S: Final = 3.0
@@ -73,6 +72,8 @@ class _Failure:
 
 class Replicas(ReplicaTable):
     """A component: `start` opens what the image assigns to this broker; later images are followed until `stop`."""
+
+    ticks_of: Callable[[ReplicaTable], Ticks] = Ticks
 
     def __init__(
         self,
@@ -105,6 +106,7 @@ class Replicas(ReplicaTable):
         self._room: Final = asyncio.Semaphore(_AT_ONCE)
         self._removals: Final = Removals(log_dir, threads)
         self._traffic: Final = TopicTraffic()
+        self._ticks: Final = self.ticks_of(self)
         self._stopping = False
         self._configs: dict[str, tuple[Topic, LogConfig]] = {}
         self._changed = asyncio.Event()
@@ -141,6 +143,7 @@ class Replicas(ReplicaTable):
             self.confirmations,
             self._is_registered,
             self._read_only,
+            ticking=self._ticks.ticking,
             traffic=self._traffic.of,
             on_role_change=self._note_role,
         )
@@ -153,7 +156,7 @@ class Replicas(ReplicaTable):
             raise
         self._tasks = [
             asyncio.create_task(self._follow(), name="replicas"),
-            asyncio.create_task(self._tick(), name="replicas-tick"),
+            asyncio.create_task(self._ticks.run(), name="replicas-tick"),
         ]
 
     async def stop(self) -> None:
@@ -212,22 +215,6 @@ class Replicas(ReplicaTable):
         except TimeoutError:
             raise _not_applied(timeout, self._applied.revision) from None
 
-    # ---- time ----------------------------------------------------------------------------------------------------
-
-    async def _tick(self) -> None:
-        """Of those in which time may change something; an idle partition costs nothing."""
-        while True:
-            await asyncio.sleep(_TICK_S)
-            waiting = self._replicas.keys() & {*self.deletions.partitions, *self.confirmations.partitions}
-            await sliced(self._tick_one, {*self._context.ticking, *map(self._replicas.__getitem__, waiting)})
-
-    def _tick_one(self, replica: ReplicaState) -> None:
-        assert isinstance(replica, Replica)
-        try:
-            replica.on_tick()
-        except Exception:  # one partition's bug must not keep the others' ISRs as they are
-            _log.exception("the tick of %s failed", replica)
-
     # ---- reconciling -------------------------------------------------------------------------------------------------
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
@@ -265,7 +252,7 @@ class Replicas(ReplicaTable):
         if due is None:
             self._configs.clear()
             self.settings = replication_settings(image, self._broker_id)
-        assigned = self._assigned(image, image.partitions if due is None else due)
+        assigned = _assigned(image, self._broker_id, image.partitions if due is None else due)
         candidates = {*self._replicas, *self._failures, *self._look_again} if due is None else due
         self._remove_gone(candidates - {a.id for a in assigned})
         await self._apply_all(image, assigned, None if whole else _PATIENCE_S)
@@ -280,7 +267,7 @@ class Replicas(ReplicaTable):
         live = {n: b.epoch for n, b in image.live_brokers().items() if not b.shutting_down}
         read_only = {n for n, b in image.brokers.items() if b.read_only}
         if (live, read_only) != (self._live, self._read_only):
-            self._context.ticking.update(self._replicas.values())
+            self._ticks.ticking.update(self._replicas.values())
         self._live.clear()
         self._live.update(live)
         self._read_only.clear()
@@ -289,17 +276,6 @@ class Replicas(ReplicaTable):
     def _note_role(self, replica: ReplicaState) -> None:
         assert isinstance(replica, Replica)
         self._on_role_change(replica)
-
-    def _assigned(self, image: ClusterImage, among: Iterable[PartitionId]) -> list[_Assignment]:
-        """Which of these this broker is to have. A topic's key is written last and deleted first."""
-        me, assigned = self._broker_id, []
-        for partition_id in among:
-            partition, topic = image.partitions.get(partition_id), image.topic_by_id(partition_id.topic_id)
-            if partition is None or topic is None or partition_id.partition >= topic.partition_count:
-                continue
-            if me in partition.replicas:
-                assigned.append(_Assignment(topic, partition_id, partition))
-        return assigned
 
     def _remove_gone(self, gone: Set[PartitionId]) -> None:
         """They serve no client from now on; the disk follows in the background."""
@@ -438,6 +414,18 @@ class Replicas(ReplicaTable):
     @property
     def _broker_id(self) -> int:
         return self._log_dir().identity.node_id
+
+
+def _assigned(image: ClusterImage, broker_id: int, among: Iterable[PartitionId]) -> list[_Assignment]:
+    """Which of these the broker is to have. A topic's key is written last and deleted first."""
+    assigned = []
+    for partition_id in among:
+        partition, topic = image.partitions.get(partition_id), image.topic_by_id(partition_id.topic_id)
+        if partition is None or topic is None or partition_id.partition >= topic.partition_count:
+            continue
+        if broker_id in partition.replicas:
+            assigned.append(_Assignment(topic, partition_id, partition))
+    return assigned
 
 
 def _not_applied(timeout: float, revision: int) -> OttlaError:

@@ -15,7 +15,7 @@ from waiting import until
 
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.epochs import EpochStart
-from ottla_broker.replication import removals, replicas
+from ottla_broker.replication import removals, replicas, ticks
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.storage import checkpoint
@@ -388,23 +388,23 @@ async def test_time_passes_for_those_leaders_alone_in_which_it_may_change_someth
         on_tick(replica)
 
     monkeypatch.setattr(Replica, "on_tick", tick)
-    monkeypatch.setattr(replicas, "_TICK_S", 0.01)
+    monkeypatch.setattr(ticks, "_TICK_S", 0.01)
     alone = Partition(replicas=(1,), leader=1, leader_epoch=2, isr=(1,))
     held.metadata.become(LED, alone)
     await until(lambda: OTHER_ID in held.log_dir.logs and held.replicas.find(OTHER_ID).leads)
     idle, lagging = held.replicas.find(OTHER_ID), held.replica
-    await until(lambda: held.replicas._context.ticking == {lagging})  # broker 2 is there, and has fetched nothing
+    await until(lambda: held.replicas._ticks.ticking == {lagging})  # broker 2 is there, and has fetched nothing
     ticked.clear()
     await until(lambda: len(ticked) >= 3)
     assert set(ticked) == {ID}
     with held.replicas.deletions.delayed([OTHER_ID]):
         await until(lambda: OTHER_ID in ticked)
-    await until(lambda: held.replicas._context.ticking == {lagging})
+    await until(lambda: held.replicas._ticks.ticking == {lagging})
     gone = [Change(("broker", 2), None)]
     held.metadata.replace(held.metadata.image.with_changes(gone, 9))
-    await until(lambda: not held.replicas._context.ticking)
+    await until(lambda: not held.replicas._ticks.ticking)
     idle.append(values_batch(b"a"))
-    await until(lambda: not held.replicas._context.ticking)
+    await until(lambda: not held.replicas._ticks.ticking)
 
 
 @pytest.mark.story("follows-by-metadata-that-is-too-old")

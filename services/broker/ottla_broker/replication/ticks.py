@@ -1,0 +1,43 @@
+"""Time that passes for a broker's leaders: who has lagged for too long leaves the ISR, who may join it is proposed.
+
+Only for those leaders in which time may change something: an idle partition costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.replica_state import ReplicaState
+from ottla_broker.replication.replica_table import ReplicaTable
+from ottla_core.slices import sliced
+
+_log = logging.getLogger(__name__)
+
+_TICK_S = 0.5
+
+
+class Ticks:
+    def __init__(self, replicas: ReplicaTable) -> None:
+        self.ticking: Final[set[ReplicaState]] = set()
+        """Replicas put themselves in here, and leave it (Replica.on_tick)."""
+        self._replicas: Final = replicas
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            await sliced(self._tick, {*self.ticking, *self._waited_for()})
+
+    def _waited_for(self) -> set[Replica]:
+        """Where a request waits for followers, which may have died."""
+        waiting = {*self._replicas.deletions.partitions, *self._replicas.confirmations.partitions}
+        return {replica for p in waiting if (replica := self._replicas.get(p)) is not None}
+
+    def _tick(self, replica: ReplicaState) -> None:
+        assert isinstance(replica, Replica)
+        try:
+            replica.on_tick()
+        except Exception:  # one partition's bug must not keep the others' ISRs as they are
+            _log.exception("the tick of %s failed", replica)
