@@ -8,6 +8,7 @@ from collections.abc import Callable
 import prometheus_client
 import pytest
 from pyspark.sql import SparkSession
+from waiting import SPARK_LIMIT_S
 
 import ottla
 from ottla.testing import Cluster
@@ -32,7 +33,7 @@ def test_a_listener_tells_the_lag_of_a_query(
         stream = reader.option("subscribe", "lagging").option("startingOffsets", "earliest")
         writer = stream.option("maxOffsetsPerTrigger", 40).load().writeStream.format("noop").queryName("reader")
         query = writer.option("checkpointLocation", checkpoint("c")).trigger(processingTime="1 hour").start()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + SPARK_LIMIT_S
         partition = TopicPartition("lagging", 0)
         while listener.lags.get("reader") != {partition: 60}:
             assert time.monotonic() < deadline, listener.lags

@@ -84,8 +84,8 @@ async def test_who_starts_again_within_its_lease_is_another(world: World, coordi
     await until(lambda: settled(node, former))
     before = shards(node)
     newer = await coordinator(1)
-    await until(lambda: settled(node, newer))
-    assert {s.incarnation for s in shards(node).values()} == {newer.seat.epoch}
+    # On a busy machine a lease may run out meanwhile: then it is the one after it.
+    await until(lambda: settled(node, newer) and {s.incarnation for s in shards(node).values()} == {newer.seat.epoch})
     assert all(shards(node)[n].epoch > before[n].epoch for n in before)
     await until(lambda: former.unseated)
     assert former.owned() == {}
