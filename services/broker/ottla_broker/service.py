@@ -370,7 +370,7 @@ def _followed_of(requested: pb.FetchPartition, request: pb.FetchRequest) -> Foll
         requested.last_fetched_epoch if requested.HasField("last_fetched_epoch") else NO_EPOCH,
         requested.high_watermark,
         requested.log_start_offset,
-        requested.has_readers,
+        requested.has_readers or not request.follower.HasField("session"),
     )
 
 

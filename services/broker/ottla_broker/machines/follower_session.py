@@ -10,7 +10,6 @@ many have arrived, and what was said in one more is to be said again.
 
 from __future__ import annotations
 
-from collections.abc import Set
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Generic, Protocol, TypeVar
@@ -67,6 +66,7 @@ class FollowerSession(Generic[P]):
         """The follower's incarnation that has named everything: as another one it has to do so anew (rule 11)."""
         self.parked: Final = parked
         self.responses = 0
+        self.is_ended = False
         self.unconfirmed: Final[set[PartitionId]] = set()
         """Whose leadership is to be confirmed by the next request (leadership_confirmation)."""
         self._by_partition: Final = by_partition
@@ -88,6 +88,8 @@ class FollowerSession(Generic[P]):
 
     def name(self, followed: Followed) -> None:
         """What was there before comes last (rule 57: what got records waits for what did not)."""
+        if self.is_ended:
+            return
         if followed.id not in self._followed:
             self._by_partition.setdefault(followed.id, set()).add(self)
         self._followed[followed.id] = followed
@@ -107,6 +109,7 @@ class FollowerSession(Generic[P]):
 
     def end(self) -> None:
         """Another one has begun, or the broker shuts down."""
+        self.is_ended = True
         for partition_id in list(self._followed):
             self.forget(partition_id)
         self.parked.close()
@@ -127,8 +130,9 @@ class FollowerSession(Generic[P]):
 
     def on_changed(self, partition_id: PartitionId) -> None:
         """Leadership, the log's start, or whether it exists."""
-        self._pending[partition_id] = None
-        self.parked.wake()
+        if not self._followed[partition_id].is_answered:
+            self._pending[partition_id] = None
+            self.parked.wake()
 
     def confirm(self, partition_id: PartitionId) -> None:
         """A response is due, and the request after it."""
@@ -213,10 +217,11 @@ class FollowerSessions(Generic[P]):
         is_this = session is not None and (session.broker_epoch, session.id) == (broker_epoch, session_id)
         return session if is_this else None
 
-    def keep_only(self, followers: Set[int]) -> None:
-        """The others' brokers are gone."""
-        for gone in self._by_follower.keys() - followers:
-            self._by_follower.pop(gone).end()
+    def end(self, follower_id: int, session: FollowerSession[P]) -> None:
+        """What it has named is not certain any more: the follower has to begin another one."""
+        if self._by_follower.get(follower_id) is session:
+            del self._by_follower[follower_id]
+        session.end()
 
     def close(self) -> None:
         """The broker shuts down: what is parked is answered with what there is."""

@@ -213,6 +213,11 @@ class Leader:
     def is_replica(self, broker_id: int) -> bool:
         return broker_id in self._followers
 
+    def has_heard_of(self, follower_id: int) -> bool:
+        """Whether that replica has fetched in this leader epoch."""
+        follower = self._followers.get(follower_id)
+        return follower is not None and follower.log_end_offset != UNKNOWN
+
     def lagging(self, now: float) -> tuple[int, ...]:
         """Members of the ISR that have not been caught up for replica.lag.time.max.ms, or can't catch up."""
         end = self._log_end_offset

@@ -18,8 +18,10 @@ from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
+from ottla_core.records.batch import whole_batches
 from ottla_core.slices import Slice
 
+_ANY_OFFSET: Final = 2**63 - 1
 _WATERMARKS_AT_ONCE: Final = 1_000
 """Partitions of one response of which nothing else is new."""
 
@@ -62,15 +64,19 @@ async def fetch_as_follower(request: FollowerFetch, replicas: ReplicaTable) -> F
     number = parked.requests
     parked.wake()  # a former request that is parked ends: this one may change what it waits for
     async with parked.turn:
+        if session.is_ended:
+            raise _not_found(request)
         if not session.begin_request(request.responses):
-            message = (
-                f"{session.responses} responses were sent in this session, and the follower has {request.responses}"
-            )
+            message = f"{session.responses} responses were sent in the session, the follower has {request.responses}"
             raise OttlaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, message, hint="begin a new session")
-        looks = _Looks(request, session, replicas)
-        await looks.take_in()
-        partitions = await looks.until_changes(lambda: parked.requests != number)
-        responses = session.end_response() if partitions else session.responses
+        try:
+            looks = _Looks(request, session, replicas)
+            await looks.take_in()
+            partitions = await looks.until_changes(lambda: parked.requests != number)
+            responses = session.end_response() if partitions else session.responses
+        except BaseException:  # cancelled half-way, perhaps: what the request has said is not all noted
+            replicas.followers.end(request.follower_id, session)
+            raise
     return FollowerResponse(partitions, responses, replicas.confirmations.newest)
 
 
@@ -79,9 +85,13 @@ def _session_of(request: FollowerFetch, sessions: Sessions) -> Session:
         return sessions.begin(request.follower_id, request.broker_epoch, request.session_id, ParkedFollowerFetch())
     session = sessions.find(request.follower_id, request.broker_epoch, request.session_id)
     if session is None:
-        message = f"broker {request.follower_id} has no fetch session {request.session_id} here"
-        raise OttlaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, message, hint="begin a new session")
+        raise _not_found(request)
     return session
+
+
+def _not_found(request: FollowerFetch) -> OttlaError:
+    message = f"broker {request.follower_id} has no fetch session {request.session_id} here"
+    return OttlaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, message, hint="begin a new session")
 
 
 class _Looks:
@@ -94,6 +104,8 @@ class _Looks:
         self._slice: Final = Slice()
         self._answers: list[FetchResult] = []
         """To be sent whatever else there is: errors, and where logs part."""
+        self._is_limited = False
+        """A limit keeps back what could be read already: waiting would bring no more."""
 
     # ---- what the follower has ---------------------------------------------------------------------------------------
 
@@ -104,6 +116,8 @@ class _Looks:
         self._confirm()
         for followed in self._request.named:
             await self._slice.rest()
+            if self._session.is_ended:  # another one has begun meanwhile, and knows better
+                raise _not_found(self._request)
             self._session.name(followed)
             self._note(followed)
 
@@ -116,7 +130,7 @@ class _Looks:
             try:
                 replica = self._replicas.find(partition_id)
                 if followed is not None:
-                    replica.check_leader(followed.leader_epoch)
+                    self._check_known(replica, followed)
                     replica.on_seen_confirmation(self._request.follower_id, seen)
             except OttlaError:
                 waiting.discard(partition_id)  # it is led no more: what waits hears of that
@@ -144,6 +158,14 @@ class _Looks:
             self._session.give_up(followed)
         elif replica.newest_confirmation and followed.leader_epoch is not None:
             replica.on_seen_confirmation(self._request.follower_id, self._request.seen_confirmation)
+            if replica.newest_confirmation > self._request.seen_confirmation:
+                self._session.confirm(followed.id)
+
+    def _check_known(self, replica: Replica, followed: Followed) -> None:
+        """Raise unless this broker leads in the epoch that was named, and has noted there what was named."""
+        if not replica.check_leader(followed.leader_epoch).has_heard_of(self._request.follower_id):
+            message = f"broker {self._request.follower_id} has yet to say what it has of {replica}"
+            raise OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, message, hint="fetch again")
 
     def _give_up(self, followed: Followed, replica: Replica | None, error: OttlaError) -> None:
         watermark, start = (-1, -1) if replica is None else (replica.high_watermark, replica.log.log_start_offset)
@@ -159,10 +181,13 @@ class _Looks:
         while True:
             # Marked first, then looked at: what is appended during the look is not slept over (rule 55).
             parked.mark()
+            if is_superseded():
+                return self._answers
+            self._is_limited = False
             found = await self._read_pending()
             missing_bytes = self._request.min_bytes - sum(len(part.records) for part in found)
             is_due = self._answers or session.unconfirmed or any(not part.records for part in found)
-            if is_due or missing_bytes <= 0 or is_superseded():
+            if is_due or missing_bytes <= 0 or self._is_limited:
                 break
             session.take_back()
             if not await parked.sleep(deadline, missing_bytes):
@@ -175,6 +200,7 @@ class _Looks:
         left = self._request.max_bytes
         for partition_id in self._session.pending:
             if left <= 0:
+                self._is_limited = True
                 break
             await self._slice.rest()
             followed = self._session.look_at(partition_id)
@@ -189,10 +215,12 @@ class _Looks:
         records, most_bytes = b"", min(left_bytes, followed.max_bytes)
         is_first = left_bytes == self._request.max_bytes
         try:
-            replica = self._replicas.leader(followed.id, followed.leader_epoch)
+            replica = self._replicas.find(followed.id)
+            self._check_known(replica, followed)
             end = replica.log.log_end_offset
             if followed.offset != end:
                 records = await replica.read(followed.offset, most_bytes, end, min_one_batch=is_first)
+                self._is_limited |= bool(records) and whole_batches(records, _ANY_OFFSET)[1] < end
         except OttlaError as error:
             self._give_up(followed, replica, error)
             return None

@@ -37,14 +37,15 @@ class Replica(LeaderRole, FollowerRole):
             return
         newer = partition.leader_epoch > self.leader_epoch
         if self._leader is not None and not newer and partition.leader == self._context.broker_id:
-            self._partition = partition
+            before, self._partition = self._partition, partition
             self._after(self._leader.on_partition(partition, self._now()))
+            if partition.replicas != before.replicas:
+                self._context.followers.on_changed(self.id)
         elif self._leader is not None or newer:
             self._retire(partition)
         else:
-            before, self._partition = self._partition, partition
-            if partition.leader != before.leader:
-                self._move(self._role_event)
+            self._partition = partition
+            self._move(self._role_event)
 
     def step_back(self) -> None:
         """Take nothing more, from clients or a leader, while the start of the next epoch is written.
@@ -97,10 +98,10 @@ class Replica(LeaderRole, FollowerRole):
         self._high_watermark, self._leader = self.high_watermark, None
         self._partition = partition
         self.has_readers = False
-        self._move(self._role_event)
         self._leadership += 1
         self._high_watermark_waiters.fail(self._not_leader())
         self._wake()
+        self._move(self._role_event)
 
     @property
     def _role_event(self) -> RoleEvent:

@@ -38,6 +38,7 @@ _RESPONSE_LIMIT_S: Final = 30.0
 """Kafka's replica.socket.timeout.ms: beside the time that the leader may park the fetch."""
 
 _SOON_S: Final = 0.05
+_GATHERING_S: Final = 0.005
 _BEHIND: Final = frozenset(
     {ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 )
@@ -217,6 +218,7 @@ class ReplicaFetcher:
         changed = asyncio.create_task(self._changed.wait())
         try:
             await asyncio.wait({responding, changed}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({responding}, timeout=_GATHERING_S)  # more may change at once; a response is not wasted
             if responding.done():
                 await self._on_response(responding.result())
         finally:
@@ -256,7 +258,7 @@ class ReplicaFetcher:
             request.forgotten.add(topic_id=partition_id.topic_id, partition=partition_id.partition)
         for partition_id, replica in leader.changed():
             if replica.is_in_a_thread:
-                asyncio.get_running_loop().call_later(_SOON_S, self._changed.set)
+                self._leave_out_during(replica.until_whole(), replica)
             elif not replica.must_flush:
                 self._name(partition_id, replica, request.partitions.add(), settings.fetch_max_bytes)
         return request
@@ -317,6 +319,9 @@ class ReplicaFetcher:
 
         The partition is named again afterwards. The last truncation ends a fetch that is delayed meanwhile.
         """
+        self._leave_out_during(truncation, replica)
+
+    def _leave_out_during(self, work: Coroutine[Any, Any, None], replica: Replica) -> None:
         self._leader.rest(replica.id)
 
         def on_done(done: asyncio.Task[None]) -> None:
@@ -329,12 +334,14 @@ class ReplicaFetcher:
             if not self._truncations:
                 self._changed.set()
 
-        task = asyncio.create_task(truncation, name=f"truncate-{replica}")
+        task = asyncio.create_task(work, name=f"left-out-{replica}")
         self._truncations.add(task)
         task.add_done_callback(on_done)
 
     def _on_error(self, replica: Replica, error: BaseException) -> None:
         """Leave the partition out for a while; the others continue."""
+        if self._leader.get(replica.id) is not replica:
+            return  # it was closed, and another may be followed in its place
         known = isinstance(error, OttlaError)
         behind = isinstance(error, OttlaError) and error.code in _BEHIND
         rest_s = _SOON_S if behind else self._replicas.settings.backoff_s

@@ -154,6 +154,8 @@ class Replicas(ReplicaTable):
         except BaseException:
             await self.stop()
             raise
+        if self._metadata.image is not image:  # of what came meanwhile nothing was kept
+            self._look_at(None)
         self._tasks = [
             asyncio.create_task(self._follow(), name="replicas"),
             asyncio.create_task(self._ticks.run(), name="replicas-tick"),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pytest
 from logs import open_log, values_batch
 from replicas import replica_context
+from waiting import until
 
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.follower_session import Followed
@@ -251,3 +253,117 @@ async def test_a_broker_that_shuts_down_lets_no_follower_wait(tmp_path: Path) ->
     ReplicaTable.drain(cast(ReplicaTable, led))
     assert told(await parked) == []
     assert told(await led.fetch(wait_s=60)) == []
+
+
+# ---- what goes wrong on the way --------------------------------------------------------------------------------------
+
+
+class Slow:
+    """Reads of one partition that wait until they are let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+        self.open, self.count, read = asyncio.Event(), 0, Replica.read
+
+        async def slow(replica: Replica, *given: int, min_one_batch: bool) -> bytes:
+            if replica.id.partition == number:
+                self.count += 1
+                await self.open.wait()
+            return await read(replica, *given, min_one_batch=min_one_batch)
+
+        monkeypatch.setattr(Replica, "read", slow)
+
+
+async def test_a_check_that_began_before_the_partition_was_named_is_confirmed(tmp_path: Path) -> None:
+    led = Led(tmp_path, 1)
+    check = led.at(0).begin_confirmation()
+    response = await led.fetch(named(0), begins=True, wait_s=60)
+    assert not led.at(0).check_leader(None).has_led_since(check)
+    await led.fetch(seen=response.newest_confirmation)
+    assert led.at(0).check_leader(None).has_led_since(check)
+
+
+async def test_a_request_that_was_cancelled_half_way_ends_its_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it had said would be lost: its follower says it once."""
+    led = Led(tmp_path, 2)
+    for number in range(2):
+        led.at(number).append(values_batch(b"a"))
+    slow = Slow(monkeypatch, 1)
+    cancelled = asyncio.create_task(led.fetch(named(0), named(1), begins=True, wait_s=60))
+    await until(lambda: slow.count == 1)
+    waits = asyncio.create_task(led.fetch(wait_s=60))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    for task in (cancelled, waits):
+        with pytest.raises((asyncio.CancelledError, OttlaError)):
+            await task
+    with pytest.raises(OttlaError) as ended:
+        await led.fetch()
+    assert ended.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    slow.open.set()
+    assert len(told(await led.fetch(named(0), named(1), begins=True))) == 2
+
+
+async def test_a_session_that_is_over_notes_nothing_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two streams of one follower: on the old one a request has waited for its turn."""
+    led = Led(tmp_path, 2)
+    for number in range(2):
+        led.at(number).append(values_batch(b"a"))
+    slow = Slow(monkeypatch, 0)
+    reads = asyncio.create_task(led.fetch(named(0), begins=True))
+    await until(lambda: slow.count == 1)
+    waits = asyncio.create_task(led.fetch(named(1, 0)))
+    await asyncio.sleep(0)
+    await led.fetch(named(1, 1), begins=True, session=6)
+    slow.open.set()
+    await reads
+    with pytest.raises(OttlaError):
+        await waits
+    assert led.at(1).check_leader(None).end_offsets()[2] == 1
+    assert [len(sessions) for sessions in led.followers._by_partition.values()] == [1]
+
+
+async def test_a_request_that_is_superseded_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    led = Led(tmp_path, 1)
+    led.at(0).append(values_batch(b"a"))
+    slow = Slow(monkeypatch, 0)
+    requests = [asyncio.create_task(led.fetch(named(0), begins=True, wait_s=60))]
+    await until(lambda: slow.count == 1)
+    for _ in range(20):
+        requests.append(asyncio.create_task(led.fetch(wait_s=60)))
+        await asyncio.sleep(0)
+    slow.open.set()
+    responses = await asyncio.gather(*requests)
+    assert [bool(told(response)) for response in responses] == [True, *[False] * 19, True]
+    assert slow.count == 2
+
+
+async def test_more_bytes_than_a_limit_lets_through_are_not_waited_for(tmp_path: Path) -> None:
+    led = Led(tmp_path, 1)
+    size = max(led.at(0).append(values_batch(b"a")).size_bytes for _ in range(10))
+    little = replace(named(0), max_bytes=size + 1)
+    async with asyncio.timeout(20):
+        assert told(await led.fetch(little, begins=True, wait_s=60, min_bytes=4 * size)) == [(0, True, 0)]
+
+
+@pytest.mark.parametrize("anew", ["in doubt", "off the replicas"])
+async def test_a_leader_that_has_not_heard_of_the_follower_makes_it_name_the_partition(
+    tmp_path: Path, anew: str
+) -> None:
+    led = Led(tmp_path, 1)
+    await led.fetch(named(0), begins=True)
+    led.at(0).begin_confirmation()
+    if anew == "in doubt":
+        led.at(0).on_partition(replace(BOTH, leader=-1))
+        led.at(0).step_back()
+        led.at(0).become_leader(BOTH)
+    else:
+        led.at(0).on_partition(replace(BOTH, replicas=(1,), isr=(1,), partition_epoch=2))
+        led.at(0).on_partition(replace(BOTH, replicas=(1, 2), isr=(1,), partition_epoch=3))
+    response = await led.fetch(seen=0)
+    [part] = response.partitions
+    assert part.error is not None
+    assert part.error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    await led.fetch(named(0), responses=1)
+    assert led.at(0).check_leader(None).end_offsets()[2] == 0

@@ -365,3 +365,24 @@ async def test_another_incarnation_names_everything_anew(placed: tuple[Placed, R
     assert [request.follower.session.begins for request in stream.asked] == [True, False, True]
     assert first.follower.session.id == second.follower.session.id != anew.follower.session.id
     assert anew.follower.broker_epoch == 15
+
+
+async def test_an_error_of_a_log_that_was_closed_leaves_out_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The partition went away and came back while the log was flushed."""
+    [closed] = followers(tmp_path / "1", 1)
+    [anew] = followers(tmp_path / "2", 1)
+    closed.log.append(values_batch(b"a"), 1, NOON)
+    closed.log.config = replace(SMALL, flush_messages=1)
+    fetcher, stream = fetching(closed), Scripted()
+
+    async def fails() -> None:
+        fetcher.leave(closed)
+        fetcher.follow(anew)
+        raise OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, "closed")
+
+    monkeypatch.setattr(closed, "flushed", fails)
+    await fetcher.round(cast(Any, stream))
+    assert stream.asked == [[0]]
+    await fetcher.stop()

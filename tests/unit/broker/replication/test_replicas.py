@@ -346,6 +346,21 @@ async def test_a_start_leads_nothing_by_metadata_that_a_broker_is_ahead_of(held:
     await until(lambda: held.replica.leads)
 
 
+async def test_what_changes_while_a_broker_starts_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Held(tmp_path / "data")
+    gate = Gate(held.replicas._compare)
+    monkeypatch.setattr(held.replicas, "_compare", gate)
+    starting = asyncio.create_task(held.replicas.start())
+    await until(gate.reached.is_set)
+    moved = replace(LED, leader=2, leader_epoch=2, isr=(2,), partition_epoch=1)
+    held.metadata.replace(held.metadata.image.with_changes([Change(("partition", ID), moved)], 2))
+    gate.open.set()
+    await starting
+    await until(lambda: held.replica.leader_id == 2)
+    await held.replicas.stop()
+    held.log_dir.abandon()
+
+
 async def test_a_change_of_one_partition_makes_one_be_looked_at(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside a hundred: the work is that of the change."""
     many = {n: replace(LED, leader=2) for n in range(100)}
