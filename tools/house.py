@@ -32,10 +32,10 @@ PACKAGES: Final = {
     "ottla_stack": "stack",
     "pyspark_ottla": "spark",
 }
-MOST_CODE_LINES: Final = 42_000
+MOST_CODE_LINES: Final = 42_050
 """Before the rooms there were 40,760, and after them 41,497: imports, and lines that longer names wrap.
 
-Raised since for: fetch sessions (420)."""
+Raised since for: fetch sessions, and changes of metadata by partition (520)."""
 
 LEAST_WITHOUT_IO: Final = 0.47
 """The aim is 0.57: adapters that only log (6 %), wait (8 %), or take a path (3 %) import what does."""

@@ -137,8 +137,8 @@ STORIES = (
         "No election and no new topic before a topic's partitions were renamed, one after the other: 22 s for 1,000",
         Edit(
             "services/broker/ottla_broker/replication/replicas.py",
-            "        self._remove_gone({a.id for a in assigned})\n",
-            "        self._remove_gone({a.id for a in assigned})\n"
+            "        self._remove_gone(candidates - {a.id for a in assigned})\n",
+            "        self._remove_gone(candidates - {a.id for a in assigned})\n"
             "        for gone in list(self._removals._waiting):\n"
             "            await self._removals.until_gone(gone)\n",
         ),
