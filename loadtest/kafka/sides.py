@@ -36,12 +36,13 @@ class Side:
     def resident_mb(self) -> float:
         return sum(map(resident_mb, self.pids))
 
-    def create_topic(self, name: str, partitions: int = 6, replicas: int = 1) -> None:
+    def create_topic(self, name: str, partitions: int = 6, replicas: int = 1, limit_s: float = _LIMIT_S) -> None:
         """Through librdkafka, as everything else here."""
         config = {"min.insync.replicas": str(_MIN_IN_SYNC[replicas])}
         admin = self._admin()
         topic = NewTopic(name, partitions, replicas, config=config)
-        admin.create_topics([topic], operation_timeout=_LIMIT_S)[name].result(_LIMIT_S)
+        created = admin.create_topics([topic], operation_timeout=limit_s, request_timeout=limit_s)
+        created[name].result(limit_s)
         self._topics.append(name)
 
     def delete_topics(self) -> None:

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from loadtest.kafka.sides import Side
 
@@ -36,8 +35,7 @@ class Clients:
     def create(self, topic: str, partitions: int) -> float:
         """Seconds until every partition has its full ISR and has acknowledged a record."""
         began = time.monotonic()
-        new = NewTopic(topic, partitions, REPLICAS, config={"min.insync.replicas": "2"})
-        self._admin.create_topics([new], operation_timeout=LIMIT_S, request_timeout=LIMIT_S)[topic].result(LIMIT_S)
+        self.side.create_topic(topic, partitions, REPLICAS, LIMIT_S)
         self.until(lambda: self.in_sync(topic) == partitions * REPLICAS)
         self.accept(topic, range(partitions))
         return time.monotonic() - began
@@ -91,14 +89,13 @@ class Clients:
         time.sleep(seconds)
         return 100 * (self.side.cpu_s() - cpu_s) / (time.monotonic() - began) / REPLICAS
 
-    def until(self, is_so: Callable[[], bool]) -> float:
-        """Seconds that it took to become so. Raises TimeoutError."""
-        began = time.monotonic()
+    def until(self, is_so: Callable[[], bool]) -> None:
+        """Raises TimeoutError."""
+        give_up_at = time.monotonic() + LIMIT_S
         while not self._is(is_so):
-            if time.monotonic() > began + LIMIT_S:
+            if time.monotonic() > give_up_at:
                 raise TimeoutError(f"{self.side.name} is not there after {LIMIT_S:g} s")
             time.sleep(_POLL_S)
-        return time.monotonic() - began
 
     def _is(self, is_so: Callable[[], bool]) -> bool:
         try:

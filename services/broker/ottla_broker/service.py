@@ -124,12 +124,12 @@ class BrokerService:
     async def _fetch_as_consumer(self, request: pb.FetchRequest) -> Sequence[FetchResult]:
         rack = "" if request.from_follower else request.rack
         closest = closest_to(rack, self._metadata.image, self._log_dir().identity.node_id)
-        max_bytes = min(request.max_bytes or MAX_RESPONSE_BYTES, MAX_RESPONSE_BYTES)
+        min_bytes, max_bytes = _bounds_of(request)
         return await fetch(
             [_request_of(p, request) for p in request.partitions],
             Consumers(self._replicas, closest, any_replica=request.from_follower),
             max_wait_s=request.max_wait_ms / 1000,
-            min_bytes=min(request.min_bytes, max_bytes),  # more than a response can hold would never be there
+            min_bytes=min_bytes,
             max_bytes=max_bytes,
         )
 
@@ -339,8 +339,18 @@ def _request_of(requested: pb.FetchPartition, request: pb.FetchRequest) -> Parti
         _id_of(requested),
         _epoch_of(requested),
         requested.fetch_offset,
-        requested.max_bytes or request.max_bytes or MAX_RESPONSE_BYTES,
+        _most_bytes_of(requested, request),
     )
+
+
+def _bounds_of(request: pb.FetchRequest) -> tuple[int, int]:
+    """The fewest bytes that are worth a response, and the most: more than it can hold would never be there."""
+    max_bytes = min(request.max_bytes or MAX_RESPONSE_BYTES, MAX_RESPONSE_BYTES)
+    return min(request.min_bytes, max_bytes), max_bytes
+
+
+def _most_bytes_of(requested: pb.FetchPartition, request: pb.FetchRequest) -> int:
+    return requested.max_bytes or request.max_bytes or MAX_RESPONSE_BYTES
 
 
 def _follower_fetch_of(request: pb.FetchRequest) -> FollowerFetch:
@@ -356,8 +366,7 @@ def _follower_fetch_of(request: pb.FetchRequest) -> FollowerFetch:
         [_followed_of(requested, request) for requested in request.partitions],
         [_id_of(forgotten) for forgotten in request.forgotten],
         request.max_wait_ms / 1000,
-        min(request.min_bytes, MAX_RESPONSE_BYTES),
-        min(request.max_bytes or MAX_RESPONSE_BYTES, MAX_RESPONSE_BYTES),
+        *_bounds_of(request),
     )
 
 
@@ -366,7 +375,7 @@ def _followed_of(requested: pb.FetchPartition, request: pb.FetchRequest) -> Foll
         _id_of(requested),
         _epoch_of(requested),
         requested.fetch_offset,
-        requested.max_bytes or request.max_bytes or MAX_RESPONSE_BYTES,
+        _most_bytes_of(requested, request),
         requested.last_fetched_epoch if requested.HasField("last_fetched_epoch") else NO_EPOCH,
         requested.high_watermark,
         requested.log_start_offset,

@@ -15,9 +15,8 @@ from itertools import islice
 from typing import Final, Generic, Protocol, TypeVar
 
 from ottla_broker.machines.epochs import NO_EPOCH
+from ottla_broker.machines.partition import UNKNOWN
 from ottla_core.model import PartitionId
-
-UNKNOWN: Final = -1
 
 
 @dataclass(slots=True)
@@ -108,7 +107,7 @@ class FollowerSession(Generic[P]):
             del self._by_partition[partition_id]
 
     def end(self) -> None:
-        """Another one has begun, or the broker shuts down."""
+        """Another one has begun, or what this one has named is not certain any more."""
         self.is_ended = True
         for partition_id in list(self._followed):
             self.forget(partition_id)

@@ -76,7 +76,7 @@ async def fetch(
             # Delayed and marked first, then looked at: what is appended during the look is not slept over (rule 55).
             delayed.mark()
             fetched = await _read_all(requests, consumers, max_bytes, room)
-            missing_bytes = _missing(fetched, requests, min_bytes)
+            missing_bytes = _missing(fetched, min_bytes)
             if missing_bytes <= 0 or max_wait_s <= 0:
                 break
             room.give_back(sum(len(part.records) for part in fetched))
@@ -89,21 +89,19 @@ async def fetch(
     return fetched
 
 
-def _missing(fetched: Sequence[FetchResult], requests: Sequence[PartitionFetch], min_bytes: int) -> int:
+def _missing(fetched: Sequence[FetchResult], min_bytes: int) -> int:
     """Bytes that are still to come before the fetch is worth a response."""
     if any(part.completes_fetch for part in fetched):
         return 0
     missing = min_bytes - sum(len(part.records) for part in fetched)
-    if missing > 0 and any(
-        _is_limited(part, request) for part, request in zip(fetched, requests, strict=True) if part.records
-    ):
+    if missing > 0 and any(ends_before(part.records, part.high_watermark) for part in fetched if part.records):
         return 0
     return missing
 
 
-def _is_limited(part: FetchResult, request: PartitionFetch) -> bool:
-    """Whether a limit kept back what could be read already: waiting would bring no more."""
-    return whole_batches(part.records, _ANY_OFFSET)[1] < part.high_watermark
+def ends_before(records: bytes, offset: int) -> bool:
+    """Whether a limit kept back what could be read already, up to `offset`: waiting would bring no more."""
+    return whole_batches(records, _ANY_OFFSET)[1] < offset
 
 
 async def _read_all(

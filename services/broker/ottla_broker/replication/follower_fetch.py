@@ -11,17 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.follower_session import Followed
-from ottla_broker.replication.fetch import FetchResult
+from ottla_broker.replication.fetch import FetchResult, ends_before
 from ottla_broker.replication.fetch_purgatory import ParkedFollowerFetch, Session, Sessions
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
-from ottla_core.records.batch import whole_batches
 from ottla_core.slices import Slice
 
-_ANY_OFFSET: Final = 2**63 - 1
 _WATERMARKS_AT_ONCE: Final = 1_000
 """Partitions of one response of which nothing else is new."""
 
@@ -153,9 +152,7 @@ class _Looks:
             self._give_up(followed, replica, error)
             return
         if diverging is not None:
-            start = replica.log.log_start_offset
-            self._answers.append(FetchResult(followed.id, b"", replica.high_watermark, start, diverging=diverging))
-            self._session.give_up(followed)
+            self._give_up(followed, replica, diverging=diverging)
         elif replica.newest_confirmation and followed.leader_epoch is not None:
             replica.on_seen_confirmation(self._request.follower_id, self._request.seen_confirmation)
             if replica.newest_confirmation > self._request.seen_confirmation:
@@ -167,9 +164,15 @@ class _Looks:
             message = f"broker {self._request.follower_id} has yet to say what it has of {replica}"
             raise OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, message, hint="fetch again")
 
-    def _give_up(self, followed: Followed, replica: Replica | None, error: OttlaError) -> None:
+    def _give_up(
+        self,
+        followed: Followed,
+        replica: Replica | None,
+        error: OttlaError | None = None,
+        diverging: EpochStart | None = None,
+    ) -> None:
         watermark, start = (-1, -1) if replica is None else (replica.high_watermark, replica.log.log_start_offset)
-        self._answers.append(FetchResult(followed.id, b"", watermark, start, error))
+        self._answers.append(FetchResult(followed.id, b"", watermark, start, error, diverging))
         self._session.give_up(followed)
 
     # ---- what is new for it ------------------------------------------------------------------------------------------
@@ -220,7 +223,8 @@ class _Looks:
             end = replica.log.log_end_offset
             if followed.offset != end:
                 records = await replica.read(followed.offset, most_bytes, end, min_one_batch=is_first)
-                self._is_limited |= bool(records) and whole_batches(records, _ANY_OFFSET)[1] < end
+                if 0 < len(records) < self._request.min_bytes:
+                    self._is_limited |= ends_before(records, end)
         except OttlaError as error:
             self._give_up(followed, replica, error)
             return None

@@ -218,7 +218,8 @@ class ReplicaFetcher:
         changed = asyncio.create_task(self._changed.wait())
         try:
             await asyncio.wait({responding, changed}, return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.wait({responding}, timeout=_GATHERING_S)  # more may change at once; a response is not wasted
+            if not responding.done():  # more may change at once; and a response that is near is not wasted
+                await asyncio.wait({responding}, timeout=_GATHERING_S)
             if responding.done():
                 await self._on_response(responding.result())
         finally:
@@ -295,12 +296,13 @@ class ReplicaFetcher:
     def _on_partition(self, replica: Replica, named: Named, part: pb.PartitionFetched) -> None:
         epoch, offset, log_start_offset = named
         if part.error.code == ErrorCode.OFFSET_OUT_OF_RANGE and part.log_start_offset > offset:
-            self._truncate(replica, replica.on_out_of_range(epoch, part.log_start_offset))
+            self._leave_out_during(replica.on_out_of_range(epoch, part.log_start_offset), replica)
         elif part.error.code:
             raise OttlaError(part.error.code, part.error.message)
         elif part.HasField("diverging_epoch"):
             end = part.diverging_epoch
-            self._truncate(replica, replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset)))
+            truncation = replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset))
+            self._leave_out_during(truncation, replica)
         else:
             replica.on_fetched(offset, epoch, LeaderResponse(part.records, part.high_watermark, part.log_start_offset))
             self._in_trouble.discard(replica.id)
@@ -314,14 +316,11 @@ class ReplicaFetcher:
         else:
             self._lags.pop(replica.id, None)
 
-    def _truncate(self, replica: Replica, truncation: Coroutine[Any, Any, None]) -> None:
+    def _leave_out_during(self, work: Coroutine[Any, Any, None], replica: Replica) -> None:
         """Beside the fetches of the others: a truncation waits for the disk, and a thousand may come with one response.
 
-        The partition is named again afterwards. The last truncation ends a fetch that is delayed meanwhile.
+        The partition is named again afterwards. The last one's end ends a fetch that is delayed meanwhile.
         """
-        self._leave_out_during(truncation, replica)
-
-    def _leave_out_during(self, work: Coroutine[Any, Any, None], replica: Replica) -> None:
         self._leader.rest(replica.id)
 
         def on_done(done: asyncio.Task[None]) -> None:
