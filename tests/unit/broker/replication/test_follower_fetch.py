@@ -23,6 +23,7 @@ from ottla_core.clock import ManualClock
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
+from ottla_core.slices import Slice
 
 TOPIC = TopicId(b"t" * 16)
 BOTH = Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1, 2))
@@ -322,6 +323,27 @@ async def test_a_session_that_is_over_notes_nothing_any_more(tmp_path: Path, mon
         await waits
     assert led.at(1).check_leader(None).end_offsets()[2] == 1
     assert [len(sessions) for sessions in led.followers._by_partition.values()] == [1]
+
+
+async def test_a_session_that_ends_while_its_partitions_are_named_notes_no_more_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    led = Led(tmp_path, 2)
+    for number in range(2):
+        led.at(number).append(values_batch(b"a"))
+    rests = asyncio.Event()
+
+    async def rest(self: Slice) -> None:
+        if led.at(0).check_leader(None).end_offsets()[2] == 0 and not rests.is_set():  # the first one is noted
+            rests.set()
+            await led.fetch(named(1, 1), begins=True, session=6)
+
+    monkeypatch.setattr(Slice, "rest", rest)
+    with pytest.raises(OttlaError) as ended:
+        await led.fetch(named(0), named(1, 0), begins=True)
+    assert ended.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert rests.is_set()
+    assert led.at(1).check_leader(None).end_offsets()[2] == 1
 
 
 async def test_a_request_that_is_superseded_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

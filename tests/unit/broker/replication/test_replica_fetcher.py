@@ -386,3 +386,22 @@ async def test_an_error_of_a_log_that_was_closed_leaves_out_nothing(
     await fetcher.round(cast(Any, stream))
     assert stream.asked == [[0]]
     await fetcher.stop()
+
+
+async def test_a_response_that_is_near_is_taken_though_something_else_is_to_be_said(tmp_path: Path) -> None:
+    """Or no response would ever be taken while leaders change faster than one crosses."""
+    fetcher, stream = fetching(*followers(tmp_path, 1)), Scripted()
+    at_once = stream.response_to
+
+    async def soon(number: int, *, timeout: float) -> pb.FetchResponse:
+        fetcher._changed.set()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        response = await at_once(number, timeout=timeout)
+        response.session.responses = 7
+        return response
+
+    stream.response_to = soon  # type: ignore[method-assign]  # a leader that takes its time
+    await fetcher.round(cast(Any, stream))
+    assert fetcher._leader.responses == 7
+    await fetcher.stop()
