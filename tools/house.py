@@ -32,10 +32,11 @@ PACKAGES: Final = {
     "ottla_stack": "stack",
     "pyspark_ottla": "spark",
 }
-MOST_CODE_LINES: Final = 42_050
+MOST_CODE_LINES: Final = 43_200
 """Before the rooms there were 40,760, and after them 41,497: imports, and lines that longer names wrap.
 
-Raised since for: fetch sessions, and changes of metadata by partition (520)."""
+Raised since, so that cost follows the work and not the number of partitions: fetch sessions, changes of metadata by
+partition (520), logs made together, parked fetches, metadata kept encoded, an image that is shared (1,200)."""
 
 LEAST_WITHOUT_IO: Final = 0.47
 """The aim is 0.57: adapters that only log (6 %), wait (8 %), or take a path (3 %) import what does."""

@@ -51,6 +51,12 @@ def fill(log: Log, batches: int, *, records: int = 3, leader_epoch: int = 1) -> 
         log.append(values_batch(*values, at_ms=NOON + start * 1000), leader_epoch, NOON + start * 1000)
 
 
+def close_files(log: Log) -> None:
+    """As if so many others had been in use since that none of its descriptors is left."""
+    for segment in log.segments:
+        log._disk.files.forget(segment.path)
+
+
 def headers_of(data: bytes) -> list[BatchHeader]:
     return [header for _, header in iter_headers(data)]
 

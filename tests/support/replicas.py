@@ -79,8 +79,6 @@ class Brokers:
         for broker_id in to or self.ids:
             replica = self.replicas[broker_id]
             if replica.must_become_leader(partition):
-                replica.step_back()
-                replica.log.assign_epoch(partition.leader_epoch)
                 replica.become_leader(partition)
             else:
                 replica.on_partition(partition)

@@ -22,7 +22,7 @@ STORIES = (
         "What an append had written before it failed lay behind the log's end, and a start after a crash took it in",
         Edit(
             "services/broker/ottla_broker/storage/segment.py",
-            "            self._disk.shorten(self._file, self.size_bytes)\n            raise\n",
+            "            self._disk.shorten(file, self.size_bytes)\n            raise\n",
             "            raise\n",
         ),
     ),
@@ -75,9 +75,10 @@ STORIES = (
         "full-disk-serves-no-readers",
         "A leader that could not write its epoch's start led nothing, so nobody could read what was there",
         Edit(
-            "services/broker/ottla_broker/replication/replicas.py",
-            "if error.code != ErrorCode.KAFKA_STORAGE_ERROR or not replica.log.is_read_only:",
-            "if error.code:",
+            "services/broker/ottla_broker/storage/log.py",
+            "        if epochs.assign(leader_epoch, self.log_end_offset):\n",
+            "        if epochs.assign(leader_epoch, self.log_end_offset):\n"
+            "            self._epochs_file.write(epochs)\n",
         ),
     ),
     Story(

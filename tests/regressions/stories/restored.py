@@ -55,13 +55,13 @@ STORIES = (
             "",
         ),
         Edit(
-            "services/broker/ottla_broker/replication/replica.py",
-            "        await self.until_whole()\n        await self._in_thread(",
-            "        await self._in_thread(",
+            "services/broker/ottla_broker/replication/replicas.py",
+            "            await replica.until_whole()\n",
+            "",
         ),
         Edit(
-            "services/broker/ottla_broker/replication/replica_state.py",
-            '        assert self._working is None, f"{self}: a thread has the log in hand already"\n',
+            "services/broker/ottla_broker/replication/replica.py",
+            '        assert not self.is_in_a_thread, f"{self}: the log may be about to end earlier"\n',
             "",
         ),
     ),

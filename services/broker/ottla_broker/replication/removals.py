@@ -61,6 +61,9 @@ class Removals:
         self._waiting[replica.id] = replica
         self._added.set()
 
+    def has(self, partition_id: PartitionId) -> bool:
+        return partition_id in self._waiting
+
     async def until_gone(self, partition_id: PartitionId) -> None:
         """Return once no log of that partition waits to go: another may take its place."""
         if partition_id in self._waiting:

@@ -27,7 +27,7 @@ class Replica(LeaderRole, FollowerRole):
             self._leader.min_isr, self._leader.lag_max_s = config.min_insync_replicas, lag_max_s
 
     def must_become_leader(self, partition: Partition) -> bool:
-        """Whether `step_back`, the fsynced start of the epoch, and `become_leader` are what is next."""
+        """Whether `become_leader` is what is next, or `step_back` while a thread has the log in hand."""
         newer = partition.leader_epoch > self.leader_epoch or self._leader is None
         return partition.leader == self._context.broker_id and newer and partition.leader_epoch >= self.leader_epoch
 
@@ -48,7 +48,7 @@ class Replica(LeaderRole, FollowerRole):
             self._move(self._role_event)
 
     def step_back(self) -> None:
-        """Take nothing more, from clients or a leader, while the start of the next epoch is written.
+        """Take nothing more, from clients or a leader, until the log is whole and the next epoch begins.
 
         What waits for the high watermark waits on where this broker continues to lead: its log stays what it is.
         """
@@ -56,16 +56,12 @@ class Replica(LeaderRole, FollowerRole):
         self._partition = Partition(replicas=(), leader_epoch=self.leader_epoch, partition_epoch=-1)
         self._move(RoleEvent.THIS_LEADS)
 
-    async def begin_epoch(self, leader_epoch: int) -> None:
-        """Take nothing more until the start of the epoch is fsynced; `become_leader` is next."""
-        self.step_back()
-        await self.until_whole()
-        await self._in_thread(self.log.assign_epoch, leader_epoch)
-
     def become_leader(self, partition: Partition) -> None:
-        """Lead the epoch, whose start the log knows already (rule 4), or else before the next append to it."""
-        known = self.log.is_read_only or self.log.epochs.latest == partition.leader_epoch
-        assert known, f"{self}: the epoch's start has to be written first"
+        """Lead the epoch from where the log ends (rule 4). Raises FENCED_LEADER_EPOCH where the log knows a later one:
+        it leads nothing then."""
+        self.step_back()
+        assert not self.is_in_a_thread, f"{self}: the log may be about to end earlier"
+        self.log.assign_epoch(partition.leader_epoch)
         self._partition = partition
         self._leader = Leader(
             self._context.broker_id,

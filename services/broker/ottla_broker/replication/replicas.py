@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.log_creation import LogCreation
 from ottla_broker.machines.departure import relied_upon
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.restored_metadata import is_older
@@ -38,6 +39,7 @@ from ottla_core.cluster.image import ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import NO_LEADER, PartitionId
 from ottla_core.rpc.retry import Backoff
+from ottla_core.slices import Slice
 from ottla_core.tasks import end_task
 
 _log = logging.getLogger(__name__)
@@ -47,8 +49,6 @@ _RETRY_MOST_S: Final = 10.0
 _PATIENCE_S: Final = 1.0
 """How long the others wait for a partition that takes its role; it continues alone then."""
 _STOP_S: Final = 3.0
-_AT_ONCE: Final = 8
-"""Partitions that take their part side by side: each waits for an fsync or two."""
 
 
 class _Assignment(NamedTuple):
@@ -103,7 +103,7 @@ class Replicas(ReplicaTable):
         self._due: set[PartitionId] | None = None
         """What is to be looked at; None for all of it."""
         self._look_again: set[PartitionId] = set()  # opened while others had gone on: the image may have changed
-        self._room: Final = asyncio.Semaphore(_AT_ONCE)
+        self._creation: Final = LogCreation(log_dir, clock, threads)
         self._removals: Final = Removals(log_dir, threads)
         self._traffic: Final = TopicTraffic()
         self._ticks: Final = self.ticks_of(self)
@@ -303,8 +303,10 @@ class Replicas(ReplicaTable):
     async def _apply_all(
         self, image: ClusterImage, assignments: Iterable[_Assignment], patience_s: float | None
     ) -> None:
-        """Many at a time where the disk has to be waited for: a broker's death makes others lead hundreds at once."""
+        """Side by side where the disk has to be waited for; a broker's death makes others lead thousands."""
+        slice_ = Slice()
         for assignment in assignments:
+            await slice_.rest()
             self._look_again.discard(assignment.id)
             if assignment.id in self._applying:
                 self._look_again.add(assignment.id)
@@ -327,18 +329,24 @@ class Replicas(ReplicaTable):
         """Whether the partition has its part; else the disk has to be waited for."""
         replica = self._replicas.get(assignment.id)
         if replica is None:
+            log = self._log_dir().logs.get(assignment.id)
+            if log is None or self._removals.has(assignment.id):
+                return False
+            replica = self._install(assignment, log)
+        if replica.is_in_a_thread and self._is_to_lead(replica, assignment.partition):
+            replica.step_back()
             return False
-        replica.configure(self._config_of(image, assignment.topic), self.settings.lag_max_s)
-        if self._is_to_lead(replica, assignment.partition):
-            return False
-        replica.on_partition(self._as_far_as_known(assignment.partition))
+        self._take_part(image, assignment, replica)
         return True
 
     async def _apply(self, image: ClusterImage, assignment: _Assignment) -> None:
         try:
-            async with self._room:
-                if not self._stopping:
-                    await self._take_part(image, assignment)
+            replica = self._replicas.get(assignment.id)
+            if replica is None:
+                replica = self._install(assignment, await self._create_log(image, assignment))
+            await replica.until_whole()
+            if not self._stopping and self._replicas.get(assignment.id) is replica:  # it may be deleted meanwhile
+                self._take_part(image, assignment, replica)
             self._failures.pop(assignment.id, None)
         except Exception as error:  # of this partition alone: the others are served, and this one tried again
             self._on_failure(assignment, error)
@@ -357,17 +365,12 @@ class Replicas(ReplicaTable):
         wait_s = failure.again(str(error))
         asyncio.get_running_loop().call_later(wait_s, self._look_at, {assignment.id})
 
-    async def _take_part(self, image: ClusterImage, assignment: _Assignment) -> None:
-        replica = self._replicas.get(assignment.id)
-        if replica is None:
-            await self._removals.until_gone(assignment.id)
-            replica = self._replicas[assignment.id] = await self._open(image, assignment)
+    def _take_part(self, image: ClusterImage, assignment: _Assignment, replica: Replica) -> None:
+        replica.configure(self._config_of(image, assignment.topic), self.settings.lag_max_s)
         if not image.is_in_doubt(assignment.partition) and is_older(assignment.partition, replica.log.epochs.latest):
             self._on_older_metadata(image.revision)
         if self._is_to_lead(replica, assignment.partition):
-            await self._begin_epoch(replica, assignment.partition.leader_epoch)
-            if self._replicas.get(assignment.id) is replica:  # it may be deleted meanwhile
-                replica.become_leader(assignment.partition)
+            replica.become_leader(assignment.partition)
         else:
             replica.on_partition(self._as_far_as_known(assignment.partition))
 
@@ -376,15 +379,6 @@ class Replicas(ReplicaTable):
         might cut a log that is longer (rule C18)."""
         return replace(partition, leader=NO_LEADER) if self._metadata.image.is_in_doubt(partition) else partition
 
-    async def _begin_epoch(self, replica: Replica, leader_epoch: int) -> None:
-        """Where the disk takes no more it is led for its readers: an append would write the epoch's start first."""
-        try:
-            await replica.begin_epoch(leader_epoch)
-        except OttlaError as error:
-            if error.code != ErrorCode.KAFKA_STORAGE_ERROR or not replica.log.is_read_only:
-                raise
-            _log.warning("%s is led for reading only: %s", replica, error)
-
     def _is_to_lead(self, replica: Replica, partition: Partition) -> bool:
         """A log that may be short leads nothing before the controller has decided anew (rule C15): it would give out
         offsets that followers have, in the same epoch, and the two could not be distinguished."""
@@ -392,14 +386,15 @@ class Replicas(ReplicaTable):
             return False
         return replica.must_become_leader(partition)
 
-    async def _open(self, image: ClusterImage, assignment: _Assignment) -> Replica:
-        config, topic = self._config_of(image, assignment.topic), assignment.topic.name
-        log_dir = self._log_dir()
-        log: Log = await self._threads.keep(log_dir.create, assignment.id, topic, config, now_ms=self._clock.wall_ms())
-        replica = Replica(
-            assignment.id, topic, log, self._context, high_watermark=log_dir.high_watermark(assignment.id)
-        )
-        replica.configure(config, self.settings.lag_max_s)
+    async def _create_log(self, image: ClusterImage, assignment: _Assignment) -> Log:
+        await self._removals.until_gone(assignment.id)
+        config = self._config_of(image, assignment.topic)
+        return await self._creation.create(assignment.id, assignment.topic.name, config)
+
+    def _install(self, assignment: _Assignment, log: Log) -> Replica:
+        high_watermark = self._log_dir().high_watermark(assignment.id)
+        replica = Replica(assignment.id, assignment.topic.name, log, self._context, high_watermark=high_watermark)
+        self._replicas[assignment.id] = replica
         return replica
 
     def _compare(self, image: ClusterImage) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.machines.epochs import EpochStart, LeaderEpochs
 from ottla_broker.storage.disk import Disk
 from ottla_core.model import PartitionId, TopicId
 
@@ -77,6 +77,20 @@ def read_epochs(path: Path) -> list[EpochStart] | None:
     except ValueError as error:
         _warn(path, error)
         return None
+
+
+class EpochsFile:
+    """The epochs of one log, as they were written last by this process."""
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        self._path: Final = directory / LEADER_EPOCHS
+        self._disk: Final = disk
+        self._written: LeaderEpochs | None = None
+
+    def write(self, epochs: LeaderEpochs) -> None:
+        if epochs is not self._written:
+            write_epochs(self._disk, self._path, epochs.entries)
+            self._written = epochs
 
 
 def _write(disk: Disk, path: Path, lines: Iterable[str]) -> None:

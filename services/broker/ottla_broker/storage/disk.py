@@ -3,6 +3,7 @@
 - An append is all or nothing: what a full disk took of it is cut off again.
 - A small file is replaced whole: temporary file, fsync, rename, fsync of the directory (rules 60 and 61).
 - A full disk takes no append until there is room again; a reserve lets small files be replaced meanwhile.
+- Where many files are new, or closed, one sync of the file system takes the place of one for each (`syncing_once`).
 - A failed fsync is final. The kernel may have marked the pages clean, so a second fsync would succeed and lie: the
   data directory goes offline and stays so until the process ends (rule 20).
 """
@@ -12,14 +13,14 @@ from __future__ import annotations
 import logging
 import os
 from collections import OrderedDict, deque
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from errno import EACCES, EDQUOT, EIO, EMFILE, ENFILE, ENOSPC, EOPNOTSUPP, EPERM, EROFS
 from pathlib import Path
-from threading import Lock
+from threading import Lock, local
 from typing import Final
 
-from ottla_broker.storage import soundness
+from ottla_broker.storage import soundness, syncfs
 from ottla_broker.storage.reserve import NO_ROOM, Reserve
 from ottla_core.errors import ErrorCode, OttlaError
 
@@ -46,12 +47,14 @@ _HINTS: Final = {
 class DataFile:
     """An open file that closes itself with its last reader: a thread may still read a segment that is being deleted."""
 
-    __slots__ = ("_fd", "path")
+    __slots__ = ("_fd", "path", "takes_writes")
 
-    def __init__(self, path: Path, *, write: bool = False) -> None:
+    def __init__(self, path: Path, *, write: bool = False, create: bool = True) -> None:
         self._fd = -1
         self.path: Final = path
-        self._fd = os.open(path, (os.O_RDWR | os.O_CREAT if write else os.O_RDONLY) | os.O_CLOEXEC, 0o644)
+        self.takes_writes: Final = write
+        flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_CREAT if write and create else 0)
+        self._fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
 
     def __del__(self) -> None:
         if self._fd >= 0:
@@ -93,24 +96,45 @@ class DataFile:
 
 
 class OpenFiles:
-    """The files of sealed segments, opened when read, the least recently used closed again: descriptors are few."""
+    """The files of segments, opened when they are read or written, the least recently used closed again: descriptors
+    follow the logs in use.
+
+    To sync what was written through a descriptor that is closed by then is all the same to Linux.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._files: OrderedDict[Path, DataFile] = OrderedDict()
         self._lock = Lock()
+        self._renamed = 0
 
-    def get(self, path: Path) -> DataFile:
-        """The open file. Raises FileNotFoundError where the segment has just been deleted."""
+    def get(self, path: Path, *, write: bool = False) -> DataFile:
+        """The open file, which is not made. Raises FileNotFoundError where the segment has just been deleted."""
         with self._lock:
             file = self._files.get(path)
-            if file is None:
-                file = self._files[path] = DataFile(path)
-                if len(self._files) > self._limit:
-                    self._files.popitem(last=False)
-            else:
+            if file is not None and (file.takes_writes or not write):
                 self._files.move_to_end(path)
-            return file
+                return file
+            renamed = self._renamed
+        file = DataFile(path, write=write, create=False)  # not with the lock held: the disk may be slow
+        with self._lock:
+            if renamed == self._renamed:  # else another file may have the name by now
+                self._keep(file)
+        return file
+
+    def create(self, path: Path) -> DataFile:
+        """The file, open for writes, and made where there is none."""
+        file = DataFile(path, write=True)
+        with self._lock:
+            self._renamed += 1
+            self._keep(file)
+        return file
+
+    def _keep(self, file: DataFile) -> None:
+        self._files[file.path] = file
+        self._files.move_to_end(file.path)
+        if len(self._files) > self._limit:
+            self._files.popitem(last=False)
 
     def peek(self, path: Path) -> DataFile | None:
         """The file, if it is open."""
@@ -121,10 +145,13 @@ class OpenFiles:
             return file
 
     def forget(self, path: Path) -> None:
-        """Unlink a file, or all in a directory, that was renamed away: the last reader frees its space."""
+        """Close a file that was renamed away: the last reader frees its space."""
         with self._lock:
-            for known in [known for known in self._files if path in (known, known.parent)]:
-                del self._files[known]
+            self._renamed += 1
+            self._files.pop(path, None)
+
+    def __len__(self) -> int:
+        return len(self._files)
 
 
 class Disk:
@@ -138,6 +165,8 @@ class Disk:
         self._reserve: Reserve | None = None
         self.files: Final = OpenFiles(max_open_files)
         self._discarded: deque[Path] = deque()
+        self._put_off: Final = local()
+        """`until_end`: whether this thread's syncs wait for the end of its `syncing_once`."""
 
     def check_online(self) -> None:
         """Raise KAFKA_STORAGE_ERROR once an fsync or the undoing of an append has failed (rule 20)."""
@@ -202,8 +231,33 @@ class Disk:
         except OSError as error:
             raise self.fail(f"undoing an append to {file.path.name}", error) from error
 
+    @contextmanager
+    def syncing_once(self) -> Iterator[None]:
+        """What this thread syncs inside the block lasts once the block is over, and not before: one sync for all.
+
+        It waits for whatever else is to be written to the file system. For new files, and for those whose content
+        nothing relies on before; not around small files that are replaced in use: a crash may leave them torn.
+        """
+        self._put_off.until_end = syncfs.IS_KNOWN
+        try:
+            yield
+        finally:
+            put_off, self._put_off.until_end = self._put_off.until_end, False
+        if put_off:
+            try:
+                syncfs.sync_file_system(self.path)
+            except OSError as error:
+                report = self.error if error.errno in (*NO_ROOM, EMFILE, ENFILE) else self.fail
+                raise report(f"syncing the file system of {self.path}", error) from error
+
+    @property
+    def _syncs_later(self) -> bool:
+        return getattr(self._put_off, "until_end", False)
+
     def sync(self, file: DataFile) -> None:
         """fsync of data; on failure the directory is offline."""
+        if self._syncs_later:
+            return
         try:
             file.sync()
         except OSError as error:
@@ -212,6 +266,8 @@ class Disk:
     def sync_directory(self, path: Path) -> None:
         """fsync of names; on failure the directory is offline, but for a lack of descriptors, after which it may be
         tried again: nothing was synced, so nothing was taken for clean."""
+        if self._syncs_later:
+            return
         try:
             sync_directory(path)
         except OSError as error:
@@ -257,6 +313,8 @@ class Disk:
             raise
 
     def _sync_new(self, fd: int, path: Path) -> None:
+        if self._syncs_later:
+            return
         try:
             os.fsync(fd)
         except OSError as error:

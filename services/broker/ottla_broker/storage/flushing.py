@@ -50,8 +50,11 @@ class Flusher:
             or now_ms - self._flushed_at_ms >= config.flush_ms
         )
 
-    def flush(self, ranges: Callable[[], Ranges], now_ms: int) -> int:
-        """fsync what was appended, then advance the recovery point, which is returned. With the lock held."""
+    def flush(self, ranges: Callable[[], Ranges], now_ms: int, store_epochs: Callable[[], None]) -> int:
+        """fsync what was appended, then advance the recovery point, which is returned. With the lock held.
+
+        A start reads no batches below it, so that their epochs have to be on disk before.
+        """
         appended_bytes, segments = self._appended_bytes, ranges()
         active, end_offset = segments[-1]
         if end_offset > self.recovery_point:
@@ -61,6 +64,7 @@ class Flusher:
             if active is not self._durable_active:  # its name has to last as its bytes do
                 self._disk.sync_directory(self._directory)
                 self._durable_active = active
+            store_epochs()
             self.recovery_point = end_offset
             self._flushed_bytes = appended_bytes
         self._flushed_at_ms = now_ms

@@ -67,6 +67,7 @@ class Log:
         self._segments: Final = LogSegments(directory, disk, state, history.on_roll)
         self._flusher: Final = Flusher(directory, disk, min(flushed, state.log_end_offset))
         self._history: Final = history
+        self._epochs_file: Final = checkpoint.EpochsFile(directory, disk)
         self._on_truncation: Final = on_truncation
         self._unfinished_from: int | None = None
 
@@ -87,8 +88,7 @@ class Log:
 
         `on_truncation` is called where those checkpoints may have been left behind, before anything is appended again.
         """
-        path = directory / checkpoint.LEADER_EPOCHS
-        entries = checkpoint.read_epochs(path)
+        entries = checkpoint.read_epochs(directory / checkpoint.LEADER_EPOCHS)
         if entries is None:
             clean, recovery_point = False, 0  # the batches know the epochs, so they all have to be read
         epochs = LeaderEpochs(entries or ())
@@ -102,8 +102,6 @@ class Log:
             log_start_offset=log_start_offset,
             now_ms=now_ms,
         )
-        if entries is None or epochs.entries != tuple(entries):
-            checkpoint.write_epochs(disk, path, epochs.entries)
         history = ProducerHistory(directory, disk)
         history.restore(ranges_of(state.segments, state.log_end_offset))
         history.producers.expire(now_ms, config.producer_expiration_ms)
@@ -180,7 +178,6 @@ class Log:
             for header in headers:
                 if header.leader_epoch > epochs.latest:
                     epochs.assign(header.leader_epoch, header.base_offset)
-            self._write_epochs(epochs)
         buffer, batches = kept(records, headers)
         base_offset, last_offset = headers[0].base_offset, headers[-1].last_offset
         rolled = self._segments.write(base_offset, [buffer], len(buffer), batches, now_ms, self.config)
@@ -191,18 +188,18 @@ class Log:
         return AppendResult(base_offset, last_offset, -1, count, len(buffer), rolled)
 
     def assign_epoch(self, leader_epoch: int) -> None:
-        """Note that this epoch's batches begin at the log's end, fsynced before the first of them (rule 4).
+        """Note that this epoch's batches begin at the log's end, before the first of them (rule 4).
 
-        An append does it where it has not been done, at the price of an fsync in the loop: become a leader first.
-        Raises FENCED_LEADER_EPOCH where the log knows a later one: the metadata are older than what was written here.
+        The disk is not waited for: `flush` writes it before the recovery point passes them, and a start that has to
+        recover finds it in the batches. Raises FENCED_LEADER_EPOCH where the log knows a later one: the metadata are
+        older than what was written here.
         """
         self._check_appendable()
         if leader_epoch < self.epochs.latest:
             raise _older_metadata(self, leader_epoch)
         epochs = self.epochs.copy()
         if epochs.assign(leader_epoch, self.log_end_offset):
-            self._write_epochs(epochs)
-            self.epochs = epochs  # known only once it is written (rule 60)
+            self.epochs = epochs
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochStart:
         """The largest epoch at or below this one here, and where it ended (OffsetsForLeaderEpoch); -1, -1: unknown."""
@@ -260,7 +257,7 @@ class Log:
         """Those that began at or after `offset`."""
         epochs = self.epochs.copy()
         if epochs.truncate_from_end(offset):
-            self._write_epochs(epochs)
+            self._epochs_file.write(epochs)
             self.epochs = epochs
 
     # ---- reading ------------------------------------------------------------------------------------------------
@@ -305,11 +302,12 @@ class Log:
         with self._flusher.lock:
             self._segments.check_open()
             self._history.write_pending()
-            return self._flusher.flush(self._segments.ranges, now_ms)
+            return self._flusher.flush(self._segments.ranges, now_ms, lambda: self._epochs_file.write(self.epochs))
 
     def close(self, now_ms: int) -> None:
         """fsync of everything, indexes and producers too, so that the next `open` may take it for clean."""
         self.flush(now_ms)
+        self._epochs_file.write(self.epochs)
         active = self._segments.segments[-1]
         active.seal()
         self._flusher.flush_segment(active, self._segments.ranges, sealed=True)
@@ -320,7 +318,8 @@ class Log:
         """Take no more calls; nothing is written. Waits for a flush that runs. For a partition that is deleted."""
         with self._flusher.lock:
             self._segments.is_closed = True
-            self._segments.segments[-1].abandon()
+            for segment in self.segments:
+                segment.abandon()
 
     # ---- deleting -----------------------------------------------------------------------------------------------
 
@@ -391,10 +390,9 @@ class Log:
 
     def _check_appendable(self) -> None:
         self._segments.check_open()
-        self._settle()
-
-    def _write_epochs(self, epochs: LeaderEpochs) -> None:
-        checkpoint.write_epochs(self._disk, self.directory / checkpoint.LEADER_EPOCHS, epochs.entries)
+        if self._unfinished_from is not None:
+            with self._flusher.lock:
+                self._settle()
 
 
 def _repeated(original: Original, append_time_ms: int) -> AppendResult:

@@ -19,8 +19,8 @@ import shutil
 import time
 import uuid
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -33,7 +33,7 @@ from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.offset_checkpoints import OffsetCheckpoints
 from ottla_broker.storage.reserve import Reserve
 from ottla_broker.storage.soundness import CLEAN_SHUTDOWN, NO_INCARNATION, Incarnation
-from ottla_core import kafka_uuid
+from ottla_core import descriptors, kafka_uuid
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId, TopicId
 
@@ -41,6 +41,8 @@ PARTITION_METADATA: Final = "partition.metadata"
 DELETE_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
 
+_SYNCED_TOGETHER: Final = 8
+"""New logs from which on they share a sync of the file system, which waits for what others have written, too."""
 _REMOVED_AT_ONCE: Final = 100
 """Directories of deleted partitions that are removed between two other things that wait for the disk."""
 
@@ -54,6 +56,14 @@ class LogDirSizes(NamedTuple):
     path: str
     total_bytes: int
     usable_bytes: int
+
+
+class NewLog(NamedTuple):
+    """What a log is made of."""
+
+    partition: PartitionId
+    topic: str
+    config: LogConfig
 
 
 class Strays(NamedTuple):
@@ -96,7 +106,7 @@ class LogDir:
         `config` is the cluster's default, to be replaced log by log once the topics are known. Raises INVALID_CONFIG or
         INCONSISTENT_CLUSTER_ID for a directory that is not this node's, KAFKA_STORAGE_ERROR for one that can't be read.
         """
-        disk = Disk(path)
+        disk = Disk(path, max_open_files=descriptors.for_logs())
         try:
             path.mkdir(parents=True, exist_ok=True)
             lock = DirectoryLock(path)
@@ -226,9 +236,28 @@ class LogDir:
 
     def create(self, partition: PartitionId, topic: str, config: LogConfig, *, now_ms: int) -> Log:
         """The partition's log, made where there is none."""
+        log = self.create_all([NewLog(partition, topic, config)], now_ms=now_ms)[0]
+        if isinstance(log, OttlaError):
+            raise log
+        return log
+
+    def create_all(self, new_logs: Sequence[NewLog], *, now_ms: int) -> list[Log | OttlaError]:
+        """The logs of these partitions, made where there are none, with one sync for all; or why one could not be."""
+        self.disk.check_online()
+        together = self.disk.syncing_once() if len(new_logs) >= _SYNCED_TOGETHER else nullcontext()
+        with together:
+            logs = [self._create(new, now_ms) for new in new_logs]
+            self.disk.sync_directory(self.disk.path)
+        for new, log in zip(new_logs, logs, strict=True):
+            if isinstance(log, Log) and self._logs.setdefault(new.partition, log) is log:
+                self._on_truncation(new.partition)  # one that is back begins at 0, whatever its checkpoints promise
+        return logs
+
+    def _create(self, new: NewLog, now_ms: int) -> Log | OttlaError:
+        """The caller syncs the parent."""
+        partition = new.partition
         if partition in self._logs:
             return self._logs[partition]
-        self.disk.check_online()
         directory = self.disk.path / str(partition)
         try:
             directory.mkdir(exist_ok=True)
@@ -236,16 +265,15 @@ class LogDir:
             self.disk.replace_file(
                 directory / PARTITION_METADATA,
                 f"version: 0\ntopic_id: {kafka_uuid.spelled(partition.topic_id)}\n"
-                f"topic: {topic}\npartition: {partition.partition}\n",
+                f"topic: {new.topic}\npartition: {partition.partition}\n",
             )
-            self.disk.sync_directory(self.disk.path)
-            log = self._logs[partition] = Log.open(
-                directory, self.disk, config, now_ms=now_ms, on_truncation=lambda: self._on_truncation(partition)
+            return Log.open(
+                directory, self.disk, new.config, now_ms=now_ms, on_truncation=lambda: self._on_truncation(partition)
             )
         except OSError as error:
-            raise self.disk.error(f"making {directory}", error) from error
-        self._on_truncation(partition)  # a replica that is back begins at 0, whatever the former one's checkpoints say
-        return log
+            return self.disk.error(f"making {directory}", error)
+        except OttlaError as error:
+            return error
 
     def delete(self, partitions: Iterable[PartitionId]) -> None:
         """Forget partitions and rename their directories, with one sync for all; `remove_deleted` frees the space.
@@ -325,8 +353,9 @@ class LogDir:
         start recovers then.
         """
         try:
-            for log in self._logs.values():
-                log.close(now_ms)
+            with self.disk.syncing_once():
+                for log in self._logs.values():
+                    log.close(now_ms)
             self.checkpoint(high_watermarks)
             incarnation = NO_INCARNATION if self.incarnation is None else self.incarnation
             text = soundness.incarnation_text(incarnation, self.identity.directory_id)
@@ -347,7 +376,6 @@ class LogDir:
             directory.rename(renamed)
         except OSError as error:
             raise self.disk.error(f"renaming {directory}", error) from error
-        self.disk.files.forget(directory)
         return renamed
 
 

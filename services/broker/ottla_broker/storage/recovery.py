@@ -87,8 +87,11 @@ def _count_below(bases: list[int], recovery_point: int) -> int:
 
 
 def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs) -> int:
-    """Check and mend from `segments[first]` on; the log end offset."""
+    """Check and mend from `segments[first]` on; the log end offset. The epochs from there on are those of the batches:
+    what was noted of them may be too little, or of a log that was truncated since."""
     next_offset = 0
+    if first < len(segments):
+        epochs.truncate_from_end(segments[first].base_offset)
     for number in range(first, len(segments)):
         segment = segments[number]
         if segment.base_offset < next_offset:

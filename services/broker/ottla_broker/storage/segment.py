@@ -27,13 +27,13 @@ _logger = logging.getLogger(__name__)
 class Segment:
     """Appended to by one thread while it is active; any thread may read it at any time.
 
-    The active segment holds its file open; a sealed one opens it through `Disk.files` when it is read.
+    Its file is opened through `Disk.files`, as long as it is in use.
     """
 
     __slots__ = (
         "_disk",
-        "_file",
         "_index_interval_bytes",
+        "_is_active",
         "base_offset",
         "created_at_ms",
         "first_timestamp_ms",
@@ -51,14 +51,15 @@ class Segment:
         """Of the first batch: what segment.ms counts from."""
         self._disk: Final = disk
         self._index_interval_bytes: Final = config.index_interval_bytes
-        self._file: DataFile | None = None
+        self._is_active = False
         self.indexes = self._new_indexes()
 
     # ---- becoming what it is ------------------------------------------------------------------------------------
 
     def activate(self) -> None:
         """Open for appends, with what lies in the file so far."""
-        self._file = DataFile(self.path, write=True)
+        self._disk.files.create(self.path)
+        self._is_active = True
         for _, first in self.headers_from(0):
             self.first_timestamp_ms = first.max_timestamp
             break
@@ -76,7 +77,7 @@ class Segment:
         A second object over the same files, which its `trim` truncates: who reads with this one is not disturbed
         before. Raises OSError; this one stays as it was then.
         """
-        if self._file is not None:
+        if self._is_active:
             self.indexes.seal()  # what they hold in memory is in their files then
         position = self.position_of(offset)
         end_offset = offset
@@ -91,9 +92,9 @@ class Segment:
     def trim(self) -> None:
         """Cut the files to what this object knows of them, and open for appends. Raises OSError."""
         self.activate()
-        assert self._file is not None
-        self._file.truncate(self.size_bytes)
-        self._disk.sync(self._file)
+        file = self.file()
+        file.truncate(self.size_bytes)
+        self._disk.sync(file)
         self.indexes.finish()
 
     def _load(self, size_bytes: int, before_offset: int | None) -> int:
@@ -150,10 +151,10 @@ class Segment:
         self, buffers: Sequence[bytes | memoryview], size_bytes: int, batches: Sequence[PositionedBatch]
     ) -> None:
         """Write batches whose offsets are placed already. Raises KAFKA_STORAGE_ERROR and is then as before."""
-        assert self._file is not None, "appends go to the active segment"
+        assert self._is_active, "appends go to the active segment"
         assert batches[-1].last_offset - self.base_offset <= MAX_INT32, "the log rolls before its indexes overflow"
-        position = self.size_bytes
-        self._disk.append(self._file, buffers, position, size_bytes)
+        position, file = self.size_bytes, self._file_to_write()
+        self._disk.append(file, buffers, position, size_bytes)
         try:
             for batch in batches:
                 if position == 0:
@@ -161,7 +162,7 @@ class Segment:
                 self.indexes.note(position, *batch)
                 position += batch.size_bytes
         except BaseException:  # indexes are hints; what lies behind the log's end would be taken for batches
-            self._disk.shorten(self._file, self.size_bytes)
+            self._disk.shorten(file, self.size_bytes)
             raise
         self.size_bytes = position
 
@@ -189,7 +190,7 @@ class Segment:
             self.indexes.seal()
         except OSError as error:
             _logger.warning("the indexes of %s could not be written yet: %s", self.path, error.strerror)
-        self._file = None
+        self._is_active = False
 
     def sync(self, *, sealed: bool) -> None:
         """fsync of batches, for a thread; of a sealed segment the indexes too. Raises OSError or OttlaError."""
@@ -198,8 +199,9 @@ class Segment:
             self.indexes.sync(self._disk)
 
     def abandon(self) -> None:
-        """Close the open file."""
-        self._file = None
+        """Take no more appends, and close the file."""
+        self._is_active = False
+        self._disk.files.forget(self.path)
 
     def discard(self) -> None:
         """Rename the files away, the log first: indexes that a crash leaves alone are removed at the next start."""
@@ -211,11 +213,17 @@ class Segment:
 
     def file(self) -> DataFile:
         """Raises FileNotFoundError where the segment has just been deleted."""
-        return self._file or self._disk.files.get(self.path)
+        return self._disk.files.get(self.path, write=self._is_active)
+
+    def _file_to_write(self) -> DataFile:
+        try:
+            return self.file()
+        except OSError as error:
+            raise self._disk.error(f"opening {self.path}, to which nothing was appended,", error) from error
 
     def open_file(self) -> DataFile | None:
         """The same where it is open already: to open one may wait for the disk."""
-        return self._file or self._disk.files.peek(self.path)
+        return self._disk.files.peek(self.path)
 
     def position_of(self, offset: int) -> int | None:
         """Where the first batch starts that ends at or after `offset`; None where all end before it."""
@@ -256,7 +264,7 @@ class Segment:
 
     def _on_wrong_index(self) -> None:
         """Build a sealed segment's indexes anew; an active one's grow under the writer's hands and are left alone."""
-        if self._file is None:
+        if not self._is_active:
             _logger.warning("an index of %s names a batch that is not there: rebuilding it", self.path)
             self.rebuild_indexes()
 

@@ -64,6 +64,7 @@ async def test_a_fetch_says_only_what_is_on_the_platter_where_that_was_asked_for
     brokers.apply(BOTH)
     brokers.replicas[1].append(values_batch(b"a"), -1)
     await brokers.fetch(2, 1)
+    await brokers.replicas[2].flushed()
     follower = brokers.open(2)
     brokers.apply(BOTH, 2)
     assert follower.must_flush

@@ -85,9 +85,6 @@ class Held:
     def replica(self) -> Replica:
         return self.replicas.find(ID)
 
-    def epochs_on_disk(self) -> list[EpochStart] | None:
-        return checkpoint.read_epochs(self.replica.log.directory / checkpoint.LEADER_EPOCHS)
-
 
 @pytest.fixture
 async def held(tmp_path: Path) -> AsyncIterator[Held]:
@@ -113,25 +110,6 @@ class Gate:
 
 
 @pytest.mark.rule(4)
-async def test_nothing_is_taken_before_the_start_of_the_epoch_is_on_the_platter(
-    held: Held, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replica = held.replica
-    replica.append(values_batch(b"a"))
-    gate = Gate(checkpoint.write_epochs)
-    monkeypatch.setattr(checkpoint, "write_epochs", gate)
-    held.metadata.become(replace(LED, leader_epoch=2, partition_epoch=1))
-    await until(gate.reached.is_set)
-    with pytest.raises(OttlaError) as refused:
-        replica.append(values_batch(b"too early"))
-    assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    gate.open.set()
-    await until(lambda: replica.leads)
-    assert held.epochs_on_disk() == [(1, 0), (2, 1)]
-    assert replica.append(values_batch(b"b")).base_offset == 1
-
-
-@pytest.mark.rule(4)
 async def test_a_log_that_is_being_cut_leads_when_it_is_whole_again(
     held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,11 +123,11 @@ async def test_a_log_that_is_being_cut_leads_when_it_is_whole_again(
     await until(gate.reached.is_set)
     held.metadata.become(replace(LED, leader_epoch=3, partition_epoch=2))
     await until(lambda: replica.leader_id is None)
-    assert held.epochs_on_disk() == [(1, 0)], "the epoch would begin where the log is about to end no more"
+    assert replica.log.epochs.entries == ((1, 0),), "the epoch would begin where the log is about to end no more"
     gate.open.set()
     await cutting
     await until(lambda: replica.leads)
-    assert held.epochs_on_disk() == [(3, 0)]
+    assert replica.log.epochs.entries == ((3, 0),)
 
 
 async def test_a_partition_that_goes_is_forgotten(held: Held) -> None:
@@ -230,36 +208,27 @@ async def test_a_partition_that_fails_is_tried_at_longer_and_longer_intervals_an
 
 @pytest.mark.story("two-threads-in-one-log")
 @pytest.mark.rule(4)
-async def test_a_partition_that_waits_for_its_disk_holds_up_no_other_and_no_second_thread_has_its_log(
+async def test_a_partition_that_waits_for_its_disk_holds_up_no_other_and_its_log_is_left_alone(
     held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replicas, "_PATIENCE_S", 0.01)
-    real, gate, inside = Log.assign_epoch, threading.Event(), []
-    both = threading.Barrier(2)
-
-    def assign_epoch(log: Log, epoch: int) -> None:
-        if log is held.replica.log:
-            inside.append(epoch)
-            assert len(inside) == 1, "two threads in one log"
-            both.wait(20)
-            assert gate.wait(20)
-            inside.pop()
-        real(log, epoch)
-
     replica = held.replica
-    monkeypatch.setattr(Log, "assign_epoch", assign_epoch)
-    held.metadata.become(LATER)
-    await asyncio.to_thread(both.wait, 20)
+    replica.append(values_batch(b"a"))
+    held.metadata.become(replace(LED, leader=2, leader_epoch=2, isr=(2,), partition_epoch=1))
+    await until(lambda: not replica.leads)
+    gate = Gate(replica.log.truncate_to)
+    monkeypatch.setattr(replica.log, "truncate_to", gate)
+    cutting = asyncio.create_task(replica.on_diverging(2, EpochStart(1, 0)))
+    await until(gate.reached.is_set)
     for epoch in (3, 4, 5):
         held.metadata.become(replace(LED, leader_epoch=epoch, partition_epoch=epoch), replace(LED, leader_epoch=epoch))
         await applied(held)
         await until(lambda epoch=epoch: other_leads_in(held) == epoch)
-    assert inside == [2]
-    both.reset()
-    gate.set()
-    await asyncio.to_thread(both.wait, 20)
+        assert replica.log.epochs.entries == ((1, 0),)
+    gate.open.set()
+    await cutting
     await until(lambda: replica.leads and replica.leader_epoch == 5)
-    assert held.epochs_on_disk() == [(5, 0)]
+    assert replica.log.epochs.entries == ((5, 0),)
 
 
 @pytest.mark.story("metadata-older-than-a-log-is-a-bug")
@@ -448,15 +417,13 @@ async def test_where_the_disk_takes_no_more_a_partition_is_led_for_its_readers(
     replica = held.replica
     replica.append(values_batch(b"a"))
 
-    def no_room(log: Log, epoch: int) -> None:
-        held.log_dir.disk.full = "No space left on device"
+    def no_room(*_: object) -> None:
         raise OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room, not even what was kept")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(Log, "assign_epoch", no_room)
-        held.metadata.become(LATER)
-        await until(lambda: replica.leads and replica.leader_epoch == 2)
-    assert held.epochs_on_disk() == [(1, 0)]
+    held.log_dir.disk.full = "No space left on device"
+    monkeypatch.setattr(checkpoint, "write_epochs", no_room)
+    held.metadata.become(LATER)
+    await until(lambda: replica.leads and replica.leader_epoch == 2)
     assert replica.high_watermark == 1
     assert len(await replica.read(0, 1 << 20, 1, min_one_batch=True)) == len(values_batch(b"a"))
     with pytest.raises(OttlaError) as refused:
@@ -464,7 +431,7 @@ async def test_where_the_disk_takes_no_more_a_partition_is_led_for_its_readers(
     assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     held.log_dir.disk.full = ""
     assert replica.append(values_batch(b"b")).base_offset == 1
-    assert held.epochs_on_disk() == [(1, 0), (2, 1)], "the start of the epoch came first"
+    assert replica.log.epochs.entries == ((1, 0), (2, 1))
 
 
 @pytest.mark.story("everything-waits-for-a-deletion")

@@ -12,6 +12,7 @@ import pytest
 from batches import NOON
 from logs import SMALL, all_records, fill, offsets_as_values, open_log, values_batch
 
+from ottla_broker.storage import syncfs
 from ottla_broker.storage.disk import DataFile, Disk, OpenFiles
 from ottla_broker.storage.flushing import WRITE_BEHIND_BYTES
 from ottla_broker.storage.log import Log
@@ -309,6 +310,70 @@ class TestSmallFiles:
             disk.replace_file(path, "third")
             assert path.read_text() == "third"
 
+    def test_a_file_that_is_read_is_opened_anew_where_it_is_written(self, tmp_path: Path) -> None:
+        files, path = OpenFiles(2), tmp_path / "segment"
+        path.write_text("read")
+        assert not files.get(path).takes_writes
+        written = files.get(path, write=True)
+        written.write([b"writ"], 0)
+        assert files.get(path) is written
+        assert files.get(path).read(0, 10) == b"writ"
+
+    def test_a_name_that_went_to_another_file_while_it_was_opened_is_that_files(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A log is emptied and begun anew at the same offset while a reader opens what was there."""
+        files, path, real = OpenFiles(2), tmp_path / "segment", os.open
+        path.write_text("old")
+
+        def meanwhile(name: Path, *rest: int) -> int:
+            fd = real(name, *rest)
+            monkeypatch.undo()
+            path.rename(tmp_path / "discarded")
+            files.forget(path)
+            files.create(path).write([b"new"], 0)
+            files.forget(path)  # as where many others are used since
+            return fd
+
+        monkeypatch.setattr(os, "open", meanwhile)
+        assert files.get(path).read(0, 10) == b"old"
+        assert files.get(path, write=True).read(0, 10) == b"new"
+
+    @pytest.mark.rule(20)
+    @pytest.mark.parametrize(("number", "offline"), [(errno.EIO, True), (errno.ENOSPC, False)])
+    def test_one_sync_takes_the_place_of_many_and_reports_as_each_would(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, offline: bool
+    ) -> None:
+        disk, synced = Disk(tmp_path), []
+        real = os.fsync
+        monkeypatch.setattr(os, "fsync", lambda fd: synced.append(fd) or real(fd))
+        with disk.syncing_once():
+            for n in range(20):
+                disk.replace_file(tmp_path / str(n), "content")
+        assert not synced
+        disk.replace_file(tmp_path / "after", "content")
+        assert len(synced) == 2, "its own again"
+
+        def fails(path: Path) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(syncfs, "sync_file_system", fails)
+        with pytest.raises(OttlaError) as caught, disk.syncing_once():
+            disk.replace_file(tmp_path / "lost", "content")
+        assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert bool(disk.failure) == offline
+
+    def test_where_the_file_system_can_not_be_synced_each_file_is(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        disk, synced = Disk(tmp_path), []
+        real = os.fsync
+        monkeypatch.setattr(syncfs, "IS_KNOWN", False)
+        monkeypatch.setattr(os, "fsync", lambda fd: synced.append(fd) or real(fd))
+        with disk.syncing_once():
+            disk.replace_file(tmp_path / "file", "content")
+        assert len(synced) == 2
+
     def test_few_files_are_open_at_a_time(self, tmp_path: Path) -> None:
         files = OpenFiles(2)
         paths = [tmp_path / str(n) for n in range(3)]
@@ -320,6 +385,9 @@ class TestSmallFiles:
         files.get(paths[2])
         assert files.get(paths[0]) is not held
         assert held.read(0, 10) == b"0", "a reader keeps what it holds"
-        files.forget(tmp_path)
+        files.forget(paths[0])
+        paths[0].rename(tmp_path / "renamed")
+        with pytest.raises(FileNotFoundError):
+            files.get(paths[0], write=True)
         with pytest.raises(FileNotFoundError):
             files.get(tmp_path / "none")

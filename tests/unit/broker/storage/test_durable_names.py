@@ -85,7 +85,8 @@ def test_a_flush_keeps_the_name_of_a_new_segment(tmp_path: Path, steps: list[str
     steps.clear()
     log.flush(NOON)
     active = log.segments[-1].path.name
-    assert steps == [f"sync {active}", "sync log"]
+    epochs = ["sync leader-epoch-checkpoint.tmp", "sync log"]
+    assert steps == [f"sync {active}", "sync log", *epochs], "and its epochs last before a start relies on them"
     steps.clear()
     fill(log, 1)
     log.flush(NOON)

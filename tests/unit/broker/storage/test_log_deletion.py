@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from batches import NOON, raw_batch, raw_record
-from logs import SMALL, all_records, fill, offsets_as_values, open_log, records_of
+from logs import SMALL, all_records, close_files, fill, offsets_as_values, open_log, records_of
 
 from ottla_broker.machines.retention import DeletionCause
 from ottla_broker.storage.disk import DataFile, Disk, OpenFiles
@@ -129,6 +129,7 @@ def test_a_read_of_a_segment_that_goes_meanwhile_is_out_of_range(log: Log, monke
             raise FileNotFoundError(path)
         return real(path, *rest)
 
+    close_files(log)
     monkeypatch.setattr(os, "open", deleted_just_now)
     with pytest.raises(OttlaError) as caught:
         log.read(0, 100, 180)
@@ -139,6 +140,7 @@ def test_a_segment_that_is_lost_is_not_out_of_range(log: Log) -> None:
     """Or a consumer that resets would skip what was there."""
     first = sorted(log.directory.glob("*.log"))[0]
     first.unlink()
+    close_files(log)
     with pytest.raises(OttlaError, match="is not there any more") as caught:
         log.read(0, 100, 180)
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -151,6 +153,7 @@ def test_a_read_of_a_log_that_goes_meanwhile_is_not_out_of_range(log: Log, monke
         log.abandon()
         raise FileNotFoundError
 
+    close_files(log)
     monkeypatch.setattr(os, "open", deleted_with_its_log)
     for call in (lambda: log.read(0, 100, 180), lambda: log.offset_for_time(NOON, 180)):
         with pytest.raises(OttlaError, match="is closed"):
@@ -162,11 +165,13 @@ def test_a_flush_of_a_segment_that_goes_meanwhile_is_no_failure(log: Log, monkey
     went: list[Any] = []
     real = OpenFiles.get
 
-    def retention_is_faster(files: OpenFiles, path: Path) -> DataFile:
+    close_files(log)
+
+    def retention_is_faster(files: OpenFiles, path: Path, *, write: bool = False) -> DataFile:
         if not went:
             went.append(path.name)
             log.delete_records_before(second, 180)
-        return real(files, path)
+        return real(files, path, write=write)
 
     monkeypatch.setattr(OpenFiles, "get", retention_is_faster)
     assert log.flush(NOON) == 180

@@ -13,10 +13,11 @@ import pytest
 from batches import NOON
 from logs import SMALL, all_records, fill, offsets_as_values
 
-from ottla_broker.storage import disk
+from ottla_broker.storage import disk, syncfs
 from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.identity import DirectoryIdentity, DirectoryLock, load_identity, new_directory_id
-from ottla_broker.storage.log_dir import LogDir
+from ottla_broker.storage.log import Log
+from ottla_broker.storage.log_dir import LogDir, NewLog
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
 
@@ -190,10 +191,11 @@ class TestRestart:
         log_dir = opened(tmp_path)
         fill(log_dir.create(ONE, "flights", SMALL, now_ms=NOON), 5)
 
-        def broken(_: DataFile) -> None:
+        def broken(_: object) -> None:
             raise OSError(5, "Input/output error")
 
         monkeypatch.setattr(DataFile, "sync", broken)
+        monkeypatch.setattr(syncfs, "sync_file_system", broken)
         with pytest.raises(OttlaError, match="goes offline"):
             log_dir.close({}, now_ms=NOON)
         monkeypatch.undo()
@@ -202,6 +204,46 @@ class TestRestart:
 
 
 class TestPartitions:
+    @pytest.mark.rule(58)
+    def test_many_are_made_with_one_sync_which_comes_before_they_take_records(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log_dir, real, known = opened(tmp_path), syncfs.sync_file_system, []
+        monkeypatch.setattr(syncfs, "sync_file_system", lambda path: known.append(len(log_dir.logs)) or real(path))
+        wanted = [NewLog(PartitionId(ONE.topic_id, n), "flights", SMALL) for n in range(50)]
+        logs = log_dir.create_all(wanted, now_ms=NOON)
+        assert known == [0], "one sync, and none of them is known before it"
+        assert log_dir.create_all(wanted, now_ms=NOON) == logs == list(log_dir.logs.values())
+        for log in logs:
+            assert isinstance(log, Log)
+            fill(log, 2)
+        log_dir.close({}, now_ms=NOON)
+        assert [log.log_end_offset for log in opened(tmp_path).logs.values()] == [6] * 50
+
+    def test_one_that_can_not_be_made_keeps_no_other_from_it(self, tmp_path: Path) -> None:
+        log_dir = opened(tmp_path)
+        wanted = [NewLog(PartitionId(ONE.topic_id, n), "flights", SMALL) for n in range(20)]
+        (tmp_path / str(wanted[7].partition)).write_text("in the way")
+        logs = log_dir.create_all(wanted, now_ms=NOON)
+        assert [n for n, log in enumerate(logs) if isinstance(log, OttlaError)] == [7]
+        assert "making" in str(logs[7])
+        assert len(log_dir.logs) == 19
+
+    def test_none_is_known_where_they_could_not_be_synced(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fails(path: Path) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        log_dir = opened(tmp_path)
+        wanted = [NewLog(PartitionId(ONE.topic_id, n), "flights", SMALL) for n in range(20)]
+        monkeypatch.setattr(syncfs, "sync_file_system", fails)
+        with pytest.raises(OttlaError, match="syncing the file system"):
+            log_dir.create_all(wanted, now_ms=NOON)
+        assert not log_dir.logs
+        monkeypatch.undo()
+        assert len(log_dir.create_all(wanted, now_ms=NOON)) == len(log_dir.logs) == 20
+
     @pytest.mark.rule(23)
     def test_directories_are_named_by_topic_id_and_say_whose_they_are(self, tmp_path: Path) -> None:
         log_dir = opened(tmp_path)

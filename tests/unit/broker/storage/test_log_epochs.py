@@ -1,10 +1,11 @@
-"""A leader epoch is known once it is written, and not before."""
+"""The epochs of a log are on disk before anything relies on it, and in the batches until then."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from batches import NOON
 from logs import fill, open_log
 
 from ottla_broker.storage import checkpoint
@@ -12,16 +13,36 @@ from ottla_core.errors import ErrorCode, OttlaError
 
 
 @pytest.mark.rule(4, 60)
-def test_an_epoch_that_could_not_be_written_down_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_recovery_point_passes_no_epoch_that_is_not_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start reads no batch below it, so that it would know nothing of the epoch."""
+
     def full(*arguments: object) -> None:
         raise OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, "no space left")
 
     log = open_log(tmp_path / "log")
     fill(log, 3, leader_epoch=1)
+    log.flush(NOON)
+    fill(log, 30, leader_epoch=2)
     with monkeypatch.context() as patched:
         patched.setattr(checkpoint, "write_epochs", full)
         with pytest.raises(OttlaError, match="no space left"):
-            fill(log, 1, leader_epoch=2)
-    assert (log.epochs.latest, log.log_end_offset) == (1, 9)
-    fill(log, 1, leader_epoch=2)
-    assert open_log(tmp_path / "log").epochs.entries == log.epochs.entries
+            log.flush(NOON)
+    assert log.recovery_point == 9
+    assert log.flush(NOON) == log.recovery_point == 99
+    again = open_log(tmp_path / "log", recovery_point=99)
+    assert again.epochs.entries == log.epochs.entries == ((1, 0), (2, 9))
+
+
+@pytest.mark.rule(4)
+def test_an_epoch_that_was_not_written_down_is_in_its_batches(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log")
+    for epoch in range(1, 20):
+        fill(log, 2, leader_epoch=epoch)
+        if epoch == 7:
+            log.flush(NOON)
+    known = checkpoint.read_epochs(log.directory / checkpoint.LEADER_EPOCHS)
+    assert known is not None
+    assert known[-1].epoch == 7
+    assert open_log(tmp_path / "log", recovery_point=log.recovery_point).epochs.entries == log.epochs.entries

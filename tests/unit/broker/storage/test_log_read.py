@@ -11,7 +11,17 @@ from pathlib import Path
 
 import pytest
 from batches import NOON
-from logs import SMALL, all_records, fill, headers_of, offsets_as_values, open_log, records_of, values_batch
+from logs import (
+    SMALL,
+    all_records,
+    close_files,
+    fill,
+    headers_of,
+    offsets_as_values,
+    open_log,
+    records_of,
+    values_batch,
+)
 
 from ottla_broker.storage import reading
 from ottla_broker.storage.log import Log
@@ -113,7 +123,7 @@ def test_a_file_that_is_not_open_is_not_opened_where_the_loop_would_wait(tmp_pat
     log = open_log(tmp_path / "log", SMALL)
     fill(log, 30)
     assert len(log.segments) > 2
-    log._disk.files.forget(log.directory)
+    close_files(log)
     assert log.read_hot(0, 1 << 20, 30) is None
     assert log.read(0, 1 << 20, 30) == log.read_hot(0, 1 << 20, 30)
 
