@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
 from ottla_core.errors import OttlaError
+from ottla_core.slices import sliced
 from ottla_core.tasks import end_task
 
 _log = logging.getLogger(__name__)
@@ -80,18 +83,21 @@ class Maintenance:
 
     async def _flush_by_time(self) -> None:
         now_ms = self._clock.wall_ms()
-        for replica in self._replicas.all():
+        for replica in self._replicas.flushed_by_time:
             if replica.log.is_flush_due(now_ms):
                 replica.start_flush()
 
     async def _tidy(self) -> None:
-        now_ms = self._clock.wall_ms()
-        for replica in self._replicas.all():
-            try:
-                replica.tidy(now_ms)
-                self._reported.pop(f"tidying {replica}", None)
-            except Exception as error:  # of this partition alone
-                self._on_error(f"tidying {replica}", error)
+        await sliced(partial(self._tidy_one, self._clock.wall_ms()), list(self._replicas.all()))
+
+    def _tidy_one(self, now_ms: int, replica: Replica) -> None:
+        if self._replicas.get(replica.id) is not replica:
+            return  # it has gone between two slices
+        try:
+            replica.tidy(now_ms)
+            self._reported.pop(f"tidying {replica}", None)
+        except Exception as error:  # of this partition alone
+            self._on_error(f"tidying {replica}", error)
 
     async def _measure_strays(self) -> None:
         await self._threads.keep(self._log_dir().measure_strays)

@@ -202,8 +202,8 @@ STORIES = (
         "One partition whose retention failed kept that of all others from its turn",
         Edit(
             "services/broker/ottla_broker/maintenance.py",
-            "            except Exception as error:  # of this partition alone\n",
-            "            except ZeroDivisionError as error:\n",
+            "        except Exception as error:  # of this partition alone\n",
+            "        except ZeroDivisionError as error:\n",
         ),
     ),
 )

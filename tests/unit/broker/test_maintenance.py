@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -37,9 +36,13 @@ class OneReplica:
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
         self.others: list[Any] = []
+        self.flushed_by_time = {replica}
 
     def all(self) -> list[Replica]:
         return [*self.others, self.replica]
+
+    def get(self, partition: PartitionId) -> Replica | None:
+        return next((replica for replica in self.all() if replica.id == partition), None)
 
     def high_watermarks(self) -> dict[PartitionId, int]:
         return {ID: self.replica.high_watermark}
@@ -112,7 +115,7 @@ async def test_what_is_older_than_its_retention_goes_and_its_space_is_freed(kept
 class Sick:
     """A replica that fails in ways that nobody has foreseen."""
 
-    log = SimpleNamespace(is_flush_due=lambda now_ms: False)
+    id = PartitionId(ID.topic_id, 7)
 
     def tidy(self, now_ms: int) -> None:
         raise AssertionError("nobody has foreseen it")

@@ -18,6 +18,8 @@ class ReplicaTable:
         self.followers: Final = Sessions()
         self.deletions: Final = FetchPurgatory()
         self.confirmations: Final = ConfirmationPurgatory()
+        self.flushed_by_time: Final[set[Replica]] = set()
+        """Those whose topic has a flush.ms."""
         self._metadata: Final = metadata
         self._replicas: Final[dict[PartitionId, Replica]] = {}
 

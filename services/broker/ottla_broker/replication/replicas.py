@@ -30,7 +30,7 @@ from ottla_broker.replication.ticks import Ticks
 from ottla_broker.replication.topic_config import log_config
 from ottla_broker.storage.checkpoint import Followed
 from ottla_broker.storage.log import Log
-from ottla_broker.storage.log_config import LogConfig
+from ottla_broker.storage.log_config import MAX_INT64, LogConfig
 from ottla_broker.storage.log_dir import LogDir, Strays
 from ottla_broker.topic_metrics import TopicTraffic
 from ottla_core.clock import Clock
@@ -289,6 +289,7 @@ class Replicas(ReplicaTable):
             if replica is not None:
                 _log.info("deleting %s", replica)
                 replica.close()
+                self.flushed_by_time.discard(replica)
                 self._on_removed(partition_id)
                 self._configs.pop(replica.topic, None)
                 self._removals.add(replica)
@@ -366,7 +367,9 @@ class Replicas(ReplicaTable):
         asyncio.get_running_loop().call_later(wait_s, self._look_at, {assignment.id})
 
     def _take_part(self, image: ClusterImage, assignment: _Assignment, replica: Replica) -> None:
-        replica.configure(self._config_of(image, assignment.topic), self.settings.lag_max_s)
+        config = self._config_of(image, assignment.topic)
+        replica.configure(config, self.settings.lag_max_s)
+        (self.flushed_by_time.add if config.flush_ms < MAX_INT64 else self.flushed_by_time.discard)(replica)
         if not image.is_in_doubt(assignment.partition) and is_older(assignment.partition, replica.log.epochs.latest):
             self._on_older_metadata(image.revision)
         if self._is_to_lead(replica, assignment.partition):

@@ -147,10 +147,6 @@ class SegmentIndexes:
         self._offsets: Final = _EntryFile(log_path.with_suffix(".index"), _OFFSET_ENTRY)
         self._times: Final = _EntryFile(log_path.with_suffix(".timeindex"), _TIME_ENTRY)
 
-    @property
-    def paths(self) -> tuple[Path, Path]:
-        return self._offsets.path, self._times.path
-
     def load(self, log_size_bytes: int, before_offset: int | None = None) -> None:
         """Take over the files of a log that was closed in order, or what they hold of the batches before an offset.
 

@@ -70,6 +70,8 @@ class Log:
         self._epochs_file: Final = checkpoint.EpochsFile(directory, disk)
         self._on_truncation: Final = on_truncation
         self._unfinished_from: int | None = None
+        self._closed_as: tuple[Segment, int] | None = None
+        """What an orderly stop has left: where it is so still there is nothing to close."""
 
     @classmethod
     def open(
@@ -103,10 +105,12 @@ class Log:
             now_ms=now_ms,
         )
         history = ProducerHistory(directory, disk)
-        history.restore(ranges_of(state.segments, state.log_end_offset))
+        history.restore(ranges_of(state.segments, state.log_end_offset), state.snapshots)
         history.producers.expire(now_ms, config.producer_expiration_ms)
         flushed = state.log_end_offset if clean else recovery_point
-        return cls(directory, disk, config, epochs, state, history, flushed=flushed, on_truncation=on_truncation)
+        log = cls(directory, disk, config, epochs, state, history, flushed=flushed, on_truncation=on_truncation)
+        log._closed_as = log._active if clean else None
+        return log
 
     @property
     def log_start_offset(self) -> int:
@@ -306,13 +310,21 @@ class Log:
 
     def close(self, now_ms: int) -> None:
         """fsync of everything, indexes and producers too, so that the next `open` may take it for clean."""
+        self._history.forget_pending()
         self.flush(now_ms)
         self._epochs_file.write(self.epochs)
-        active = self._segments.segments[-1]
-        active.seal()
-        self._flusher.flush_segment(active, self._segments.ranges, sealed=True)
-        self._history.write(self._segments.ranges())
+        if self._active != self._closed_as:
+            active = self._segments.segments[-1]
+            active.seal()
+            self._flusher.flush_segment(active, self._segments.ranges, sealed=True)
+            self._history.write(self._segments.ranges())
         self._segments.is_closed = True
+
+    @property
+    def _active(self) -> tuple[Segment, int]:
+        """The segment itself, for a truncation makes another, and its size."""
+        active = self._segments.segments[-1]
+        return active, active.size_bytes
 
     def abandon(self) -> None:
         """Take no more calls; nothing is written. Waits for a flush that runs. For a partition that is deleted."""

@@ -1,6 +1,7 @@
 """What a data directory has on disk of its logs' offsets: recovery points, log starts and high watermarks.
 
-They are written together every few seconds, and at once where a log has come to end before what they promise.
+They are written together every few seconds, those of the three files that changed, and at once where a log has come to
+end before what they promise.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class OffsetCheckpoints:
     def __init__(self, disk: Disk) -> None:
         self._disk: Final = disk
         self._lock: Final = Lock()
+        self._written: dict[str, Offsets] = {}
         self.recovery_points = self._read(checkpoint.RECOVERY_POINTS)
         self.log_starts = self._read(checkpoint.LOG_START_OFFSETS)
         self.high_watermarks = self._read(checkpoint.HIGH_WATERMARKS)
@@ -35,7 +37,7 @@ class OffsetCheckpoints:
         }
 
     def write(self, logs: Mapping[PartitionId, Log], high_watermarks: Mapping[PartitionId, int]) -> None:
-        """A few fsyncs. A partition that is missing in `high_watermarks` keeps the one from before."""
+        """A few fsyncs, if any. A partition that is missing in `high_watermarks` keeps the one from before."""
         with self._lock:
             known = {**self.high_watermarks, **high_watermarks}
             self.high_watermarks = {
@@ -48,7 +50,9 @@ class OffsetCheckpoints:
                 (checkpoint.LOG_START_OFFSETS, self.log_starts),
                 (checkpoint.HIGH_WATERMARKS, self.high_watermarks),
             ):
-                checkpoint.write_offsets(self._disk, self._disk.path / name, offsets)
+                if offsets != self._written.get(name):
+                    checkpoint.write_offsets(self._disk, self._disk.path / name, offsets)
+                    self._written[name] = offsets
 
     def is_ahead(self, partition: PartitionId, log: Log) -> bool:
         """Whether what was written vouches for more than the log has: it was truncated, or is new under an old name."""

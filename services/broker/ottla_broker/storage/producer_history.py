@@ -9,6 +9,7 @@ and the headers of more batches give the same. What a truncated log said can't c
 from __future__ import annotations
 
 import logging
+import os
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
@@ -38,10 +39,9 @@ class ProducerHistory:
         self._disk: Final = disk
         self._pending: deque[tuple[int, ProducerSnapshot]] = deque(maxlen=1)
 
-    def restore(self, ranges: Ranges) -> None:
-        """The producers from the newest snapshot within the log and the batches after it."""
+    def restore(self, ranges: Ranges, offsets: list[int]) -> None:
+        """The producers from the newest snapshot within the log and the batches after it; those snapshots are there."""
         end_offset = ranges[-1][1]
-        offsets = producer_snapshot.offsets_in(self._directory)
         if self._remove(offset for offset in offsets if offset > end_offset):
             # They must not come back once other batches lie before their offsets.
             self._disk.sync_directory(self._directory)
@@ -91,18 +91,22 @@ class ProducerHistory:
         self._pending.clear()
         end_offset = ranges[-1][1]
         if end_offset == log_start_offset:
-            self._remove(producer_snapshot.offsets_in(self._directory))
+            self._remove(self._offsets())
             self.producers, self.fence = Producers(), NO_FENCE
         else:
-            self._remove(offset for offset in producer_snapshot.offsets_in(self._directory) if offset > end_offset)
+            self._remove(offset for offset in self._offsets() if offset > end_offset)
             if self.fence.offset >= end_offset or self.producers.reaches(end_offset):
-                self.restore(ranges)
+                self.restore(ranges, self._offsets())
 
     def on_dropped(self, first_offset: int) -> None:
         """The segments before that offset are gone, and their snapshots with them, but for the newest of all."""
-        for offset in producer_snapshot.offsets_in(self._directory)[:-1]:
+        for offset in self._offsets()[:-1]:
             if offset < first_offset:
                 self._disk.discard(producer_snapshot.path_of(self._directory, offset))
+
+    def forget_pending(self) -> None:
+        """A newer one is about to be written."""
+        self._pending.clear()
 
     def write_pending(self) -> None:
         """For the flushing thread. A snapshot that can't be written is done without, but for a broken disk."""
@@ -116,8 +120,11 @@ class ProducerHistory:
     def write(self, ranges: Ranges) -> None:
         """The log is being closed; raises what `Disk.replace_file` raises."""
         end_offset = ranges[-1][1]
-        if end_offset > ranges[0][0].base_offset and end_offset not in producer_snapshot.offsets_in(self._directory):
+        if end_offset > ranges[0][0].base_offset and end_offset not in self._offsets():
             self._write(end_offset, self._snapshot())
+
+    def _offsets(self) -> list[int]:
+        return producer_snapshot.offsets_in(os.listdir(self._directory))
 
     def _snapshot(self) -> ProducerSnapshot:
         return ProducerSnapshot(self.producers.entries(), self.fence)

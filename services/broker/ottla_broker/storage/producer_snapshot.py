@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -42,10 +42,9 @@ def path_of(directory: Path, offset: int) -> Path:
     return directory / f"{offset:020d}{SUFFIX}"
 
 
-def offsets_in(directory: Path) -> list[int]:
-    """The offsets of all snapshots there, the newest last."""
-    names = map(_NAME.fullmatch, (path.name for path in directory.iterdir()))
-    return sorted(int(name[1]) for name in names if name)
+def offsets_in(names: Iterable[str]) -> list[int]:
+    """The offsets of all snapshots among the files of these names, the newest last."""
+    return sorted(int(name[1]) for name in map(_NAME.fullmatch, names) if name)
 
 
 def encode(snapshot: ProducerSnapshot) -> bytes:

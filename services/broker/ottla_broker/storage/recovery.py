@@ -9,6 +9,7 @@ so a crash in the middle of it is a crash like any other.
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Final
 from ottla_broker.machines.epochs import LeaderEpochs
 from ottla_broker.storage.disk import DELETED_SUFFIX, TEMPORARY_SUFFIX, Disk
 from ottla_broker.storage.log_config import MAX_INT32, LogConfig
+from ottla_broker.storage.producer_snapshot import offsets_in
 from ottla_broker.storage.scan import sound_batches
 from ottla_broker.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment
 from ottla_core.records.batch import BatchHeader
@@ -33,6 +35,8 @@ class Recovered:
     segments: list[Segment]
     log_end_offset: int
     log_start_offset: int
+    snapshots: list[int]
+    """The offsets of the producers' snapshots, the newest last."""
 
 
 def open_segments(
@@ -47,12 +51,12 @@ def open_segments(
     now_ms: int,
 ) -> Recovered:
     """The segments of `directory`, mended. `epochs` learns what the batches contain and forgets what was truncated."""
-    remove_leftovers(directory)
-    bases = sorted(int(path.stem) for path in directory.iterdir() if _LOG_NAME.fullmatch(path.name))
+    names = remove_leftovers(directory)
+    bases = sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names if _LOG_NAME.fullmatch(name))
     segments = [Segment(directory, base, disk, config, now_ms) for base in bases]
     sealed_count = max(0, len(segments) - 1) if clean else _count_below(bases, recovery_point)
     for segment in segments[:sealed_count]:
-        segment.load()
+        segment.load_when_used()
     log_end_offset = -1
     if clean and segments:
         log_end_offset = segments[-1].load()
@@ -70,15 +74,21 @@ def open_segments(
     log_start_offset = max(log_start_offset, segments[0].base_offset)
     epochs.truncate_from_end(log_end_offset)
     epochs.truncate_from_start(log_start_offset)
-    return Recovered(segments, log_end_offset, log_start_offset)
+    return Recovered(segments, log_end_offset, log_start_offset, offsets_in(names))
 
 
-def remove_leftovers(directory: Path) -> None:
-    """Files that a crash left half done: deletions, temporary files, indexes whose segment is gone."""
-    for path in list(directory.iterdir()):
-        orphan = path.suffix in INDEX_SUFFIXES and not path.with_suffix(LOG_SUFFIX).exists()
-        if orphan or path.name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX)):
-            path.unlink()
+def remove_leftovers(directory: Path) -> set[str]:
+    """Files that a crash left half done: deletions, temporary files, indexes whose segment is gone. The names of the
+    others."""
+    names = set(os.listdir(directory))
+    left = {name for name in names if name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX)) or _is_orphan(name, names)}
+    for name in left:
+        (directory / name).unlink()
+    return names - left
+
+
+def _is_orphan(name: str, names: set[str]) -> bool:
+    return name.endswith(INDEX_SUFFIXES) and name.rpartition(".")[0] + LOG_SUFFIX not in names
 
 
 def _count_below(bases: list[int], recovery_point: int) -> int:

@@ -33,11 +33,11 @@ class Segment:
     __slots__ = (
         "_disk",
         "_index_interval_bytes",
+        "_indexes",
         "_is_active",
         "base_offset",
         "created_at_ms",
         "first_timestamp_ms",
-        "indexes",
         "path",
         "size_bytes",
     )
@@ -52,7 +52,7 @@ class Segment:
         self._disk: Final = disk
         self._index_interval_bytes: Final = config.index_interval_bytes
         self._is_active = False
-        self.indexes = self._new_indexes()
+        self._indexes: SegmentIndexes | None = self._new_indexes()
 
     # ---- becoming what it is ------------------------------------------------------------------------------------
 
@@ -63,6 +63,19 @@ class Segment:
         for _, first in self.headers_from(0):
             self.first_timestamp_ms = first.max_timestamp
             break
+
+    def load_when_used(self) -> None:
+        """A segment that was flushed, or closed in order, and has others after it: its indexes are loaded when they are
+        looked into for the first time. Most are not for long."""
+        self.size_bytes = self.path.stat().st_size
+        self._indexes = None
+
+    @property
+    def indexes(self) -> SegmentIndexes:
+        if self._indexes is None:
+            self._load(self.size_bytes, None)
+        assert self._indexes is not None, "they are loaded"
+        return self._indexes
 
     def load(self) -> int:
         """A segment that was flushed, or closed in order, with its indexes; the offset after its last batch.
@@ -99,25 +112,28 @@ class Segment:
 
     def _load(self, size_bytes: int, before_offset: int | None) -> int:
         self.size_bytes = size_bytes
+        indexes = self._new_indexes()
         try:
-            self.indexes.load(self.size_bytes, before_offset)
+            indexes.load(self.size_bytes, before_offset)
         except IndexDamagedError as error:
             _logger.warning("%s: rebuilding it from its segment", error)
             return self.rebuild_indexes()
-        if not self._confirms(self.indexes.last_entry()):
+        if not self._confirms(indexes.last_entry()):
             _logger.warning("the index of %s points between batches: rebuilding it", self.path)
             return self.rebuild_indexes()
-        start = self.indexes.last_entry().position
+        start = indexes.last_entry().position
         if start:
-            self.indexes.resume()
-        return self._note_from(start, self.indexes)
+            indexes.resume()
+        next_offset = self._note_from(start, indexes)
+        self._indexes = indexes  # whole: another thread may look into them
+        return next_offset
 
     def rebuild_indexes(self) -> int:
         """Both indexes anew from the headers of the batches (rule 59); the offset after the last, or -1 as above."""
         indexes = self._new_indexes()
         next_offset = self._note_from(0, indexes)
         indexes.seal()
-        self.indexes = indexes
+        self._indexes = indexes
         return next_offset
 
     def _note_from(self, start: int, indexes: SegmentIndexes) -> int:
@@ -134,15 +150,15 @@ class Segment:
         """
         file = DataFile(self.path, write=True)
         self.size_bytes = 0
-        self.indexes = self._new_indexes()
+        indexes = self._indexes = self._new_indexes()
         next_offset = self.base_offset
         for position, header in batches:
-            _note(self.indexes, position, header)
+            _note(indexes, position, header)
             next_offset, self.size_bytes = header.next_offset, position + header.size_bytes
         if self.size_bytes < file.size_bytes():
             file.truncate(self.size_bytes)
             self._disk.sync(file)
-        self.indexes.seal()
+        indexes.seal()
         return next_offset
 
     # ---- writing ------------------------------------------------------------------------------------------------
@@ -205,7 +221,7 @@ class Segment:
 
     def discard(self) -> None:
         """Rename the files away, the log first: indexes that a crash leaves alone are removed at the next start."""
-        for path in (self.path, *self.indexes.paths):
+        for path in (self.path, *(self.path.with_suffix(suffix) for suffix in INDEX_SUFFIXES)):
             if path.exists():
                 self._disk.discard(path)
 

@@ -394,7 +394,7 @@ async def test_time_passes_for_those_leaders_alone_in_which_it_may_change_someth
 @pytest.mark.story("follows-by-metadata-that-is-too-old")
 async def test_while_a_broker_is_ahead_of_the_metadata_nobody_is_led_or_followed(held: Held) -> None:
     held.metadata.become(LED, replace(LED, leader=2))
-    await until(lambda: OTHER_ID in held.log_dir.logs and held.replicas.find(OTHER_ID).leader_id == 2)
+    await until(lambda: (other := held.replicas.get(OTHER_ID)) is not None and other.leader_id == 2)
     assert held.replica.leads
     image = held.metadata.image
     ahead = image.with_changes(
@@ -408,6 +408,22 @@ async def test_while_a_broker_is_ahead_of_the_metadata_nobody_is_led_or_followed
     held.metadata.replace(counted)
     await until(lambda: held.replica.leads)
     assert held.replicas.find(OTHER_ID).leader_id is None, "the controller has not settled it yet"
+
+
+async def test_time_is_looked_at_where_a_topic_has_a_flush_ms_and_nowhere_else(held: Held) -> None:
+    def with_configs(**configs: str) -> ClusterImage:
+        image = image_of(LED, held.metadata.image.revision + 1)
+        return replace(image, topics={"t": replace(image.topics["t"], configs=configs)})
+
+    assert not held.replicas.flushed_by_time
+    held.metadata.replace(with_configs(**{"flush.ms": "1000"}))
+    await until(lambda: held.replicas.flushed_by_time == {held.replica})
+    held.metadata.replace(with_configs(**{"flush.ms": str(2**63 - 1)}))
+    await until(lambda: not held.replicas.flushed_by_time)
+    held.metadata.replace(with_configs(**{"flush.ms": "1000"}))
+    await until(lambda: bool(held.replicas.flushed_by_time))
+    held.metadata.become(replace(LED, replicas=(2,), leader=2, leader_epoch=2, isr=(2,)))
+    await until(lambda: not held.replicas.flushed_by_time)
 
 
 @pytest.mark.story("full-disk-serves-no-readers")

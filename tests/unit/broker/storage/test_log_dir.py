@@ -13,7 +13,7 @@ import pytest
 from batches import NOON
 from logs import SMALL, all_records, fill, offsets_as_values
 
-from ottla_broker.storage import disk, syncfs
+from ottla_broker.storage import checkpoint, disk, syncfs
 from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.identity import DirectoryIdentity, DirectoryLock, load_identity, new_directory_id
 from ottla_broker.storage.log import Log
@@ -219,6 +219,43 @@ class TestPartitions:
             fill(log, 2)
         log_dir.close({}, now_ms=NOON)
         assert [log.log_end_offset for log in opened(tmp_path).logs.values()] == [6] * 50
+
+    def test_a_log_that_is_as_it_was_is_closed_without_a_write(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log_dir = opened(tmp_path)
+        fill(log_dir.create(ONE, "flights", SMALL, now_ms=NOON), 20)
+        fill(log_dir.create(TWO, "flights", SMALL, now_ms=NOON), 20)
+        log_dir.close({}, now_ms=NOON)
+        again, opens, real = opened(tmp_path), [], os.open
+        again.logs[TWO].truncate_to(59)
+        fill(again.logs[TWO], 1)
+        assert again.logs[TWO].log_end_offset == again.logs[ONE].log_end_offset, "and as long as before"
+        monkeypatch.setattr(os, "open", lambda name, *rest: opens.append(str(name)) or real(name, *rest))
+        again.close({}, now_ms=NOON)
+        assert not [name for name in opens if str(ONE) in name]
+        assert [name for name in opens if str(TWO) in name]
+        assert all_records(opened(tmp_path).logs[TWO]) == offsets_as_values(0, 57) + offsets_as_values(57, 60)
+
+    def test_checkpoints_are_written_where_something_changed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log_dir, written, real = opened(tmp_path), [], checkpoint.write_offsets
+        log = log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
+        fill(log, 20)
+        log_dir.checkpoint({ONE: 30})
+        monkeypatch.setattr(
+            checkpoint,
+            "write_offsets",
+            lambda disk, path, offsets: written.append(path.name) or real(disk, path, offsets),
+        )
+        log_dir.checkpoint({ONE: 30})
+        assert not written
+        log_dir.checkpoint({ONE: 33})
+        assert written == [checkpoint.HIGH_WATERMARKS]
+        log.flush(NOON)
+        log_dir.checkpoint({})
+        assert written[1:] == [checkpoint.RECOVERY_POINTS]
 
     def test_one_that_can_not_be_made_keeps_no_other_from_it(self, tmp_path: Path) -> None:
         log_dir = opened(tmp_path)

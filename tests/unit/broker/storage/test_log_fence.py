@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -93,7 +94,7 @@ def test_a_restart_keeps_the_fence(log: Log, start: str) -> None:
     else:
         log.flush(NOON)
     if start == "without snapshots":
-        for offset in producer_snapshot.offsets_in(log.directory):
+        for offset in producer_snapshot.offsets_in(os.listdir(log.directory)):
             producer_snapshot.path_of(log.directory, offset).unlink()
     again = open_log(log.directory, COMPACTED, clean=start == "clean")
     assert again.fence == StoredFence(SECOND, fenced_at)

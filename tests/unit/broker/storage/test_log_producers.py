@@ -40,7 +40,7 @@ def fill_with_producers(log: Log, batches: int, *, start: int = 0, producers: in
 
 
 def snapshots(log: Log) -> list[int]:
-    return producer_snapshot.offsets_in(log.directory)
+    return producer_snapshot.offsets_in(os.listdir(log.directory))
 
 
 def refused(log: Log, records: bytes) -> ErrorCode:
