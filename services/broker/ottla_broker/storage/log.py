@@ -56,9 +56,10 @@ class Log:
         epochs: LeaderEpochs,
         state: Recovered,
         history: ProducerHistory,
-        *,
         flushed: int,
         on_truncation: Callable[[], None],
+        *,
+        was_closed: bool,
     ) -> None:
         self.directory = directory
         self.config = config
@@ -70,8 +71,7 @@ class Log:
         self._epochs_file: Final = checkpoint.EpochsFile(directory, disk)
         self._on_truncation: Final = on_truncation
         self._unfinished_from: int | None = None
-        self._closed_as: tuple[Segment, int] | None = None
-        """What an orderly stop has left: where it is so still there is nothing to close."""
+        self._was_closed: Final = was_closed
 
     @classmethod
     def open(
@@ -108,9 +108,7 @@ class Log:
         history.restore(ranges_of(state.segments, state.log_end_offset), state.snapshots)
         history.producers.expire(now_ms, config.producer_expiration_ms)
         flushed = state.log_end_offset if clean else recovery_point
-        log = cls(directory, disk, config, epochs, state, history, flushed=flushed, on_truncation=on_truncation)
-        log._closed_as = log._active if clean else None
-        return log
+        return cls(directory, disk, config, epochs, state, history, flushed, on_truncation, was_closed=clean)
 
     @property
     def log_start_offset(self) -> int:
@@ -135,10 +133,9 @@ class Log:
         `Producers.check` raise, or KAFKA_STORAGE_ERROR; the log is then as it was.
         """
         self._check_appendable()
-        config = self.config
-        headers = check_appendable(records, config, now_ms, looked_inside=looked_inside)
+        headers = check_appendable(records, self.config, now_ms, looked_inside=looked_inside)
         append_time_ms = -1
-        if config.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        if self.config.timestamp_type is TimestampType.LOG_APPEND_TIME:
             append_time_ms = now_ms
             records, headers = stamped(records, headers, now_ms)
         base_offset, producers = self.log_end_offset, self._history.producers
@@ -188,8 +185,7 @@ class Log:
         self._flusher.on_append(len(buffer))
         self.epochs = epochs
         self._history.on_replicated(headers, buffer, now_ms)
-        count = sum(header.record_count for header in headers)
-        return AppendResult(base_offset, last_offset, -1, count, len(buffer), rolled)
+        return AppendResult(base_offset, last_offset, -1, sum(h.record_count for h in headers), len(buffer), rolled)
 
     def assign_epoch(self, leader_epoch: int) -> None:
         """Note that this epoch's batches begin at the log's end, before the first of them (rule 4).
@@ -313,18 +309,12 @@ class Log:
         self._history.forget_pending()
         self.flush(now_ms)
         self._epochs_file.write(self.epochs)
-        if self._active != self._closed_as:
+        if not (self._was_closed and self._segments.are_as_opened):
             active = self._segments.segments[-1]
             active.seal()
             self._flusher.flush_segment(active, self._segments.ranges, sealed=True)
             self._history.write(self._segments.ranges())
         self._segments.is_closed = True
-
-    @property
-    def _active(self) -> tuple[Segment, int]:
-        """The segment itself, for a truncation makes another, and its size."""
-        active = self._segments.segments[-1]
-        return active, active.size_bytes
 
     def abandon(self) -> None:
         """Take no more calls; nothing is written. Waits for a flush that runs. For a partition that is deleted."""

@@ -36,6 +36,16 @@ class LogSegments:
         self._on_roll: Final = on_roll
         self._reader = BatchReader()
         self._truncations = 0
+        self._as_opened: Final = self._now
+
+    @property
+    def are_as_opened(self) -> bool:
+        """Whether nothing was appended, rolled or truncated since."""
+        return self._now == self._as_opened
+
+    @property
+    def _now(self) -> tuple[int, int, int]:
+        return self.segments[-1].base_offset, self.end_offset, self._truncations
 
     def ranges(self) -> Ranges:
         """Each segment with the offset after it; for other threads, the last is at most what the segment holds."""
