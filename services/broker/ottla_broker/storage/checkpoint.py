@@ -47,9 +47,14 @@ def read_followed(path: Path) -> Followed:
         return Followed()
 
 
-def write_offsets(disk: Disk, path: Path, offsets: Mapping[PartitionId, int]) -> None:
-    """One `topic-id partition offset` a line; the topic is the 32 hex digits that the directory is named by."""
-    _write(disk, path, (f"{id_.topic_id.hex()} {id_.partition} {offset}" for id_, offset in sorted(offsets.items())))
+def write_offsets(disk: Disk, path: Path, offsets: Mapping[PartitionId, int], names: Mapping[PartitionId, str]) -> None:
+    """One `topic-id partition offset` a line, of which `names` has the first two words (`name_of`)."""
+    _write(disk, path, [f"{names[id_]} {offset}" for id_, offset in offsets.items()])
+
+
+def name_of(partition: PartitionId) -> str:
+    """The topic is the 32 hex digits that the directory is named by."""
+    return f"{partition.topic_id.hex()} {partition.partition}"
 
 
 def read_offsets(path: Path) -> dict[PartitionId, int]:

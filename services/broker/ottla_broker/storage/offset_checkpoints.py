@@ -25,6 +25,7 @@ class OffsetCheckpoints:
         self._disk: Final = disk
         self._lock: Final = Lock()
         self._written: dict[str, Offsets] = {}
+        self._names: dict[PartitionId, str] = {}
         self.recovery_points = self._read(checkpoint.RECOVERY_POINTS)
         self.log_starts = self._read(checkpoint.LOG_START_OFFSETS)
         self.high_watermarks = self._read(checkpoint.HIGH_WATERMARKS)
@@ -45,13 +46,14 @@ class OffsetCheckpoints:
             }
             self.recovery_points = {id_: log.recovery_point for id_, log in logs.items()}
             self.log_starts = {id_: log.log_start_offset for id_, log in logs.items()}
+            self._names = {id_: self._names.get(id_) or checkpoint.name_of(id_) for id_ in logs}
             for name, offsets in (
                 (checkpoint.RECOVERY_POINTS, self.recovery_points),
                 (checkpoint.LOG_START_OFFSETS, self.log_starts),
                 (checkpoint.HIGH_WATERMARKS, self.high_watermarks),
             ):
                 if offsets != self._written.get(name):
-                    checkpoint.write_offsets(self._disk, self._disk.path / name, offsets)
+                    checkpoint.write_offsets(self._disk, self._disk.path / name, offsets, self._names)
                     self._written[name] = offsets
 
     def is_ahead(self, partition: PartitionId, log: Log) -> bool:

@@ -8,13 +8,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from batches import NOON
 from logs import SMALL, all_records, fill, offsets_as_values
 
 from ottla_broker.storage import checkpoint, disk, syncfs
-from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.disk import DataFile, Disk
 from ottla_broker.storage.identity import DirectoryIdentity, DirectoryLock, load_identity, new_directory_id
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_dir import LogDir, NewLog
@@ -244,11 +245,12 @@ class TestPartitions:
         log = log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
         fill(log, 20)
         log_dir.checkpoint({ONE: 30})
-        monkeypatch.setattr(
-            checkpoint,
-            "write_offsets",
-            lambda disk, path, offsets: written.append(path.name) or real(disk, path, offsets),
-        )
+
+        def write(disk: Disk, path: Path, *rest: Any) -> None:
+            written.append(path.name)
+            real(disk, path, *rest)
+
+        monkeypatch.setattr(checkpoint, "write_offsets", write)
         log_dir.checkpoint({ONE: 30})
         assert not written
         log_dir.checkpoint({ONE: 33})
