@@ -57,9 +57,9 @@ class DeletedTopics:
         return bool(self._tasks)
 
     def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
-        if old.topics is new.topics:
-            return
-        gone = frozenset(name for name, topic in old.topics.items() if new.topic_by_id(topic.id) is None)
+        changed, names = new.changed_partitions, old.topic_names
+        ids = names.keys() if changed is None else {partition.topic_id for partition in changed}
+        gone = frozenset(names[id_] for id_ in ids if id_ in names and id_ not in new.topic_names)
         if gone:
             for shard in self._shards.owned():
                 self._begin(shard, gone)

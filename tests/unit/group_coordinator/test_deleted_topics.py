@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from images import image_of, with_topic
+from images import image_of, topic_id, with_topic
 from waiting import until
 
-from ottla_core.cluster.image import ClusterImage
+from ottla_core.cluster.image import Change, ClusterImage, Topic
 from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.coordination.effects import loading, not_coordinator
 from ottla_core.coordination.shard import ShardDecision
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import OttlaError
+from ottla_core.model import PartitionId
 from ottla_group_coordinator import deleted_topics
 from ottla_group_coordinator.deleted_topics import DeletedTopics
 from ottla_group_coordinator.machines.offsets import Topics
@@ -66,7 +68,7 @@ def nobody_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deleted_topics, "_PAUSE_S", 0.0)
 
 
-EMPTY = image_of(1)
+EMPTY = replace(image_of(1), changed_partitions=None)  # as of a snapshot
 WITH_T = with_topic(EMPTY, "t", 1, number=1)
 
 
@@ -75,9 +77,23 @@ async def test_every_shard_forgets_a_topic_that_is_gone(after: Any) -> None:
     held = Held(True)
     before, after = with_topic(WITH_T, "u", 1, number=7), with_topic(after, "u", 1, number=7)
     watch = watching(held, Store(after))
-    watch.on_image(before, after)
+    watch.on_image(before, replace(after, changed_partitions=None))
     await until(lambda: not watch.is_busy)
     assert held.forgotten == [(n, after.topics, frozenset({"t"})) for n in (0, 3)]
+    await watch.stop()
+
+
+@pytest.mark.parametrize("new", [None, Topic("t", topic_id(2), 1)], ids=["gone", "another of its name"])
+async def test_where_it_is_known_what_has_changed_that_topic_alone_is_looked_at(new: Topic | None) -> None:
+    held = Held(True, owned=(0,))
+    before = with_topic(WITH_T, "u", 1, number=7)
+    after = before.with_changes([Change(("topic", "t"), new), Change(("topic", "v"), Topic("v", topic_id(8), 1))], 300)
+    watch = watching(held, Store(after))
+    watch.on_image(before, after)
+    await until(lambda: not watch.is_busy)
+    assert held.forgotten == [(0, after.topics, frozenset({"t"}))]
+    watch.on_image(WITH_T, replace(after, changed_partitions={PartitionId(topic_id(8), 0)}))
+    assert not watch.is_busy
     await watch.stop()
 
 
