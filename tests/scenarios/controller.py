@@ -16,6 +16,7 @@ from replicas import PARTITION
 
 from ottla_controller.machines.decision import Decision, ReliedOn
 from ottla_controller.machines.election import Settled, decide_reconcile, needs_election
+from ottla_controller.machines.partition_index import PartitionIndex
 from ottla_controller.machines.recovery import LogsReport, decide_recover, to_ask
 from ottla_controller.service import ControllerService
 from ottla_core.cluster import keys
@@ -34,7 +35,9 @@ class Controller:
     def __init__(self) -> None:
         self.image = ClusterImage("story")
         this = cast(Any, self)
-        self.service = ControllerService(this, this, new_topic_id=lambda: PARTITION.topic_id, logs=self._ask_logs)
+        self.service = ControllerService(
+            this, this, PartitionIndex(), new_topic_id=lambda: PARTITION.topic_id, logs=self._ask_logs
+        )
         self.report: Callable[[int], Awaitable[LogsReport | None]]
         """What a broker says of its log; the world knows."""
         self.lost_races: list[str] = []

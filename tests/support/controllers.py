@@ -13,6 +13,7 @@ from waiting import until
 from ottla_controller.journal import Journal
 from ottla_controller.leadership import Leadership
 from ottla_controller.machines.decision import Decision, Write
+from ottla_controller.machines.partition_index import PartitionIndex
 from ottla_controller.service import ControllerService
 from ottla_core.clock import Clock
 from ottla_core.cluster import keys
@@ -98,12 +99,13 @@ class World:
     async def start(self, node_id: int = 0) -> Node:
         """A controller that stands for election."""
         store = HookedStore(self.new_store())
-        follower = MetadataFollower(store, self.cluster_id)
+        follower, index = MetadataFollower(store, self.cluster_id), PartitionIndex()
+        follower.on_change(index.follow)
         follower.start()
         leadership = Leadership(
             store, follower, self.cluster_id, node_id, lambda: f"controller-{node_id}:9640", lease_ttl_s=3
         )
-        node = Node(store, follower, leadership, ControllerService(leadership, follower))
+        node = Node(store, follower, leadership, ControllerService(leadership, follower, index))
         self.nodes.append(node)
         await leadership.start()
         return node

@@ -9,6 +9,7 @@ from waiting import until
 
 from ottla_controller.coordinators import ShardAssigner
 from ottla_controller.leadership import Leadership
+from ottla_controller.machines.partition_index import PartitionIndex
 from ottla_controller.presence import Presence
 from ottla_controller.reconcile import Reconciler
 from ottla_controller.service import ControllerService, random_topic_id
@@ -70,7 +71,9 @@ async def start_acting(world: World, node_id: int = 0, clock: Clock | None = Non
     store, metrics = HookedStore(world.new_store()), Metrics()
     follower = MetadataFollower(store, world.cluster_id, clock=clock)
     presence = Presence(follower, clock)
-    reconciler = Reconciler(follower, presence.within_grace, clock, metrics)
+    index = PartitionIndex()
+    follower.on_change(index.follow)
+    reconciler = Reconciler(follower, index, presence.within_grace, clock, metrics)
     follower.start()
     leadership = Leadership(
         store,
@@ -82,7 +85,7 @@ async def start_acting(world: World, node_id: int = 0, clock: Clock | None = Non
         duties=[presence, reconciler, ShardAssigner(follower, random_topic_id, metrics)],
         clock=clock,
     )
-    service = ControllerService(leadership, follower, on_elected=reconciler.report)
+    service = ControllerService(leadership, follower, index, on_elected=reconciler.report)
     node = ActingNode(store, follower, leadership, service, metrics, presence)
     world.nodes.append(node)
     await leadership.start()

@@ -8,8 +8,25 @@ from typing import Any
 
 from ottla_controller.machines.decision import Decision
 from ottla_controller.machines.topics import NewTopic, decide_create_topic
+from ottla_core.cluster.follower import Listener
 from ottla_core.cluster.image import Broker, Change, ClusterImage
 from ottla_core.model import TopicId
+
+
+class Metadata:
+    """Images as a test gives them."""
+
+    def __init__(self) -> None:
+        self.image = ClusterImage("test")
+        self._listeners: list[Listener] = []
+
+    def on_change(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    def become(self, image: ClusterImage) -> None:
+        old, self.image = self.image, image
+        for listener in self._listeners:
+            listener(old, image)
 
 
 def image_of(brokers: int = 3, *, racks: Sequence[str] = (), fenced: Sequence[int] = ()) -> ClusterImage:

@@ -7,6 +7,7 @@ from typing import Any
 
 from images import topic_id
 
+from ottla_controller.machines.partition_index import PartitionIndex
 from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition, ResourceConfigs, Topic
 from ottla_core.model import PartitionId
 
@@ -31,6 +32,12 @@ def image_with(
     if cluster_configs:
         changes.append(Change(("configs", "broker", ""), ResourceConfigs(cluster_configs, 150)))
     return ClusterImage("test").with_changes(changes, 200)
+
+
+def index_of(image: ClusterImage) -> PartitionIndex:
+    index = PartitionIndex()
+    index.follow(ClusterImage("test"), image)
+    return index
 
 
 def broker(number: int, **fields: Any) -> Broker:

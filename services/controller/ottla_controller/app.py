@@ -12,6 +12,7 @@ from ottla_controller.leadership import Leadership
 from ottla_controller.machines.configs import decide_first_configs
 from ottla_controller.machines.decision import Decision
 from ottla_controller.machines.min_isr import decide_remove_own_values
+from ottla_controller.machines.partition_index import PartitionIndex
 from ottla_controller.metrics import add_metrics
 from ottla_controller.presence import Presence
 from ottla_controller.reconcile import Reconciler
@@ -52,10 +53,12 @@ def build(
     def address() -> str:
         return f"{config.advertised_host or config.host}:{server.port}"
 
+    index = PartitionIndex()
+    follower.on_change(index.follow)  # before all that look into it
     presence = Presence(follower, clock)
     coordinators = ShardAssigner(follower, random_topic_id, metrics)
-    reconciler = Reconciler(follower, presence.within_grace, clock, metrics)
-    recoverer = Recoverer(follower, reconciler.report)
+    reconciler = Reconciler(follower, index, presence.within_grace, clock, metrics)
+    recoverer = Recoverer(follower, index, reconciler.report)
     leadership = Leadership(
         store,
         follower,
@@ -67,7 +70,7 @@ def build(
         prepare=prepare,
         clock=clock,
     )
-    server.add(Controller, ControllerService(leadership, follower, on_elected=reconciler.report))
+    server.add(Controller, ControllerService(leadership, follower, index, on_elected=reconciler.report))
 
     def ready() -> str | None:
         """A standby is ready too: it knows who is active, and takes over."""
@@ -75,7 +78,7 @@ def build(
             return "there is no metadata yet: etcd has not answered"
         return None if leadership.active or follower.image.controller is not None else "no controller is elected"
 
-    add_metrics(metrics, follower, leadership, presence)
+    add_metrics(metrics, follower, index, leadership, presence)
     metrics.gauge("ottla_metadata_revision", "Revision of the own image.", lambda: float(follower.image.revision))
     metrics.gauge("ottla_metadata_staleness_seconds", "Since etcd was last heard of.", lambda: follower.staleness_s)
     components: list[Component] = [

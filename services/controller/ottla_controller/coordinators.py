@@ -18,13 +18,13 @@ from ottla_controller.machines.shards import decide_shards, unassigned_kinds
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
-from ottla_core.model import TopicId
+from ottla_core.model import INTERNAL_TOPICS, TopicId
 from ottla_core.rpc.retry import Backoff
 from ottla_core.telemetry import Metrics
 
 _log = logging.getLogger(__name__)
 
-_DEPENDS_ON: Final = ("coordinators", "shards", "topics", "partitions", "brokers", "configs")
+_DEPENDS_ON: Final = ("coordinators", "shards", "brokers", "configs")
 
 
 class ShardAssigner:
@@ -69,5 +69,11 @@ class ShardAssigner:
                 self._changed.set()
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
-        if any(getattr(old, name) is not getattr(new, name) for name in _DEPENDS_ON):
+        changed = new.changed_partitions
+        topics = {image.topics[name].id for image in (old, new) for name in INTERNAL_TOPICS if name in image.topics}
+        if (
+            changed is None
+            or any(getattr(old, name) is not getattr(new, name) for name in _DEPENDS_ON)
+            or any(id_.topic_id in topics for id_ in changed)
+        ):
             self._changed.set()

@@ -5,34 +5,43 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ottla_controller.leadership import Leadership
-from ottla_controller.machines.preferred import leaderless, unpreferred
+from ottla_controller.machines.partition_index import (
+    PartitionIndex,
+    State,
+    leaderless,
+    under_replicated,
+    unpreferred,
+    with_elr,
+    without_eligible,
+)
 from ottla_controller.presence import Presence
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.telemetry import Metrics
 
 
-def add_metrics(metrics: Metrics, follower: MetadataFollower, leadership: Leadership, presence: Presence) -> None:
+def add_metrics(
+    metrics: Metrics, follower: MetadataFollower, index: PartitionIndex, leadership: Leadership, presence: Presence
+) -> None:
     def gauge(name: str, help_text: str, count: Callable[[ClusterImage], int]) -> None:
         metrics.gauge(name, help_text, lambda: float(count(follower.image)) if leadership.active else 0.0)
 
+    def partitions(name: str, help_text: str, state: State) -> None:
+        gauge(f"ottla_controller_{name}", help_text, lambda image: len(index.where(state)))
+
     gauge("ottla_controller_active", "1 on the elected controller.", lambda image: 1)
-    gauge("ottla_controller_offline_partitions", "Partitions without a leader.", lambda image: len(leaderless(image)))
-    gauge(
-        "ottla_controller_preferred_replica_imbalance",
-        "Partitions that are not led by their preferred leader.",
-        lambda image: len(unpreferred(image)),
-    )
-    gauge("ottla_controller_under_replicated_partitions", "Partitions with replicas out of sync.", _under_replicated)
-    gauge(
-        "ottla_controller_partitions_with_elr",
+    partitions("offline_partitions", "Partitions without a leader.", leaderless)
+    partitions("preferred_replica_imbalance", "Partitions that are not led by their preferred leader.", unpreferred)
+    partitions("under_replicated_partitions", "Partitions with replicas out of sync.", under_replicated)
+    partitions(
+        "partitions_with_elr",
         "Partitions with eligible leader replicas: the ISR is below min.insync.replicas (KIP-966).",
-        lambda image: sum(bool(partition.elr) for partition in image.partitions.values()),
+        with_elr,
     )
-    gauge(
-        "ottla_controller_partitions_to_recover",
+    partitions(
+        "partitions_to_recover",
         "Partitions that wait for logs to show who should lead: after unclean stops, or a restored store.",
-        lambda image: sum(p.has_none_eligible for p in image.partitions.values()),
+        without_eligible,
     )
     gauge("ottla_controller_registered_brokers", "Brokers with a session.", lambda image: len(image.brokers))
     gauge(
@@ -45,7 +54,3 @@ def add_metrics(metrics: Metrics, follower: MetadataFollower, leadership: Leader
         "Processes whose crash would be seen at once: brokers, or of a standby the active controller.",
         lambda: float(presence.held + leadership.watches_active),
     )
-
-
-def _under_replicated(image: ClusterImage) -> int:
-    return sum(len(partition.isr) < len(partition.replicas) for partition in image.partitions.values())

@@ -1,8 +1,9 @@
 """What the active controller does by itself: leaders for partitions whose brokers are gone, and back again.
 
-A look at every image that changed what elections depend on, and nothing at all on an idle cluster. Each decision is one
-transaction of at most a hundred partitions, so that the requests of clients come between, and the next look finds what
-is left: leaders first, then the ISRs. Whatever fails is tried again, for the level is still there (rule C3).
+A look at the partitions that an image may have changed something for, and nothing at all on an idle cluster. Each
+decision is one transaction of at most a hundred partitions, so that the requests of clients come between, and the next
+look finds what is left: leaders first, then the ISRs. A partition is due until a look has found it as it should be, and
+a term begins with all of them: so whatever fails is tried again, for the level is still there (rule C3).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Final
 from ottla_controller.journal import Journal
 from ottla_controller.machines.configs import cluster_values
 from ottla_controller.machines.decision import Decision, batched
-from ottla_controller.machines.election import Settled, decide_reconcile, is_same_for_elections, needs_election
+from ottla_controller.machines.election import Settled, decide_reconcile, needs_election
+from ottla_controller.machines.partition_index import PartitionIndex
 from ottla_controller.machines.preferred import ElectionType, decide_elect_leaders, unbalanced
 from ottla_core.clock import Clock
 from ottla_core.cluster.follower import MetadataFollower
@@ -25,6 +27,7 @@ from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId
 from ottla_core.rpc.retry import Backoff
+from ottla_core.slices import Slice
 from ottla_core.telemetry import Metrics
 
 _log = logging.getLogger(__name__)
@@ -38,13 +41,20 @@ class Reconciler:
     """A duty of the active controller. `within_grace`: brokers that count as live for the moment (rule C6)."""
 
     def __init__(
-        self, follower: MetadataFollower, within_grace: Callable[[], frozenset[int]], clock: Clock, metrics: Metrics
+        self,
+        follower: MetadataFollower,
+        index: PartitionIndex,
+        within_grace: Callable[[], frozenset[int]],
+        clock: Clock,
+        metrics: Metrics,
     ) -> None:
         self._follower = follower
+        self._index = index
         self._within_grace = within_grace
         self._clock = clock
         self._changed = asyncio.Event()
-        self._seen: tuple[ClusterImage, frozenset[int]] | None = None  # what was settled at the last look
+        self._due: set[PartitionId] | None = None  # to be looked at; None between terms
+        self._seen_grace: frozenset[int] = frozenset()
         self._balanced_at = 0.0
         self._elections = metrics.counter("ottla_controller_leader_elections_total", "Leaders elected by this process.")
         self._unclean = metrics.counter(
@@ -54,7 +64,13 @@ class Reconciler:
 
     async def run(self, journal: Journal) -> None:
         """Until it is cancelled, at the end of the term."""
-        self._seen = None
+        try:
+            await self._run(journal)
+        finally:
+            self._due = None
+
+    async def _run(self, journal: Journal) -> None:
+        self._due = set(self._follower.image.partitions)
         self._balanced_at = self._clock.monotonic()
         backoff = Backoff(first_s=0.1)
         while True:
@@ -92,12 +108,13 @@ class Reconciler:
             _log.info("of %d partitions %d have a new leader, %d have none", len(moved), elected, offline)
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
-        if not is_same_for_elections(old, new):
+        if self._due is not None and (concerned := self._index.concerned(old, new)):
+            self._due |= concerned
             self._changed.set()
 
     async def _settle(self, journal: Journal) -> None:
         """One transaction after another until nothing is left to do."""
-        while left := self._needs_election():
+        while left := await self._needs_election():
             brokers = self._follower.image.brokers
             for batch in batched(left):
                 moved = await journal.commit(partial(self._decide, batch), urgent=True)
@@ -105,14 +122,26 @@ class Reconciler:
                 if self._follower.image.brokers is not brokers:
                     break  # brokers came or went: leaders first again
 
-    def _needs_election(self) -> list[PartitionId]:
-        """An image is looked at once: what is settled stays so until something changes (0.1 µs a partition)."""
-        image, within_grace = self._follower.image, self._within_grace()
-        if self._seen is not None and self._seen[1] == within_grace and is_same_for_elections(self._seen[0], image):
-            return []
-        left = needs_election(image, within_grace)
-        if not left:
-            self._seen = image, within_grace
+    async def _needs_election(self) -> list[PartitionId]:
+        """Those due that are not as they should be, those without a live leader first; they stay due."""
+        assert self._due is not None, "a term runs"
+        within_grace, time_slice = self._within_grace(), Slice()
+        for broker_id in within_grace ^ self._seen_grace:
+            self._due |= self._index.of(broker_id)
+        self._seen_grace = within_grace
+        due, self._due = self._due, set()
+        left: list[PartitionId] = []
+        try:
+            for part in batched(list(due)):
+                left += needs_election(self._follower.image, within_grace, part)
+                await time_slice.rest()
+        except BaseException:
+            self._due |= due
+            raise
+        self._due.update(left)
+        image = self._follower.image
+        live = image.live_brokers()
+        left.sort(key=lambda id_: (id_ in image.partitions and image.partitions[id_].leader in live, id_))
         return left
 
     def _decide(self, partitions: Sequence[PartitionId], image: ClusterImage) -> Decision[tuple[Settled, ...]]:
@@ -125,7 +154,8 @@ class Reconciler:
         if now - self._balanced_at < configs.integer("leader.imbalance.check.interval.seconds"):
             return
         if configs.boolean("auto.leader.rebalance.enable"):
-            not_preferred = unbalanced(self._follower.image, configs.integer("leader.imbalance.per.broker.percentage"))
+            tolerated = configs.integer("leader.imbalance.per.broker.percentage")
+            not_preferred = unbalanced(self._follower.image, self._index, tolerated)
             for batch in batched(not_preferred):
                 decide = partial(decide_elect_leaders, kind=ElectionType.PREFERRED, partitions=batch)
                 outcomes = await journal.commit(decide, urgent=True)

@@ -15,7 +15,8 @@ from typing import Final
 
 from ottla_controller.journal import Journal
 from ottla_controller.machines.decision import Decision, batched
-from ottla_controller.machines.election import Settled, is_same_for_elections
+from ottla_controller.machines.election import Settled
+from ottla_controller.machines.partition_index import PartitionIndex, without_eligible
 from ottla_controller.machines.recovery import LogEnd, LogsReport, decide_recover, to_ask
 from ottla_controller.machines.restoration import decide_restored
 from ottla_core.cluster.follower import MetadataFollower
@@ -39,8 +40,11 @@ AT_ONCE: Final = 1_000
 class Recoverer:
     """`report(settled)` hears of what was elected."""
 
-    def __init__(self, follower: MetadataFollower, report: Callable[[Sequence[Settled]], None]) -> None:
+    def __init__(
+        self, follower: MetadataFollower, index: PartitionIndex, report: Callable[[Sequence[Settled]], None]
+    ) -> None:
         self._follower = follower
+        self._index = index
         self._report = report
         self._changed = asyncio.Event()
         follower.on_change(self._on_image)
@@ -66,7 +70,8 @@ class Recoverer:
                 self._changed.set()
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
-        if not is_same_for_elections(old, new):
+        waiting = self._index.where(without_eligible)
+        if new.is_behind or (waiting and not waiting.isdisjoint(self._index.concerned(old, new))):
             self._changed.set()
 
     async def _recover(self, journal: Journal) -> bool:
@@ -76,7 +81,7 @@ class Recoverer:
             count = await journal.commit(decide_restored, urgent=True)
             _log.warning("the metadata is older than the brokers' logs: restoration %d, the logs are asked", count)
             return True
-        request = to_ask(image)
+        request = to_ask(image, self._index.where(without_eligible))
         if not request:
             return False
         reports = await ask_logs(image, request)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
@@ -29,14 +29,8 @@ from ottla_controller.machines.election import Settled, to_hand_over
 from ottla_controller.machines.ids import decide_allocate_broker_id, decide_allocate_producer_ids
 from ottla_controller.machines.isr import Proposal, Verdict, decide_alter_partition
 from ottla_controller.machines.min_isr import with_elrs_emptied
-from ottla_controller.machines.preferred import (
-    ElectionOutcome,
-    ElectionType,
-    check_once,
-    decide_elect_leaders,
-    leaderless,
-    unpreferred,
-)
+from ottla_controller.machines.partition_index import PartitionIndex, leaderless, unpreferred
+from ottla_controller.machines.preferred import ElectionOutcome, ElectionType, check_once, decide_elect_leaders
 from ottla_controller.machines.recovery import LogsReport
 from ottla_controller.machines.restoration import decide_restored
 from ottla_controller.machines.shards import decide_release_shard
@@ -97,6 +91,7 @@ class ControllerService:
         self,
         leadership: Leadership,
         follower: MetadataFollower,
+        index: PartitionIndex,
         *,
         new_topic_id: Callable[[], TopicId] = random_topic_id,
         on_elected: Callable[[Sequence[Settled]], None] = lambda settled: None,
@@ -106,6 +101,7 @@ class ControllerService:
     ) -> None:
         self._leadership = leadership
         self._follower = follower
+        self._index = index
         self._new_topic_id = new_topic_id
         self._on_elected = on_elected
         self._ask_logs = logs
@@ -195,9 +191,11 @@ class ControllerService:
         await self._commit(partial(decide_controlled_shutdown, broker_id=request.broker_id, epoch=request.broker_epoch))
         with contextlib.suppress(TimeoutError):
             await self._follower.wait_for(
-                lambda image: to_hand_over(image, request.broker_id) == 0, timeout=_HAND_OVER_WAIT_S
+                lambda image: not any(True for _ in self._to_hand_over(image, request.broker_id)),
+                timeout=_HAND_OVER_WAIT_S,
             )
-        return pb.ControlledShutdownResponse(remaining_leaders=to_hand_over(self._follower.image, request.broker_id))
+        remaining = sum(1 for _ in self._to_hand_over(self._follower.image, request.broker_id))
+        return pb.ControlledShutdownResponse(remaining_leaders=remaining)
 
     async def elect_leaders(self, request: pb.ElectLeadersRequest, context: RequestContext) -> pb.ElectLeadersResponse:
         """What was requested by name is answered by name; of all partitions, those that needed an election."""
@@ -209,8 +207,8 @@ class ControllerService:
                 ErrorCode.INVALID_REQUEST, f"{request.type} is no type of election", hint="see ElectionType"
             )
         if request.all_partitions:
-            candidates = unpreferred(image) if kind is ElectionType.PREFERRED else leaderless(image)
-            return pb.ElectLeadersResponse(partitions=await self._elect(kind, candidates))
+            candidates = self._index.where(unpreferred if kind is ElectionType.PREFERRED else leaderless)
+            return pb.ElectLeadersResponse(partitions=await self._elect(kind, sorted(candidates)))
         check_once((p.topic, p.partition) for p in request.partitions)
         known = [p for p in request.partitions if p.topic in image.topics]
         unknown = [_no_such_topic(p) for p in request.partitions if p.topic not in image.topics]
@@ -248,6 +246,9 @@ class ControllerService:
     ) -> pb.DeclareRestoredResponse:
         count = await self._commit(decide_restored)
         return pb.DeclareRestoredResponse(count=count)
+
+    def _to_hand_over(self, image: ClusterImage, broker_id: int) -> Iterator[PartitionId]:
+        return to_hand_over(image, broker_id, self._index.of(broker_id))
 
     async def _elect(self, kind: ElectionType, partitions: Sequence[PartitionId]) -> list[pb.LeaderElected]:
         elected: list[pb.LeaderElected] = []

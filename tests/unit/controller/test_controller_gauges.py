@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from partitions import image_with, partition
+from partitions import image_with, index_of, partition
 
 from ottla_controller.metrics import add_metrics
 from ottla_core.model import NO_LEADER
@@ -21,7 +21,7 @@ def read(*, active: bool) -> dict[str, float]:
     )
     parts: Any = SimpleNamespace(image=image, active=active, watches_active=not active, held=0)
     metrics = Metrics()
-    add_metrics(metrics, parts, parts, parts)
+    add_metrics(metrics, parts, index_of(image), parts, parts)
     values = {}
     for name, samples in metrics.samples.items():
         (gauge,) = samples.values()

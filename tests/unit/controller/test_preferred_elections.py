@@ -6,19 +6,17 @@ from dataclasses import replace
 
 import pytest
 from images import after, topic_id
-from partitions import P0, image_with, partition
+from partitions import P0, image_with, index_of, partition
 
-from ottla_controller.machines.preferred import (
-    ElectionType,
-    check_once,
-    decide_elect_leaders,
-    leaderless,
-    unbalanced,
-    unpreferred,
-)
+from ottla_controller.machines.partition_index import leaderless, unpreferred
+from ottla_controller.machines.preferred import ElectionType, check_once, decide_elect_leaders, unbalanced
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import NO_LEADER, PartitionId
+
+
+def off_balance(image: ClusterImage, percentage: int) -> list[PartitionId]:
+    return unbalanced(image, index_of(image), percentage)
 
 
 def elect(image: ClusterImage, kind: ElectionType) -> tuple[Partition, int]:
@@ -85,8 +83,8 @@ def test_a_partition_that_is_not_there_has_its_own_error() -> None:
 
 def test_what_an_election_of_all_is_about() -> None:
     image = image_with(3, partition(0, 1), partition(1, 0, leader=0), partition(2, 0, leader=NO_LEADER))
-    assert [p.partition for p in unpreferred(image)] == [1, 2]
-    assert [p.partition for p in leaderless(image)] == [2]
+    assert [p.partition for p in sorted(index_of(image).where(unpreferred))] == [1, 2]
+    assert [p.partition for p in index_of(image).where(leaderless)] == [2]
 
 
 @pytest.mark.feature(114)
@@ -94,16 +92,16 @@ def test_only_brokers_beyond_the_tolerated_share_get_their_leaders_back() -> Non
     mine = [partition(0, 1)] * 9 + [partition(0, 1, leader=1)]  # 10 % are led by another
     theirs = [partition(1, 0)] * 8 + [partition(1, 0, leader=0)] * 2  # 20 %
     image = image_with(2, *mine, *theirs)
-    assert [p.partition for p in unbalanced(image, 10)] == [18, 19]
-    assert [p.partition for p in unbalanced(image, 9)] == [9, 18, 19]
-    assert unbalanced(image, 20) == []
+    assert [p.partition for p in off_balance(image, 10)] == [18, 19]
+    assert [p.partition for p in off_balance(image, 9)] == [9, 18, 19]
+    assert off_balance(image, 20) == []
 
 
 @pytest.mark.feature(114)
 def test_who_is_not_back_in_sync_is_not_in_the_way_of_the_balance() -> None:
     lagging = [partition(0, 1, leader=1, isr=(1,)), partition(0, 1, leader=1)]
-    assert [p.partition for p in unbalanced(image_with(2, *lagging), 10)] == [1]
-    assert unbalanced(image_with({1: {}}, *lagging), 10) == []
+    assert [p.partition for p in off_balance(image_with(2, *lagging), 10)] == [1]
+    assert off_balance(image_with({1: {}}, *lagging), 10) == []
 
 
 def test_a_request_names_a_partition_once() -> None:

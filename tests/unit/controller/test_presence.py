@@ -6,30 +6,15 @@ import asyncio
 from typing import Any
 
 import pytest
+from images import Metadata
 from partitions import image_with, partition
 from waiting import until
 
 from ottla_controller import presence as presence_module
 from ottla_controller.presence import Presence
 from ottla_core.clock import ManualClock
-from ottla_core.cluster.follower import Listener
-from ottla_core.cluster.image import Change, ClusterImage
+from ottla_core.cluster.image import Change
 from ottla_core.tasks import end_task
-
-
-class Metadata:
-    """Images as a test gives them."""
-
-    def __init__(self) -> None:
-        self.image = ClusterImage("test")
-        self._listener: Listener = lambda old, new: None
-
-    def on_change(self, listener: Listener) -> None:
-        self._listener = listener
-
-    def become(self, image: ClusterImage) -> None:
-        old, self.image = self.image, image
-        self._listener(old, image)
 
 
 @pytest.mark.parametrize("failure", [ValueError("no address"), OSError(24, "Too many open files")])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from partitions import P0, image_with, partition
+from partitions import P0, image_with, index_of, partition
 
 from ottla_controller.machines.election import decide_reconcile, needs_election
 from ottla_controller.machines.preferred import ElectionType, decide_elect_leaders, unbalanced
@@ -50,9 +50,10 @@ def test_a_full_broker_leads_for_readers_where_nobody_else_can() -> None:
 @pytest.mark.story("full-disk-gets-its-leadership-back")
 def test_a_full_disk_gets_no_leadership_back() -> None:
     image = image_with({0: FULL, 1: {}}, partition(0, 1, leader=1))
-    assert unbalanced(image, 10) == []
+    assert unbalanced(image, index_of(image), 10) == []
     (outcome,) = decide_elect_leaders(image, ElectionType.PREFERRED, [P0]).response
     assert outcome.error is not None
     assert outcome.error.code == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     assert "the disk of the preferred leader 0 is full" in outcome.error.message
-    assert unbalanced(image_with(2, partition(0, 1, leader=1)), 10) == [P0]
+    alone = image_with(2, partition(0, 1, leader=1))
+    assert unbalanced(alone, index_of(alone), 10) == [P0]

@@ -174,21 +174,13 @@ class Settled:
         return self.after.leader == NO_LEADER
 
 
-def is_same_for_elections(one: ClusterImage, other: ClusterImage) -> bool:
-    """Whether all that elections depend on is the same: an image replaces what changed, and only that."""
-    return (
-        one.brokers is other.brokers
-        and one.partitions is other.partitions
-        and one.topics is other.topics
-        and one.configs is other.configs
-        and one.restored is other.restored
-    )
-
-
-def needs_election(image: ClusterImage, within_grace: frozenset[int] = frozenset()) -> list[PartitionId]:
-    """The partitions that are not as they should be: those that need a leader first, then ISRs."""
+def needs_election(
+    image: ClusterImage, within_grace: frozenset[int] = frozenset(), among: Iterable[PartitionId] | None = None
+) -> list[PartitionId]:
+    """The partitions, `among` these or all, that are not as they should be: those that need a leader first, then
+    ISRs."""
     existing = available(image, within_grace)
-    moved = list(_settled(image, existing, image.partitions))
+    moved = list(_settled(image, existing, image.partitions if among is None else among))
     moved.sort(key=lambda s: s.before.leader_epoch == s.after.leader_epoch)
     return [s.id for s in moved]
 
@@ -207,10 +199,11 @@ def writes_of(image: ClusterImage, moved: Settled) -> tuple[Write, ...]:
     return (*fences, write_of(image, moved.id, moved.after))
 
 
-def to_hand_over(image: ClusterImage, broker_id: int) -> int:
-    """How many partitions the broker still leads, or is in sync of, that others could do without it (rule C8)."""
-    moved = _settled(image, available(image), image.partitions)
-    return sum(broker_id in (s.before.leader, *s.before.isr) for s in moved)
+def to_hand_over(image: ClusterImage, broker_id: int, replicas: Iterable[PartitionId]) -> Iterator[PartitionId]:
+    """Those of the broker's `replicas` that it still leads, or is in sync of, and others could do without it (rule
+    C8)."""
+    moved = _settled(image, available(image), replicas)
+    return (s.id for s in moved if broker_id in (s.before.leader, *s.before.isr))
 
 
 def _settled(image: ClusterImage, existing: Availability, partitions: Iterable[PartitionId]) -> Iterator[Settled]:

@@ -16,9 +16,9 @@ from dataclasses import replace
 from ottla_controller.machines.decision import Decision, Write
 from ottla_controller.machines.partition import TopicConfigs, without_elr, write_of
 from ottla_core.cluster import keys
-from ottla_core.cluster.image import Change, ClusterImage, ResourceConfigs
+from ottla_core.cluster.image import Change, ClusterImage, ResourceConfigs, Topic
 from ottla_core.config_values import ONE_FOR_ALL
-from ottla_core.model import NO_LEADER, TopicId
+from ottla_core.model import NO_LEADER
 
 
 def with_elrs_emptied(image: ClusterImage, decision: Decision[None]) -> Decision[None]:
@@ -26,21 +26,21 @@ def with_elrs_emptied(image: ClusterImage, decision: Decision[None]) -> Decision
     after = image.with_changes((w.change for w in decision.writes), image.revision)
     if after.topics is image.topics and after.configs is image.configs:
         return decision
-    concerned = frozenset(_concerned(image, after))
     writes = [
         write_of(image, id_, without_elr(partition))
-        for id_, partition in image.partitions.items()
-        if partition.elr and partition.leader != NO_LEADER and id_.topic_id in concerned
+        for topic in _concerned(image, after)
+        for id_, partition in image.partitions_of(topic)
+        if partition.elr and partition.leader != NO_LEADER
     ]
     return replace(decision, writes=(*writes, *decision.writes))
 
 
-def _concerned(image: ClusterImage, after: ClusterImage) -> Iterator[TopicId]:
+def _concerned(image: ClusterImage, after: ClusterImage) -> Iterator[Topic]:
     was, will_be = TopicConfigs(image), TopicConfigs(after)
     for name, topic in after.topics.items():
         unchanged = after.configs is image.configs and image.topics.get(name) is topic
         if not unchanged and was.min_isr(topic.id) != will_be.min_isr(topic.id):
-            yield topic.id
+            yield topic
 
 
 def decide_remove_own_values(image: ClusterImage) -> Decision[None]:

@@ -14,6 +14,7 @@ from itertools import chain
 from ottla_controller.machines.decision import Decision
 from ottla_controller.machines.election import Availability, Rules, Settled, available, rules_of, settled, writes_of
 from ottla_controller.machines.partition import TopicConfigs, with_leader
+from ottla_controller.machines.partition_index import PartitionIndex, unpreferred
 from ottla_controller.machines.recovery import LogsReport, by_an_operators_word
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.errors import ErrorCode, OttlaError
@@ -51,26 +52,16 @@ def decide_elect_leaders(
     return Decision(outcomes, tuple(chain.from_iterable(writes_of(image, s) for s in done)))
 
 
-def unpreferred(image: ClusterImage) -> list[PartitionId]:
-    """Partitions that their preferred leader does not lead."""
-    return [id_ for id_, p in image.partitions.items() if p.leader != p.replicas[0]]
-
-
-def unbalanced(image: ClusterImage, percentage: int) -> list[PartitionId]:
+def unbalanced(image: ClusterImage, index: PartitionIndex, percentage: int) -> list[PartitionId]:
     """The partitions to move back: those of brokers that lead too few of the partitions they are preferred for.
 
     `percentage` is leader.imbalance.per.broker.percentage. Only whose preferred leader may lead is in the list.
     """
     existing = available(image)
-    preferred = Counter(p.replicas[0] for p in image.partitions.values())
-    not_preferred = [(id_, image.partitions[id_]) for id_ in unpreferred(image)]
+    not_preferred = [(id_, image.partitions[id_]) for id_ in sorted(index.where(unpreferred))]
     missed = Counter(p.replicas[0] for _, p in not_preferred)
-    over = {b for b, count in missed.items() if count * 100 > percentage * preferred[b]}
+    over = {b for b, count in missed.items() if count * 100 > percentage * index.preferred[b]}
     return [id_ for id_, p in not_preferred if p.replicas[0] in over and _may_lead(existing, p)]
-
-
-def leaderless(image: ClusterImage) -> list[PartitionId]:
-    return [id_ for id_, p in image.partitions.items() if p.leader == NO_LEADER]
 
 
 def check_once(partitions: Iterable[tuple[str, int]]) -> None:

@@ -55,11 +55,13 @@ class LogsReport:
     ends: Mapping[PartitionId, LogEnd]
 
 
-def to_ask(image: ClusterImage) -> dict[int, list[PartitionId]]:
-    """Whose logs of which partitions have to be requested: by broker id; nothing as long as too few are there."""
+def to_ask(image: ClusterImage, among: Iterable[PartitionId] | None = None) -> dict[int, list[PartitionId]]:
+    """Whose logs of which partitions, `among` these or all, have to be requested: by broker id; nothing as long as too
+    few are there."""
     request: defaultdict[int, list[PartitionId]] = defaultdict(list)
     configs = TopicConfigs(image)
-    for id_, partition in image.partitions.items():
+    for id_ in image.partitions if among is None else among:
+        partition = image.partitions[id_]
         if partition.has_none_eligible:
             for broker in _witnesses(image, configs, id_, partition):
                 request[broker.id].append(id_)

@@ -131,7 +131,7 @@ def decide_delete_topic(image: ClusterImage, name: str) -> Decision[TopicDeleted
             hint="set delete.topic.enable",
         )
     seen = (ReliedOn(keys.topic(name), mod_revision=topic.mod_revision), cluster_configs_seen(image))
-    partitions = [p for p in image.partitions if p.topic_id == topic.id]
+    partitions = [PartitionId(topic.id, n) for n in range(topic.partition_count)]
     commit = Write(Change(keys.topic(name), None), seen)
     return Decision(TopicDeleted(name, topic.id), (commit, *_removed(partitions)), commits_first=True)
 

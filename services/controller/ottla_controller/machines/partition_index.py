@@ -1,0 +1,104 @@
+"""Which partitions each broker has a replica of, and which are not as they should be: what would else take a walk
+through all of them, kept up with the image by what changes in it.
+
+So the death of a broker costs what it has, and an idle partition costs nothing (issue 16).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import Final
+
+from ottla_core.cluster.image import ClusterImage, Partition
+from ottla_core.model import NO_LEADER, PartitionId
+
+State = Callable[[Partition], bool]
+
+
+def leaderless(partition: Partition) -> bool:
+    return partition.leader == NO_LEADER
+
+
+def unpreferred(partition: Partition) -> bool:
+    """Whether another than the preferred leader leads, or none."""
+    return partition.leader != partition.replicas[0]
+
+
+def under_replicated(partition: Partition) -> bool:
+    return len(partition.isr) < len(partition.replicas)
+
+
+def with_elr(partition: Partition) -> bool:
+    return bool(partition.elr)
+
+
+def without_eligible(partition: Partition) -> bool:
+    return partition.has_none_eligible
+
+
+class PartitionIndex:
+    """Of the image that it followed last. The sets that it gives are its own: they change with the next image."""
+
+    def __init__(self) -> None:
+        self.preferred: Final[Counter[int]] = Counter()
+        """How many partitions each broker is the preferred leader of."""
+        self._image: ClusterImage | None = None
+        self._of: Final[dict[int, set[PartitionId]]] = {}
+        states = (leaderless, unpreferred, under_replicated, with_elr, without_eligible)
+        self._where: Final[dict[State, set[PartitionId]]] = {state: set() for state in states}
+
+    def of(self, broker_id: int) -> Set[PartitionId]:
+        """The partitions that the broker has a replica of."""
+        return self._of.get(broker_id, frozenset())
+
+    def where(self, state: State) -> Set[PartitionId]:
+        """The partitions that one of the states above holds for."""
+        return self._where[state]
+
+    def follow(self, old: ClusterImage, new: ClusterImage) -> None:
+        """Go on to `new`; from the beginning where it is not known what differs from what was followed last."""
+        changed: Iterable[PartitionId] | None = new.changed_partitions
+        before: Mapping[PartitionId, Partition] = old.partitions
+        if changed is None or old is not self._image:
+            changed, before = new.partitions, {}
+            self._of.clear()
+            self.preferred.clear()
+            for ids in self._where.values():
+                ids.clear()
+        for id_ in changed:
+            self._note(id_, before.get(id_), new.partitions.get(id_))
+        self._image = new
+
+    def concerned(self, old: ClusterImage, new: ClusterImage) -> Set[PartitionId]:
+        """The partitions whose election may end differently in `new`, which was followed; `old` is the one before.
+
+        Of the brokers only a partition's replicas count, and of the cluster's configs what may be without a leader.
+        """
+        changed = new.changed_partitions
+        if changed is None or new.restored is not old.restored or new.is_behind != old.is_behind:
+            return new.partitions.keys()
+        concerned = set(changed)
+        if new.configs is not old.configs:
+            concerned |= self.where(leaderless)
+        if new.brokers is not old.brokers:
+            for broker_id in {*old.brokers, *new.brokers}:
+                if old.brokers.get(broker_id) is not new.brokers.get(broker_id):
+                    concerned |= self.of(broker_id)
+        return concerned
+
+    def _note(self, id_: PartitionId, before: Partition | None, after: Partition | None) -> None:
+        were = before.replicas if before is not None else ()
+        are = after.replicas if after is not None else ()
+        if were != are:
+            for broker_id in were:
+                self._of[broker_id].discard(id_)
+            for broker_id in are:
+                self._of.setdefault(broker_id, set()).add(id_)
+            self.preferred.subtract(were[:1])
+            self.preferred.update(are[:1])
+        for state, ids in self._where.items():
+            if after is not None and state(after):
+                ids.add(id_)
+            else:
+                ids.discard(id_)
