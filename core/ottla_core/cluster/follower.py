@@ -25,6 +25,7 @@ from ottla_core.cluster.image import Change, ClusterImage
 from ottla_core.cluster.store import CompactedError, Event, EventBatch, MetaStore, StoreUnavailableError
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.retry import Backoff
+from ottla_core.slices import sliced
 from ottla_core.tasks import end_task
 
 SNAPSHOT_TIMEOUT_S: Final = 10.0
@@ -148,7 +149,8 @@ class MetadataFollower:
     async def _load(self) -> None:
         snapshot = await self._store.snapshot(self._prefix, timeout=SNAPSHOT_TIMEOUT_S)
         empty = ClusterImage(self._image.cluster_id)
-        image = empty.with_changes(self._changes(Event(entry) for entry in snapshot.entries), snapshot.revision)
+        changes = await sliced(self._change, [Event(entry) for entry in snapshot.entries])
+        image = empty.with_changes(filter(None, changes), snapshot.revision)
         if image.revision < self._image.revision or image.seq < self._image.seq:
             self._older = image
         self._check_not_older()
@@ -176,18 +178,14 @@ class MetadataFollower:
     def _apply(self, batch: EventBatch) -> None:
         if not batch.events:
             return
-        changes = self._changes(batch.events)
+        changes = [change for change in map(self._change, batch.events) if change is not None]
         _check_contiguous(self._image.seq, changes)
         self._replace(self._image.with_changes(changes, batch.revision))
 
-    def _changes(self, events: Iterable[Event]) -> list[Change]:
-        """The changes that this release knows; a later one may keep other kinds of keys beside them."""
-        changes = []
-        for event in events:
-            key = keys.parse_key(self._image.cluster_id, event.entry.key)
-            if key is not None:
-                changes.append(Change(key, None if event.deleted else decode(key, event.entry)))
-        return changes
+    def _change(self, event: Event) -> Change | None:
+        """None for a kind of key that this release does not know: a later one may keep others beside them."""
+        key = keys.parse_key(self._image.cluster_id, event.entry.key)
+        return None if key is None else Change(key, None if event.deleted else decode(key, event.entry))
 
     def _contact(self) -> None:
         self._contact_at = self._clock.monotonic()

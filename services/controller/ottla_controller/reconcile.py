@@ -60,6 +60,9 @@ class Reconciler:
         self._unclean = metrics.counter(
             "ottla_controller_unclean_elections_total", "Leaders elected outside the ISR: records may be lost."
         )
+        self._looked_at = metrics.counter(
+            "ottla_controller_partitions_looked_at_total", "Partitions that were looked at for elections."
+        )
         follower.on_change(self._on_image)
 
     async def run(self, journal: Journal) -> None:
@@ -133,6 +136,7 @@ class Reconciler:
         left: list[PartitionId] = []
         try:
             for part in batched(list(due)):
+                self._looked_at.value += len(part)
                 left += needs_election(self._follower.image, within_grace, part)
                 await time_slice.rest()
         except BaseException:

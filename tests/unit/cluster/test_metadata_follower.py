@@ -110,6 +110,19 @@ async def follower(link: Link) -> AsyncIterator[Watched]:
     await follower.stop()
 
 
+async def test_others_have_their_turns_while_a_large_snapshot_is_read(link: Link) -> None:
+    for n in range(2_000):
+        await link.write(put=f"t{n}")
+    follower, turns = Watched(link), 0
+    follower.start()
+    while not follower.image.revision:
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns > 5
+    assert len(follower.image.topics) == 2_000
+    await follower.stop()
+
+
 @pytest.mark.feature(122)
 @pytest.mark.feature(124)
 async def test_listeners_hear_of_every_image_and_the_one_before_it(link: Link, follower: Watched) -> None:
