@@ -96,7 +96,7 @@ class Simulation:
         for number in range(self._brokers):
             await self._put(Broker(number, 0, f"directory-{number}", f"host-{number}:9650", fenced=False))
         await self._until(lambda: len(self._follower.image.brokers) == self._brokers)
-        while not self._leadership.active:  # noqa: ASYNC110 - a term's start is not told
+        while not self._leadership.active:  # noqa: ASYNC110 - a term's start sets no event
             await asyncio.sleep(0)
         async with self._measured("create", lambda: self._follower.image.partitions):
             await self._create()
