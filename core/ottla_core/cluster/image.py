@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from ottla_core.cluster.layered_mapping import copy_of
 from ottla_core.model import NO_LEADER, NO_OWNER, PartitionId, TopicId
 
 
@@ -152,7 +153,7 @@ class BrokerIds:
 
 @dataclass(frozen=True, slots=True)
 class ClusterImage:
-    """All of it at one revision. The mappings are never written to: `with_changes` copies what it changes."""
+    """All of it at one revision. The mappings are never written to: images share what did not change."""
 
     cluster_id: str
     revision: int = 0
@@ -169,6 +170,8 @@ class ClusterImage:
     last_incarnations: Mapping[int, LastIncarnation] = field(default_factory=dict)
     coordinators: Mapping[tuple[str, int], Coordinator] = field(default_factory=dict)
     shards: Mapping[tuple[str, int], Shard] = field(default_factory=dict)
+    topic_revisions: Mapping[TopicId, int] = field(default_factory=dict, compare=False, repr=False)
+    """At which a topic or one of its partitions last changed; in a snapshot that of the snapshot."""
     changed_partitions: Set[PartitionId] | None = field(default=None, compare=False, repr=False)
     """All that may differ from the image before, in themselves or in their topic; None where that is not known."""
     is_behind: bool = field(init=False)
@@ -208,6 +211,9 @@ class ClusterImage:
         for change in changes:
             changed.update(_partitions_of(self, change))
             _apply(self, draft, change)
+        for topic_id in {partition_id.topic_id for partition_id in changed}:
+            exists = topic_id in draft.get("topic_names", self.topic_names)
+            _set(self, draft, "topic_revisions", topic_id, revision if exists else None)
         return replace(self, revision=revision, changed_partitions=changed, **draft)
 
 
@@ -276,7 +282,7 @@ def _apply_topic(image: ClusterImage, draft: dict[str, Any], name: str, topic: T
 def _set(image: ClusterImage, draft: dict[str, Any], name: str, key: Any, value: Any) -> None:
     """Set or delete one entry of the mapping `name`, copying it once per `with_changes`."""
     if name not in draft:
-        draft[name] = dict(getattr(image, name))
+        draft[name] = copy_of(getattr(image, name))
     if value is None:
         draft[name].pop(key, None)
     else:

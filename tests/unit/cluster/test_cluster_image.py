@@ -103,7 +103,7 @@ def test_an_image_knows_which_partitions_may_differ_from_the_one_before() -> Non
     for revision in range(1, 400):
         changes: list[Change] = []
         for _ in range(random.randrange(1, 4)):
-            name, count = random.choice(names), random.randrange(5)
+            name, count = random.choice(names), random.randrange(1, 5)
             topic_id = TopicId((name + random.choice("ab")).encode() * 8)
             partition = Partition(replicas=(1,), leader=random.randrange(2), leader_epoch=revision)
             changes += random.choice(
@@ -120,8 +120,12 @@ def test_an_image_knows_which_partitions_may_differ_from_the_one_before() -> Non
         differ |= {id_ for id_ in everywhere if before.partitions.get(id_) is not image.partitions.get(id_)}
         assert image.changed_partitions is not None
         assert differ <= image.changed_partitions
+        changed_topics = {id_.topic_id for id_ in differ} & image.topic_names.keys()
+        assert all(image.topic_revisions[topic_id] == revision for topic_id in changed_topics)
+        assert image.topic_revisions.keys() <= image.topic_names.keys(), "what is deleted takes no room"
         if all(change.key[0] == "broker" for change in changes):
             assert not image.changed_partitions
+            assert image.topic_revisions is before.topic_revisions
 
 
 def seen_in(image: ClusterImage, partition_id: PartitionId) -> Topic | None:

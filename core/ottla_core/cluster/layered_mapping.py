@@ -1,0 +1,89 @@
+"""A mapping whose copy costs what was changed in it: the copies share all else.
+
+A dict that is never written to lies below, what has changed since above it. Iteration is a dict's, in its order,
+whatever Python's hashes are: decisions that go through all partitions come out the same in every process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterator, Mapping, MutableMapping, ValuesView
+from typing import Any, Final, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+FEW: Final = 1000
+"""Entries: so many are copied in microseconds, and found faster in a dict."""
+_DELETED: Final[Any] = object()
+_UNCHANGED: Final[Any] = object()
+
+
+def copy_of(mapping: Mapping[K, V]) -> MutableMapping[K, V]:
+    """A copy that may be written to, where `mapping` no longer is."""
+    if isinstance(mapping, LayeredMapping):
+        return mapping.copy()
+    return dict(mapping) if len(mapping) < FEW else LayeredMapping(mapping, {})
+
+
+class LayeredMapping(MutableMapping[K, V]):
+    """Who writes to it is alone with it; afterwards any thread may read it."""
+
+    __slots__ = ("_above", "_below")
+
+    def __init__(self, below: Mapping[K, V], above: dict[K, V]) -> None:
+        self._below = below
+        self._above = above
+
+    def copy(self) -> MutableMapping[K, V]:
+        """Of n entries: the changes, up to √n; once there are more, all of it, so that √n copies cost one of all."""
+        if len(self._above) ** 2 > len(self._below):
+            return copy_of(self._whole())
+        return LayeredMapping(self._below, dict(self._above))
+
+    def get(self, key: K, default: Any = None) -> Any:
+        value = self._above.get(key, _UNCHANGED)
+        if value is _UNCHANGED:
+            return self._below.get(key, default)
+        return default if value is _DELETED else value
+
+    def __getitem__(self, key: K) -> V:
+        value: V = self.get(key, _DELETED)
+        if value is _DELETED:
+            raise KeyError(key)
+        return value
+
+    def __contains__(self, key: Any) -> bool:
+        return self.get(key, _DELETED) is not _DELETED
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self._above[key] = value
+
+    def __delitem__(self, key: K) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self._above[key] = _DELETED
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._whole())
+
+    def __len__(self) -> int:
+        return len(self._whole())
+
+    def items(self) -> ItemsView[K, V]:
+        return self._whole().items()
+
+    def values(self) -> ValuesView[V]:
+        return self._whole().values()
+
+    def _whole(self) -> Mapping[K, V]:
+        """All in one layer, kept as such."""
+        if self._above:
+            whole = dict(self._below)
+            for key, value in self._above.items():
+                if value is _DELETED:
+                    whole.pop(key, None)
+                else:
+                    whole[key] = value
+            self._below = whole  # first: another thread that reads meanwhile finds the same in both layers
+            self._above = {}
+        return self._below
