@@ -1,7 +1,7 @@
 """Which partitions each broker has a replica of, and which are not as they should be: what would else take a walk
 through all of them, kept up with the image by what changes in it.
 
-So the death of a broker costs what it has, and an idle partition costs nothing (issue 16).
+So the death of a broker costs what it has, and an idle partition costs nothing.
 """
 
 from __future__ import annotations
