@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -15,6 +16,7 @@ from ottla_core.model import PartitionId
 
 _AT_ONCE: Final = 500
 """One sync for all, and none waits for many more."""
+_LARGE: Final = 100
 
 
 class LogCreation:
@@ -49,3 +51,5 @@ class LogCreation:
                     made.set_exception(log)
                 else:
                     made.set_result(log)
+            if len(batch) >= _LARGE:
+                gc.freeze()  # logs stay: no look for garbage goes through these again, which takes 250 ms of 10,000

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -136,6 +138,19 @@ async def test_a_partition_that_goes_is_forgotten(held: Held) -> None:
     held.metadata.become(replace(LED, replicas=(2,), leader=2, leader_epoch=2, isr=(2,)))
     await until(lambda: not held.replicas.all())
     assert forgotten == [ID]
+
+
+async def test_what_a_partition_had_in_memory_goes_with_it(held: Held) -> None:
+    """Without a look for garbage, which does not go through what was there when many logs had been made."""
+    held.replica.append(values_batch(b"a"))
+    await held.replica.flushed()
+    replica, log = weakref.ref(held.replica), weakref.ref(held.replica.log)
+    gc.disable()
+    try:
+        held.metadata.become(replace(LED, replicas=(2,), leader=2, leader_epoch=2, isr=(2,)))
+        await until(lambda: replica() is None and log() is None)
+    finally:
+        gc.enable()
 
 
 LATER = replace(LED, leader_epoch=2, partition_epoch=1)
