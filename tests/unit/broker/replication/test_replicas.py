@@ -390,7 +390,7 @@ async def test_time_passes_for_those_leaders_alone_in_which_it_may_change_someth
     monkeypatch.setattr(ticks, "_TICK_S", 0.01)
     alone = Partition(replicas=(1,), leader=1, leader_epoch=2, isr=(1,))
     held.metadata.become(LED, alone)
-    await until(lambda: OTHER_ID in held.log_dir.logs and held.replicas.find(OTHER_ID).leads)
+    await until(lambda: (other := held.replicas.get(OTHER_ID)) is not None and other.leads)
     idle, lagging = held.replicas.find(OTHER_ID), held.replica
     await until(lambda: held.replicas._ticks.ticking == {lagging})  # broker 2 is there, and has fetched nothing
     ticked.clear()
