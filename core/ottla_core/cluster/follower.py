@@ -156,7 +156,7 @@ class MetadataFollower:
         self._check_not_older()
         self._complete = True
         self._contact()
-        self._replace(replace(image, changed_partitions=None))
+        self._replace(replace(image, changed_partitions=None, topics_revision=image.revision))
 
     def _check_not_older(self) -> None:
         """For good: a store that went back may have come past the image's revision by other changes since."""

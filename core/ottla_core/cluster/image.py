@@ -172,6 +172,8 @@ class ClusterImage:
     shards: Mapping[tuple[str, int], Shard] = field(default_factory=dict)
     topic_revisions: Mapping[TopicId, int] = field(default_factory=dict, compare=False, repr=False)
     """At which a topic or one of its partitions last changed; in a snapshot that of the snapshot."""
+    topics_revision: int = field(default=0, compare=False, repr=False)
+    """At which any of them last did, or was deleted; in a snapshot that of the snapshot."""
     changed_partitions: Set[PartitionId] | None = field(default=None, compare=False, repr=False)
     """All that may differ from the image before, in themselves or in their topic; None where that is not known."""
     is_behind: bool = field(init=False)
@@ -214,6 +216,7 @@ class ClusterImage:
         for topic_id in {partition_id.topic_id for partition_id in changed}:
             exists = topic_id in draft.get("topic_names", self.topic_names)
             _set(self, draft, "topic_revisions", topic_id, revision if exists else None)
+            draft["topics_revision"] = revision
         return replace(self, revision=revision, changed_partitions=changed, **draft)
 
 

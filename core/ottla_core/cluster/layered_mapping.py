@@ -13,7 +13,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 FEW: Final = 1000
-"""Entries that are copied in microseconds, and found faster in a dict."""
+"""Entries: up to here all are copied in microseconds, and found faster in a dict."""
 _DELETED: Final[Any] = object()
 _UNCHANGED: Final[Any] = object()
 

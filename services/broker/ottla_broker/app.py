@@ -16,6 +16,7 @@ from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import AroundApi, unchanged
+from ottla_broker.kafka.encoded_topics import EncodedTopics
 from ottla_broker.kafka.wiring import KafkaSide, fetch_sessions
 from ottla_broker.maintenance import Maintenance
 from ottla_broker.membership.controlled_shutdown import ControlledShutdown
@@ -115,6 +116,7 @@ class _Parts:
             self.producer_ids,
             KafkaAddresses(config.host, config.advertised_host, config.kafka),
             fetch_sessions(),
+            EncodedTopics(),
             self.log_dir,
             clock,
             self.threads,

@@ -101,9 +101,9 @@ STORIES = (
         "leader-is-missing-among-the-brokers",
         "Metadata named a leader that was fenced, and so missing among the brokers: clients looked for it in vain",
         Edit(
-            "services/broker/ottla_broker/kafka/handlers/metadata.py",
-            "or leader not in image.brokers or leader in reach.fenced:",
-            "or leader not in image.brokers:",
+            "services/broker/ottla_broker/kafka/metadata_wire.py",
+            "if leader in terms.unreachable or leader not in terms.live:",
+            "if leader in terms.unreachable:",
         ),
     ),
     Story(

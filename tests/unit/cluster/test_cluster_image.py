@@ -126,6 +126,8 @@ def test_an_image_knows_which_partitions_may_differ_from_the_one_before() -> Non
         if all(change.key[0] == "broker" for change in changes):
             assert not image.changed_partitions
             assert image.topic_revisions is before.topic_revisions
+            assert image.topics_revision == before.topics_revision
+        assert image.topics_revision == revision or not differ
 
 
 def seen_in(image: ClusterImage, partition_id: PartitionId) -> Topic | None:

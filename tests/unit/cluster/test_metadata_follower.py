@@ -173,6 +173,16 @@ async def test_a_compaction_meanwhile_makes_it_take_a_new_snapshot(link: Link, f
     assert link.snapshots == 2, "and it goes on from there"
 
 
+async def test_what_was_deleted_before_a_new_snapshot_has_changed_the_topics(link: Link, follower: Watched) -> None:
+    """Nothing in the snapshot says so: whoever keeps something of all topics would keep it for good."""
+    link.cut = True
+    revision = await link.write(delete="first")
+    link.compact(revision)
+    link.cut = False
+    image = await follower.wait_for(revision, T)
+    assert (dict(image.topics), image.topics_revision) == ({}, revision)
+
+
 async def test_a_gap_in_seq_makes_it_take_a_new_snapshot(link: Link, follower: Watched) -> None:
     """A change that got lost on the way would else stay lost for good."""
     link.lose_one = True

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka.addresses import KafkaAddresses
+from ottla_broker.kafka.encoded_topics import EncodedTopics
 from ottla_broker.kafka.errors import unknown_topic
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
@@ -30,6 +31,7 @@ class Backend:
     producer_ids: ProducerIdManager
     addresses: KafkaAddresses
     sessions: FetchSessions
+    topics: EncodedTopics
     log_dir: Callable[[], LogDir]
     clock: Clock
     threads: DiskThreads

@@ -20,7 +20,7 @@ LARGE_ELEMENTS: Final = 500
 T = TypeVar("T")
 
 Handler = Callable[[Backend, KafkaContext], HandlerResult]
-ControlHandler = Callable[[Backend, Message, KafkaContext], Message | Coroutine[Any, Any, Message]]
+ControlHandler = Callable[[Backend, Message, KafkaContext], Message | Coroutine[Any, Any, Message | Parts]]
 
 
 def decoded(
@@ -42,7 +42,7 @@ def decoded(
 
 
 def control(request_type: Any, handle: ControlHandler) -> Handler:
-    """A handler for a message of the codec library."""
+    """A handler for a message of the codec library; its response is one too, or encoded already."""
 
     def decode(context: KafkaContext) -> Message:
         return codec.decode(request_type, context.version, context.body)
@@ -56,9 +56,11 @@ def control(request_type: Any, handle: ControlHandler) -> Handler:
     return decoded(decode, begin)
 
 
-async def _encoded(backend: Backend, response: Message | Coroutine[Any, Any, Message]) -> Parts:
+async def _encoded(backend: Backend, response: Message | Coroutine[Any, Any, Message | Parts]) -> Parts:
     if asyncio.iscoroutine(response):
         response = await response
+    if isinstance(response, list):
+        return response
     if codec.has_more_elements(response, LARGE_ELEMENTS):
         return await backend.threads.work(codec.encode, response)
     return codec.encode(response)

@@ -26,6 +26,7 @@ from kio_messages import read
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka import codec, fetch_sessions, fetch_wire
 from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.encoded_topics import EncodedTopics
 from ottla_broker.kafka.errors import text_of
 from ottla_broker.kafka.fetch_request import FetchRequest, RequestedPartition
 from ottla_broker.kafka.fetch_sessions import FetchSessions
@@ -132,13 +133,13 @@ def test_a_deleted_topic_without_a_name_has_an_empty_one_before_version_6(versio
 
 
 @pytest.mark.parametrize("version", [10, 11, 12, 13])
-def test_an_unknown_id_has_an_empty_name_before_version_12_of_metadata(version: int) -> None:
-    backend = cast(Backend, SimpleNamespace(image=image_of(0), node_id=0, addresses=None))
+async def test_an_unknown_id_has_an_empty_name_before_version_12_of_metadata(version: int) -> None:
+    backend = cast(Backend, SimpleNamespace(image=image_of(0), node_id=0, addresses=None, topics=EncodedTopics()))
     wanted = MetadataRequest.MetadataRequestTopic(version=version, name=None, topic_id=None)
     asked = MetadataRequest(version=version, topics=[wanted])
     request = KafkaContext(version, 1, "me", reader_of(b""), Caller("127.0.0.1", "127.0.0.1"))
-    answer = metadata.handle(backend, asked, request)
-    (topic,) = read(load_response_schema(METADATA, version), b"".join(codec.encode(answer))).topics
+    answer = await metadata.handle(backend, asked, request)
+    (topic,) = read(load_response_schema(METADATA, version), b"".join(answer)).topics
     assert int(topic.error_code) == ErrorCode.UNKNOWN_TOPIC_ID
     assert topic.name == ("" if version < 12 else None)
 
@@ -161,13 +162,20 @@ async def test_what_is_asked_many_times_is_told_once() -> None:
     threads = DiskThreads()
     backend = cast(
         Backend,
-        SimpleNamespace(image=image_of(0), node_id=0, addresses=None, id_of=lambda *_: None, threads=threads),
+        SimpleNamespace(
+            image=image_of(0),
+            node_id=0,
+            addresses=None,
+            id_of=lambda *_: None,
+            threads=threads,
+            topics=EncodedTopics(),
+        ),
     )
     request = KafkaContext(0, 1, "me", reader_of(b""), Caller("127.0.0.1", "127.0.0.1"))
     topic = MetadataRequest.MetadataRequestTopic(version=8, name="t")
     asked = MetadataRequest(version=8, topics=[topic] * 1_000, allow_auto_topic_creation=False)
-    answer: Any = await cast(Any, metadata.handle(backend, asked, dataclasses.replace(request, version=8)))
-    assert [t.name for t in answer.topics] == ["t"]
+    answer = await metadata.handle(backend, asked, dataclasses.replace(request, version=8))
+    assert [t.name for t in read(load_response_schema(METADATA, 8), b"".join(answer)).topics] == ["t"]
     wanted = DescribeProducersRequest.TopicRequest(version=0, name="t", partition_indexes=[0, 1, 0, 0])
     request_ = DescribeProducersRequest(version=0, topics=[wanted] * 9)
     producers = await describe_producers.handle(backend, request_, request)

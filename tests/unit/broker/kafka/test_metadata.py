@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from images import image_of, topic_id, with_topic
-from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from ottla_broker.kafka.addresses import KafkaAddresses
+from ottla_broker.kafka.encoded_topics import EncodedTopics
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import metadata
 from ottla_broker.listener_settings import Address, KafkaListener
@@ -29,7 +30,7 @@ TOLD = {
 }
 
 
-def told(listener: str, version: int, *, fenced: int | None = None) -> tuple[list[Any], list[Any]]:
+async def told(listener: str, version: int, *, fenced: int | None = None) -> tuple[list[Any], list[Any]]:
     """The brokers, and of each partition its error and its leader; broker n leads partition n."""
     image = with_topic(image_of(2), "orders", 2)
     changes: list[Change] = [
@@ -40,11 +41,15 @@ def told(listener: str, version: int, *, fenced: int | None = None) -> tuple[lis
         led = PartitionId(topic_id(1), n)
         changes.append(Change(("partition", led), replace(image.partitions[led], leader=n)))
     backend: Any = SimpleNamespace(
-        image=image.with_changes(changes, 500), addresses=KafkaAddresses("0.0.0.0", "broker-0", BOTH), node_id=0
+        image=image.with_changes(changes, 500),
+        addresses=KafkaAddresses("0.0.0.0", "broker-0", BOTH),
+        node_id=0,
+        topics=EncodedTopics(),
     )
     caller = Caller("172.18.0.1", "172.18.0.2", listener)
     request = KafkaContext(version, 1, "test", Reader(memoryview(b"")), caller)
-    answer: Any = metadata.handle(backend, MetadataRequest(topics=None), request)
+    encoded = await metadata.handle(backend, MetadataRequest(topics=None), request)
+    answer: Any = MetadataResponse.decode(b"".join(encoded), version=version)
     partitions = answer.topics[0].partitions
     return (
         [(b.node_id, b.host, b.port) for b in answer.brokers],
@@ -52,18 +57,18 @@ def told(listener: str, version: int, *, fenced: int | None = None) -> tuple[lis
     )
 
 
-def test_every_broker_by_the_listener_of_the_client() -> None:
-    assert told("INTERNAL", 9) == ([(0, "broker-0", 19092), (1, "broker-1", 19092)], [(0, 0), (0, 1)])
+async def test_every_broker_by_the_listener_of_the_client() -> None:
+    assert await told("INTERNAL", 9) == ([(0, "broker-0", 19092), (1, "broker-1", 19092)], [(0, 0), (0, 1)])
 
 
 @pytest.mark.parametrize(("version", "code"), [(9, ErrorCode.LISTENER_NOT_FOUND), (5, ErrorCode.LEADER_NOT_AVAILABLE)])
-def test_a_leader_without_that_listener_is_none_to_the_client(version: int, code: ErrorCode) -> None:
-    assert told("EXTERNAL", version) == ([(0, "localhost", 9092)], [(0, 0), (code, -1)])
+async def test_a_leader_without_that_listener_is_none_to_the_client(version: int, code: ErrorCode) -> None:
+    assert await told("EXTERNAL", version) == ([(0, "localhost", 9092)], [(0, 0), (code, -1)])
 
 
 @pytest.mark.story("leader-is-missing-among-the-brokers")
-def test_a_leader_that_is_fenced_is_none_until_it_is_among_the_brokers() -> None:
+async def test_a_leader_that_is_fenced_is_none_until_it_is_among_the_brokers() -> None:
     """A broker that has restarted still leads by the metadata, and clients would look in vain for its address."""
-    brokers, partitions = told("INTERNAL", 9, fenced=1)
+    brokers, partitions = await told("INTERNAL", 9, fenced=1)
     assert [number for number, *_ in brokers] == [0]
     assert partitions == [(0, 0), (ErrorCode.LEADER_NOT_AVAILABLE, -1)]

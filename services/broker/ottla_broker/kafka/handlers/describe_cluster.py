@@ -13,7 +13,7 @@ from ottla_broker.kafka.addresses import controller_for
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.handlers.metadata import ALL_CLUSTER_OPERATIONS
+from ottla_broker.kafka.metadata_wire import ALL_CLUSTER_OPERATIONS
 from ottla_core.errors import ErrorCode
 
 _Broker: Final = DescribeClusterResponse.DescribeClusterBroker

@@ -11,7 +11,7 @@ from kafka.protocol.admin import DescribeTopicPartitionsResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.handlers.metadata import ALL_TOPIC_OPERATIONS
+from ottla_broker.kafka.metadata_wire import ALL_TOPIC_OPERATIONS
 from ottla_core.cluster.image import ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, check_topic_name
@@ -23,8 +23,6 @@ _Cursor: Final = DescribeTopicPartitionsResponse.Cursor
 
 MAX_PARTITIONS: Final = 2000
 """Of one response, whatever is requested: Kafka's max.request.partition.size.limit."""
-
-_OPERATIONS: Final = sum(1 << number for number in ALL_TOPIC_OPERATIONS)
 
 
 class PartitionPage(NamedTuple):
@@ -79,7 +77,7 @@ def _described(image: ClusterImage, requested: PartitionPage, version: int) -> M
         topic_id=uuid.UUID(bytes=topic_id),
         is_internal=requested.name in INTERNAL_TOPICS,
         partitions=[] if topic is None else list(_partitions(image, topic, requested, version)),
-        topic_authorized_operations=_OPERATIONS,
+        topic_authorized_operations=ALL_TOPIC_OPERATIONS,
     )
 
 

@@ -1,0 +1,90 @@
+"""Topics as Metadata's response has them: encoded once, and kept as long as they are the same.
+
+An image says at which revision a topic or one of its partitions last changed. All topics together are kept too, for
+clients by the hundred that request them at once: the first encodes them while the others wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from ottla_broker.kafka.metadata_wire import Terms, write_partition, write_topic_head, write_topic_tail
+from ottla_core.cluster.image import ClusterImage, Topic
+from ottla_core.model import PartitionId, TopicId
+from ottla_core.slices import Slice
+
+MAX_BYTES: Final = 64 * 1024 * 1024
+ENTRY_BYTES: Final = 256
+"""What a topic takes beside its bytes."""
+_LOOK_INTERVAL: Final = 64
+"""Topics or partitions. A request of fewer waits for no other."""
+
+
+class _Encoded(NamedTuple):
+    """A topic, or all of them, and the revision of the last change."""
+
+    revision: int
+    topics: int
+    data: bytes
+
+
+class EncodedTopics:
+    """`turn`: of those who request all topics. `held_bytes`: of what is kept."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self.held_bytes = 0
+        self.turn: Final = asyncio.Lock()
+        self._max_bytes: Final = max_bytes
+        self._kept: Final[defaultdict[Terms, dict[TopicId | None, _Encoded]]] = defaultdict(dict)
+        self._slice: Final = Slice()  # of all requests together
+
+    async def all(self, image: ClusterImage, terms: Terms, since: int) -> tuple[int, bytes]:
+        """How many topics there are, and their bytes: from `image`, or from an older one that has all the changes up to
+        revision `since`. In `turn`."""
+        encoded = self._kept[terms].get(None)
+        if encoded is None or encoded.revision < since:
+            parts = await self.encode(image, image.topics.values(), terms)
+            encoded = _Encoded(image.topics_revision, len(parts), b"".join(parts))
+            self._keep(terms, None, encoded)
+        return encoded.topics, encoded.data
+
+    async def encode(self, image: ClusterImage, topics: Iterable[Topic | bytes], terms: Terms) -> list[bytes]:
+        """Each topic's bytes; those that are bytes already as they are."""
+        kept = self._kept[terms]
+        parts: list[bytes] = []
+        for topic in topics:
+            if isinstance(topic, Topic):
+                encoded = kept.get(topic.id)
+                if encoded is None or encoded.revision != image.topic_revisions[topic.id]:
+                    encoded = await self._encode(image, topic, terms)
+                    self._keep(terms, topic.id, encoded)
+                topic = encoded.data
+            parts.append(topic)
+            if len(parts) % _LOOK_INTERVAL == 0:
+                await self._slice.rest()
+        return parts
+
+    async def _encode(self, image: ClusterImage, topic: Topic, terms: Terms) -> _Encoded:
+        parts = [write_topic_head(terms.version, topic.name, topic.id, topic.partition_count)]
+        for number in range(topic.partition_count):
+            parts.append(write_partition(terms, number, image.partitions[PartitionId(topic.id, number)]))
+            if len(parts) % _LOOK_INTERVAL == 0:
+                await self._slice.rest()
+        parts.append(write_topic_tail(terms.version, operations=terms.operations))
+        return _Encoded(image.topic_revisions[topic.id], 1, b"".join(parts))
+
+    def _keep(self, terms: Terms, key: TopicId | None, encoded: _Encoded) -> None:
+        """Where there is no room all else is forgotten: what is requested is soon there again."""
+        before = self._kept[terms].get(key)
+        self.held_bytes += _size(encoded) - (0 if before is None else _size(before))
+        if self.held_bytes > self._max_bytes:
+            self._kept.clear()
+            self.held_bytes = _size(encoded)
+        self._kept[terms][key] = encoded
+
+
+def _size(encoded: _Encoded) -> int:
+    return len(encoded.data) + ENTRY_BYTES

@@ -1,0 +1,147 @@
+"""Metadata's response on the wire, written by hand: it may have every partition of the cluster.
+
+    answer, 0 to 13:  throttle ms int32 (3), [broker int32, host, port int32, rack (1)], cluster id (2), controller
+        int32 (1), [error int16, name, id (10), internal bool (1), [error int16, partition int32, leader int32, leader
+        epoch int32 (7), [replica int32], [in sync int32], [offline int32] (5)], operations int32 (8)],
+        operations int32 (8 to 10), error int16 (13)
+
+Numbers in brackets: the version from which on the field is there. From 9 on everything is in its compact spelling.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from typing import Final, NamedTuple
+
+from ottla_broker.kafka.addresses import KafkaEndpoint, controller_for
+from ottla_core.cluster.image import ClusterImage, Partition
+from ottla_core.errors import ErrorCode
+from ottla_core.model import INTERNAL_TOPICS, NO_LEADER
+from ottla_core.primitives import Writer
+
+_CONTROLLER_FROM: Final = 1
+_CLUSTER_ID_FROM: Final = 2
+_THROTTLE_FROM: Final = 3
+_OFFLINE_FROM: Final = 5
+_LISTENER_NOT_FOUND_FROM: Final = 6
+"""Older clients don't know the error."""
+_LEADER_EPOCH_FROM: Final = 7
+_OPERATIONS_FROM: Final = 8
+_FLEXIBLE_FROM: Final = 9
+_TOPIC_ID_FROM: Final = 10
+_CLUSTER_OPERATIONS: Final = range(_OPERATIONS_FROM, 11)
+_NO_NAME_FROM: Final = 12
+"""Before it a response has a name for every topic, an empty one for an unknown id, as Kafka's has."""
+_ERROR_FROM: Final = 13
+
+ALL_TOPIC_OPERATIONS: Final = sum(1 << number for number in (3, 4, 5, 6, 7, 8, 10, 11))
+"""Kafka's numbers of what may be done with a topic: everything, until access control lists are served."""
+ALL_CLUSTER_OPERATIONS: Final = frozenset({5, 7, 8, 9, 10, 11, 12})
+_NOT_REQUESTED: Final = -(2**31)
+
+_PARTITION: Final = struct.Struct(">hii")
+_PARTITION_AND_EPOCH: Final = struct.Struct(">hiii")
+_KEPT_NODES: Final = 4096
+
+
+class Terms(NamedTuple):
+    """What a topic's bytes depend on beside the topic itself: of the brokers the ids of those that are not fenced, and
+    of those that have no address for the client's listener."""
+
+    version: int
+    operations: bool
+    live: frozenset[int]
+    unreachable: frozenset[int]
+
+
+def write_head(
+    version: int, image: ClusterImage, endpoints: Mapping[int, KafkaEndpoint], node_id: int, topics: int
+) -> bytearray:
+    """What stands before the topics, whose number is `topics`; `endpoints`: of the brokers that the client gets."""
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+    if version >= _THROTTLE_FROM:
+        writer.int32(0)
+    writer.array(len(endpoints))
+    for broker_id, endpoint in endpoints.items():
+        writer.int32(broker_id)
+        writer.string(endpoint.host)
+        writer.int32(endpoint.port)
+        if version >= _CONTROLLER_FROM:
+            writer.string(image.brokers[broker_id].rack or None)
+        writer.tags()
+    if version >= _CLUSTER_ID_FROM:
+        writer.string(image.cluster_id)
+    if version >= _CONTROLLER_FROM:
+        writer.int32(controller_for(node_id, endpoints))
+    writer.array(topics)
+    return writer.buffer
+
+
+def write_tail(version: int, *, operations: bool) -> bytearray:
+    """What stands behind the topics."""
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+    if version in _CLUSTER_OPERATIONS:
+        writer.int32(sum(1 << number for number in ALL_CLUSTER_OPERATIONS) if operations else _NOT_REQUESTED)
+    if version >= _ERROR_FROM:
+        writer.int16(ErrorCode.NONE)
+    writer.tags()
+    return writer.buffer
+
+
+def write_missing(version: int, code: ErrorCode, name: str | None, topic_id: bytes) -> bytes:
+    """A topic that is not there, with what it was requested by."""
+    if name is None and version < _NO_NAME_FROM:
+        name = ""
+    head = write_topic_head(version, name, topic_id, 0, code=code)
+    return head + write_topic_tail(version, operations=False)
+
+
+def write_topic_head(
+    version: int, name: str | None, topic_id: bytes, partitions: int, *, code: ErrorCode = ErrorCode.NONE
+) -> bytes:
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+    writer.int16(code)
+    writer.string(name)
+    if version >= _TOPIC_ID_FROM:
+        writer.buffer += topic_id
+    if version >= _CONTROLLER_FROM:
+        writer.buffer.append(code == ErrorCode.NONE and name in INTERNAL_TOPICS)
+    writer.array(partitions)
+    return bytes(writer.buffer)
+
+
+@cache
+def write_topic_tail(version: int, *, operations: bool) -> bytes:
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+    if version >= _OPERATIONS_FROM:
+        writer.int32(ALL_TOPIC_OPERATIONS if operations else _NOT_REQUESTED)
+    writer.tags()
+    return bytes(writer.buffer)
+
+
+def write_partition(terms: Terms, number: int, partition: Partition) -> bytes:
+    """Where the leader is not among the brokers that a client gets there is none, as in Kafka: one that is fenced, or
+    that has no address for the client's listener."""
+    code, leader = ErrorCode.NONE, partition.leader
+    if leader in terms.unreachable or leader not in terms.live:
+        elsewhere = leader in terms.unreachable and terms.version >= _LISTENER_NOT_FOUND_FROM
+        code, leader = ErrorCode.LISTENER_NOT_FOUND if elsewhere else ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
+    nodes = _nodes(terms.version, terms.live, partition.replicas, partition.isr)
+    if terms.version < _LEADER_EPOCH_FROM:
+        return _PARTITION.pack(code, number, leader) + nodes
+    return _PARTITION_AND_EPOCH.pack(code, number, leader, partition.leader_epoch) + nodes
+
+
+@lru_cache(_KEPT_NODES)
+def _nodes(version: int, live: frozenset[int], replicas: tuple[int, ...], isr: tuple[int, ...]) -> bytes:
+    """The end of a partition; most have the same as many others."""
+    writer = Writer(flexible=version >= _FLEXIBLE_FROM)
+    offline = tuple(replica for replica in replicas if replica not in live)
+    for nodes in (replicas, isr, offline) if version >= _OFFLINE_FROM else (replicas, isr):
+        writer.array(len(nodes))
+        for node in nodes:
+            writer.int32(node)
+    writer.tags()
+    return bytes(writer.buffer)
