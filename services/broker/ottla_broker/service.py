@@ -29,14 +29,14 @@ from ottla_broker.replication.replicas import Replicas
 from ottla_broker.replication.shard_append import append_to_shard
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.cluster.follower import MetadataFollower
-from ottla_core.cluster.image import ClusterImage, Partition, Topic
+from ottla_core.cluster.image import ClusterImage, Topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, NO_OWNER, PartitionId, TopicId
 from ottla_core.records.fence import ShardFence
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
 from ottla_core.rpc.streams import EndStreamError
-from ottla_core.slices import few_at_once, sliced
+from ottla_core.slices import Slice, few_at_once, sliced
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.common_pb2 import Error
 
@@ -212,7 +212,10 @@ class BrokerService:
             address = self._addresses.advertised(controller.address, context)
             response.controller.CopyFrom(pb.ControllerNode(id=controller.id, address=address, epoch=controller.epoch))
         names: Iterable[str] = sorted(image.topics) if request.all_topics else dict.fromkeys(request.topics)
-        response.topics.extend(await sliced(partial(_topic_metadata, image), names))
+        time_slice = Slice()
+        for name in names:
+            response.topics.append(await _topic_metadata(image, name, time_slice))
+            await time_slice.rest()
         if request.shards:
             response.shards.extend(self._shard_owner(image, kind, n, context) for kind, n in sorted(image.shards))
         return response
@@ -411,18 +414,19 @@ def _check_silence(results: Iterable[ProduceResult]) -> None:
             raise EndStreamError(f"an acks=0 produce failed: {error_message(result.error).message}")
 
 
-def _topic_metadata(image: ClusterImage, name: str) -> pb.TopicMetadata:
+async def _topic_metadata(image: ClusterImage, name: str, time_slice: Slice) -> pb.TopicMetadata:
     topic: Topic | None = image.topics.get(name)
     if topic is None:
         error = Error(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=f"there is no topic {name!r}")
         return pb.TopicMetadata(name=name, error=error)
     described = pb.TopicMetadata(name=name, topic_id=topic.id, is_internal=name in INTERNAL_TOPICS)
-    for partition_id, partition in image.partitions_of(topic):
-        described.partitions.append(_partition_metadata(image, partition_id.partition, partition))
+    of_partition = partial(_partition_metadata, image, topic.id)
+    described.partitions.extend(await sliced(of_partition, range(topic.partition_count), time_slice))
     return described
 
 
-def _partition_metadata(image: ClusterImage, number: int, partition: Partition) -> pb.PartitionMetadata:
+def _partition_metadata(image: ClusterImage, topic_id: TopicId, number: int) -> pb.PartitionMetadata:
+    partition = image.partitions[PartitionId(topic_id, number)]
     described = pb.PartitionMetadata(
         partition=number,
         leader=partition.leader,

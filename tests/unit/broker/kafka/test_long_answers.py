@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from types import SimpleNamespace as Told
 from typing import Any
 
 import pytest
 from images import image_of, with_topic
 
+from ottla_broker import service
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import (
@@ -18,18 +20,29 @@ from ottla_broker.kafka.handlers import (
     create_partitions,
     create_topics,
     describe_quorum,
+    describe_topic_partitions,
     join_group,
     list_config_resources,
     offset_fetch,
     sync_group,
 )
+from ottla_core.cluster.image import Change, ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode
+from ottla_core.model import PartitionId, TopicId
 from ottla_core.primitives import Reader
+from ottla_core.slices import Slice
+from ottla_proto import broker_pb2, group_pb2
 from ottla_proto import controller_pb2 as pb
-from ottla_proto import group_pb2
 
 MANY = 40_000
 IMAGE = with_topic(image_of(1), "t", 3, number=1)
+LARGE = ClusterImage("c").with_changes(
+    [
+        *(Change(("partition", PartitionId(TopicId(bytes(16)), n)), Partition((0, 1, 2))) for n in range(10_000)),
+        Change(("topic", "t"), Topic("t", TopicId(bytes(16)), 10_000)),
+    ],
+    1,
+)
 
 
 class Backend:
@@ -133,6 +146,20 @@ def resources() -> Coroutine[Any, Any, Any]:
     return list_config_resources.handle(backend, Told(resource_types=[2]), request(1))
 
 
+def describing() -> Coroutine[Any, Any, Any]:
+    """Of one topic, as much as one response has."""
+    backend: Any = Told(image=LARGE)
+    asked = Told(topics=[Told(name="t")], cursor=None, response_partition_limit=2_000)
+    return describe_topic_partitions.handle(backend, asked, request(0))
+
+
+def describing_by_rpc() -> Coroutine[Any, Any, Any]:
+    follower: Any = Told(image=LARGE)
+    unused: Any = None
+    broker = service.BrokerService(unused, follower, unused, unused, unused, unused, unused)
+    return broker.metadata(broker_pb2.MetadataRequest(topics=["t"]), unused)
+
+
 async def check_turns_during(answer: Callable[[], Coroutine[Any, Any, Any]]) -> None:
     answering, turns = asyncio.create_task(answer()), 0
     while not answering.done():
@@ -155,6 +182,15 @@ async def test_an_element_that_has_many_leaves_others_their_turns(
     answer: Callable[[], Coroutine[Any, Any, Any]],
 ) -> None:
     """No slice cuts through one: it is translated beside the loop."""
+    await check_turns_during(answer)
+
+
+@pytest.mark.parametrize(("module", "answer"), [(describe_topic_partitions, describing), (service, describing_by_rpc)])
+async def test_one_topic_of_many_partitions_leaves_others_their_turns(
+    module: object, answer: Callable[[], Coroutine[Any, Any, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slice ends between its partitions too; short ones here, for a fast machine has few."""
+    monkeypatch.setattr(module, "Slice", partial(Slice, 0.0001))
     await check_turns_during(answer)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from kafka.protocol.admin import DescribeTopicPartitionsResponse
@@ -12,10 +13,10 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.metadata_wire import ALL_TOPIC_OPERATIONS
-from ottla_core.cluster.image import ClusterImage, Partition, Topic
+from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, check_topic_name
-from ottla_core.slices import sliced
+from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, PartitionId, TopicId, check_topic_name
+from ottla_core.slices import Slice, sliced
 
 _Topic: Final = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 _Partition: Final = _Topic.DescribeTopicPartitionsResponsePartition
@@ -35,11 +36,14 @@ class PartitionPage(NamedTuple):
 
 async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
     image, version, cursor = backend.image, context.version, request.cursor
-    names = {topic.name for topic in request.topics} or set(image.topics)
+    names = {topic.name for topic in request.topics} or image.topics
     first = ("", 0) if cursor is None else (cursor.topic_name, max(0, cursor.partition_index))
     counts = {name: image.topics[name].partition_count if name in image.topics else 0 for name in names}
     slices, rest = page(counts, first, min(max(request.response_partition_limit, 1), MAX_PARTITIONS))
-    topics = await sliced(lambda entry: _described(image, entry, version), slices)
+    topics, time_slice = [], Slice()
+    for entry in slices:
+        topics.append(await _described(image, entry, version, time_slice))
+        await time_slice.rest()
     next_cursor = None if rest is None else _Cursor(version=version, topic_name=rest[0], partition_index=rest[1])
     return DescribeTopicPartitionsResponse(version=version, topics=topics, next_cursor=next_cursor)
 
@@ -64,19 +68,21 @@ def page(
     return slices, None
 
 
-def _described(image: ClusterImage, requested: PartitionPage, version: int) -> Message:
-    topic = image.topics.get(requested.name)
+async def _described(image: ClusterImage, requested: PartitionPage, version: int, time_slice: Slice) -> Message:
+    topic, partitions = image.topics.get(requested.name), []
     if topic is None:
         code, topic_id = _missing_code(requested.name), bytes(16)
     else:
         code, topic_id = ErrorCode.NONE, topic.id
+        of_partition = partial(_partition, image, topic.id, version)
+        partitions = await sliced(of_partition, range(requested.start, requested.stop), time_slice)
     return _Topic(
         version=version,
         error_code=int(code),
         name=requested.name,
         topic_id=uuid.UUID(bytes=topic_id),
         is_internal=requested.name in INTERNAL_TOPICS,
-        partitions=[] if topic is None else list(_partitions(image, topic, requested, version)),
+        partitions=partitions,
         topic_authorized_operations=ALL_TOPIC_OPERATIONS,
     )
 
@@ -89,13 +95,9 @@ def _missing_code(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _partitions(image: ClusterImage, topic: Topic, requested: PartitionPage, version: int) -> Iterator[Message]:
-    for partition_id, partition in image.partitions_of(topic)[requested.start : requested.stop]:
-        yield _partition(image, partition_id.partition, partition, version)
-
-
-def _partition(image: ClusterImage, number: int, partition: Partition, version: int) -> Message:
+def _partition(image: ClusterImage, topic_id: TopicId, version: int, number: int) -> Message:
     """Without eligible replicas the lists are empty: Java's client takes no null, which the schema allows."""
+    partition = image.partitions[PartitionId(topic_id, number)]
     leader = image.brokers.get(partition.leader)
     has_leader = leader is not None and not leader.fenced  # else no client could find it among the brokers
     return _Partition(
