@@ -10,12 +10,12 @@ import asyncio
 import gc
 import logging
 import os
-import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final, Protocol
 
+from ottla_core import descriptors
 from ottla_core.allocator import keep_freed_memory
 from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.errors import OttlaError
@@ -109,19 +109,13 @@ def run(build: Callable[[], ServiceApp]) -> int:
     import uvloop
 
     keep_freed_memory()
-    allow_open_files()
+    descriptors.raise_limit()
     sys.setswitchinterval(SWITCH_S)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_live(build))
     except KeyboardInterrupt:
         return 130
-
-
-def allow_open_files() -> None:
-    """As many as the system lets us have: a broker holds one for every partition, and the usual limit is 1,024."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def _live(build: Callable[[], ServiceApp]) -> int:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
-from ottla_core import config, descriptors, lifecycle, telemetry
+from ottla_core import config, lifecycle, telemetry
 from ottla_core.errors import ErrorCode, OttlaError
 
 _EVERY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::", "[::]"})  # noqa: S104 - rejected here, not bound
@@ -39,7 +39,6 @@ def run_service(kind: str, settings_type: type[Settings], build: Callable[[Setti
         print(f"ottla-{kind}: {error}", file=sys.stderr)
         return 2
     telemetry.configure_logging(f"{kind}-{settings.node_id}", level=settings.log_level)
-    descriptors.raise_limit()
     return lifecycle.run(lambda: build(settings))
 
 

@@ -24,7 +24,7 @@ from typing import Any, Final
 import ottla
 from loadtest.rows.group_calls import GroupCalls
 from loadtest.rows.heartbeats import heartbeats, named
-from ottla_core.lifecycle import allow_open_files
+from ottla_core.descriptors import raise_limit
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 from ottla_stack.running import RunningStack
@@ -139,7 +139,7 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=1_000)
     parser.add_argument("--keys", type=int, default=100_000)
     given = parser.parse_args()
-    allow_open_files()
+    raise_limit()
     directory = Path(tempfile.mkdtemp(prefix="ottla-groups-"))
     try:
         with RunningStack(directory / "stack") as stack:

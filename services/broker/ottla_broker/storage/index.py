@@ -8,6 +8,9 @@ Both are sparse, an entry after every index.interval.bytes of log, and both lie 
 New entries gather in memory and are written in chunks of 4 KB: an index of an active segment that a crash leaves
 short is rebuilt anyway, and neither memory nor descriptors grow with the log. Lookups open the file for the moment. A
 thread may look up while the loop appends: whatever a lookup works on is taken in one read of `_tail`.
+
+A segment of a few kilobytes, in which no batch is indexed, needs no files: who loads it walks all of it. Most logs of
+many are that small, and to make a file costs more than to read one.
 """
 
 from __future__ import annotations
@@ -85,8 +88,9 @@ class _EntryFile:
         return file
 
     def finish(self) -> None:
-        """Write, and cut off what an earlier index left behind in the file."""
-        self.write().truncate(self._tail.stored * self._entry.size)
+        """Write, and cut off what an earlier index left behind in the file; none is made for nothing."""
+        if self.count or self.path.exists():
+            self.write().truncate(self._tail.stored * self._entry.size)
 
     def drop_from(self, field: int, limit: int) -> None:
         """Forget the stored entries whose field number `field` is at or above `limit`; `finish` truncates the file."""
@@ -148,10 +152,13 @@ class SegmentIndexes:
         self._times: Final = _EntryFile(log_path.with_suffix(".timeindex"), _TIME_ENTRY)
 
     def load(self, log_size_bytes: int, before_offset: int | None = None) -> None:
-        """Take over the files of a log that was closed in order, or what they hold of the batches before an offset.
+        """Take over the files of a log that was closed in order, or what they hold of the batches before an offset;
+        nothing where there are none.
 
         Raises IndexDamagedError where they can't be right.
         """
+        if not (self._offsets.path.exists() or self._times.path.exists()):
+            return
         self._offsets.load()
         self._times.load()
         if before_offset is not None:
@@ -204,7 +211,13 @@ class SegmentIndexes:
     def seal(self) -> None:
         """Add the final largest timestamp and write: the segment takes no more batches, or the log is closed."""
         self._append_time()
-        self.finish()
+        if self.has_entries:
+            self.finish()
+
+    @property
+    def has_entries(self) -> bool:
+        """Whether a batch is indexed: else a segment is walked from its start on."""
+        return self._offsets.count > 0
 
     def finish(self) -> None:
         """Write, and cut the files to what this object knows."""
@@ -212,9 +225,10 @@ class SegmentIndexes:
         self._times.finish()
 
     def sync(self, disk: Disk) -> None:
-        """Write and fsync both. Raises OSError, or KAFKA_STORAGE_ERROR where the fsync failed."""
-        disk.sync(self._offsets.write())
-        disk.sync(self._times.write())
+        """Write and fsync both, where there is something in them. Raises OSError, or KAFKA_STORAGE_ERROR."""
+        if self.has_entries:
+            disk.sync(self._offsets.write())
+            disk.sync(self._times.write())
 
     def _append_time(self) -> None:
         timestamp_ms, last_offset = self.largest

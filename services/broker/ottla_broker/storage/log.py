@@ -306,14 +306,14 @@ class Log:
 
     def close(self, now_ms: int) -> None:
         """fsync of everything, indexes and producers too, so that the next `open` may take it for clean."""
-        self._history.forget_pending()
+        active = self._segments.segments[-1]
         self.flush(now_ms)
         self._epochs_file.write(self.epochs)
         if not (self._was_closed and self._segments.are_as_opened):
-            active = self._segments.segments[-1]
             active.seal()
             self._flusher.flush_segment(active, self._segments.ranges, sealed=True)
-            self._history.write(self._segments.ranges())
+            if not (active.is_short and self._history.is_empty):  # a start reads a short one
+                self._history.write(self._segments.ranges())
         self._segments.is_closed = True
 
     def abandon(self) -> None:

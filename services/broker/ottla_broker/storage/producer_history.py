@@ -104,9 +104,9 @@ class ProducerHistory:
             if offset < first_offset:
                 self._disk.discard(producer_snapshot.path_of(self._directory, offset))
 
-    def forget_pending(self) -> None:
-        """A newer one is about to be written."""
-        self._pending.clear()
+    @property
+    def is_empty(self) -> bool:
+        return not self.producers.entries() and not self.fence.exists
 
     def write_pending(self) -> None:
         """For the flushing thread. A snapshot that can't be written is done without, but for a broken disk."""

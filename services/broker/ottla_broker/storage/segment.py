@@ -158,7 +158,7 @@ class Segment:
         if self.size_bytes < file.size_bytes():
             file.truncate(self.size_bytes)
             self._disk.sync(file)
-        indexes.seal()
+        indexes.finish()
         return next_offset
 
     # ---- writing ------------------------------------------------------------------------------------------------
@@ -259,6 +259,11 @@ class Segment:
             break
         self._on_wrong_index()
         return 0
+
+    @property
+    def is_short(self) -> bool:
+        """Whether who looks for something walks all of it: it has a few kilobytes."""
+        return not self.indexes.has_entries
 
     def headers_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         return headers(self.file(), position, self.size_bytes)

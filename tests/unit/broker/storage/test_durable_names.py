@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from batches import NOON
 from logs import SMALL, fill, open_log
+from produced import produced
 
 from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log_config import LogConfig
@@ -117,7 +118,7 @@ def test_a_snapshot_of_a_lost_tail_is_gone_from_the_platter_before_the_tail_is_w
     tmp_path: Path, steps: list[str]
 ) -> None:
     log = open_log(tmp_path / "log", LogConfig())
-    fill(log, 5)
+    log.append(produced(0, 15, producer_id=1), 1, NOON)
     log.close(NOON)
     path = log.segments[-1].path
     path.write_bytes(path.read_bytes()[:-1])
