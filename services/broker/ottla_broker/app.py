@@ -115,7 +115,7 @@ class _Parts:
             self.coordinators,
             self.producer_ids,
             KafkaAddresses(config.host, config.advertised_host, config.kafka),
-            fetch_sessions(),
+            fetch_sessions(self.replicas.consumers),
             EncodedTopics(),
             self.log_dir,
             clock,

@@ -22,7 +22,7 @@ def add_metrics(metrics: Metrics, follower: MetadataFollower, replicas: Replicas
         metrics.gauge(name, help_text, lambda: float(value()))
 
     gauge("ottla_broker_partitions", "Replicas on this broker.", lambda: len(replicas.all()))
-    gauge("ottla_broker_parked_fetches", "Fetches that wait for data.", lambda: len(replicas.consumers))
+    gauge("ottla_broker_parked_fetches", "Fetches that wait for data.", lambda: replicas.consumers.parked)
     gauge("ottla_broker_leaders", "Partitions that this broker leads.", lambda: sum(r.leads for r in existing()))
     gauge(
         "ottla_broker_under_replicated_partitions",

@@ -19,7 +19,15 @@ from ottla_broker.peers.advertised_addresses import Addresses
 from ottla_broker.producer_ids import ProducerIdManager
 from ottla_broker.registration_view import RegistrationView
 from ottla_broker.replication.delete_records import delete_records
-from ottla_broker.replication.fetch import MAX_RESPONSE_BYTES, Consumers, FetchResult, PartitionFetch, closest_to, fetch
+from ottla_broker.replication.fetch import (
+    MAX_RESPONSE_BYTES,
+    Consumers,
+    FetchLimits,
+    FetchResult,
+    PartitionFetch,
+    closest_to,
+    fetch,
+)
 from ottla_broker.replication.follower_epochs import FollowerEpochs
 from ottla_broker.replication.follower_fetch import FollowerFetch, fetch_as_follower
 from ottla_broker.replication.leadership_confirmation import check_fence
@@ -124,13 +132,10 @@ class BrokerService:
     async def _fetch_as_consumer(self, request: pb.FetchRequest) -> Sequence[FetchResult]:
         rack = "" if request.from_follower else request.rack
         closest = closest_to(rack, self._metadata.image, self._log_dir().identity.node_id)
-        min_bytes, max_bytes = _bounds_of(request)
         return await fetch(
-            [_request_of(p, request) for p in request.partitions],
+            (_request_of(p, request) for p in request.partitions),
             Consumers(self._replicas, closest, any_replica=request.from_follower),
-            max_wait_s=request.max_wait_ms / 1000,
-            min_bytes=min_bytes,
-            max_bytes=max_bytes,
+            FetchLimits(request.max_wait_ms / 1000, *_bounds_of(request)),
         )
 
     async def _fetch_as_follower(

@@ -1,13 +1,15 @@
 """Fetch sessions: a consumer sends what has changed in its request, and gets what has changed (KIP-227, rule 57).
 
 A session is a cache and no more: where it was evicted, the client learns so and requests everything again. Sessions
-are found by a number that is hard to guess and belong to no connection, as in Kafka. Pure: time and numbers come in.
+are found by a number that is hard to guess and belong to no connection, as in Kafka. Its delayed fetch lasts as long as
+the session: a request costs what it names and what has happened since the last one. Time and numbers come in.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from ottla_broker.kafka.fetch_request import (
@@ -18,6 +20,8 @@ from ottla_broker.kafka.fetch_request import (
     RequestedPartition,
     TopicKey,
 )
+from ottla_broker.replication.fetch import FetchResult
+from ottla_broker.replication.fetch_purgatory import DelayedFetch, FetchPurgatory
 from ottla_core.errors import ErrorCode, OttlaError
 
 MAX_SESSIONS: Final = 1_000
@@ -48,72 +52,73 @@ class _Cached(NamedTuple):
 
 
 class Session:
-    def __init__(self, session_id: int, request: Iterable[RequestedPartition], *, by_id: bool, now: float) -> None:
-        self.id: Final = session_id
+    """`id` NO_SESSION: of one request that stands alone."""
+
+    def __init__(
+        self, session_id: int, request: Iterable[RequestedPartition], purgatory: FetchPurgatory, *, by_id: bool = False
+    ) -> None:
+        self.id = session_id
         self.by_id: Final = by_id
-        self.used_at = now
+        self.delayed: Final[DelayedFetch[Key]] = purgatory.open()
+        self.is_whole = True
+        """Every partition is to be looked at: the client knows nothing yet."""
+        self.is_fetching = self.is_ended = False
+        self.used_at = 0.0
         self.next_epoch = 1
         self.size = 0
-        self._cached: Final[OrderedDict[Key, _Cached]] = OrderedDict()
+        self._purgatory: Final = purgatory
+        self._cached: Final[dict[Key, _Cached]] = {}
         self.change(request, ())
 
-    @property
-    def requested(self) -> list[RequestedPartition]:
-        return [cached.requested for cached in self._cached.values()]
+    def requested(self, key: Key) -> RequestedPartition:
+        return self._cached[key].requested
 
     def change(self, request: Iterable[RequestedPartition], forgotten: Iterable[Key]) -> None:
+        """What is named is looked at after what is pending already: who got records waits for who did not."""
         for entry in request:
             key = (entry.topic, entry.number)
             known = self._cached.get(key)
             self._cached[key] = _Cached(entry) if known is None else known._replace(requested=entry)
             self.size += _size(entry.topic) if known is None else 0
+            self.delayed.pending.pop(key, None)
+            self.delayed.pending[key] = None
         for key in forgotten:
-            self.size -= _size(key[0]) if self._cached.pop(key, None) is not None else 0
+            if self._cached.pop(key, None) is not None:
+                self.size -= _size(key[0])
+                self.delayed.pending.pop(key, None)
+                self._purgatory.forget(self.delayed, key)
 
-    def changes(self, parts: Sequence[FetchResponsePartition]) -> list[FetchResponsePartition]:
-        """Of what was read, what the client does not know. Who got records is the last to be read next time."""
+    def response(self, looked: Mapping[Key, FetchResult]) -> list[FetchResponsePartition]:
+        """Of what was looked at, what the client does not know. Raises FETCH_SESSION_ID_NOT_FOUND."""
+        if self.is_ended:
+            raise _not_found(self.id)
         changes = []
-        for part in parts:
-            key, fetched = (part.requested.topic, part.requested.number), part.fetched
-            known = self._cached.get(key)
-            if known is None:
-                continue
-            failed = fetched.error is not None
+        for key, fetched in looked.items():
+            known, failed = self._cached[key], fetched.error is not None
             now = _Cached(
                 known.requested, -1 if failed else fetched.high_watermark, -1 if failed else fetched.log_start_offset
             )
             self._cached[key] = now
-            if fetched.records:
-                self._cached.move_to_end(key)
             if failed or fetched.records or now != known or fetched.preferred_replica is not None:
-                changes.append(part)
+                changes.append(FetchResponsePartition(known.requested, fetched))
         return changes
 
-
-class FetchContext(NamedTuple):
-    """One fetch: what is to be read, and of which session; None where the request stands alone."""
-
-    requested: Sequence[RequestedPartition]
-    session: Session | None
-    is_first: bool
-
-    @property
-    def session_id(self) -> int:
-        return NO_SESSION if self.session is None else self.session.id
-
-    def response(self, parts: Sequence[FetchResponsePartition]) -> Sequence[FetchResponsePartition]:
-        """What of `parts` goes into the response."""
-        if self.session is None:
-            return parts
-        changes = self.session.changes(parts)
-        return parts if self.is_first else changes
+    def end(self) -> None:
+        self.is_ended = True
+        self._purgatory.end(self.delayed)
 
 
 class FetchSessions:
     def __init__(
-        self, new_id: Callable[[], int], *, max_sessions: int = MAX_SESSIONS, max_partitions: int = MAX_PARTITIONS
+        self,
+        new_id: Callable[[], int],
+        purgatory: FetchPurgatory,
+        *,
+        max_sessions: int = MAX_SESSIONS,
+        max_partitions: int = MAX_PARTITIONS,
     ) -> None:
         self._new_id = new_id
+        self._purgatory = purgatory
         self._max_sessions = max_sessions
         self._max_partitions = max_partitions
         self._partitions = 0
@@ -122,39 +127,48 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, request: FetchRequest, *, by_id: bool, now: float) -> FetchContext:
-        """Raises FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
+    @contextmanager
+    def fetching(self, request: FetchRequest, *, by_id: bool, now: float) -> Iterator[Session]:
+        """The session that the request begins or continues, or one for it alone; `by_id`: it names topics by their ids.
 
-        `by_id`: the request names topics by their ids.
+        A fetch that doesn't come to its end ends its session: the connection is lost, and with it what was to be told.
+        Raises FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
         """
-        if request.session_epoch == FINAL_EPOCH:
-            self._end(request.session_id)
-            return FetchContext(request.partitions, None, is_first=True)
-        if request.session_epoch == _INITIAL_EPOCH:
-            self._end(request.session_id)
-            return FetchContext(
-                request.partitions, self._create(request.partitions, by_id=by_id, now=now), is_first=True
-            )
+        session = self._session_of(request, by_id=by_id, now=now)
+        session.is_fetching, session.used_at = True, now
+        try:
+            yield session
+            session.is_fetching = False
+        finally:
+            if session.is_fetching or session.id == NO_SESSION:
+                self._end(session)
+
+    def _session_of(self, request: FetchRequest, *, by_id: bool, now: float) -> Session:
+        if request.session_epoch in (_INITIAL_EPOCH, FINAL_EPOCH):
+            if (former := self._sessions.get(request.session_id)) is not None:
+                self._end(former)
+            if request.session_epoch == _INITIAL_EPOCH:
+                return self._create(request.partitions, by_id=by_id, now=now)
+            return Session(NO_SESSION, request.partitions, self._purgatory)
         session = self._check(request, by_id=by_id)
-        session.used_at = now
         session.next_epoch = 1 if session.next_epoch == _MAX_EPOCH else session.next_epoch + 1
+        session.is_whole = False
         before = session.size
         session.change(request.partitions, request.forgotten)
         self._partitions += session.size - before
         self._sessions.move_to_end(session.id)
-        requested = session.requested
-        if not requested or self._partitions > self._max_partitions:
-            self._end(session.id)
-        return FetchContext(requested, session if requested else None, is_first=False)
+        if self._partitions > self._max_partitions:
+            self._end(session)
+            raise _not_found(session.id)
+        if not session.size:
+            self._end(session)
+            return Session(NO_SESSION, (), self._purgatory)
+        return session
 
     def _check(self, request: FetchRequest, *, by_id: bool) -> Session:
         session = self._sessions.get(request.session_id)
         if session is None:
-            raise OttlaError(
-                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-                f"there is no fetch session {request.session_id}",
-                hint="it was evicted, or this broker has restarted; begin another one",
-            )
+            raise _not_found(request.session_id)
         if request.session_epoch != session.next_epoch:
             raise OttlaError(
                 ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -167,18 +181,19 @@ class FetchSessions:
                 f"fetch session {session.id} mixes names and ids of topics",
                 hint="begin another one",
             )
+        if session.is_fetching:  # from another connection: neither client can rely on it
+            self._end(session)
+            raise _not_found(session.id)
         return session
 
-    def _create(self, request: Sequence[RequestedPartition], *, by_id: bool, now: float) -> Session | None:
-        """None where there is no room: the client continues without a session."""
-        if not request or not self._make_room(sum(_size(entry.topic) for entry in request), now):
-            return None
-        session_id = self._new_id()
-        while session_id in self._sessions:
-            session_id = self._new_id()
-        session = Session(session_id, request, by_id=by_id, now=now)
-        self._sessions[session_id] = session
-        self._partitions += session.size
+    def _create(self, request: Iterable[RequestedPartition], *, by_id: bool, now: float) -> Session:
+        """One for the request alone where there is no room: the client continues without a session."""
+        session = Session(NO_SESSION, request, self._purgatory, by_id=by_id)
+        if session.size and self._make_room(session.size, now):
+            while session.id == NO_SESSION or session.id in self._sessions:
+                session.id = self._new_id()
+            self._sessions[session.id] = session
+            self._partitions += session.size
         return session
 
     def _make_room(self, partitions: int, now: float) -> bool:
@@ -186,10 +201,19 @@ class FetchSessions:
             oldest = next(iter(self._sessions.values()), None)
             if oldest is None or now - oldest.used_at < EVICTABLE_S:
                 return False
-            self._end(oldest.id)
+            self._end(oldest)
         return True
 
-    def _end(self, session_id: int) -> None:
-        session = self._sessions.pop(session_id, None)
-        if session is not None:
+    def _end(self, session: Session) -> None:
+        session.end()
+        if self._sessions.get(session.id) is session:
+            del self._sessions[session.id]
             self._partitions -= session.size
+
+
+def _not_found(session_id: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        f"there is no fetch session {session_id}",
+        hint="it was evicted, or this broker has restarted; begin another one",
+    )

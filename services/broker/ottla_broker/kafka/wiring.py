@@ -11,6 +11,7 @@ from ottla_broker.kafka.dispatch import AroundApi, Dispatcher
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.kafka.network.listener import Listener
 from ottla_broker.listener_settings import KafkaListener
+from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_core.telemetry import Metrics
 
 _MAX_SESSION_ID: Final = 2**31 - 1
@@ -35,5 +36,5 @@ class KafkaSide:
         return next(iter(self.addresses().values()))
 
 
-def fetch_sessions() -> FetchSessions:
-    return FetchSessions(lambda: secrets.randbelow(_MAX_SESSION_ID) + 1)
+def fetch_sessions(purgatory: FetchPurgatory) -> FetchSessions:
+    return FetchSessions(lambda: secrets.randbelow(_MAX_SESSION_ID) + 1, purgatory)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 
 from ottla_broker.machines.partition import Leader
 
 
-def find_closest(leader: Leader, leader_id: int, racks: Mapping[int, str], rack: str, offset: int) -> int | None:
+def find_closest(
+    leader: Leader, leader_id: int, rack_of: Callable[[int], str | None], rack: str, offset: int
+) -> int | None:
     """The in-sync follower in `rack` with the longest log that reaches to `offset`; None where the leader will do.
 
-    `racks` has the live brokers.
+    `rack_of` knows the live brokers.
     """
-    if racks.get(leader_id) == rack:
+    if rack_of(leader_id) == rack:
         return None
     ends = leader.end_offsets()
-    near = [r for r in leader.isr if r != leader_id and racks.get(r) == rack and ends[r] >= offset]
+    near = [r for r in leader.isr if r != leader_id and rack_of(r) == rack and ends[r] >= offset]
     return max(near, key=lambda r: ends[r], default=None)

@@ -6,13 +6,14 @@ Up to the high watermark, from the leader or, where it has sent the consumer the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final, Protocol
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, Protocol
 
 from ottla_broker.machines.closest import find_closest
 from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.replication.fetch_purgatory import DelayedFetch, K
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.replication.response_memory import UNBOUNDED, ResponseRoom
@@ -31,7 +32,7 @@ _ANY_OFFSET: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class PartitionFetch:
-    """What is wanted of one partition; `leader_epoch` None is not checked."""
+    """What is requested of one partition; `leader_epoch` None is not checked."""
 
     id: PartitionId
     leader_epoch: int | None
@@ -41,7 +42,7 @@ class PartitionFetch:
 
 @dataclass(frozen=True, slots=True)
 class FetchResult:
-    """What came of it. `records` may begin below the wanted offset: batches are whole.
+    """What came of it. `records` may begin below the requested offset: batches are whole.
 
     `completes_fetch` whatever the others have: an error, news that can't wait, more records than may be answered.
     """
@@ -56,45 +57,65 @@ class FetchResult:
     completes_fetch: bool = False
 
 
-async def fetch(
-    requests: Sequence[PartitionFetch],
-    consumers: Consumers,
-    *,
-    max_wait_s: float,
-    min_bytes: int,
-    max_bytes: int,
-    room: ResponseRoom = UNBOUNDED,
-) -> list[FetchResult]:
-    """Answer once `min_bytes` can be read, one partition is worth it, or `max_wait_s` is over.
+class FetchLimits(NamedTuple):
+    """A fetch is answered once `min_bytes` can be read, one partition is worth it, or `max_wait_s` is over.
 
     The first batch of the response comes whole even if it is larger than `max_bytes` (KIP-74). Less is read where there
     is less `room`, and nothing where there is none.
     """
-    deadline = asyncio.get_running_loop().time() + max_wait_s
-    with consumers.purgatory.delayed(request.id for request in requests) as delayed:
-        while True:
-            # Delayed and marked first, then looked at: what is appended during the look is not slept over (rule 55).
-            delayed.mark()
-            fetched = await _read_all(requests, consumers, max_bytes, room)
-            missing_bytes = _missing(fetched, min_bytes)
-            if missing_bytes <= 0 or max_wait_s <= 0:
-                break
-            room.give_back(sum(len(part.records) for part in fetched))
-            del fetched  # what was read is not kept while more is waited for
-            if not await delayed.sleep(deadline, missing_bytes):
-                # What has come meanwhile, though it is not enough.
-                fetched = await _read_all(requests, consumers, max_bytes, room)
-                break
-    consumers.on_response(fetched)
-    return fetched
+
+    max_wait_s: float
+    min_bytes: int
+    max_bytes: int
+    room: ResponseRoom = UNBOUNDED
 
 
-def _missing(fetched: Sequence[FetchResult], min_bytes: int) -> int:
+async def fetch(requests: Iterable[PartitionFetch], consumers: Consumers, limits: FetchLimits) -> list[FetchResult]:
+    """A fetch that stands alone: of each partition once, the last that is requested of it."""
+    requested = {request.id: request for request in requests}
+    with consumers.purgatory.delayed() as delayed:
+        delayed.pending.update(dict.fromkeys(requested))
+        return list((await fetch_pending(delayed, requested.__getitem__, consumers, limits, whole=True)).values())
+
+
+async def fetch_pending(
+    delayed: DelayedFetch[K],
+    requested: Callable[[K], PartitionFetch | FetchResult],
+    consumers: Consumers,
+    limits: FetchLimits,
+    *,
+    whole: bool,
+) -> dict[K, FetchResult]:
+    """What came of each partition that was looked at: the pending ones, and where something happens meanwhile.
+
+    `requested`: what is to be read, or the result where there is nothing to read from. What failed or could be read
+    still remains pending, as does what comes after the limits are reached; `whole`: that is looked at nevertheless.
+    """
+    deadline = asyncio.get_running_loop().time() + limits.max_wait_s
+    fetched: dict[K, FetchResult] = {}
+    is_over = limits.max_wait_s <= 0
+    while True:
+        # Marked first, then looked at: what is appended during the look is not slept over (rule 55).
+        delayed.mark()
+        looked = await _look(delayed, requested, consumers, limits, whole=whole)
+        fetched |= looked
+        missing_bytes = _missing(looked.values(), limits.min_bytes)
+        if missing_bytes <= 0 or is_over:
+            consumers.on_response(looked.values())
+            return fetched
+        # What was read is not kept while more is waited for.
+        fetched |= {key: replace(part, records=b"") for key, part in looked.items() if part.records}
+        limits.room.give_back(sum(len(part.records) for part in looked.values()))
+        del looked
+        is_over = not await consumers.purgatory.park(delayed, deadline, missing_bytes)
+
+
+def _missing(looked: Collection[FetchResult], min_bytes: int) -> int:
     """Bytes that are still to come before the fetch is worth a response."""
-    if any(part.completes_fetch for part in fetched):
+    if any(part.completes_fetch for part in looked):
         return 0
-    missing = min_bytes - sum(len(part.records) for part in fetched)
-    if missing > 0 and any(ends_before(part.records, part.high_watermark) for part in fetched if part.records):
+    missing = min_bytes - sum(len(part.records) for part in looked)
+    if missing > 0 and any(ends_before(part.records, part.high_watermark) for part in looked if part.records):
         return 0
     return missing
 
@@ -104,17 +125,32 @@ def ends_before(records: bytes, offset: int) -> bool:
     return whole_batches(records, _ANY_OFFSET)[1] < offset
 
 
-async def _read_all(
-    requests: Sequence[PartitionFetch], consumers: Consumers, max_bytes: int, room: ResponseRoom
-) -> list[FetchResult]:
-    fetched: list[FetchResult] = []
-    left, slice_ = max_bytes, Slice()
-    for request in requests:
+async def _look(
+    delayed: DelayedFetch[K],
+    requested: Callable[[K], PartitionFetch | FetchResult],
+    consumers: Consumers,
+    limits: FetchLimits,
+    *,
+    whole: bool,
+) -> dict[K, FetchResult]:
+    looked: dict[K, FetchResult] = {}
+    left, slice_ = limits.max_bytes, Slice()
+    for key in list(delayed.pending):
+        if left <= 0 and not whole:
+            break
         await slice_.rest()
-        part = await _read(request, consumers, min(left, request.max_bytes), room, first=left == max_bytes)
+        request = requested(key)
+        if isinstance(request, FetchResult):
+            looked[key] = request
+            continue
+        del delayed.pending[key]
+        consumers.purgatory.watch(delayed, key, request.id)  # and then looked at (rule 55)
+        most_bytes, is_first = min(left, request.max_bytes), left == limits.max_bytes
+        part = looked[key] = await _read(request, consumers, most_bytes, limits.room, first=is_first)
+        if part.completes_fetch or request.offset < part.high_watermark:
+            delayed.pending[key] = None
         left -= len(part.records)
-        fetched.append(part)
-    return fetched
+    return looked
 
 
 async def _read(
@@ -181,7 +217,7 @@ class Consumers:
             request.id, b"", replica.high_watermark, start, preferred_replica=closest, completes_fetch=True
         )
 
-    def on_response(self, fetched: Sequence[FetchResult]) -> None:
+    def on_response(self, fetched: Iterable[FetchResult]) -> None:
         """It is sent."""
         with suppress(OttlaError):  # one may have gone meanwhile
             for part in fetched:
@@ -196,9 +232,12 @@ class Closest(Protocol):
 
 
 def closest_to(rack: str, image: ClusterImage, leader_id: int) -> Closest | None:
-    """Which replica a consumer in that rack is sent to; None for one that has no rack. The brokers are looked at once,
-    for all partitions of a fetch."""
-    if not rack:
-        return None
-    racks = {broker_id: broker.rack for broker_id, broker in image.live_brokers().items()}
-    return lambda replica, offset: find_closest(replica.check_leader(None), leader_id, racks, rack, offset)
+    """Which replica a consumer in that rack is sent to; None for one that has no rack."""
+
+    def rack_of(broker_id: int) -> str | None:
+        broker = image.brokers.get(broker_id)
+        return None if broker is None or broker.fenced else broker.rack
+
+    return (
+        (lambda replica, at: find_closest(replica.check_leader(None), leader_id, rack_of, rack, at)) if rack else None
+    )

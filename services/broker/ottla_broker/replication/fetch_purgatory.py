@@ -1,29 +1,37 @@
 """Waiting without polling: a fetch that found too little sleeps here until enough has come.
 
 The order is Kafka's (rule 55): register first, mark, look, then sleep. Whatever happens between the mark and the sleep
-is remembered. A delayed fetch ends once, by enough bytes, by a change of its partition, by its owner's deadline, or
-because the broker drains.
+is remembered, and where it happened: only there the fetch looks again. It ends once, by enough bytes, by a change of
+its partition, by its owner's deadline, or because the broker drains.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
 
 from ottla_broker.machines.follower_session import FollowerSession, FollowerSessions
 from ottla_core.model import PartitionId
 
+K = TypeVar("K", bound=Hashable)
+"""How a delayed fetch names a partition."""
 
-class DelayedFetch:
-    """One delayed fetch, over all its partitions."""
 
-    __slots__ = ("_arrived_bytes", "_closed", "_needed_bytes", "_woken")
+class DelayedFetch(Generic[K]):
+    """One delayed fetch, over all its partitions, or those of a fetch session one after the other.
+
+    `pending`: what is to be looked at, in turn. `watched`: where it hears of changes (FetchPurgatory.watch).
+    """
+
+    __slots__ = ("_arrived_bytes", "_needed_bytes", "_woken", "is_closed", "pending", "watched")
 
     def __init__(self, *, closed: bool) -> None:
-        self._closed = closed
+        self.is_closed = closed
+        self.pending: Final[dict[K, None]] = {}
+        self.watched: Final[dict[K, PartitionId]] = {}
         self._woken = asyncio.Event()
         self.mark()
 
@@ -38,14 +46,14 @@ class DelayedFetch:
         self._needed_bytes = missing_bytes
         if self._arrived_bytes >= missing_bytes:
             return True
-        if self._closed:
+        if self.is_closed:
             return False
         try:
             async with asyncio.timeout_at(deadline):
                 await self._woken.wait()
         except TimeoutError:
             return False
-        return not self._closed
+        return not self.is_closed
 
     @property
     def waits(self) -> bool:
@@ -61,39 +69,77 @@ class DelayedFetch:
         self._woken.set()
 
     def close(self) -> None:
-        self._closed = True
+        self.is_closed = True
         self._woken.set()
 
 
 class FetchPurgatory:
     def __init__(self) -> None:
-        self._by_partition: Final[dict[PartitionId, set[DelayedFetch]]] = {}
+        self.parked = 0
+        """Fetches that sleep now."""
+        self._by_partition: Final[dict[PartitionId, dict[DelayedFetch[Any], Any]]] = {}
         self._closed = False
 
+    def open(self) -> DelayedFetch[K]:
+        """To be ended by `end`, whatever happens."""
+        return DelayedFetch(closed=self._closed)
+
     @contextmanager
-    def delayed(self, partitions: Iterable[PartitionId]) -> Iterator[DelayedFetch]:
+    def delayed(self, partitions: Iterable[PartitionId] = ()) -> Iterator[DelayedFetch[PartitionId]]:
         """A delayed fetch that hears of every change of `partitions` inside the block."""
-        delayed, positions = DelayedFetch(closed=self._closed), set(partitions)
-        for partition in positions:
-            self._by_partition.setdefault(partition, set()).add(delayed)
+        delayed: DelayedFetch[PartitionId] = self.open()
+        for partition in partitions:
+            self.watch(delayed, partition, partition)
         try:
             yield delayed
         finally:
-            for partition in positions:
-                waiting = self._by_partition[partition]
-                waiting.discard(delayed)
-                if not waiting:
-                    del self._by_partition[partition]
+            self.end(delayed)
+
+    def watch(self, delayed: DelayedFetch[K], key: K, partition: PartitionId) -> None:
+        """Whatever happens to the partition from now on makes `key` pending; what it named before is forgotten."""
+        if delayed.watched.get(key) != partition and not delayed.is_closed:
+            self.forget(delayed, key)
+            delayed.watched[key] = partition
+            self._by_partition.setdefault(partition, {})[delayed] = key
+
+    def forget(self, delayed: DelayedFetch[K], key: K) -> None:
+        partition = delayed.watched.pop(key, None)
+        if partition is not None:
+            watching = self._by_partition[partition]
+            del watching[delayed]
+            if not watching:
+                del self._by_partition[partition]
+
+    def end(self, delayed: DelayedFetch[Any]) -> None:
+        """It hears of nothing more, and does not sleep any longer."""
+        for key in list(delayed.watched):
+            self.forget(delayed, key)
+        delayed.close()
+
+    async def park(self, delayed: DelayedFetch[Any], deadline: float, missing_bytes: int) -> bool:
+        """`delayed.sleep`, counted."""
+        self.parked += 1
+        try:
+            return await delayed.sleep(deadline, missing_bytes)
+        finally:
+            self.parked -= 1
 
     def on_bytes(self, partition: PartitionId, size_bytes: int) -> None:
         """More bytes can be read."""
-        for delayed in self._by_partition.get(partition, ()):
+        for delayed in self.touch(partition):
             delayed.on_bytes(size_bytes)
 
     def wake(self, partition: PartitionId) -> None:
         """Leadership, epoch, high watermark or existence changed: delayed fetches look again."""
-        for delayed in self._by_partition.get(partition, ()):
+        for delayed in self.touch(partition):
             delayed.wake()
+
+    def touch(self, partition: PartitionId) -> Collection[DelayedFetch[Any]]:
+        """What has changed there is for the next response, and no reason for one. Who watches the partition."""
+        watching = self._by_partition.get(partition, {})
+        for delayed, key in watching.items():
+            delayed.pending[key] = None
+        return watching
 
     @property
     def partitions(self) -> Collection[PartitionId]:
@@ -123,7 +169,7 @@ class ConfirmationPurgatory(FetchPurgatory):
         return self.newest
 
 
-class ParkedFollowerFetch(DelayedFetch):
+class ParkedFollowerFetch(DelayedFetch[PartitionId]):
     """The fetches of a follower's session: one at a time, and how many have come."""
 
     def __init__(self) -> None:

@@ -37,6 +37,7 @@ class FollowerRole(ReplicaState):
             self._on_leader_high_watermark(response.high_watermark)
             if self.log.log_start_offset < response.log_start_offset <= self._high_watermark:  # DeleteRecords, there
                 self.log.delete_records_before(response.log_start_offset, self._high_watermark)
+                self._context.consumers.touch(self.id)
 
     def _on_leader_high_watermark(self, high_watermark: int) -> None:
         """A new leader may know an older one for a while (rule 15): what was committed stays so."""

@@ -122,4 +122,5 @@ class Replica(LeaderRole, FollowerRole):
             start = self.log.log_start_offset
             _log.info("%s: %d segments deleted by retention, its log starts at %d", self, len(causes), start)
             self._context.followers.on_changed(self.id)
+            self._context.consumers.touch(self.id)
             self._context.on_role_change(self)

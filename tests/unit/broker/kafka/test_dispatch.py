@@ -24,6 +24,7 @@ from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.kafka.frames import Caller, KafkaContext, read_head
 from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
+from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_core.errors import ErrorCode
 from ottla_core.primitives import MalformedError, Reader
 from ottla_core.telemetry import Metrics
@@ -161,7 +162,7 @@ async def test_a_large_request_is_decoded_beside_the_loop(monkeypatch: pytest.Mo
 async def test_a_fetch_of_many_partitions_is_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty thousand topics take a tenth of a second; each may have tags besides."""
     read_in = whether_on_the_loop(fetch_wire, "read", monkeypatch)
-    backend = cast(Backend, SimpleNamespace(threads=DiskThreads(), sessions=FetchSessions(lambda: 1)))
+    backend = cast(Backend, SimpleNamespace(threads=DiskThreads(), sessions=FetchSessions(lambda: 1, FetchPurgatory())))
     head, partition = struct.pack(">iiiibii", -1, 500, 1, 1 << 20, 0, 9, 9), struct.pack(">iqqi", 0, 0, -1, 1 << 20)
     answers = []
     for count in (10, 5_000):

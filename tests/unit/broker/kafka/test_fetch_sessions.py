@@ -7,14 +7,19 @@ from collections.abc import Sequence
 
 import pytest
 
-from ottla_broker.kafka.fetch_request import FetchRequest, FetchResponsePartition, RequestedPartition
-from ottla_broker.kafka.fetch_sessions import EVICTABLE_S, FetchContext, FetchSessions
+from ottla_broker.kafka.fetch_request import FetchRequest, RequestedPartition
+from ottla_broker.kafka.fetch_sessions import EVICTABLE_S, FetchSessions, Session
 from ottla_broker.replication.fetch import FetchResult
+from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
 
-ID = PartitionId(TopicId(bytes(16)), 0)
 A, B, C = (RequestedPartition(topic, 0, -1, 0, 1024) for topic in "abc")
+ERROR = OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "elsewhere")
+
+
+def id_of(topic: str) -> PartitionId:
+    return PartitionId(TopicId(topic.encode() * 16), 0)
 
 
 def request(
@@ -24,56 +29,101 @@ def request(
     return FetchRequest(-1, 0, 1, 1024, 0, session_id, epoch, list(asked), gone, "")
 
 
-def sessions(max_sessions: int = 2, max_partitions: int = 10) -> FetchSessions:
-    numbers = itertools.count(1)
-    return FetchSessions(lambda: next(numbers), max_sessions=max_sessions, max_partitions=max_partitions)
+class Held:
+    """Sessions, and a broker that looks at what is pending as `fetch_pending` does."""
+
+    def __init__(self, max_sessions: int = 2, max_partitions: int = 10) -> None:
+        numbers = itertools.count(1)
+        self.purgatory = FetchPurgatory()
+        self.sessions = FetchSessions(
+            lambda: next(numbers), self.purgatory, max_sessions=max_sessions, max_partitions=max_partitions
+        )
+        self.looked: list[str] = []
+        self.told: list[str] = []
+        self.high_watermark = 0
+
+    def __len__(self) -> int:
+        return len(self.sessions)
+
+    def fetch(
+        self,
+        session_id: int,
+        epoch: int,
+        asked: Sequence[RequestedPartition] = (),
+        forgotten: Sequence[RequestedPartition] = (),
+        *,
+        by_id: bool = False,
+        now: float = 0.0,
+        records: str = "",
+        failing: str = "",
+    ) -> Session:
+        sent = request(session_id, epoch, asked, forgotten)
+        with self.sessions.fetching(sent, by_id=by_id, now=now) as session:
+            looked = {}
+            for key in list(session.delayed.pending):
+                topic = str(key[0])
+                del session.delayed.pending[key]
+                self.purgatory.watch(session.delayed, key, id_of(topic))
+                looked[key] = FetchResult(id_of(topic), b"r" * (topic in records), self.high_watermark, 0)
+                if topic in failing:
+                    looked[key] = FetchResult(id_of(topic), error=ERROR)
+                if topic in records + failing:
+                    session.delayed.pending[key] = None
+            self.looked = [str(topic) for topic, _ in looked]
+            self.told = [str(part.requested.topic) for part in session.response(looked)]
+        return session
 
 
-def read(turn: FetchContext, **records: bytes) -> list[str]:
-    """The topics that the answer tells of, where each of `records` was read and nothing of the others."""
-    parts = [
-        FetchResponsePartition(each, FetchResult(ID, records.get(str(each.topic), b""), 5, 0))
-        for each in turn.requested
-    ]
-    return [str(part.requested.topic) for part in turn.response(parts)]
-
-
-def begin(held: FetchSessions, *asked: RequestedPartition, now: float = 0.0) -> int:
-    turn = held.begin(request(0, 0, asked), by_id=False, now=now)
-    read(turn)
-    return turn.session_id
-
-
-def test_a_session_asks_for_everything_and_tells_what_has_changed() -> None:
-    held = sessions()
-    first = held.begin(request(0, 0, [A, B]), by_id=False, now=0)
-    assert read(first) == ["a", "b"], "the first answer is whole"
-    again = held.begin(request(first.session_id, 1), by_id=False, now=0)
-    assert list(again.requested) == [A, B]
-    assert read(again) == []
+def test_a_session_looks_at_what_is_named_or_has_changed_and_tells_what_is_new() -> None:
+    held = Held()
+    first = held.fetch(0, 0, [A, B])
+    assert (held.looked, held.told) == (["a", "b"], ["a", "b"]), "the first answer is whole"
+    held.fetch(first.id, 1)
+    assert (held.looked, held.told) == ([], [])
     moved = A._replace(offset=7)
-    more = held.begin(request(first.session_id, 2, [moved, C], [B]), by_id=False, now=0)
-    assert list(more.requested) == [moved, C]
-    assert read(more) == ["c"], "which the client knows nothing of yet"
-    assert read(held.begin(request(first.session_id, 3), by_id=False, now=0), a=b"records") == ["a"]
+    held.fetch(first.id, 2, [moved, C], [B])
+    assert (held.looked, held.told) == (["a", "c"], ["c"]), "which the client knows nothing of yet"
+    assert first.requested(("a", 0)) == moved
+    held.purgatory.on_bytes(id_of("a"), 1)
+    held.purgatory.on_bytes(id_of("b"), 1)
+    held.fetch(first.id, 3, records="a")
+    assert (held.looked, held.told) == (["a"], ["a"])
+
+
+@pytest.mark.parametrize("happens", ["wake", "touch"])
+def test_another_high_watermark_is_told_once(happens: str) -> None:
+    held = Held()
+    session_id = held.fetch(0, 0, [A, B]).id
+    held.high_watermark = 5
+    getattr(held.purgatory, happens)(id_of("b"))
+    held.fetch(session_id, 1)
+    assert held.told == ["b"]
+    getattr(held.purgatory, happens)(id_of("b"))
+    held.fetch(session_id, 2)
+    assert (held.looked, held.told) == (["b"], [])
 
 
 @pytest.mark.rule(57)
 def test_who_got_records_is_read_last_next_time() -> None:
-    held = sessions()
-    session_id = begin(held, A, B, C)
-    read(held.begin(request(session_id, 1), by_id=False, now=0), a=b"records")
-    assert [each.topic for each in held.begin(request(session_id, 2), by_id=False, now=0).requested] == ["b", "c", "a"]
+    held = Held()
+    session_id = held.fetch(0, 0, [A, B, C]).id
+    held.purgatory.wake(id_of("a"))
+    held.fetch(session_id, 1, records="a")
+    for topic in "bc":
+        held.purgatory.wake(id_of(topic))
+    held.fetch(session_id, 2, [A._replace(offset=1)])
+    assert held.looked == ["b", "c", "a"]
 
 
 def test_an_error_is_told_every_time() -> None:
-    held = sessions()
-    session_id = begin(held, A)
-    error = OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "elsewhere")
+    held = Held()
+    session_id = held.fetch(0, 0, [A]).id
     for epoch in (1, 2):
-        turn = held.begin(request(session_id, epoch), by_id=False, now=0)
-        assert len(turn.response([FetchResponsePartition(A, FetchResult(ID, error=error))])) == 1
-    assert read(held.begin(request(session_id, 3), by_id=False, now=0)) == ["a"], "and so is its end"
+        held.purgatory.wake(id_of("a"))
+        held.fetch(session_id, epoch, failing="a")
+        assert held.told == ["a"]
+    held.fetch(session_id, 3)
+    assert held.told == ["a"], "and so is its end"
 
 
 @pytest.mark.parametrize(
@@ -85,43 +135,90 @@ def test_an_error_is_told_every_time() -> None:
     ],
 )
 def test_what_is_not_the_session_that_it_says(session_id: int, epoch: int, by_id: bool, code: ErrorCode) -> None:
-    held = sessions()
-    begin(held, A)
+    held = Held()
+    held.fetch(0, 0, [A])
     with pytest.raises(OttlaError) as refused:
-        held.begin(request(session_id, epoch), by_id=by_id, now=0)
+        held.fetch(session_id, epoch, by_id=by_id)
     assert refused.value.code == code
-    assert held.begin(request(1, 1), by_id=False, now=0).session_id == 1, "nothing has changed"
+    assert held.fetch(1, 1).id == 1, "nothing has changed"
 
 
 def test_sessions_end() -> None:
-    held = sessions()
-    session_id = begin(held, A)
-    alone = held.begin(request(session_id, -1, [B]), by_id=False, now=0)
-    assert (list(alone.requested), alone.session_id, len(held)) == ([B], 0, 0)
-    session_id = begin(held, A)
-    assert begin(held, A) != session_id
-    renewed = held.begin(request(session_id, 0, [A]), by_id=False, now=0)
-    assert (renewed.session_id != session_id, len(held)) == (True, 2)
-    empty = held.begin(request(renewed.session_id, 1, (), [A]), by_id=False, now=0)
-    assert (empty.session_id, len(held)) == (0, 1), "a session of nothing is none"
+    held = Held()
+    session_id = held.fetch(0, 0, [A]).id
+    alone = held.fetch(session_id, -1, [B])
+    assert (held.looked, alone.id, len(held)) == (["b"], 0, 0)
+    session_id = held.fetch(0, 0, [A]).id
+    assert held.fetch(0, 0, [A]).id != session_id
+    renewed = held.fetch(session_id, 0, [A])
+    assert (renewed.id != session_id, len(held)) == (True, 2)
+    empty = held.fetch(renewed.id, 1, (), [A])
+    assert (empty.id, len(held)) == (0, 1), "a session of nothing is none"
 
 
 @pytest.mark.parametrize("bounds", [{"max_sessions": 2}, {"max_partitions": 2, "max_sessions": 9}])
 def test_only_what_was_not_used_for_long_makes_room(bounds: dict[str, int]) -> None:
-    held = sessions(**bounds)
-    first, second = begin(held, A), begin(held, B)
-    assert begin(held, C) == 0, "who comes late goes on without a session"
-    held.begin(request(first, 1), by_id=False, now=EVICTABLE_S - 1)
-    third = begin(held, C, now=EVICTABLE_S + 1)
+    held = Held(**bounds)
+    first, second = held.fetch(0, 0, [A]).id, held.fetch(0, 0, [B]).id
+    assert held.fetch(0, 0, [C]).id == 0, "who comes late goes on without a session"
+    held.fetch(first, 1, now=EVICTABLE_S - 1)
+    third = held.fetch(0, 0, [C], now=EVICTABLE_S + 1).id
     assert third != 0
     with pytest.raises(OttlaError):
-        held.begin(request(second, 1), by_id=False, now=EVICTABLE_S + 1)
-    assert held.begin(request(first, 2), by_id=False, now=EVICTABLE_S + 1).session_id == first
+        held.fetch(second, 1, now=EVICTABLE_S + 1)
+    assert held.fetch(first, 2, now=EVICTABLE_S + 1).id == first
 
 
 def test_a_session_that_grows_too_large_ends() -> None:
-    held = sessions(max_partitions=2)
-    session_id = begin(held, A)
-    held.begin(request(session_id, 1, [B, C]), by_id=False, now=0)
-    assert len(held) == 0
-    assert begin(held, A, B) != 0, "its partitions are given back"
+    held = Held(max_partitions=2)
+    session_id = held.fetch(0, 0, [A]).id
+    with pytest.raises(OttlaError) as refused:
+        held.fetch(session_id, 1, [B, C])
+    assert (refused.value.code, len(held)) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0)
+    assert held.fetch(0, 0, [A, B]).id != 0, "its partitions are given back"
+
+
+def test_what_is_over_is_watched_no_more() -> None:
+    """Evicted, replaced, forgotten, ended, alone, empty, too large, broken off: nothing of it is left behind."""
+    held = Held(max_sessions=1, max_partitions=3)
+    session_id = held.fetch(0, 0, [A, B]).id
+    held.fetch(0, 0, [C])
+    assert len(held.purgatory) == 2, "the one that stood alone is over"
+    held.fetch(session_id, 1, (), [A])
+    assert set(held.purgatory.partitions) == {id_of("b")}
+    session_id = held.fetch(0, 0, [A], now=EVICTABLE_S).id
+    assert set(held.purgatory.partitions) == {id_of("a")}, "evicted"
+    session_id = held.fetch(session_id, 0, [B, C]).id
+    assert set(held.purgatory.partitions) == {id_of("b"), id_of("c")}, "replaced"
+    with pytest.raises(KeyboardInterrupt), held.sessions.fetching(request(session_id, 1), by_id=False, now=0):
+        raise KeyboardInterrupt
+    assert (len(held.purgatory), len(held)) == (0, 0), "broken off"
+    session_id = held.fetch(0, 0, [A]).id
+    with pytest.raises(OttlaError):
+        held.fetch(session_id, 1, [B, C, A._replace(number=1)])
+    assert (len(held.purgatory), len(held)) == (0, 0), "too large"
+    held.fetch(held.fetch(0, 0, [A]).id, -1)
+    assert (len(held.purgatory), len(held)) == (0, 0), "ended"
+
+
+def test_a_session_that_two_use_at_once_is_neithers() -> None:
+    held = Held()
+    session_id = held.fetch(0, 0, [A]).id
+    with held.sessions.fetching(request(session_id, 1), by_id=False, now=0) as parked:
+        with pytest.raises(OttlaError) as second:
+            held.fetch(session_id, 2)
+        assert parked.delayed.is_closed, "it sleeps no longer"
+        with pytest.raises(OttlaError) as first:
+            parked.response({})
+    assert first.value.code == second.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(held), len(held.purgatory)) == (0, 0)
+
+
+def test_a_topic_made_anew_is_watched_in_place_of_the_one_before() -> None:
+    held = Held()
+    session = held.fetch(0, 0, [A])
+    held.purgatory.watch(session.delayed, ("a", 0), id_of("x"))
+    held.purgatory.wake(id_of("a"))
+    assert not session.delayed.pending
+    held.purgatory.wake(id_of("x"))
+    assert list(session.delayed.pending) == [("a", 0)]

@@ -29,10 +29,11 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.encoded_topics import EncodedTopics
 from ottla_broker.kafka.errors import text_of
 from ottla_broker.kafka.fetch_request import FetchRequest, RequestedPartition
-from ottla_broker.kafka.fetch_sessions import FetchSessions
+from ottla_broker.kafka.fetch_sessions import FetchSessions, Session
 from ottla_broker.kafka.forwarding import reported_fields
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import delete_topics, describe_configs, describe_producers, metadata
+from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.primitives import MAX_ELEMENTS, MAX_STRING_BYTES, MalformedError, Reader
 from ottla_proto import controller_pb2 as pb
@@ -147,14 +148,19 @@ async def test_an_unknown_id_has_an_empty_name_before_version_12_of_metadata(ver
 def test_a_long_name_takes_the_room_of_several_partitions_in_a_session() -> None:
     """A thousand sessions of 30 names of 32 kB each held a gigabyte."""
     numbers = itertools.count(7)
-    held = FetchSessions(lambda: next(numbers), max_partitions=100)
+    held = FetchSessions(lambda: next(numbers), FetchPurgatory(), max_partitions=100)
     long = RequestedPartition("n" * fetch_sessions._NAME_BYTES * 60, 0, -1, 0, 1)
     first = FetchRequest(-1, 0, 1, 1024, 0, 0, 0, [long], [], "")
-    assert held.begin(first, by_id=False, now=0).session_id == 7
-    assert held.begin(first, by_id=False, now=0).session_id == 0, "there is no room for another"
+
+    def session_of(request: FetchRequest) -> Session:
+        with held.fetching(request, by_id=False, now=0) as session:
+            return session
+
+    assert session_of(first).id == 7
+    assert session_of(first).id == 0, "there is no room for another"
     gone = FetchRequest(-1, 0, 1, 1024, 0, 7, 1, [RequestedPartition("a", 0, -1, 0, 1)], [(long.topic, 0)], "")
-    assert len(held.begin(gone, by_id=False, now=0).requested) == 1
-    assert held.begin(first, by_id=False, now=0).session_id == 8, "what was forgotten has made room"
+    assert list(session_of(gone).delayed.pending) == [("a", 0)]
+    assert session_of(first).id > 7, "what was forgotten has made room"
 
 
 async def test_what_is_asked_many_times_is_told_once() -> None:

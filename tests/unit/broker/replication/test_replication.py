@@ -11,11 +11,11 @@ from logs import SMALL, records_of, values_batch
 from replicas import PARTITION, Brokers
 
 from ottla_broker.machines.closest import find_closest
-from ottla_broker.replication.fetch import Consumers, PartitionFetch, fetch
+from ottla_broker.replication.fetch import Consumers, FetchLimits, PartitionFetch, closest_to, fetch
 from ottla_broker.replication.follower_role import LeaderResponse
 from ottla_broker.replication.leader_role import ACKS_ALL
 from ottla_broker.replication.replica import Replica
-from ottla_core.cluster.image import Partition
+from ottla_core.cluster.image import Broker, ClusterImage, Partition
 from ottla_core.errors import ErrorCode, OttlaError
 
 ALL = Partition(replicas=(1, 2, 3), leader=1, leader_epoch=1, isr=(1, 2, 3))
@@ -269,7 +269,7 @@ async def test_a_fetch_reads_what_there_is_room_for_and_keeps_it_until_it_is_ans
     wants = [PartitionFetch(PARTITION, 1, 0, 10_000)]
 
     async def read_bytes(room: LittleRoom, min_bytes: int = 1) -> int:
-        [answer] = await fetch(wants, audience, max_wait_s=0.01, min_bytes=min_bytes, max_bytes=10_000, room=room)
+        [answer] = await fetch(wants, audience, FetchLimits(0.01, min_bytes, 10_000, room))
         assert answer.error is None
         return len(answer.records)
 
@@ -296,7 +296,7 @@ async def test_a_follower_takes_no_write_and_serves_no_reader_that_its_leader_ha
     told = {}
     for broker_id in (1, 2):
         audience = Consumers(brokers.found_on(broker_id), None, any_replica=False)
-        [told[broker_id]] = await fetch([want], audience, max_wait_s=0, min_bytes=1, max_bytes=1000)
+        [told[broker_id]] = await fetch([want], audience, FetchLimits(0, 1, 1000))
     assert (told[1].error, told[1].records != b"") == (None, True)
     assert told[2].error is not None
     assert (told[2].error.code, told[2].records) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, b"")
@@ -312,7 +312,7 @@ async def test_consumers_read_to_the_high_watermark_and_followers_to_the_end(bro
         found = brokers.found_on(broker_id)
         audience = Consumers(found, None, any_replica=from_follower)
         want = PartitionFetch(PARTITION, 1, 0, 1000)
-        [answer] = await fetch([want], audience, max_wait_s=0, min_bytes=1, max_bytes=1000)
+        [answer] = await fetch([want], audience, FetchLimits(0, 1, 1000))
         assert answer.error is None
         return answer.records
 
@@ -348,7 +348,9 @@ async def test_deleted_records_are_deleted_on_the_followers(brokers: Brokers) ->
     parked = asyncio.create_task(brokers.fetch(2, 1, max_wait_s=30))
     await asyncio.sleep(0)
     assert leader.delete_records(-1) == 3
-    await asyncio.wait_for(parked, 20)
+    with brokers.around[2].consumers.delayed([PARTITION]) as reading:
+        await asyncio.wait_for(parked, 20)
+        assert list(reading.pending) == [PARTITION], "who reads there is told of it"
     assert brokers.replicas[2].log.log_start_offset == 3
 
 
@@ -395,16 +397,25 @@ def test_who_is_no_follower_is_refused(brokers: Brokers) -> None:
 async def test_a_consumer_is_sent_to_an_in_sync_replica_in_its_rack(brokers: Brokers) -> None:
     leader = brokers.replicas[1].check_leader(None)
     racks = {1: "a", 2: "b", 3: "b"}
-    assert find_closest(leader, 1, racks, "a", 0) is None, "the leader is as close"
-    assert find_closest(leader, 1, racks, "c", 0) is None, "nobody is there"
-    assert find_closest(leader, 1, racks, "b", 0) is None, "nobody there has fetched yet"
+    assert find_closest(leader, 1, racks.get, "a", 0) is None, "the leader is as close"
+    assert find_closest(leader, 1, racks.get, "c", 0) is None, "nobody is there"
+    assert find_closest(leader, 1, racks.get, "b", 0) is None, "nobody there has fetched yet"
     append(brokers.replicas[1], b"a")
     for follower in (2, 3, 3):
         await brokers.fetch(follower, 1)
-    assert find_closest(leader, 1, racks, "b", 0) == 3, "the one that has more"
-    assert find_closest(leader, 1, racks, "b", 2) is None, "nobody has that offset"
+    assert find_closest(leader, 1, racks.get, "b", 0) == 3, "the one that has more"
+    assert find_closest(leader, 1, racks.get, "b", 2) is None, "nobody has that offset"
     brokers.apply(replace(ALL, isr=(1, 2), partition_epoch=1), 1)
-    assert find_closest(leader, 1, racks, "b", 0) == 2
+    assert find_closest(leader, 1, racks.get, "b", 0) == 2
+    fenced = {n: Broker(n, 10 + n, "", "", rack=rack, fenced=n == 2) for n, rack in racks.items()}
+    for image, expected in (
+        (ClusterImage("c", brokers=fenced), None),
+        (ClusterImage("c", brokers={**fenced, 2: replace(fenced[2], fenced=False)}), 2),
+    ):
+        closest = closest_to("b", image, 1)
+        assert closest is not None
+        assert closest(brokers.replicas[1], 0) == expected, "a broker that is fenced serves no client"
+    assert closest_to("", image, 1) is None
 
 
 @pytest.mark.rule(56)
@@ -415,7 +426,7 @@ async def test_who_reads_from_a_new_leader_hears_of_what_it_had_copied_before(br
     brokers.apply(replace(ALL, leader=2, leader_epoch=2, isr=(2, 3), partition_epoch=1), 2, 3)
     audience = Consumers(brokers.found_on(2), None, any_replica=False)
     want = PartitionFetch(PARTITION, 2, 0, 1000)
-    parked = asyncio.create_task(fetch([want], audience, max_wait_s=60, min_bytes=1, max_bytes=1000))
+    parked = asyncio.create_task(fetch([want], audience, FetchLimits(60, 1, 1000)))
     await asyncio.sleep(0)
     await brokers.fetch(3, 2)
     [answer] = await asyncio.wait_for(parked, 10)
@@ -429,7 +440,7 @@ async def test_a_fetch_that_waits_hears_of_what_comes_after_the_log_has_rolled(b
     append(leader, bytes(600))
     audience = Consumers(brokers.found_on(1), None, any_replica=False)
     want = PartitionFetch(PARTITION, 1, 1, 10_000)
-    parked = asyncio.create_task(fetch([want], audience, max_wait_s=60, min_bytes=600, max_bytes=10_000))
+    parked = asyncio.create_task(fetch([want], audience, FetchLimits(60, 600, 10_000)))
     await asyncio.sleep(0)
     segments = len(leader.log.segments)
     append(leader, bytes(600))

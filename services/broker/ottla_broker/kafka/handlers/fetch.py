@@ -8,8 +8,6 @@ the endpoints of new leaders (KIP-951). v17 and v18 add tags of followers, which
 from __future__ import annotations
 
 import time
-from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from ottla_broker.kafka import fetch_wire
@@ -18,11 +16,19 @@ from ottla_broker.kafka.errors import unknown_topic
 from ottla_broker.kafka.fetch_request import FetchRequest, FetchResponsePartition, RequestedPartition
 from ottla_broker.kafka.frames import KafkaContext, Parts
 from ottla_broker.kafka.leaders import NewLeaders
-from ottla_broker.replication.fetch import MAX_RESPONSE_BYTES, Consumers, FetchResult, PartitionFetch, closest_to, fetch
+from ottla_broker.replication.fetch import (
+    MAX_RESPONSE_BYTES,
+    Consumers,
+    FetchLimits,
+    FetchResult,
+    PartitionFetch,
+    closest_to,
+    fetch_pending,
+)
 from ottla_broker.replication.response_memory import ResponseRoom
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
-from ottla_core.slices import Slice, sliced
+from ottla_core.slices import Slice
 
 SPEED: Final = 8
 """Of reading by hand, beside the codec library: 600 partitions take some milliseconds."""
@@ -39,47 +45,35 @@ async def handle(backend: Backend, request: FetchRequest, context: KafkaContext)
         rejected = FetchResult(_NOWHERE, error=_no_follower(request.replica_id))
         parts = [FetchResponsePartition(partition, rejected) for partition in request.partitions]
         return fetch_wire.write(version, parts, leaders, isolation=request.isolation)
-    request = replace(
-        request, partitions=list({(entry.topic, entry.number): entry for entry in request.partitions}.values())
-    )
     try:
-        fetch_context = backend.sessions.begin(request, by_id=version >= fetch_wire.TOPIC_ID_FROM, now=time.monotonic())
+        with backend.sessions.fetching(
+            request, by_id=version >= fetch_wire.TOPIC_ID_FROM, now=time.monotonic()
+        ) as session:
+            looked = await fetch_pending(
+                session.delayed,
+                lambda key: _request_of(backend, session.requested(key)),
+                _consumers(backend, version, request.rack),
+                _limits(request, context.caller.room),
+                whole=session.is_whole,
+            )
+            slice_ = Slice()
+            response = session.response(looked)
     except OttlaError as error:
         return fetch_wire.write(version, (), leaders, isolation=request.isolation, error_code=error.code)
-    read = await _read(backend, version, replace(request, partitions=fetch_context.requested), context.caller.room)
-    slice_ = Slice()
-    reported = fetch_context.response(read)
     await slice_.rest()
-    return fetch_wire.write(
-        version, reported, leaders, isolation=request.isolation, session_id=fetch_context.session_id
-    )
+    return fetch_wire.write(version, response, leaders, isolation=request.isolation, session_id=session.id)
 
 
-async def _read(
-    backend: Backend, version: int, request: FetchRequest, room: ResponseRoom
-) -> list[FetchResponsePartition]:
-    requests = await sliced(partial(_request_of, backend), request.partitions)
-    existing = [requested for requested in requests if isinstance(requested, PartitionFetch)]
+def _limits(request: FetchRequest, room: ResponseRoom) -> FetchLimits:
     max_bytes = min(max(0, request.max_bytes), MAX_RESPONSE_BYTES)
-    fetched = iter(
-        await fetch(
-            existing,
-            _consumers(backend, version, request.rack),
-            max_wait_s=0 if len(existing) < len(requests) else max(0, request.max_wait_ms) / 1000,
-            min_bytes=min(request.min_bytes, max_bytes),
-            max_bytes=max_bytes,
-            room=room,
-        )
-    )
-    results = (next(fetched) if isinstance(requested, PartitionFetch) else requested for requested in requests)
-    return [FetchResponsePartition(*entry) for entry in zip(request.partitions, results, strict=True)]
+    return FetchLimits(max(0, request.max_wait_ms) / 1000, min(request.min_bytes, max_bytes), max_bytes, room)
 
 
 def _request_of(backend: Backend, request: RequestedPartition) -> PartitionFetch | FetchResult:
     """What is to be read, or the result for a topic that does not exist."""
     partition_id = _id_of(backend, request)
     if partition_id is None:
-        return FetchResult(_NOWHERE, error=unknown_topic(str(request.topic)))
+        return FetchResult(_NOWHERE, error=unknown_topic(str(request.topic)), completes_fetch=True)
     return PartitionFetch(partition_id, known_epoch(request.leader_epoch), request.offset, max(0, request.max_bytes))
 
 
