@@ -71,11 +71,13 @@ class FetchLimits(NamedTuple):
 
 
 async def fetch(requests: Iterable[PartitionFetch], consumers: Consumers, limits: FetchLimits) -> list[FetchResult]:
-    """A fetch that stands alone: of each partition once, the last that is requested of it."""
-    requested = {request.id: request for request in requests}
-    with consumers.purgatory.delayed() as delayed:
-        delayed.pending.update(dict.fromkeys(requested))
-        return list((await fetch_pending(delayed, requested.__getitem__, consumers, limits, whole=True)).values())
+    """A fetch that stands alone: a result for each request."""
+    by_number = dict(enumerate(requests))
+    delayed = consumers.purgatory.open(by_number)
+    try:
+        return [*(await fetch_pending(delayed, by_number.__getitem__, consumers, limits, whole=True)).values()]
+    finally:
+        consumers.purgatory.end(delayed)
 
 
 async def fetch_pending(

@@ -11,7 +11,7 @@ import asyncio
 import math
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from ottla_broker.machines.follower_session import FollowerSession, FollowerSessions
 from ottla_core.model import PartitionId
@@ -28,9 +28,9 @@ class DelayedFetch(Generic[K]):
 
     __slots__ = ("_arrived_bytes", "_needed_bytes", "_woken", "is_closed", "pending", "watched")
 
-    def __init__(self, *, closed: bool) -> None:
+    def __init__(self, pending: Iterable[K] = (), *, closed: bool = False) -> None:
         self.is_closed = closed
-        self.pending: Final[dict[K, None]] = {}
+        self.pending: Final[dict[K, None]] = dict.fromkeys(pending)
         self.watched: Final[dict[K, PartitionId]] = {}
         self._woken = asyncio.Event()
         self.mark()
@@ -73,19 +73,23 @@ class DelayedFetch(Generic[K]):
         self._woken.set()
 
 
+_Watching: TypeAlias = tuple[DelayedFetch[Any], Any]
+"""A delayed fetch, and how it names the partition."""
+
+
 class FetchPurgatory:
     def __init__(self) -> None:
         self.parked = 0
         """Fetches that sleep now."""
-        self._by_partition: Final[dict[PartitionId, dict[DelayedFetch[Any], Any]]] = {}
+        self._by_partition: Final[dict[PartitionId, set[_Watching]]] = {}
         self._closed = False
 
-    def open(self) -> DelayedFetch[K]:
+    def open(self, pending: Iterable[K] = ()) -> DelayedFetch[K]:
         """To be ended by `end`, whatever happens."""
-        return DelayedFetch(closed=self._closed)
+        return DelayedFetch(pending, closed=self._closed)
 
     @contextmanager
-    def delayed(self, partitions: Iterable[PartitionId] = ()) -> Iterator[DelayedFetch[PartitionId]]:
+    def delayed(self, partitions: Iterable[PartitionId]) -> Iterator[DelayedFetch[PartitionId]]:
         """A delayed fetch that hears of every change of `partitions` inside the block."""
         delayed: DelayedFetch[PartitionId] = self.open()
         for partition in partitions:
@@ -100,13 +104,13 @@ class FetchPurgatory:
         if delayed.watched.get(key) != partition and not delayed.is_closed:
             self.forget(delayed, key)
             delayed.watched[key] = partition
-            self._by_partition.setdefault(partition, {})[delayed] = key
+            self._by_partition.setdefault(partition, set()).add((delayed, key))
 
     def forget(self, delayed: DelayedFetch[K], key: K) -> None:
         partition = delayed.watched.pop(key, None)
         if partition is not None:
             watching = self._by_partition[partition]
-            del watching[delayed]
+            watching.discard((delayed, key))
             if not watching:
                 del self._by_partition[partition]
 
@@ -126,18 +130,18 @@ class FetchPurgatory:
 
     def on_bytes(self, partition: PartitionId, size_bytes: int) -> None:
         """More bytes can be read."""
-        for delayed in self.touch(partition):
+        for delayed, _ in self.touch(partition):
             delayed.on_bytes(size_bytes)
 
     def wake(self, partition: PartitionId) -> None:
         """Leadership, epoch, high watermark or existence changed: delayed fetches look again."""
-        for delayed in self.touch(partition):
+        for delayed, _ in self.touch(partition):
             delayed.wake()
 
-    def touch(self, partition: PartitionId) -> Collection[DelayedFetch[Any]]:
+    def touch(self, partition: PartitionId) -> Collection[_Watching]:
         """What has changed there is for the next response, and no reason for one. Who watches the partition."""
-        watching = self._by_partition.get(partition, {})
-        for delayed, key in watching.items():
+        watching = self._by_partition.get(partition, ())
+        for delayed, key in watching:
             delayed.pending[key] = None
         return watching
 
@@ -150,7 +154,7 @@ class FetchPurgatory:
         """No fetch waits any more: what is delayed is answered with what there is, for the broker shuts down."""
         self._closed = True
         for waiting in self._by_partition.values():
-            for delayed in waiting:
+            for delayed, _ in waiting:
                 delayed.close()
 
     def __len__(self) -> int:
@@ -173,7 +177,7 @@ class ParkedFollowerFetch(DelayedFetch[PartitionId]):
     """The fetches of a follower's session: one at a time, and how many have come."""
 
     def __init__(self) -> None:
-        super().__init__(closed=False)
+        super().__init__()
         self.turn: Final = asyncio.Lock()
         self.requests = 0
         self.watermarks_at = 0.0

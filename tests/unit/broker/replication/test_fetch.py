@@ -40,8 +40,7 @@ class Reader:
     def __init__(self, led: Led) -> None:
         self.led = led
         self.wants = {want.id: want for want in wants(led)}
-        self.delayed: DelayedFetch[PartitionId] = led.consumers.open()
-        self.delayed.pending.update(dict.fromkeys(self.wants))
+        self.delayed: DelayedFetch[PartitionId] = led.consumers.open(self.wants)
 
     async def fetch(self, limits: FetchLimits = AT_ONCE, *, whole: bool = False) -> dict[int, FetchResult]:
         looked = await fetch_pending(self.delayed, self.wants.__getitem__, consumers(self.led), limits, whole=whole)
@@ -216,10 +215,18 @@ async def test_deleted_records_are_news_for_a_session_and_no_reason_to_wake_it(l
     assert told[0].log_start_offset == replica.log.log_start_offset
 
 
-async def test_a_partition_that_is_named_twice_is_answered_once(led: Led) -> None:
-    led.append(0)
-    told = await fetch([*wants(led), PartitionFetch(led.id(0), 1, 1, 1 << 20)], consumers(led), AT_ONCE)
-    assert [(part.id.partition, part.records) for part in told] == [(0, b""), (1, b""), (2, b"")]
+async def test_a_partition_that_is_named_twice_is_answered_twice_within_the_limits(led: Led) -> None:
+    twice = [*wants(led), *wants(led)]
+    fetching = asyncio.create_task(fetch(twice, consumers(led), LONG))
+    await parked(led, fetching)
+    size_bytes = led.append(0)
+    told = await asyncio.wait_for(fetching, 20)
+    assert [(part.id.partition, len(part.records)) for part in told] == [
+        (n, size_bytes if n == 0 else 0) for n in (0, 1, 2, 0, 1, 2)
+    ]
+    assert len(led.consumers) == 0
+    told = await fetch(twice, consumers(led), FetchLimits(0, 1, size_bytes))
+    assert [len(part.records) for part in told] == [size_bytes, 0, 0, 0, 0, 0]
 
 
 async def test_what_is_cancelled_leaves_nothing_behind(led: Led) -> None:
