@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol
 
 from ottla_broker.machines.closest import find_closest
@@ -30,8 +29,7 @@ responses can hold in memory is this, times the frames that a stream may have in
 _ANY_OFFSET: Final = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionFetch:
+class PartitionFetch(NamedTuple):
     """What is requested of one partition; `leader_epoch` None is not checked."""
 
     id: PartitionId
@@ -40,8 +38,7 @@ class PartitionFetch:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class FetchResult:
+class FetchResult(NamedTuple):
     """What came of it. `records` may begin below the requested offset: batches are whole.
 
     `completes_fetch` whatever the others have: an error, news that can't wait, more records than may be answered.
@@ -106,7 +103,7 @@ async def fetch_pending(
             consumers.on_response(looked.values())
             return fetched
         # What was read is not kept while more is waited for.
-        fetched |= {key: replace(part, records=b"") for key, part in looked.items() if part.records}
+        fetched |= {key: part._replace(records=b"") for key, part in looked.items() if part.records}
         limits.room.give_back(sum(len(part.records) for part in looked.values()))
         del looked
         is_over = not await consumers.purgatory.park(delayed, deadline, missing_bytes)
@@ -164,9 +161,8 @@ async def _read(
         instead = consumers.instead(request, replica)
         if instead is not None:
             return instead
-        records = b""
-        if max_bytes > 0:
-            limit = replica.high_watermark
+        records, limit = b"", replica.high_watermark
+        if max_bytes > 0 and request.offset != limit:  # nothing is there; a log that is cut wakes who waits
             records = await _read_records(replica, request.offset, max_bytes, limit, room, first=first)
     except OttlaError as error:
         if replica is None:
@@ -179,8 +175,6 @@ async def _read(
 async def _read_records(
     replica: Replica, offset: int, max_bytes: int, limit: int, room: ResponseRoom, *, first: bool
 ) -> bytes:
-    if offset == limit:
-        return await replica.read(offset, max_bytes, limit, min_one_batch=first)  # nothing, or that it is not there
     records, lent_bytes = b"", room.lend(max_bytes)
     try:
         if lent_bytes > 0:

@@ -49,7 +49,7 @@ class Reader:
     def move(self, number: int, offset: int) -> None:
         """It has what comes before `offset`, and names the partition again."""
         each = self.led.id(number)
-        self.wants[each] = replace(self.wants[each], offset=offset)
+        self.wants[each] = self.wants[each]._replace(offset=offset)
         self.delayed.pending.pop(each, None)
         self.delayed.pending[each] = None
 
@@ -263,19 +263,22 @@ async def test_who_is_woken_for_nothing_looks_once_and_sleeps_on(led: Led) -> No
 
 
 @pytest.mark.rule(55)
-async def test_what_is_appended_behind_its_look_is_not_slept_over(led: Led) -> None:
-    replica = led.replicas[led.id(0)]
+async def test_what_is_appended_while_a_read_waits_for_the_disk_is_not_slept_over(led: Led) -> None:
+    replica, size_bytes = led.replicas[led.id(0)], led.append(0)
     read = replica.read
 
     async def appends_behind(*arguments: Any, **options: Any) -> bytes:
         replica.read = read  # type: ignore[method-assign]
-        nothing = await read(*arguments, **options)
+        assert led.id(0) in led.consumers.partitions, "registered first"
+        records = await read(*arguments, **options)
         led.append(0)
-        return nothing
+        return records
 
     replica.read = appends_behind  # type: ignore[method-assign]
-    told = await asyncio.wait_for(fetch(wants(led), consumers(led), LONG), 20)
-    assert told[0].records
+    limits = FetchLimits(60, 3 * size_bytes, 1 << 20)
+    fetching = asyncio.create_task(fetch(wants(led), consumers(led), limits))
+    await until(fetching.done)
+    assert fetching.result()[0].records
 
 
 class Data(bytes):
