@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import random
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,11 +14,11 @@ from typing import Any, cast
 import pytest
 from kio.index import load_response_schema
 from kio_messages import read
-from led import TOPIC, Led
+from led import ALONE, TOPIC, Led
 from waiting import until
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.fetch_request import FetchRequest, RequestedPartition
+from ottla_broker.kafka.fetch_request import FetchRequest, RequestedPartition, TopicKey
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import fetch
@@ -26,6 +29,20 @@ from ottla_core.primitives import Reader
 
 VERSION = 12
 """The last one that names topics."""
+
+
+def told(answer: Any) -> dict[int, tuple[int, int, int, bytes]]:
+    """Code, high watermark, log start and records of each partition in it."""
+    return {
+        part.partition_index: (
+            int(part.error_code),
+            part.high_watermark,
+            part.log_start_offset,
+            bytes(part.records or b""),
+        )
+        for topic in answer.responses
+        for part in topic.partitions
+    }
 
 
 class Client:
@@ -43,22 +60,32 @@ class Client:
         known = self.ids.get(topic)
         return None if known is None else PartitionId(known, number)
 
-    async def ask(self, *named: RequestedPartition, max_wait_ms: int = 0) -> dict[int, tuple[int, int, bytes]]:
+    async def ask(
+        self, *named: RequestedPartition, forgotten: Sequence[int] = (), max_wait_ms: int = 0
+    ) -> dict[int, tuple[int, int, bytes]]:
         """Code, high watermark and records of each partition that is told of."""
+        session_id, epoch = self.session_id, self.epoch
+        self.epoch += 1
+        answer = await self.send(session_id, epoch, named, forgotten, max_wait_ms)
+        self.session_id, self.error = answer.session_id, int(answer.error_code)
+        return {n: (code, mark, records) for n, (code, mark, _, records) in told(answer).items()}
+
+    async def send(
+        self,
+        session_id: int,
+        epoch: int,
+        named: Sequence[RequestedPartition],
+        forgotten: Sequence[int] = (),
+        max_wait_ms: int = 0,
+    ) -> Any:
         backend = SimpleNamespace(
             replicas=self.led, sessions=self.sessions, id_of=self.id_of, image=ClusterImage("c"), node_id=1
         )
-        request = FetchRequest(-1, max_wait_ms, 1, 1 << 20, 0, self.session_id, self.epoch, named, [], "")
+        gone: list[tuple[TopicKey, int]] = [("t", number) for number in forgotten]
+        request = FetchRequest(-1, max_wait_ms, 1, 1 << 20, 0, session_id, epoch, named, gone, "")
         context = KafkaContext(VERSION, 1, "me", Reader(memoryview(b"")), Caller("127.0.0.1", "127.0.0.1"))
-        self.epoch += 1
         written = await fetch.handle(cast(Backend, backend), request, context)
-        answer: Any = read(load_response_schema(1, VERSION), b"".join(written))
-        self.session_id, self.error = answer.session_id, int(answer.error_code)
-        return {
-            part.partition_index: (int(part.error_code), part.high_watermark, bytes(part.records or b""))
-            for topic in answer.responses
-            for part in topic.partitions
-        }
+        return read(load_response_schema(1, VERSION), b"".join(written))
 
     async def begin(self) -> None:
         told = await self.ask(*(RequestedPartition("t", n, -1, 0, 1 << 20) for n in range(self.led.count)))
@@ -143,3 +170,82 @@ async def test_a_broker_that_drains_answers_with_what_there_is(client: Client) -
     assert await asyncio.wait_for(fetching, 20) == {}
     assert client.error == 0
     assert await asyncio.wait_for(client.parked(), 20) == {}, "nothing waits any more"
+
+
+class Story:
+    """What happens to the topic at random, and a client that follows it in a session."""
+
+    def __init__(self, client: Client, chance: random.Random) -> None:
+        self.client, self.led, self.chance = client, client.led, chance
+        self.wants = {n: RequestedPartition("t", n, -1, 0, 1 << 20) for n in range(self.led.count)}
+        self.named: dict[int, RequestedPartition] = {}
+        self.forgotten: list[int] = []
+        self.known: dict[int, tuple[int, int, int]] = {}
+        self.records: dict[int, bytes] = {}
+
+    def happen(self) -> None:
+        number = self.chance.choice(list(self.wants) or [0])
+        replica = self.led.replicas.get(self.led.id(number))
+        what = self.chance.choice(
+            ["append", "append", "read", "read", "depose", "lead", "cut", "anew", "forget", "name"]
+        )
+        if what == "anew" and self.chance.random() < 0.3:
+            self._make_anew()
+        elif what == "forget" and self.chance.random() < 0.3 and len(self.wants) > 1:
+            for each in (self.wants, self.known, self.named):
+                each.pop(number, None)
+            self.forgotten.append(number)
+        elif what == "name" and len(self.wants) < self.led.count:
+            number = next(n for n in range(self.led.count) if n not in self.wants)
+            self.wants[number] = self.named[number] = RequestedPartition("t", number, -1, 0, 1 << 20)
+            if number in self.forgotten:
+                self.forgotten.remove(number)
+                self.known.pop(number, None)
+        elif replica is None or number not in self.wants:
+            return
+        elif what == "append" and replica.leads:
+            self.led.append(number, b"%d" % self.chance.randrange(1000))
+        elif what == "read":
+            self.wants[number] = self.named[number] = self.wants[number]._replace(offset=replica.high_watermark)
+        elif what == "cut" and replica.leads:
+            replica.delete_records(-1)
+        elif what == "depose" and replica.leads:
+            replica.on_partition(replace(ALONE, replicas=(1, 2), leader=2, leader_epoch=replica.leader_epoch + 1))
+        elif what == "lead" and not replica.leads:
+            replica.step_back()
+            replica.log.assign_epoch(replica.leader_epoch + 1)
+            replica.become_leader(replace(ALONE, leader_epoch=replica.leader_epoch + 1))
+
+    def _make_anew(self) -> None:
+        if self.client.ids.pop("t", None) is not None:
+            for partition_id in list(self.led.replicas):
+                self.led.delete(partition_id)
+        else:
+            self.client.ids["t"] = self.led.topic = TopicId(self.chance.randbytes(16))
+            for number in range(self.led.count):
+                self.led.add(self.led.id(number))
+
+    async def fetch(self) -> None:
+        """What the client knows by then is what a fetch that stands alone is told."""
+        client, named = self.client, list(self.named.values())
+        answer = await client.send(client.session_id, client.epoch, named, self.forgotten)
+        assert int(answer.error_code) == 0
+        client.session_id, client.epoch = answer.session_id, client.epoch + 1
+        self.named, self.forgotten, self.records = {}, [], {}
+        for number, (code, mark, start, records) in told(answer).items():
+            self.known[number], self.records[number] = (code, mark, start), records
+        alone = told(await client.send(0, -1, list(self.wants.values())))
+        assert {n: self.known.get(n) for n in alone} == {n: part[:3] for n, part in alone.items()}
+        assert {n: self.records.get(n, b"") for n in alone} == {n: part[3] for n, part in alone.items()}
+
+
+@pytest.mark.rule(57)
+@pytest.mark.parametrize("seed", range(20))
+async def test_a_session_knows_what_a_whole_fetch_is_told(client: Client, seed: int) -> None:
+    story = Story(client, random.Random(seed))
+    story.known = dict.fromkeys(range(client.led.count), (0, 0, 0))
+    for _ in range(60):
+        for _ in range(story.chance.randrange(4)):
+            story.happen()
+        await story.fetch()
+    assert len(client.sessions) == 1
