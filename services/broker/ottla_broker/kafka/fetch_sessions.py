@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla_broker.kafka.fetch_request import (
     FINAL_EPOCH,
@@ -43,14 +43,6 @@ def _size(topic: TopicKey) -> int:
     return 1 + len(topic) // _NAME_BYTES
 
 
-class _Cached(NamedTuple):
-    """A partition of a session, with what the client knows of it: -1 is nothing yet."""
-
-    requested: RequestedPartition
-    high_watermark: int = -1
-    log_start_offset: int = -1
-
-
 class Session:
     """`id` NO_SESSION: of one request that stands alone."""
 
@@ -67,23 +59,25 @@ class Session:
         self.next_epoch = 1
         self.size = 0
         self._purgatory: Final = purgatory
-        self._cached: Final[dict[Key, _Cached]] = {}
+        self._requested: Final[dict[Key, RequestedPartition]] = {}
+        self._known: Final[dict[Key, tuple[int, int] | None]] = {}
+        """High watermark and log start as the client was told; None after an error."""
         self.change(request, ())
 
     def requested(self, key: Key) -> RequestedPartition:
-        return self._cached[key].requested
+        return self._requested[key]
 
     def change(self, request: Iterable[RequestedPartition], forgotten: Iterable[Key]) -> None:
         """What is named is looked at after what is pending already: who got records waits for who did not."""
         for entry in request:
             key = (entry.topic, entry.number)
-            known = self._cached.get(key)
-            self._cached[key] = _Cached(entry) if known is None else known._replace(requested=entry)
-            self.size += _size(entry.topic) if known is None else 0
+            self.size += 0 if key in self._requested else _size(entry.topic)
+            self._requested[key] = entry
             self.delayed.pending.pop(key, None)
             self.delayed.pending[key] = None
         for key in forgotten:
-            if self._cached.pop(key, None) is not None:
+            if self._requested.pop(key, None) is not None:
+                self._known.pop(key, None)
                 self.size -= _size(key[0])
                 self.delayed.pending.pop(key, None)
                 self._purgatory.forget(self.delayed, key)
@@ -94,13 +88,11 @@ class Session:
             raise _not_found(self.id)
         changes = []
         for key, fetched in looked.items():
-            known, failed = self._cached[key], fetched.error is not None
-            now = _Cached(
-                known.requested, -1 if failed else fetched.high_watermark, -1 if failed else fetched.log_start_offset
-            )
-            self._cached[key] = now
-            if failed or fetched.records or now != known or fetched.preferred_replica is not None:
-                changes.append(FetchResponsePartition(known.requested, fetched))
+            now = (fetched.high_watermark, fetched.log_start_offset) if fetched.error is None else None
+            is_known = now is not None and now == self._known.get(key)
+            self._known[key] = now
+            if fetched.records or not is_known or fetched.preferred_replica is not None:
+                changes.append(FetchResponsePartition(self._requested[key], fetched))
         return changes
 
     def end(self) -> None:
