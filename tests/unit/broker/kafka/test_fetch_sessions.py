@@ -178,6 +178,23 @@ def test_a_session_that_grows_too_large_ends() -> None:
     assert held.fetch(0, 0, [A, B]).id != 0, "its partitions are given back"
 
 
+def test_a_partition_that_is_named_again_takes_no_more_room() -> None:
+    held = Held(max_partitions=2)
+    session_id = held.fetch(0, 0, [A, A]).id
+    for epoch in range(1, 5):
+        held.fetch(session_id, epoch, [A._replace(offset=epoch)])
+    held.fetch(session_id, 5, [B])
+    assert len(held) == 1
+
+
+def test_a_nearer_replica_is_named_until_the_client_reads_there() -> None:
+    held = Held()
+    session = held.fetch(0, 0, [A])
+    nearer = FetchResult(id_of("a"), b"", 0, 0, preferred_replica=2)
+    for _ in range(2):
+        assert [part.fetched for part in session.response({("a", 0): nearer})] == [nearer]
+
+
 def test_what_is_over_is_watched_no_more() -> None:
     """Evicted, replaced, forgotten, ended, alone, empty, too large, broken off: nothing of it is left behind."""
     held = Held(max_sessions=1, max_partitions=3)

@@ -281,6 +281,16 @@ async def test_what_is_appended_while_a_read_waits_for_the_disk_is_not_slept_ove
     assert fetching.result()[0].records
 
 
+async def test_where_a_consumer_has_everything_nothing_is_read(led: Led) -> None:
+    led.append(0)
+    reads: list[int] = []
+    for replica in led.replicas.values():
+        replica.read = lambda offset, *rest, **options: reads.append(offset)  # type: ignore[method-assign,assignment]
+    at_the_end = [PartitionFetch(led.id(n), 1, 1 if n == 0 else 0, 1 << 20) for n in range(3)]
+    told = await fetch(at_the_end, consumers(led), AT_ONCE)
+    assert ([part.high_watermark for part in told], reads) == ([1, 0, 0], [])
+
+
 class Data(bytes):
     """Records whose end is noted."""
 
