@@ -125,6 +125,7 @@ def test_an_image_that_was_missed_or_failed_half_way_is_made_up_for() -> None:
     index.follow(images[1], images[2])
     with pytest.raises(AttributeError):
         index.follow(images[2], images[3])
+    assert index.concerned(images[2], images[3]) == set(ids[:3])
     index.follow(images[4], images[5])
     assert {n: set(index.of(n)) for n in range(4)} == {0: {ids[0]}, 1: set(ids[:2]), 2: {ids[1]}, 3: {ids[3]}}
 

@@ -74,9 +74,11 @@ class PartitionIndex:
         """The partitions whose election may end differently in `new`, which was followed; `old` is the one before.
 
         Of the brokers only a partition's replicas count, and of the cluster's configs what may be without a leader.
+        All of them where `new` could not be followed: nothing is missed by that.
         """
         changed = new.changed_partitions
-        if changed is None or new.restored is not old.restored or new.is_behind != old.is_behind:
+        whole = new is not self._image or new.restored is not old.restored or new.is_behind != old.is_behind
+        if changed is None or whole:
             return new.partitions.keys()
         concerned = set(changed)
         if new.configs is not old.configs:
