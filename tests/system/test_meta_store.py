@@ -125,6 +125,15 @@ async def test_all_pages_of_a_snapshot_are_of_one_revision(backend: Backend) -> 
 # ---- transactions ---------------------------------------------------------------------------------------------------
 
 
+async def test_its_size_grows_with_what_is_put(backend: Backend) -> None:
+    before = await backend.store.size_bytes(timeout=T)
+    for n in range(5):
+        await backend.put(f"large-{n}", bytes(1_000_000))
+    async with asyncio.timeout(T):
+        while await backend.store.size_bytes(timeout=T) < before + 4_000_000:
+            await asyncio.sleep(0.02)
+
+
 async def test_a_create_revision_of_0_means_that_the_key_is_absent(backend: Backend) -> None:
     key = backend.prefix + "controller"
     first = await backend.store.txn([Compare(key, create_revision=0)], [Put(key, b"a")], timeout=T)

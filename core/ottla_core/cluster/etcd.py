@@ -132,6 +132,12 @@ class EtcdStore:
         except LeaseLostError:
             return
 
+    async def size_bytes(self, *, timeout: float) -> int:
+        status = await self._call(
+            lambda member, left_s: member.status(pb.StatusRequest(), left_s), timeout, writes=False
+        )
+        return status.dbSize
+
     async def close(self) -> None:
         self._closed = True
         members, self._members = self._members, {}
@@ -267,6 +273,9 @@ class _Member:
 
     async def revoke(self, request: pb.LeaseRevokeRequest, timeout: float) -> pb.LeaseRevokeResponse:
         return await self._unary("Lease/LeaseRevoke", request, pb.LeaseRevokeResponse, timeout)
+
+    async def status(self, request: pb.StatusRequest, timeout: float) -> pb.StatusResponse:
+        return await self._unary("Maintenance/Status", request, pb.StatusResponse, timeout)
 
     def watch(self) -> _Stream[pb.WatchRequest, pb.WatchResponse]:
         return self._stream("Watch/Watch", pb.WatchRequest, pb.WatchResponse, None)

@@ -111,6 +111,10 @@ class MemoryStore:
         if lease in self._leases:
             self._end_lease(lease)
 
+    async def size_bytes(self, *, timeout: float) -> int:
+        self._begin()
+        return sum(len(entry.key) + len(entry.value) for entry in self._entries.values())
+
     async def close(self) -> None:
         self.disconnect()
         self._leases.clear()

@@ -18,6 +18,7 @@ from ottla_controller.presence import Presence
 from ottla_controller.reconcile import Reconciler
 from ottla_controller.recovery import Recoverer
 from ottla_controller.service import ControllerService, random_topic_id
+from ottla_controller.store_room import StoreRoom
 from ottla_core.admin_http import AdminHttp
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.etcd import EtcdStore
@@ -59,6 +60,7 @@ def build(
     coordinators = ShardAssigner(follower, random_topic_id, metrics)
     reconciler = Reconciler(follower, index, presence.within_grace, clock, metrics)
     recoverer = Recoverer(follower, index, reconciler.report)
+    room = StoreRoom(store, config.etcd_quota_bytes, metrics)
     leadership = Leadership(
         store,
         follower,
@@ -66,11 +68,12 @@ def build(
         config.node_id,
         address,
         lease_ttl_s=config.lease_ttl_s,
-        duties=[presence, reconciler, recoverer, coordinators],
+        duties=[presence, reconciler, recoverer, coordinators, room],
         prepare=prepare,
         clock=clock,
     )
-    server.add(Controller, ControllerService(leadership, follower, index, on_elected=reconciler.report))
+    service = ControllerService(leadership, follower, index, on_elected=reconciler.report, check_room=room.check)
+    server.add(Controller, service)
 
     def ready() -> str | None:
         """A standby is ready too: it knows who is active, and takes over."""

@@ -98,6 +98,7 @@ class ControllerService:
         logs: Callable[
             [ClusterImage, Mapping[int, Sequence[PartitionId]]], Awaitable[dict[int, LogsReport]]
         ] = ask_logs,
+        check_room: Callable[[], None] = lambda: None,
     ) -> None:
         self._leadership = leadership
         self._follower = follower
@@ -105,6 +106,7 @@ class ControllerService:
         self._new_topic_id = new_topic_id
         self._on_elected = on_elected
         self._ask_logs = logs
+        self._check_room = check_room
 
     async def create_topics(self, request: pb.CreateTopicsRequest, context: RequestContext) -> pb.CreateTopicsResponse:
         self._leadership.journal()
@@ -287,6 +289,7 @@ class ControllerService:
             return decide_create_topic(image, new, topic_id=self._new_topic_id())
 
         try:
+            self._check_room()
             created = await self._commit(decide, dry=dry)
         except OttlaError as error:
             return pb.TopicCreated(name=topic.name, error=error_message(error))
@@ -320,6 +323,7 @@ class ControllerService:
             assignments=[tuple(a.replicas) for a in topic.assignments],
         )
         try:
+            self._check_room()
             created = await self._commit(decide, dry=dry)
         except OttlaError as error:
             return pb.PartitionsCreated(name=topic.name, error=error_message(error))

@@ -1,0 +1,63 @@
+"""How full the metadata store is: a warning from 80 % of its quota on, and no new partitions from 95 % on.
+
+An etcd that has reached its quota takes no write at all until an operator makes room: no election, no ISR change. So
+what makes it grow is refused before. What was deleted counts until etcd is compacted and defragmented.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from ottla_controller.journal import Journal
+from ottla_core.cluster.store import MetaStore, StoreUnavailableError
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.telemetry import Metrics
+
+LOOK_S: Final = 5.0
+WARNED_FROM: Final = 0.80
+REFUSED_FROM: Final = 0.95
+
+_MIB: Final = 1 << 20
+_HINT: Final = "delete topics, then compact and defragment etcd, or raise its --quota-backend-bytes"
+
+_log = logging.getLogger(__name__)
+
+
+class StoreRoom:
+    """A duty of the active controller. `quota_bytes` is what etcd was started with."""
+
+    def __init__(self, store: MetaStore, quota_bytes: int, metrics: Metrics) -> None:
+        self._store = store
+        self._quota_bytes: Final = quota_bytes
+        self._size_bytes = 0
+        self._warned = False
+        metrics.gauge(
+            "ottla_controller_store_used_ratio", "The metadata store's size, of its quota.", lambda: self._used
+        )
+
+    async def run(self, journal: Journal) -> None:
+        """Until it is cancelled, at the end of the term."""
+        while True:
+            try:
+                self._size_bytes = await self._store.size_bytes(timeout=LOOK_S)
+            except StoreUnavailableError as error:
+                _log.debug("the metadata store does not say how large it is: %s", error)
+            if self._used >= WARNED_FROM and not self._warned:
+                _log.warning("%s: from %d %% on no partitions are added; %s", self, REFUSED_FROM * 100, _HINT)
+            self._warned = self._used >= WARNED_FROM
+            await asyncio.sleep(LOOK_S)
+
+    def check(self) -> None:
+        """Raise POLICY_VIOLATION where no partitions may be added."""
+        if self._used >= REFUSED_FROM:
+            raise OttlaError(ErrorCode.POLICY_VIOLATION, f"{self}: no partitions are added", hint=_HINT)
+
+    def __str__(self) -> str:
+        size, quota = self._size_bytes / _MIB, self._quota_bytes / _MIB
+        return f"the metadata store has {size:,.0f} MiB of the {quota:,.0f} MiB that it may have"
+
+    @property
+    def _used(self) -> float:
+        return self._size_bytes / self._quota_bytes

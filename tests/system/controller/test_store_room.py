@@ -1,0 +1,131 @@
+"""etcd comes near its quota: what makes it grow is refused while elections can still be written."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from controllers import World, topic
+from waiting import until
+
+from ottla_controller import store_room
+from ottla_controller.app import build
+from ottla_controller.config import ControllerConfig
+from ottla_controller.store_room import StoreRoom
+from ottla_core.cluster.etcd import EtcdStore
+from ottla_core.cluster.store import Put, StoreUnavailableError
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.rpc.aio import AioPeer
+from ottla_core.tasks import end_task
+from ottla_core.telemetry import Metrics
+from ottla_proto import controller_pb2 as pb
+from ottla_proto.contracts import Controller
+from ottla_stack.embedded_etcd import EmbeddedEtcd, plan_etcd
+
+QUOTA = 16 << 20
+NO_JOURNAL: Any = None
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_room, "LOOK_S", 0.02)
+
+
+@pytest.fixture
+async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[EtcdStore]:
+    """Of an etcd with a small quota."""
+    monkeypatch.setenv("ETCD_QUOTA_BACKEND_BYTES", str(QUOTA))
+    etcd = EmbeddedEtcd(plan_etcd(tmp_path))
+    etcd.start()
+    store = EtcdStore([etcd.endpoint])
+    yield store
+    await store.close()
+    etcd.stop()
+
+
+async def test_no_partitions_are_added_to_an_etcd_that_is_nearly_full(
+    store: EtcdStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_room, "LOOK_S", 0.5)  # its call's deadline too
+    config = ControllerConfig(cluster_id="full", port=0, admin_port=0, etcd_quota_bytes=QUOTA)
+    app = build(config, store=store)
+    world = World("full", store, lambda: store)
+    await app.start()
+    await world.register(0)
+    peer = AioPeer(app.address(), client_id="test")
+
+    async def fill(share: float) -> None:
+        while await store.size_bytes(timeout=5) < share * QUOTA:
+            await store.txn([], [Put("/other", bytes(200_000))], timeout=5)
+            await asyncio.sleep(0.11)  # etcd counts what its batches have written, every 0.1 s
+
+    async def create(name: str) -> pb.TopicCreated:
+        request = pb.CreateTopicsRequest(topics=[topic(name)])
+        response = await peer.call(Controller.CREATE_TOPICS, request, timeout=5)
+        return response.topics[0]
+
+    async def refused() -> bool:
+        response = await create(f"more-{len(refusals)}")
+        refusals.append(response.error.code)
+        return bool(response.error.code)
+
+    refusals: list[int] = []
+    await until(lambda: app.ready() is None)
+    for _ in range(40):
+        await store.txn([], [Put("/other", bytes(200_000))], timeout=5)
+    with caplog.at_level(logging.WARNING, "ottla_controller.store_room"):
+        await fill(store_room.WARNED_FROM)
+        await until(lambda: "compact and defragment etcd" in caplog.text)
+        assert not (await create("first")).error.code
+        await fill(store_room.REFUSED_FROM)
+        while not await refused():
+            await asyncio.sleep(0.05)
+    assert refusals[-1] == ErrorCode.POLICY_VIOLATION
+    request = pb.CreatePartitionsRequest(topics=[pb.PartitionIncrease(name="first", total_count=2)])
+    increased = await peer.call(Controller.CREATE_PARTITIONS, request, timeout=5)
+    assert increased.topics[0].error.code == ErrorCode.POLICY_VIOLATION
+    deleted = await peer.call(Controller.DELETE_TOPICS, pb.DeleteTopicsRequest(names=["first"]), timeout=5)
+    assert not deleted.topics[0].error.code, "what makes room, and what keeps partitions led, is still written"
+    await peer.close()
+    await app.stop()
+
+
+class Sized:
+    """A store as large as a test wants it."""
+
+    def __init__(self) -> None:
+        self.size: int | None = 0
+
+    async def size_bytes(self, *, timeout: float) -> int:
+        if self.size is None:
+            raise StoreUnavailableError("away", indefinite=False)
+        return self.size
+
+
+async def test_what_is_refused_is_taken_again_once_there_is_room(caplog: pytest.LogCaptureFixture) -> None:
+    sized: Any = Sized()
+    metrics = Metrics()
+    room = StoreRoom(sized, 100 << 20, metrics)
+    (used,) = metrics.samples["ottla_controller_store_used_ratio"].values()
+    assert callable(used)
+    running = asyncio.create_task(room.run(NO_JOURNAL))
+    for megabytes, refused, warnings in ((79, False, 0), (80, False, 1), (95, True, 1), (40, False, 1), (96, True, 2)):
+        sized.size = megabytes << 20
+        await until(lambda megabytes=megabytes: used() == megabytes / 100)
+        await asyncio.sleep(0)
+        assert caplog.text.count("100 MiB that it may have") == warnings
+        if refused:
+            with pytest.raises(OttlaError, match=f"{megabytes} MiB of the 100 MiB") as caught:
+                room.check()
+            assert caught.value.code == ErrorCode.POLICY_VIOLATION
+        else:
+            room.check()
+    sized.size = None
+    await asyncio.sleep(0.1)
+    with pytest.raises(OttlaError):
+        room.check()  # as far as is known
+    await end_task(running)
