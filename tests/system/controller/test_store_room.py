@@ -82,8 +82,9 @@ async def test_no_partitions_are_added_to_an_etcd_that_is_nearly_full(
         await until(lambda: "compact and defragment etcd" in caplog.text)
         assert not (await create("first")).error.code
         await fill(store_room.REFUSED_FROM)
-        while not await refused():
-            await asyncio.sleep(0.05)
+        async with asyncio.timeout(20):
+            while not await refused():
+                await asyncio.sleep(0.05)
     assert refusals[-1] == ErrorCode.POLICY_VIOLATION
     request = pb.CreatePartitionsRequest(topics=[pb.PartitionIncrease(name="first", total_count=2)])
     increased = await peer.call(Controller.CREATE_PARTITIONS, request, timeout=5)
@@ -98,7 +99,7 @@ class Sized:
     """A store as large as a test wants it."""
 
     def __init__(self) -> None:
-        self.size: int | None = 0
+        self.size: int | None = 80 << 20
 
     async def size_bytes(self, *, timeout: float) -> int:
         if self.size is None:
@@ -113,7 +114,8 @@ async def test_what_is_refused_is_taken_again_once_there_is_room(caplog: pytest.
     (used,) = metrics.samples["ottla_controller_store_used_ratio"].values()
     assert callable(used)
     running = asyncio.create_task(room.run(NO_JOURNAL))
-    for megabytes, refused, warnings in ((79, False, 0), (80, False, 1), (95, True, 1), (40, False, 1), (96, True, 2)):
+    sizes = ((80, False, 1), (79, False, 1), (81, False, 2), (95, True, 2), (40, False, 2), (96, True, 3))
+    for megabytes, refused, warnings in sizes:
         sized.size = megabytes << 20
         await until(lambda megabytes=megabytes: used() == megabytes / 100)
         await asyncio.sleep(0)
