@@ -18,6 +18,7 @@ def read(*, active: bool) -> dict[str, float]:
         partition(0, 1),
         partition(1, 0, leader=0, isr=(0,)),
         partition(1, leader=NO_LEADER),
+        partition(0, 1, isr=(0,)),
     )
     parts: Any = SimpleNamespace(image=image, active=active, watches_active=not active, held=0)
     metrics = Metrics()
@@ -35,7 +36,7 @@ def test_the_active_controller_tells_how_the_cluster_is() -> None:
         "active": 1,
         "offline_partitions": 1,
         "preferred_replica_imbalance": 2,
-        "under_replicated_partitions": 1,
+        "under_replicated_partitions": 2,
         "registered_brokers": 2,
         "fenced_brokers": 1,
         "health_streams": 0,
