@@ -7,7 +7,6 @@ one plain sentence instead of limping on.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -19,6 +18,7 @@ from ottla_core import descriptors
 from ottla_core.allocator import keep_freed_memory
 from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.errors import OttlaError
+from ottla_core.garbage import ShortLooks
 from ottla_core.telemetry import Metrics
 from ottla_core.watchdog import Watchdog
 
@@ -137,8 +137,8 @@ async def _live(build: Callable[[], ServiceApp]) -> int:
         print(f"{sys.argv[0].rpartition('/')[2]}: {error}", file=sys.stderr)
         return 1
     _log.info("%s is up", app.name)
-    gc.collect()
-    gc.freeze()  # what is there now stays: no later look for garbage goes through it again, which took 25 ms
+    short_looks = ShortLooks()
+    short_looks.start()  # what is there now stays
     watchdog = Watchdog(app.metrics)
     watchdog.start()
     failed = asyncio.create_task(app.until_failed())
@@ -146,6 +146,7 @@ async def _live(build: Callable[[], ServiceApp]) -> int:
     await asyncio.wait({failed, stopped}, return_when=asyncio.FIRST_COMPLETED)
     _log.info("%s goes down", app.name)
     watchdog.stop()
+    short_looks.stop()
     await app.stop()
     stopped.cancel()
     if failed.done():

@@ -7,70 +7,101 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, ElectionType, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from loadtest.kafka.sides import Side
 
 LIMIT_S: Final = 600.0
 REPLICAS: Final = 3
-_WARM_UP: Final = 200
 _POLL_S: Final = 0.05
 _VALUE: Final = bytes(100)
+_SEGMENT_MS: Final = 1000
+"""A record a second later begins the partition's second segment."""
 _EAGER: Final = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 100, "log_level": 0}
 """A broker that comes back is noticed at once: the seconds that are measured are the server's."""
 
 
 class Clients:
-    """One producer and one admin client of a side, for as long as it runs."""
+    """One admin client of a side, and one producer, for as long as it runs.
+
+    What is written to many partitions is written by producers of their own: librdkafka goes through all partitions that
+    it knows at each record.
+    """
 
     def __init__(self, side: Side) -> None:
         self.side: Final = side
-        settings: dict[str, Any] = {"bootstrap.servers": side.bootstrap, **_EAGER}
-        self._admin: Final = AdminClient(settings)
-        self._producer: Final = Producer(
-            {**settings, "acks": "all", "linger.ms": 0, "topic.metadata.refresh.fast.interval.ms": 20}
-        )
+        self.topics: Final[dict[str, int]] = {}
+        """Those that make the cluster large, with their partitions."""
+        self._settings: Final[dict[str, Any]] = {"bootstrap.servers": side.bootstrap, **_EAGER}
+        self.admin: Final = AdminClient(self._settings)
+        self._producer: Final = self._new_producer()
 
     def create(self, topic: str, partitions: int) -> float:
         """Seconds until every partition has its full ISR and has acknowledged a record."""
         began = time.monotonic()
-        self.side.create_topic(topic, partitions, REPLICAS, LIMIT_S)
-        self.until(lambda: self.in_sync(topic) == partitions * REPLICAS)
-        self.accept(topic, range(partitions))
+        config = {"min.insync.replicas": "2", "segment.ms": str(_SEGMENT_MS)}
+        new = NewTopic(topic, partitions, REPLICAS, config=config)
+        self.admin.create_topics([new], operation_timeout=LIMIT_S, request_timeout=LIMIT_S)[topic].result(LIMIT_S)
+        self.until(lambda: self._in_sync(topic) == partitions * REPLICAS)
+        self.accept_all((topic, n) for n in range(partitions))
         return time.monotonic() - began
 
-    def in_sync(self, topic: str) -> int:
-        """Members of all ISRs of the topic's partitions."""
-        return sum(len(partition.isrs) for partition in self._partitions(topic).values())
+    def enlarge(self, partitions: int) -> float:
+        """One more topic; each of its partitions gets a second segment, and is read once. Seconds as `create`."""
+        topic = f"many-{len(self.topics)}"
+        taken_s = self.create(topic, partitions)
+        self.topics[topic] = partitions
+        time.sleep(2 * _SEGMENT_MS / 1000)
+        self.accept_all((topic, n) for n in range(partitions))
+        self._read(topic, partitions)
+        return taken_s
 
-    def led_by(self, topic: str, broker_id: int) -> list[int]:
-        return [number for number, partition in self._partitions(topic).items() if partition.leader == broker_id]
+    def is_whole(self) -> bool:
+        """Whether every ISR is full."""
+        return all(self._in_sync(topic) == count * REPLICAS for topic, count in self.topics.items())
 
-    def accept(self, topic: str, partitions: Iterable[int]) -> None:
+    def led_by(self, broker_id: int) -> list[tuple[str, int]]:
+        return [(t, n) for t in self.topics for n, p in self.partitions_of(t).items() if p.leader == broker_id]
+
+    def balance(self) -> None:
+        """Every partition is led by its preferred leader."""
+        self.admin.elect_leaders(ElectionType.PREFERRED, None).result(LIMIT_S)
+        share = sum(self.topics.values()) / REPLICAS
+        self.until(lambda: all(len(self.led_by(n)) > 0.9 * share for n in range(REPLICAS)))
+
+    def accept_all(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Return once each of these partitions has acknowledged a record."""
+        self._accept(self._new_producer(), partitions)
+
+    def _new_producer(self) -> Producer:
+        return Producer({**self._settings, "acks": "all", "linger.ms": 0})
+
+    def _accept(self, producer: Producer, partitions: Iterable[tuple[str, int]]) -> None:
         failed: list[str] = []
 
         def on_delivery(error: object, message: object) -> None:
             if error is not None:
                 failed.append(str(error))
 
-        for partition in partitions:
-            self._producer.produce(topic, _VALUE, partition=partition, on_delivery=on_delivery)
-            self._producer.poll(0)
-        left = self._producer.flush(LIMIT_S)
+        for topic, partition in partitions:
+            producer.produce(topic, _VALUE, partition=partition, on_delivery=on_delivery)
+            producer.poll(0)
+        left = producer.flush(LIMIT_S)
         if left or failed:
             raise TimeoutError(f"{left} records of {self.side.name} were not acknowledged; failed: {failed[:1]}")
 
+    def warm_up(self, topic: str, partitions: int, records: int) -> None:
+        self._accept(self._producer, ((topic, n % partitions) for n in range(records)))
+
     def one_at_a_time(self, topic: str, partitions: int, records: int) -> tuple[float, float]:
         """Milliseconds at the median from `produce` to the acknowledgement, and CPU ms a record of all processes."""
-        for n in range(_WARM_UP):
-            self.accept(topic, (n % partitions,))
         taken_ms: list[float] = []
         cpu_s = self.side.cpu_s()
         for n in range(records):
             began = time.perf_counter()
-            self.accept(topic, (n % partitions,))
+            self._accept(self._producer, [(topic, n % partitions)])
             taken_ms.append(1000 * (time.perf_counter() - began))
         return statistics.median(taken_ms), 1000 * (self.side.cpu_s() - cpu_s) / records
 
@@ -79,15 +110,9 @@ class Clients:
         taken: list[float] = []
         for _ in range(11):
             began = time.perf_counter()
-            self._admin.list_topics(topic, timeout=LIMIT_S)
+            self.admin.list_topics(topic, timeout=LIMIT_S)
             taken.append(1000 * (time.perf_counter() - began))
         return statistics.median(taken)
-
-    def idle_core_pct(self, seconds: float) -> float:
-        """Of one core, a broker."""
-        cpu_s, began = self.side.cpu_s(), time.monotonic()
-        time.sleep(seconds)
-        return 100 * (self.side.cpu_s() - cpu_s) / (time.monotonic() - began) / REPLICAS
 
     def until(self, is_so: Callable[[], bool]) -> None:
         """Raises TimeoutError."""
@@ -103,5 +128,22 @@ class Clients:
         except KafkaException:  # a broker is away
             return False
 
-    def _partitions(self, topic: str) -> dict[int, Any]:
-        return dict(self._admin.list_topics(topic, timeout=10.0).topics[topic].partitions)
+    def _in_sync(self, topic: str) -> int:
+        """Members of all ISRs of the topic's partitions."""
+        return sum(len(partition.isrs) for partition in self.partitions_of(topic).values())
+
+    def _read(self, topic: str, partitions: int) -> None:
+        """Two records of each partition, once."""
+        consumer = Consumer({**self._settings, "group.id": "scale", "enable.auto.commit": False})
+        try:
+            consumer.assign([TopicPartition(topic, n, 0) for n in range(partitions)])
+            left, give_up_at = 2 * partitions, time.monotonic() + LIMIT_S
+            while left > 0:
+                left -= sum(message.error() is None for message in consumer.consume(10_000, timeout=1.0))
+                if time.monotonic() > give_up_at:
+                    raise TimeoutError(f"{left} records of {topic} were not read from {self.side.name}")
+        finally:
+            consumer.close()
+
+    def partitions_of(self, topic: str) -> dict[int, Any]:
+        return dict(self.admin.list_topics(topic, timeout=10.0).topics[topic].partitions)

@@ -45,7 +45,8 @@ class Replica(LeaderRole, FollowerRole):
             self._retire(partition)
         else:
             self._partition = partition
-            self._move(self._role_event)
+            if self._announced != (partition.leader, partition.leader_epoch):  # not for each change of the ISR
+                self._move(self._role_event)
 
     def step_back(self) -> None:
         """Take nothing more, from clients or a leader, until the log is whole and the next epoch begins.
@@ -106,6 +107,7 @@ class Replica(LeaderRole, FollowerRole):
     def _move(self, event: RoleEvent) -> None:
         self.role = NEXT_ROLE[self.role, event]
         self._context.on_role_change(self)
+        self._announced = (self._partition.leader, self._partition.leader_epoch)
 
     def close(self) -> None:
         """The partition is deleted, or is no longer this broker's."""

@@ -68,6 +68,8 @@ class ReplicaState(DiskLog):
         self._leader: Leader | None = None
         self.role = ReplicaRole.LEADERLESS
         self._partition = Partition(replicas=(), leader_epoch=-1, partition_epoch=-1)
+        self._announced = (NO_LEADER, -1)
+        """The leader and its epoch that all who have to know have heard of."""
         self._high_watermark = high_watermark
         self._lag_max_s = 30.0
         self._leadership = 0
