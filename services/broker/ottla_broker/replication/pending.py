@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Generic, TypeVar
 
@@ -66,7 +65,7 @@ class PendingActs:
     __slots__ = ("_carrying_out", "_queue")
 
     def __init__(self) -> None:
-        self._queue: deque[_Pending[Any]] = deque()
+        self._queue: list[_Pending[Any]] = []
         self._carrying_out: asyncio.Task[None] | None = None
 
     def __bool__(self) -> bool:
@@ -84,6 +83,6 @@ class PendingActs:
         try:
             while self._queue:
                 await self._queue[0].carry_out()
-                self._queue.popleft()
+                del self._queue[0]
         finally:
             self._carrying_out = None

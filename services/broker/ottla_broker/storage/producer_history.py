@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -37,7 +36,7 @@ class ProducerHistory:
         self.fence = NO_FENCE
         self._directory: Final = directory
         self._disk: Final = disk
-        self._pending: deque[tuple[int, ProducerSnapshot]] = deque(maxlen=1)
+        self._pending: list[tuple[int, ProducerSnapshot]] = []
 
     def restore(self, ranges: Ranges, offsets: list[int]) -> None:
         """The producers from the newest snapshot within the log and the batches after it; those snapshots are there."""
@@ -84,7 +83,7 @@ class ProducerHistory:
 
     def on_roll(self, offset: int) -> None:
         """A segment begins at `offset`, where the log ends; `write_pending` writes what is known now."""
-        self._pending.append((offset, self._snapshot()))
+        self._pending = [(offset, self._snapshot())]
 
     def on_truncated(self, ranges: Ranges, log_start_offset: int) -> None:
         """The log ends earlier, or begins anew. The caller syncs the directory."""
@@ -112,7 +111,7 @@ class ProducerHistory:
         """For the flushing thread. A snapshot that can't be written is done without, but for a broken disk."""
         while self._pending:
             try:
-                self._write(*self._pending.popleft())
+                self._write(*self._pending.pop())
             except OttlaError as error:
                 self._disk.check_online()
                 _logger.warning("%s", error)

@@ -24,7 +24,7 @@ from ottla_core.records.reader import read_records
 READ_MAX_BYTES: Final = 4 << 20
 """What one read gives at most, but for a first batch that is larger."""
 
-_REMEMBERED: Final = 64
+_REMEMBERED: Final = 16
 
 
 class _Scratch(threading.local):
