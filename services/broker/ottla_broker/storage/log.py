@@ -7,7 +7,8 @@ what was checked before it still holds when it is done.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -177,13 +178,12 @@ class Log:
         if headers[-1].leader_epoch > epochs.latest:  # they never go back: else no epoch among them is new
             epochs = epochs.copy()
             for header in headers:
-                if header.leader_epoch > epochs.latest:
-                    epochs.assign(header.leader_epoch, header.base_offset)
+                epochs.assign(header.leader_epoch, header.base_offset)
         buffer, batches = kept(records, headers)
         base_offset, last_offset = headers[0].base_offset, headers[-1].last_offset
-        rolled = self._segments.write(base_offset, [buffer], len(buffer), batches, now_ms, self.config)
+        with _noted(epochs, self):
+            rolled = self._segments.write(base_offset, [buffer], len(buffer), batches, now_ms, self.config)
         self._flusher.on_append(len(buffer))
-        self.epochs = epochs
         self._history.on_replicated(headers, buffer, now_ms)
         return AppendResult(base_offset, last_offset, -1, sum(h.record_count for h in headers), len(buffer), rolled)
 
@@ -354,8 +354,7 @@ class Log:
     def _drop(self, count: int, log_start_offset: int) -> None:
         """Forget the first `count` segments and rename their files away; `Disk.unlink_discarded` frees the space."""
         dropped = self._segments.drop(count, log_start_offset)
-        # Not written now: opening the log does the same again.
-        self.epochs.truncate_from_start(self.log_start_offset)
+        self.epochs.truncate_from_start(self.log_start_offset)  # not written now: opening the log does it again
         try:
             for segment in dropped:
                 segment.discard()
@@ -395,6 +394,18 @@ class Log:
         if self._unfinished_from is not None:
             with self._flusher.lock:
                 self._settle()
+
+
+@contextmanager
+def _noted(epochs: LeaderEpochs, log: Log) -> Iterator[None]:
+    """The log's epochs while their batches are written, and from then on: a flush that begins right after that has to
+    know them."""
+    before, log.epochs = log.epochs, epochs
+    try:
+        yield
+    except BaseException:
+        log.epochs = before
+        raise
 
 
 def _repeated(original: Original, append_time_ms: int) -> AppendResult:

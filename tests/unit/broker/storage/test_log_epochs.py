@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from batches import NOON
-from logs import fill, open_log
+from logs import SMALL, fill, open_log
 
 from ottla_broker.storage import checkpoint
+from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.log_segments import LogSegments
 from ottla_core.errors import ErrorCode, OttlaError
 
 
@@ -46,3 +50,36 @@ def test_an_epoch_that_was_not_written_down_is_in_its_batches(tmp_path: Path) ->
     assert known is not None
     assert known[-1].epoch == 7
     assert open_log(tmp_path / "log", recovery_point=log.recovery_point).epochs.entries == log.epochs.entries
+
+
+@pytest.mark.rule(4)
+def test_a_flush_between_a_leaders_batches_and_what_follows_them_knows_their_epochs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It advances the recovery point past them: once the log has rolled, no start reads them again."""
+    leader, follower = open_log(tmp_path / "leader"), open_log(tmp_path / "follower")
+    for epoch in (1, 2):
+        fill(leader, 3, leader_epoch=epoch)
+    with monkeypatch.context() as patched:
+        write = LogSegments.write
+
+        def then_flush(self: LogSegments, *arguments: Any) -> bool:
+            rolled = write(self, *arguments)
+            with ThreadPoolExecutor(1) as thread:
+                assert thread.submit(follower.flush, NOON).result() == 18
+            return rolled
+
+        patched.setattr(LogSegments, "write", then_flush)
+        follower.append_replicated(leader.read(0, 1 << 20, 18), NOON)
+    follower._segments.roll(18, NOON, SMALL)
+    again = open_log(tmp_path / "follower", recovery_point=follower.recovery_point)
+    assert again.epochs.entries == follower.epochs.entries == ((1, 0), (2, 9))
+
+
+def test_batches_that_could_not_be_written_leave_no_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    leader, follower = open_log(tmp_path / "leader"), open_log(tmp_path / "follower")
+    fill(leader, 3, leader_epoch=1)
+    monkeypatch.setattr(DataFile, "write", lambda *_: 0)
+    with pytest.raises(OttlaError, match="nothing was kept"):
+        follower.append_replicated(leader.read(0, 1 << 20, 9), NOON)
+    assert follower.epochs.entries == ()
