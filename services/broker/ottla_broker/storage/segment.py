@@ -125,6 +125,8 @@ class Segment:
         if start:
             indexes.resume()
         next_offset = self._note_from(start, indexes)
+        if not start and before_offset is None and indexes.has_entries:
+            indexes.finish()  # both, or neither: from where one ends the other would be trusted, too
         self._indexes = indexes  # whole: another thread may look into them
         return next_offset
 

@@ -16,6 +16,7 @@ from ottla_broker.storage.index import SegmentIndexes, TimestampOffset
 from ottla_broker.storage.log_config import LogConfig
 
 CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=200)
+CONFIG_OF_ONE = LogConfig(index_interval_bytes=100)
 
 
 def flipped(data: bytes) -> bytes:
@@ -160,3 +161,17 @@ def test_an_index_has_an_entry_for_every_interval(tmp_path: Path) -> None:
         log.append(batch, 1, NOON)
     log.close(NOON)
     assert (log.directory / f"{0:020d}.index").stat().st_size // 8 == 13, "every third batch"
+
+
+def test_indexes_that_are_both_missing_are_written_again_together(tmp_path: Path) -> None:
+    """Of a long segment a part of each would be written, and the next start took both for all of what they reach."""
+    log = open_log(tmp_path / "log", CONFIG_OF_ONE)
+    for number in range(700):
+        log.append(values_batch(b"v" * 50, at_ms=NOON + (1_000_000 if number == 400 else number)), 1, NOON)
+    log.close(NOON)
+    for suffix in (".index", ".timeindex"):
+        (tmp_path / "log" / f"{0:020d}{suffix}").unlink()
+    for _ in range(2):
+        log = open_log(tmp_path / "log", CONFIG_OF_ONE, clean=True)
+        assert log.segments[0].largest == TimestampOffset(NOON + 1_000_000, 400)
+        log.close(NOON)
