@@ -7,17 +7,20 @@ records lie below the log start offset goes in any case.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
 
 class SegmentFacts(NamedTuple):
-    """What retention needs of a segment. Without timestamps, `largest_timestamp_ms` is when the file last changed."""
+    """What retention needs of a segment. Without timestamps, `largest_timestamp_ms` is when the file last changed.
+
+    It is looked up for the oldest ones alone: it may have to be read from the disk.
+    """
 
     next_offset: int
     size_bytes: int
-    largest_timestamp_ms: int
+    largest_timestamp_ms: Callable[[], int]
 
 
 class DeletionCause(Enum):
@@ -51,7 +54,7 @@ def decide(
         size_bytes -= segment.size_bytes
         if segment.next_offset <= log_start_offset and not active:
             causes.append(DeletionCause.LOG_START)
-        elif 0 <= retention_ms < now_ms - segment.largest_timestamp_ms:
+        elif 0 <= retention_ms < now_ms - segment.largest_timestamp_ms():
             causes.append(DeletionCause.TIME)
         elif 0 <= retention_bytes <= size_bytes:
             causes.append(DeletionCause.SIZE)

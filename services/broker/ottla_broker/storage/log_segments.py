@@ -139,7 +139,7 @@ class LogSegments:
     def expired(self, high_watermark: int, now_ms: int, config: LogConfig) -> list[retention.DeletionCause]:
         """Why retention.ms and retention.bytes no longer keep the first segments, one cause for each."""
         facts = [
-            retention.SegmentFacts(end, segment.size_bytes, segment.retention_timestamp_ms())
+            retention.SegmentFacts(end, segment.size_bytes, segment.retention_timestamp_ms)
             for segment, end in self.ranges()
         ]
         return retention.decide(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from ottla_broker.machines.retention import DeletionCause, SegmentFacts, decide
@@ -11,7 +13,7 @@ HOUR = 3_600_000
 
 def segments(*, hours: list[int], size: int = 100) -> list[SegmentFacts]:
     """Ten offsets each; the newest record of each at that hour."""
-    return [SegmentFacts((n + 1) * 10, size, hour * HOUR) for n, hour in enumerate(hours)]
+    return [SegmentFacts((n + 1) * 10, size, partial(int, hour * HOUR)) for n, hour in enumerate(hours)]
 
 
 def decided(
@@ -68,8 +70,8 @@ def test_a_quiet_topic_empties_too() -> None:
     assert decided(facts, keep_hours=1) == [DeletionCause.TIME, DeletionCause.TIME], (
         "all are to go, so the log has to roll first"
     )
-    assert decided([*facts, SegmentFacts(20, 0, 0)], keep_hours=1) == [DeletionCause.TIME, DeletionCause.TIME]
-    assert decided([SegmentFacts(0, 0, 0)], keep_hours=1) == []
+    assert decided([*facts, SegmentFacts(20, 0, int)], keep_hours=1) == [DeletionCause.TIME, DeletionCause.TIME]
+    assert decided([SegmentFacts(0, 0, int)], keep_hours=1) == []
 
 
 def test_segments_below_the_log_start_go_without_a_limit() -> None:

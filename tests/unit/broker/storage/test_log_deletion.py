@@ -14,6 +14,7 @@ from logs import SMALL, all_records, close_files, fill, offsets_as_values, open_
 
 from ottla_broker.machines.retention import DeletionCause
 from ottla_broker.storage.disk import DataFile, Disk, OpenFiles
+from ottla_broker.storage.index import SegmentIndexes
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.errors import ErrorCode, OttlaError
@@ -199,3 +200,18 @@ def test_a_deletion_waits_for_the_flush_that_runs(log: Log, monkeypatch: pytest.
         deletion.result(timeout=20)
     with pytest.raises(OttlaError, match="is closed"):
         log.flush(NOON)
+
+
+def test_retention_reads_of_old_segments_no_more_than_it_has_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start leaves the indexes of sealed segments alone; to load thousands at the first look would stop the loop."""
+    fill(log := open_log(tmp_path / "log"), 100)
+    log.close(NOON)
+    again = open_log(tmp_path / "log", clean=True)
+    assert len(again.segments) > 9
+    loaded: list[None] = []
+    load = SegmentIndexes.load
+    monkeypatch.setattr(SegmentIndexes, "load", lambda *arguments: loaded.append(load(*arguments)))
+    assert again.delete_old_segments(again.log_end_offset, NOON) == []
+    assert len(loaded) == 1
