@@ -149,7 +149,7 @@ STORIES = (
         "A log that was set aside under a restored store was vouched for later, empty, in its place",
         Edit(
             "services/broker/ottla_broker/storage/log_dir.py",
-            'return whole and not any(self.disk.path.glob(f"{partition}.*{STRAY_SUFFIX}"))',
+            "return whole and str(partition) not in self._set_aside",
             "return whole",
         ),
     ),

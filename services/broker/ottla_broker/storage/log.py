@@ -306,6 +306,8 @@ class Log:
 
     def close(self, now_ms: int) -> None:
         """fsync of everything, indexes and producers too, so that the next `open` may take it for clean."""
+        if self._segments.is_closed:
+            return  # it could not be deleted yet
         active = self._segments.segments[-1]
         self.flush(now_ms)
         self._epochs_file.write(self.epochs)

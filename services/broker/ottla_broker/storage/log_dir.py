@@ -98,6 +98,7 @@ class LogDir:
         self.strays = Strays(0, 0)
         """As of the last `measure_strays`."""
         self._doomed: Final = deque(disk.path.glob(f"*{DELETE_SUFFIX}"))
+        self._set_aside: Final = {_log_of(stray) for stray in disk.path.glob(f"*{STRAY_SUFFIX}")}
 
     @classmethod
     def open(cls, path: Path, identity: DirectoryIdentity, config: LogConfig, *, now_ms: int) -> LogDir:
@@ -171,7 +172,7 @@ class LogDir:
 
     def _reaches_checkpoints(self) -> bool:
         """Whether every log has what the checkpoints promise. A log that is gone ends at 0, unless it was deleted."""
-        deleted = {path.name.partition(".")[0] for path in self._doomed}
+        deleted = {_log_of(path) for path in self._doomed}
         reached = True
         for partition, promised in self._checkpoints.promised().items():
             log = self._logs.get(partition)
@@ -223,7 +224,7 @@ class LogDir:
         """Whether, by the directory's own evidence, nothing of the partition's log was missing when it was opened; nor
         was it set aside since, when the cluster did not know it."""
         whole = self._whole and partition not in self._gone
-        return whole and not any(self.disk.path.glob(f"{partition}.*{STRAY_SUFFIX}"))
+        return whole and str(partition) not in self._set_aside
 
     @property
     def logs(self) -> Mapping[PartitionId, Log]:
@@ -302,6 +303,7 @@ class LogDir:
             log = self._logs.pop(partition)
             log.abandon()
             renamed.append(self._rename(log.directory, f"{since}-{uuid.uuid4().hex[:8]}{STRAY_SUFFIX}"))
+            self._set_aside.add(str(partition))
             _logger.warning("no topic has the partition %s: it is kept as %s", partition, renamed[-1])
         if renamed:
             self.disk.sync_directory(self.disk.path)
@@ -352,10 +354,12 @@ class LogDir:
         The lock is released in any case. Raises KAFKA_STORAGE_ERROR where something could not be written; the next
         start recovers then.
         """
+        self._checkpoints.hold()
         try:
             with self.disk.syncing_once():
-                for log in self._logs.values():
+                for log in list(self._logs.values()):  # a thread that was slow may still make or delete some
                     log.close(now_ms)
+            self._checkpoints.release()
             self.checkpoint(high_watermarks)
             incarnation = NO_INCARNATION if self.incarnation is None else self.incarnation
             text = soundness.incarnation_text(incarnation, self.identity.directory_id)
@@ -377,6 +381,11 @@ class LogDir:
         except OSError as error:
             raise self.disk.error(f"renaming {directory}", error) from error
         return renamed
+
+
+def _log_of(renamed: Path) -> str:
+    """The name that a directory had before it was renamed to be deleted or set aside."""
+    return renamed.name.partition(".")[0]
 
 
 def _size_bytes(directory: Path) -> int:

@@ -17,6 +17,8 @@ from ottla_core.model import PartitionId
 
 Offsets = dict[PartitionId, int]
 
+_FILES: Final = (checkpoint.RECOVERY_POINTS, checkpoint.LOG_START_OFFSETS, checkpoint.HIGH_WATERMARKS)
+
 
 class OffsetCheckpoints:
     """For any thread; one writes at a time."""
@@ -25,6 +27,8 @@ class OffsetCheckpoints:
         self._disk: Final = disk
         self._lock: Final = Lock()
         self._written: dict[str, Offsets] = {}
+        """What is on disk for certain."""
+        self._is_held = False
         self._names: dict[PartitionId, str] = {}
         self.recovery_points = self._read(checkpoint.RECOVERY_POINTS)
         self.log_starts = self._read(checkpoint.LOG_START_OFFSETS)
@@ -40,6 +44,8 @@ class OffsetCheckpoints:
     def write(self, logs: Mapping[PartitionId, Log], high_watermarks: Mapping[PartitionId, int]) -> None:
         """A few fsyncs, if any. A partition that is missing in `high_watermarks` keeps the one from before."""
         with self._lock:
+            if self._is_held:
+                return
             known = {**self.high_watermarks, **high_watermarks}
             self.high_watermarks = {
                 id_: min(known[id_], log.log_end_offset) for id_, log in logs.items() if id_ in known
@@ -47,20 +53,32 @@ class OffsetCheckpoints:
             self.recovery_points = {id_: log.recovery_point for id_, log in logs.items()}
             self.log_starts = {id_: log.log_start_offset for id_, log in logs.items()}
             self._names = {id_: self._names.get(id_) or checkpoint.name_of(id_) for id_ in logs}
-            for name, offsets in (
-                (checkpoint.RECOVERY_POINTS, self.recovery_points),
-                (checkpoint.LOG_START_OFFSETS, self.log_starts),
-                (checkpoint.HIGH_WATERMARKS, self.high_watermarks),
+            for name, offsets in zip(
+                _FILES, (self.recovery_points, self.log_starts, self.high_watermarks), strict=True
             ):
                 if offsets != self._written.get(name):
+                    self._written.pop(name, None)
                     checkpoint.write_offsets(self._disk, self._disk.path / name, offsets, self._names)
                     self._written[name] = offsets
 
+    def hold(self) -> None:
+        """Write nothing until `release`: recovery points are ahead of the disk until one sync of all that they vouch
+        for."""
+        with self._lock:
+            self._is_held = True
+
+    def release(self) -> None:
+        self._is_held = False
+
     def is_ahead(self, partition: PartitionId, log: Log) -> bool:
-        """Whether what was written vouches for more than the log has: it was truncated, or is new under an old name."""
+        """Whether what was written vouches for more than the log has: it was truncated, or is new under an old name.
+
+        What could not be written may be there or not.
+        """
         with self._lock:
             return (
-                self.recovery_points.get(partition, 0) > log.recovery_point
+                len(self._written) < len(_FILES)
+                or self.recovery_points.get(partition, 0) > log.recovery_point
                 or self.log_starts.get(partition, 0) > log.log_start_offset
                 or self.high_watermarks.get(partition, 0) > log.log_end_offset
             )

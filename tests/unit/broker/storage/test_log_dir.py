@@ -390,3 +390,89 @@ class TestPartitions:
         log = log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
         fill(log, 40)
         assert log.size_bytes == sum(path.stat().st_size for path in log.directory.glob("*.log"))
+
+
+class TestWithOthers:
+    """What other threads do beside a stop, and what failed before it."""
+
+    def test_nothing_is_promised_before_the_sync_of_a_stop(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A checkpoint that is written meanwhile would vouch for what a power cut takes."""
+        log_dir = opened(tmp_path)
+        fill(log_dir.create(ONE, "flights", SMALL, now_ms=NOON), 3)
+        promised = []
+
+        def beside_a_checkpoint(path: Path) -> None:
+            log_dir.checkpoint({})
+            promised.append(checkpoint.read_offsets(tmp_path / RECOVERY_POINTS))
+
+        monkeypatch.setattr(syncfs, "IS_KNOWN", True)
+        monkeypatch.setattr(syncfs, "sync_file_system", beside_a_checkpoint)
+        log_dir.close({}, now_ms=NOON)
+        assert promised == [{}]
+        assert checkpoint.read_offsets(tmp_path / RECOVERY_POINTS) == {ONE: 9}
+
+    def test_a_log_that_is_made_while_all_are_closed_disturbs_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log_dir = opened(tmp_path)
+        log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
+        close = Log.close
+
+        def beside_a_creation(log: Log, now_ms: int) -> None:
+            log_dir.create(TWO, "flights", SMALL, now_ms=NOON)
+            close(log, now_ms)
+
+        monkeypatch.setattr(Log, "close", beside_a_creation)
+        log_dir.close({}, now_ms=NOON)
+        assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+    def test_a_log_that_could_not_be_deleted_keeps_no_other_from_a_clean_stop(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def denied(path: Path, target: Path) -> None:
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+        log_dir = opened(tmp_path)
+        for partition in (ONE, TWO):
+            fill(log_dir.create(partition, "flights", SMALL, now_ms=NOON), 3)
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "rename", denied)
+            with pytest.raises(OttlaError, match="Permission denied"):
+                log_dir.delete([ONE])
+        log_dir.close({}, now_ms=NOON)
+        assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+    @pytest.mark.rule(60)
+    def test_a_promise_that_could_not_be_taken_back_is_before_the_next_append(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*arguments: object) -> None:
+            raise OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, "no space left")
+
+        log_dir = opened(tmp_path)
+        fill(log := log_dir.create(ONE, "flights", SMALL, now_ms=NOON), 10)
+        log.flush(NOON)
+        log_dir.checkpoint({ONE: 30})
+        with monkeypatch.context() as patched:
+            patched.setattr(checkpoint, "write_offsets", full)
+            with pytest.raises(OttlaError, match="no space left"):
+                log.truncate_to(9)
+            with pytest.raises(OttlaError, match="no space left"):
+                fill(log, 1)
+        fill(log, 1)
+        assert checkpoint.read_offsets(tmp_path / RECOVERY_POINTS) == {ONE: 9}
+
+    def test_whether_a_log_is_whole_is_known_without_a_look_at_the_disk(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The loop asks of thousands of partitions, each beside thousands of directories."""
+        log_dir = opened(tmp_path)
+        log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
+        log_dir.set_strays_aside(set(), now_ms=NOON)
+        again = (log_dir.close({}, now_ms=NOON), opened(tmp_path))[1]
+        again._whole = True
+        monkeypatch.setattr(Path, "glob", None)
+        assert not again.has_all_of(ONE)
+        assert again.has_all_of(TWO)
