@@ -85,17 +85,24 @@ def read_epochs(path: Path) -> list[EpochStart] | None:
 
 
 class EpochsFile:
-    """The epochs of one log, as they were written last by this process."""
+    """The epochs of one log; written where they are not those that are on disk for certain."""
 
     def __init__(self, directory: Path, disk: Disk) -> None:
         self._path: Final = directory / LEADER_EPOCHS
         self._disk: Final = disk
-        self._written: LeaderEpochs | None = None
+        self._written: tuple[EpochStart, ...] | None = None
+
+    def read(self, *, is_durable: bool) -> list[EpochStart] | None:
+        """See `read_epochs`. `is_durable`: a stop has synced them; a process that was killed may not have."""
+        entries = read_epochs(self._path)
+        self._written = tuple(entries) if is_durable and entries is not None else None
+        return entries
 
     def write(self, epochs: LeaderEpochs) -> None:
-        if epochs is not self._written:
-            write_epochs(self._disk, self._path, epochs.entries)
-            self._written = epochs
+        entries = epochs.entries
+        if entries != self._written:
+            write_epochs(self._disk, self._path, entries)
+            self._written = entries
 
 
 def _write(disk: Disk, path: Path, lines: Iterable[str]) -> None:

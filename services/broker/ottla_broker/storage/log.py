@@ -54,6 +54,7 @@ class Log:
         directory: Path,
         disk: Disk,
         config: LogConfig,
+        epochs_file: checkpoint.EpochsFile,
         epochs: LeaderEpochs,
         state: Recovered,
         history: ProducerHistory,
@@ -69,7 +70,7 @@ class Log:
         self._segments: Final = LogSegments(directory, disk, state, history.on_roll)
         self._flusher: Final = Flusher(directory, disk, min(flushed, state.log_end_offset))
         self._history: Final = history
-        self._epochs_file: Final = checkpoint.EpochsFile(directory, disk)
+        self._epochs_file: Final = epochs_file
         self._on_truncation: Final = on_truncation
         self._unfinished_from: int | None = None
         self._was_closed: Final = was_closed
@@ -91,7 +92,8 @@ class Log:
 
         `on_truncation` is called where those checkpoints may have been left behind, before anything is appended again.
         """
-        entries = checkpoint.read_epochs(directory / checkpoint.LEADER_EPOCHS)
+        file = checkpoint.EpochsFile(directory, disk)
+        entries = file.read(is_durable=clean)
         if entries is None:
             clean, recovery_point = False, 0  # the batches know the epochs, so they all have to be read
         epochs = LeaderEpochs(entries or ())
@@ -109,7 +111,7 @@ class Log:
         history.restore(ranges_of(state.segments, state.log_end_offset), state.snapshots)
         history.producers.expire(now_ms, config.producer_expiration_ms)
         flushed = state.log_end_offset if clean else recovery_point
-        return cls(directory, disk, config, epochs, state, history, flushed, on_truncation, was_closed=clean)
+        return cls(directory, disk, config, file, epochs, state, history, flushed, on_truncation, was_closed=clean)
 
     @property
     def log_start_offset(self) -> int:
@@ -174,14 +176,9 @@ class Log:
         self._disk.check_room()
         self._check_appendable()
         headers = check_replicated(records, self.log_end_offset, self.epochs.latest)
-        epochs = self.epochs
-        if headers[-1].leader_epoch > epochs.latest:  # they never go back: else no epoch among them is new
-            epochs = epochs.copy()
-            for header in headers:
-                epochs.assign(header.leader_epoch, header.base_offset)
         buffer, batches = kept(records, headers)
         base_offset, last_offset = headers[0].base_offset, headers[-1].last_offset
-        with _noted(epochs, self):
+        with _noting_epochs(headers, self):
             rolled = self._segments.write(base_offset, [buffer], len(buffer), batches, now_ms, self.config)
         self._flusher.on_append(len(buffer))
         self._history.on_replicated(headers, buffer, now_ms)
@@ -399,10 +396,15 @@ class Log:
 
 
 @contextmanager
-def _noted(epochs: LeaderEpochs, log: Log) -> Iterator[None]:
-    """The log's epochs while their batches are written, and from then on: a flush that begins right after that has to
-    know them."""
-    before, log.epochs = log.epochs, epochs
+def _noting_epochs(headers: list[BatchHeader], log: Log) -> Iterator[None]:
+    """The log knows the epochs of these batches before they are written: a flush that begins right after that has to
+    write them."""
+    before = log.epochs
+    if headers[-1].leader_epoch > before.latest:  # they never go back: else no epoch among them is new
+        epochs = before.copy()
+        for header in headers:
+            epochs.assign(header.leader_epoch, header.base_offset)
+        log.epochs = epochs
     try:
         yield
     except BaseException:

@@ -290,6 +290,7 @@ class LogDir:
             except OttlaError as error:
                 failure = error
             else:
+                log.abandon()  # also what a reader has opened meanwhile
                 del self._logs[partition]
         self.disk.sync_directory(self.disk.path)
         if failure is not None:

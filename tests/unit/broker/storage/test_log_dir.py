@@ -476,3 +476,46 @@ class TestWithOthers:
         monkeypatch.setattr(Path, "glob", None)
         assert not again.has_all_of(ONE)
         assert again.has_all_of(TWO)
+
+    def test_a_reader_that_came_late_keeps_no_file_of_a_deleted_log(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its space would not be free until thousands of other files were opened."""
+        log_dir = opened(tmp_path)
+        fill(log := log_dir.create(ONE, "flights", SMALL, now_ms=NOON), 30)
+        rename = Path.rename
+
+        def beside_a_reader(path: Path, target: Path) -> Path:
+            log.segments[1].file()
+            return rename(path, target)
+
+        monkeypatch.setattr(Path, "rename", beside_a_reader)
+        log_dir.delete([ONE])
+        assert len(log_dir.disk.files) == 0
+
+    def test_a_stop_writes_no_file_of_a_log_that_is_as_the_last_stop_left_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log_dir = opened(tmp_path)
+        fill(log_dir.create(ONE, "flights", SMALL, now_ms=NOON), 3)
+        log_dir.close({}, now_ms=NOON)
+        again = opened(tmp_path)
+        before = {path: path.stat().st_ino for path in (tmp_path / str(ONE)).iterdir()}
+        again.close({}, now_ms=NOON)
+        assert {path: path.stat().st_ino for path in (tmp_path / str(ONE)).iterdir()} == before
+
+    @pytest.mark.rule(4, 60)
+    def test_epochs_that_a_killed_process_left_are_not_taken_for_synced(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It may have been killed in a stop, before the one sync of all."""
+        log_dir = opened(tmp_path)
+        fill(log := log_dir.create(ONE, "flights", SMALL, now_ms=NOON), 3)
+        with log_dir.disk.syncing_once():
+            log._epochs_file.write(log.epochs)
+        crash(log_dir)
+        again = opened(tmp_path).logs[ONE]
+        written: list[object] = []
+        monkeypatch.setattr(checkpoint, "write_epochs", lambda *arguments: written.append(arguments))
+        again.flush(NOON)
+        assert len(written) == 1
