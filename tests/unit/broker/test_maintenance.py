@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -100,6 +101,26 @@ async def test_what_waits_longer_than_flush_ms_is_flushed(kept: Kept) -> None:
     assert not kept.log.is_flush_due(kept.clock.wall_ms())
     kept.clock.advance(61)
     await until(lambda: kept.log.recovery_point == kept.log.log_end_offset)
+
+
+async def test_a_flush_that_fails_time_after_time_is_one_line_of_the_log(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing waits for it: its error was asyncio's to report, once a second, with a traceback each."""
+    tries = []
+
+    def full(*_: object) -> None:
+        tries.append(1)
+        raise OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room for the epochs")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoint, "write_epochs", full)
+        kept.fill(1)
+        await until(lambda: len(tries) > 2)
+    await until(lambda: kept.log.recovery_point == kept.log.log_end_offset)
+    gc.collect()
+    assert "never retrieved" not in caplog.text
+    assert caplog.text.count("no room for the epochs") == 1
 
 
 @pytest.mark.rule(63)

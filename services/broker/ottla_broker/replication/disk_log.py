@@ -6,6 +6,7 @@ What waits for the disk waits in a thread. Who leads and who follows is the repl
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -13,8 +14,10 @@ from typing import Final
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.storage.log import Log
 from ottla_core.clock import Clock
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
+
+_log = logging.getLogger(__name__)
 
 
 class DiskLog:
@@ -34,6 +37,7 @@ class DiskLog:
         self._clock: Final = clock
         self._on_disk_failure: Final = on_disk_failure
         self._flushing: asyncio.Task[None] | None = None
+        self._flush_failure = ""
 
     async def read(self, offset: int, max_bytes: int, limit_offset: int, *, min_one_batch: bool) -> bytes:
         """Whole batches from `offset` on, below `limit_offset`. A cold read waits in a thread.
@@ -63,11 +67,22 @@ class DiskLog:
         """The flush that runs, or a new one."""
         if self._flushing is None or self._flushing.done():
             self._flushing = asyncio.create_task(self._flush(), name=f"flush-{self}")
+            self._flushing.add_done_callback(self._on_flushed)
         return self._flushing
 
     async def _flush(self) -> None:
         with self._watching_the_disk():
             await self._threads.flush(self.log.flush, self._clock.wall_ms())
+
+    def _on_flushed(self, done: asyncio.Task[None]) -> None:
+        """Most flushes are awaited by nothing. What fails is logged once for each cause, and tried again when the next
+        one is due."""
+        error = None if done.cancelled() else done.exception()
+        known = isinstance(error, OttlaError)
+        closed = isinstance(error, OttlaError) and error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if error is not None and not closed and str(error) != self._flush_failure:
+            _log.error("%s can't be flushed, trying on: %s", self, error, exc_info=None if known else error)
+        self._flush_failure = "" if error is None else str(error)
 
     @contextmanager
     def _watching_the_disk(self) -> Iterator[None]:
