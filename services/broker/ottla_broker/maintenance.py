@@ -83,9 +83,12 @@ class Maintenance:
 
     async def _flush_by_time(self) -> None:
         now_ms = self._clock.wall_ms()
-        for replica in self._replicas.flushed_by_time:
+
+        def flush(replica: Replica) -> None:
             if replica.log.is_flush_due(now_ms):
                 replica.start_flush()
+
+        await sliced(flush, list(self._replicas.flushed_by_time))
 
     async def _tidy(self) -> None:
         await sliced(partial(self._tidy_one, self._clock.wall_ms()), list(self._replicas.all()))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -121,6 +123,31 @@ async def test_a_flush_that_fails_time_after_time_is_one_line_of_the_log(
     gc.collect()
     assert "never retrieved" not in caplog.text
     assert caplog.text.count("no room for the epochs") == 1
+
+
+class Due:
+    """A replica whose flush is due, and takes the loop as long as it takes to hand it to a thread."""
+
+    def __init__(self, started: list[int]) -> None:
+        self.log, self._started = self, started
+
+    def is_flush_due(self, now_ms: int) -> bool:
+        return True
+
+    def start_flush(self) -> None:
+        self._started[-1] += 1
+        time.sleep(0.0001)
+
+
+async def test_thousands_of_flushes_are_started_in_slices(kept: Kept) -> None:
+    started = [0]
+    kept.replicas.flushed_by_time = {cast(Replica, Due(started)) for _ in range(500)}
+    flushing = asyncio.ensure_future(kept.maintenance._flush_by_time())
+    while not flushing.done():
+        await asyncio.sleep(0)
+        started.append(0)
+    assert sum(started) >= 500
+    assert max(started) < 250
 
 
 @pytest.mark.rule(63)
