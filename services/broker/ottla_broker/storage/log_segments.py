@@ -142,14 +142,17 @@ class LogSegments:
             retention.SegmentFacts(end, segment.size_bytes, segment.retention_timestamp_ms)
             for segment, end in self.ranges()
         ]
-        return retention.decide(
-            facts,
-            log_start_offset=self.start_offset,
-            high_watermark=high_watermark,
-            now_ms=now_ms,
-            retention_ms=config.retention_ms,
-            retention_bytes=config.retention_bytes,
-        )
+        try:
+            return retention.decide(
+                facts,
+                log_start_offset=self.start_offset,
+                high_watermark=high_watermark,
+                now_ms=now_ms,
+                retention_ms=config.retention_ms,
+                retention_bytes=config.retention_bytes,
+            )
+        except OSError as error:
+            raise self._disk.error(f"looking for what is old in {self._directory.name}", error) from error
 
     def drop(self, count: int, start_offset: int) -> Sequence[Segment]:
         """Without the first `count` segments, which are returned; nothing before `start_offset` is served any more."""

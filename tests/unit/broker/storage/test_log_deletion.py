@@ -215,3 +215,13 @@ def test_retention_reads_of_old_segments_no_more_than_it_has_to(
     monkeypatch.setattr(SegmentIndexes, "load", lambda *arguments: loaded.append(load(*arguments)))
     assert again.delete_old_segments(again.log_end_offset, NOON) == []
     assert len(loaded) == 1
+
+
+def test_retention_says_in_words_that_a_file_is_gone(tmp_path: Path) -> None:
+    fill(log := open_log(tmp_path / "log"), 100)
+    log.close(NOON)
+    again = open_log(tmp_path / "log", clean=True)
+    close_files(again)
+    again.segments[0].path.unlink()
+    with pytest.raises(OttlaError, match="looking for what is old in log failed: No such file"):
+        again.delete_old_segments(again.log_end_offset, NOON)
