@@ -36,9 +36,10 @@ class LayeredMapping(MutableMapping[K, V]):
 
     def copy(self) -> MutableMapping[K, V]:
         """Of n entries: the changes, up to √n; once there are more, all of it, so that √n copies cost one of all."""
-        if len(self._above) ** 2 > len(self._below):
+        above = self._above  # before what is below, as in all reads: `_whole` replaces them the other way round
+        if len(above) ** 2 > len(self._below):
             return copy_of(self._whole())
-        return LayeredMapping(self._below, dict(self._above))
+        return LayeredMapping(self._below, dict(above))
 
     def get(self, key: K, default: Any = None) -> Any:
         value = self._above.get(key, _UNCHANGED)
@@ -76,10 +77,10 @@ class LayeredMapping(MutableMapping[K, V]):
         return self._whole().values()
 
     def _whole(self) -> Mapping[K, V]:
-        """All in one layer, kept as such."""
-        if self._above:
+        """All in one layer, kept as such. Where two threads do this at the same time each finds all of it."""
+        if above := self._above:
             whole = dict(self._below)
-            for key, value in self._above.items():
+            for key, value in above.items():
                 if value is _DELETED:
                     whole.pop(key, None)
                 else:

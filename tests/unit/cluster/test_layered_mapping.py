@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -91,3 +91,24 @@ def test_a_thread_that_reads_while_another_iterates_finds_everything() -> None:
 
     mapping = Read({1: 0}, {1: 1})
     assert (list(mapping), found) == ([1], [1, 1, 1])
+
+
+@pytest.mark.parametrize("read", [copy_of, dict, len, lambda mapping: mapping.get(1)])
+@pytest.mark.parametrize("moment", range(8))
+def test_a_thread_that_iterates_meanwhile_loses_no_change(read: Callable[[Any], Any], moment: int) -> None:
+    """Whenever that is: before or after any look into one of the layers."""
+
+    class Interrupted(LayeredMapping[int, int]):
+        looks = 0
+
+        def __getattribute__(self, name: str) -> Any:
+            value = super().__getattribute__(name)
+            if name in ("_above", "_below"):
+                Interrupted.looks += 1
+                if Interrupted.looks == moment:
+                    list(self)
+            return value
+
+    mapping = Interrupted({1: 0, 2: 0, 3: 0}, {1: 1, 3: layered_mapping._DELETED})
+    assert read(mapping) == read({1: 1, 2: 0})
+    assert mapping == {1: 1, 2: 0}
