@@ -19,6 +19,8 @@ LOOK_S: Final = 5.0
 WARNED_FROM: Final = 0.80
 REFUSED_FROM: Final = 0.95
 
+_DEFAULT_BYTES: Final = 2 << 30
+"""The quota of an etcd that was started with 0."""
 _MIB: Final = 1 << 20
 _HINT: Final = "delete topics, then compact and defragment etcd, or raise its --quota-backend-bytes"
 
@@ -30,7 +32,7 @@ class StoreRoom:
 
     def __init__(self, store: MetaStore, quota_bytes: int, metrics: Metrics) -> None:
         self._store = store
-        self._quota_bytes: Final = quota_bytes
+        self._quota_bytes: Final = quota_bytes or _DEFAULT_BYTES
         self._size_bytes = 0
         self._warned = False
         metrics.gauge(
@@ -44,6 +46,8 @@ class StoreRoom:
                 self._size_bytes = await self._store.size_bytes(timeout=LOOK_S)
             except StoreUnavailableError as error:
                 _log.debug("the metadata store does not say how large it is: %s", error)
+            except Exception:
+                _log.exception("can't see how large the metadata store is, trying on")
             if self._used >= WARNED_FROM and not self._warned:
                 _log.warning("%s: from %d %% on no partitions are added; %s", self, REFUSED_FROM * 100, _HINT)
             self._warned = self._used >= WARNED_FROM

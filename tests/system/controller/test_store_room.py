@@ -100,8 +100,12 @@ class Sized:
 
     def __init__(self) -> None:
         self.size: int | None = 80 << 20
+        self.rejects = False
 
     async def size_bytes(self, *, timeout: float) -> int:
+        if self.rejects:
+            self.rejects = False
+            raise ValueError("etcd rejected the request: no status for you")
         if self.size is None:
             raise StoreUnavailableError("away", indefinite=False)
         return self.size
@@ -130,4 +134,26 @@ async def test_what_is_refused_is_taken_again_once_there_is_room(caplog: pytest.
     await asyncio.sleep(0.1)
     with pytest.raises(OttlaError):
         room.check()  # as far as is known
+    await end_task(running)
+
+
+async def test_a_look_that_is_rejected_is_not_the_last_of_the_term(caplog: pytest.LogCaptureFixture) -> None:
+    sized: Any = Sized()
+    sized.size, sized.rejects = 96 << 20, True
+    room = StoreRoom(sized, 100 << 20, Metrics())
+    running = asyncio.create_task(room.run(NO_JOURNAL))
+    await until(lambda: "100 MiB that it may have" in caplog.text or running.done())
+    await end_task(running)
+    assert caplog.text.count("no status for you") >= 1
+
+
+async def test_a_quota_of_zero_is_etcds_default_as_it_is_for_etcd() -> None:
+    sized: Any = Sized()
+    metrics = Metrics()
+    room = StoreRoom(sized, 0, metrics)
+    (used,) = metrics.samples["ottla_controller_store_used_ratio"].values()
+    assert callable(used)
+    running = asyncio.create_task(room.run(NO_JOURNAL))
+    await until(lambda: used() == 80 / 2048)
+    room.check()
     await end_task(running)
