@@ -101,6 +101,7 @@ async def fetch_pending(
         missing_bytes = _missing(looked.values(), limits.min_bytes)
         if missing_bytes <= 0 or is_over:
             consumers.on_response(looked.values())
+            delayed.is_idle = True
             return fetched
         # What was read is not kept while more is waited for.
         fetched |= {key: part._replace(records=b"") for key, part in looked.items() if part.records}

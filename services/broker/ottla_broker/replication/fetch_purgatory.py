@@ -23,10 +23,11 @@ K = TypeVar("K", bound=Hashable)
 class DelayedFetch(Generic[K]):
     """One delayed fetch, over all its partitions, or those of a fetch session one after the other.
 
-    `pending`: what is to be looked at, in turn. `watched`: where it hears of changes (FetchPurgatory.watch).
+    `pending`: what is to be looked at, in turn. `watched`: where it hears of changes (FetchPurgatory.watch). `is_idle`:
+    between two fetches of a session, of which the next one may never come.
     """
 
-    __slots__ = ("_arrived_bytes", "_needed_bytes", "_woken", "is_closed", "pending", "watched")
+    __slots__ = ("_arrived_bytes", "_needed_bytes", "_woken", "is_closed", "is_idle", "pending", "watched")
 
     def __init__(self, pending: Iterable[K] = (), *, closed: bool = False) -> None:
         self.is_closed = closed
@@ -37,6 +38,7 @@ class DelayedFetch(Generic[K]):
 
     def mark(self) -> None:
         """To be called before each look: what comes from now on may be missing in it."""
+        self.is_idle = False
         self._arrived_bytes = 0
         self._needed_bytes = math.inf
         self._woken.clear()
@@ -139,10 +141,15 @@ class FetchPurgatory:
             delayed.wake()
 
     def touch(self, partition: PartitionId) -> Collection[_Watching]:
-        """What has changed there is for the next response, and no reason for one. Who watches the partition."""
+        """What has changed there is for the next response, and no reason for one. Who watches the partition.
+
+        Who is idle hears of the first change only: the next look at what is pending watches again.
+        """
         watching = self._by_partition.get(partition, ())
-        for delayed, key in watching:
+        for delayed, key in tuple(watching):
             delayed.pending[key] = None
+            if delayed.is_idle:
+                self.forget(delayed, key)
         return watching
 
     @property

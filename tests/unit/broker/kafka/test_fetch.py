@@ -132,6 +132,15 @@ async def test_a_topic_that_is_deleted_and_made_anew_is_read_on(client: Client) 
     assert list(await client.ask()) == [1]
 
 
+async def test_a_session_that_no_fetch_comes_for_costs_appends_nothing(client: Client) -> None:
+    """Of clients that died between two fetches, or begin a session with each: there may be a thousand of them."""
+    client.led.append(2)
+    client.led.append(2)
+    assert len(client.led.consumers) == 2, "of the three partitions those where nothing has happened"
+    assert [n for n, (_, mark, records) in (await client.ask()).items() if (mark, bool(records)) == (2, True)] == [2]
+    assert len(client.led.consumers) == 3, "each that was looked at is watched again"
+
+
 async def test_a_connection_that_is_lost_takes_its_session_with_it(client: Client) -> None:
     fetching = client.parked()
     await until(lambda: client.led.consumers.parked)
