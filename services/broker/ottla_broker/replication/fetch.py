@@ -149,6 +149,10 @@ async def _look(
         part = looked[key] = await _read(request, consumers, most_bytes, limits.room, first=is_first)
         if part.completes_fetch or request.offset < part.high_watermark:
             delayed.pending[key] = None
+            if not (whole or is_first or part.records or part.completes_fetch) and most_bytes == left:
+                looked[key] = part._replace(completes_fetch=True)
+                delayed.look_first_at(key)  # its first batch is larger than what is left: then it comes whole
+                break
         left -= len(part.records)
     return looked
 

@@ -31,7 +31,7 @@ class DelayedFetch(Generic[K]):
 
     def __init__(self, pending: Iterable[K] = (), *, closed: bool = False) -> None:
         self.is_closed = closed
-        self.pending: Final[dict[K, None]] = dict.fromkeys(pending)
+        self.pending = dict.fromkeys(pending)
         self.watched: Final[dict[K, PartitionId]] = {}
         self._woken = asyncio.Event()
         self.mark()
@@ -42,6 +42,9 @@ class DelayedFetch(Generic[K]):
         self._arrived_bytes = 0
         self._needed_bytes = math.inf
         self._woken.clear()
+
+    def look_first_at(self, key: K) -> None:
+        self.pending = {key: None} | self.pending
 
     async def sleep(self, deadline: float, missing_bytes: int) -> bool:
         """Whether this many bytes have come since the mark, or a change, before `deadline` (the loop's time)."""

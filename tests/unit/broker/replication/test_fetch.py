@@ -119,6 +119,28 @@ async def test_a_hot_partition_does_not_starve_the_others(led: Led) -> None:
     assert order == [0, 1, 2] * 3
 
 
+async def test_a_response_is_full_once_a_batch_does_not_fit_and_the_next_one_begins_with_that(led: Led) -> None:
+    """Else each response of a consumer that is far behind would cost a read of all its partitions."""
+    reader, limits = Reader(led), FetchLimits(60, 1_000, 1_000)
+    for number in range(3):
+        led.append(number, b"v" * 700)
+    for number in (0, 1):
+        fetched = await asyncio.wait_for(reader.fetch(limits), 5)
+        assert [n for n, result in fetched.items() if result.records] == [number]
+        assert list(fetched) == [number, number + 1], "what comes behind is not looked at"
+        reader.move(number, 1)
+    assert [n for n, result in (await reader.fetch()).items() if result.records] == [2]
+
+
+async def test_a_partitions_own_limit_does_not_end_a_response(led: Led) -> None:
+    reader = Reader(led)
+    for number in range(3):
+        led.append(number, b"v" * 100)
+    each = led.id(1)
+    reader.wants[each] = reader.wants[each]._replace(max_bytes=10)
+    assert [n for n, result in (await reader.fetch(AT_ONCE)).items() if result.records] == [0, 2]
+
+
 async def test_records_that_the_consumer_has_not_got_are_read_again(led: Led) -> None:
     """It names a partition only where its position has moved."""
     led.append(1)
