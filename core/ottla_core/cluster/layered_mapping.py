@@ -57,6 +57,8 @@ class LayeredMapping(MutableMapping[K, V]):
         return self.get(key, _DELETED) is not _DELETED
 
     def __setitem__(self, key: K, value: V) -> None:
+        if self._above.get(key) is _DELETED:
+            self._whole()  # it has lost its place, and comes last
         self._above[key] = value
 
     def __delitem__(self, key: K) -> None:

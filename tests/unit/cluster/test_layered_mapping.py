@@ -63,6 +63,11 @@ def test_the_order_is_a_dicts() -> None:
     mapping["new"] = mapping["t5"] = 1
     assert list(mapping) == [*names, "new"]
     assert list(copy_of(mapping)) == [*names, "new"]
+    for anew in ("t5", "new", "t7"):
+        del mapping[anew]
+        mapping = copy_of(mapping)
+        mapping[anew] = 2
+    assert list(mapping) == [*(name for name in names if name not in ("t5", "t7")), "t5", "new", "t7"]
 
 
 def test_most_copies_share_all_but_the_changes(monkeypatch: pytest.MonkeyPatch) -> None:
