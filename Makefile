@@ -119,8 +119,8 @@ bench-before: $(VENV)/.dev  ## the short list of figures of BASE=commit and of t
 bench: $(VENV)/.dev  ## the measured figures, side by side in one run
 	$(BIN)/python -m loadtest.compare
 
-bench-scale: $(VENV)/.dev  ## what many partitions cost, on three brokers; PARTITIONS=10000 PAIRS=5 KAFKA=1 (beside Kafka)
-	$(BIN)/python -m loadtest.scale --partitions $(or $(PARTITIONS),10000) --pairs $(or $(PAIRS),5) $(if $(KAFKA),--kafka,)
+bench-scale: $(VENV)/.dev  ## what many partitions cost, on three brokers beside Apache Kafka; PARTITIONS=10000 PAIRS=5 ALONE=1
+	$(BIN)/python -m loadtest.scale --partitions $(or $(PARTITIONS),10000) --pairs $(or $(PAIRS),5) --picture docs/design/pictures/scale.png $(if $(ALONE),--alone,)
 
 compat: $(VENV)/.dev  ## the compatibility matrix: every Kafka client, unchanged, with every capability; CLIENTS=java,kcat
 	$(BIN)/python -m tests.compat --clients "$(or $(CLIENTS),all)"

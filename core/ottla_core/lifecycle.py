@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final, Protocol
 
 from ottla_core import descriptors
-from ottla_core.allocator import keep_freed_memory
 from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.errors import OttlaError
-from ottla_core.garbage import ShortLooks
+from ottla_core.memory.allocator import keep_freed_memory
+from ottla_core.memory.garbage import ShortLooks
 from ottla_core.telemetry import Metrics
 from ottla_core.watchdog import Watchdog
 

@@ -29,8 +29,8 @@ _ROUND: Final = 2_000
 _SHOW_EACH: Final = 20_000
 _BUNDLE: Final = 8
 _WARM_UP_SHARE: Final = 0.5
-"""A broker keeps what it has freed (ottla_core.allocator), so it grows to the most that it ever needed at once; what it
-leaks, it goes on to grow by."""
+"""A broker keeps what it has freed (ottla_core.memory.allocator), so it grows to the most that it ever needed at once;
+what it leaks, it goes on to grow by."""
 _MOST_FINDINGS: Final = 50
 _MOST_SUSPECTS: Final = 3_000
 

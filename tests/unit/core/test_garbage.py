@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla_core import garbage
-from ottla_core.garbage import ShortLooks
+from ottla_core.memory import garbage
+from ottla_core.memory.garbage import ShortLooks
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ class EncodedTopics:
     async def all(self, image: ClusterImage, terms: Terms, since: int) -> tuple[int, bytes]:
         """How many topics there are, and their bytes: from `image`, or from an older one that has all the changes up to
         revision `since`. In `turn`."""
-        encoded = self._kept[terms].get(None)
+        encoded = self._kept.get(terms, {}).get(None)
         if encoded is None or encoded.revision < since:
             parts = await self.encode(image, image.topics.values(), terms)
             encoded = _Encoded(image.topics_revision, len(parts), b"".join(parts))
@@ -53,7 +53,7 @@ class EncodedTopics:
 
     async def encode(self, image: ClusterImage, topics: Iterable[Topic | bytes], terms: Terms) -> list[bytes]:
         """Each topic's bytes; those that are bytes already as they are."""
-        kept = self._kept[terms]
+        kept = self._kept.get(terms, {})
         parts: list[bytes] = []
         for topic in topics:
             if isinstance(topic, Topic):
@@ -78,7 +78,7 @@ class EncodedTopics:
 
     def _keep(self, terms: Terms, key: TopicId | None, encoded: _Encoded) -> None:
         """Where there is no room all else is forgotten: what is requested is soon there again."""
-        before = self._kept[terms].get(key)
+        before = self._kept.get(terms, {}).get(key)
         self.held_bytes += _size(encoded) - (0 if before is None else _size(before))
         if self.held_bytes > self._max_bytes:
             self._kept.clear()

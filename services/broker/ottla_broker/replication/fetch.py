@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
 from ottla_broker.machines.closest import find_closest
@@ -220,10 +219,9 @@ class Consumers:
 
     def on_response(self, fetched: Iterable[FetchResult]) -> None:
         """It is sent."""
-        with suppress(OttlaError):  # one may have gone meanwhile
-            for part in fetched:
-                if part.records:
-                    self._replicas.find(part.id).traffic.bytes_out += len(part.records)
+        for part in fetched:
+            if part.records and (replica := self._replicas.get(part.id)) is not None:  # it may have gone meanwhile
+                replica.traffic.bytes_out += len(part.records)
 
 
 class Closest(Protocol):

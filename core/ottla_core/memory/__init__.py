@@ -1,0 +1,1 @@
+"""What a process keeps of its memory, and how it finds what nothing refers to any more."""
