@@ -65,6 +65,10 @@ class Led:
             raise OttlaError(ErrorCode.UNKNOWN_TOPIC_ID, "no such topic")
         return self.replicas[partition_id]
 
+    def get(self, partition_id: PartitionId) -> Replica | None:
+        self.looked.append(partition_id.partition)
+        return self.replicas.get(partition_id)
+
     def since(self) -> list[int]:
         """What was looked at since the last call."""
         looked, self.looked = self.looked, []

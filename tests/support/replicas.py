@@ -138,6 +138,9 @@ class OneReplica:
     followers: Sessions
     confirmations: ConfirmationPurgatory
 
+    def get(self, partition_id: PartitionId) -> Replica | None:
+        return self.replica if partition_id == self.replica.id else None
+
     def find(self, partition_id: PartitionId) -> Replica:
         assert partition_id == self.replica.id
         return self.replica
