@@ -14,6 +14,8 @@ _API_VERSIONS, _FETCH, _METADATA = 18, 1, 3
 _FETCH_VERSION: Final = 11
 _PARKED_MS: Final = 30_000
 """fetch.max.wait.ms of the idle: what they cost is not their own requests."""
+_END: Final = 1
+"""Where their partitions end: creation has written one record."""
 _AT_ONCE: Final = 200
 
 Address = tuple[str, int]
@@ -34,7 +36,7 @@ async def _call(streams: tuple[asyncio.StreamReader, asyncio.StreamWriter], fram
 
 def _fetch(topic: str, partition: int, session: int, epoch: int, max_wait_ms: int) -> bytes:
     name = topic.encode()
-    wanted = struct.pack(">ih", 1, len(name)) + name + struct.pack(">iiiqqi", 1, partition, -1, 0, -1, 1 << 20)
+    wanted = struct.pack(">ih", 1, len(name)) + name + struct.pack(">iiiqqi", 1, partition, -1, _END, -1, 1 << 20)
     named = wanted if epoch <= 0 else struct.pack(">i", 0)
     head = struct.pack(">iiiibii", -1, max_wait_ms, 1, 1 << 20, 0, session, epoch)
     return _frame(_FETCH, _FETCH_VERSION, 1, head + named + struct.pack(">ih", 0, 0))
