@@ -7,7 +7,6 @@ clients by the hundred that request them at once: the first encodes them while t
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -38,7 +37,7 @@ class EncodedTopics:
         self.held_bytes = 0
         self.turn: Final = asyncio.Lock()
         self._max_bytes: Final = max_bytes
-        self._kept: Final[defaultdict[Terms, dict[TopicId | None, _Encoded]]] = defaultdict(dict)
+        self._kept: Final[dict[Terms, dict[TopicId | None, _Encoded]]] = {}
         self._slice: Final = Slice()  # of all requests together
 
     async def all(self, image: ClusterImage, terms: Terms, since: int) -> tuple[int, bytes]:
@@ -83,7 +82,7 @@ class EncodedTopics:
         if self.held_bytes > self._max_bytes:
             self._kept.clear()
             self.held_bytes = _size(encoded)
-        self._kept[terms][key] = encoded
+        self._kept.setdefault(terms, {})[key] = encoded
 
 
 def _size(encoded: _Encoded) -> int:

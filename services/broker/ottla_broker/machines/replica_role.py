@@ -21,7 +21,7 @@ class RoleEvent(Enum):
     NO_LEADER = "no broker leads, or this one may not yet"
     OTHER_LEADS = "another broker leads"
     THIS_LEADS = "this broker is to lead an epoch"
-    EPOCH_STARTED = "the epoch's start is fsynced"
+    EPOCH_STARTED = "the epoch's start is known"
 
 
 NEXT_ROLE: Final[Mapping[tuple[ReplicaRole, RoleEvent], ReplicaRole]] = {

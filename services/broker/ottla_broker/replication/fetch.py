@@ -232,11 +232,11 @@ class Closest(Protocol):
 
 def closest_to(rack: str, image: ClusterImage, leader_id: int) -> Closest | None:
     """Which replica a consumer in that rack is sent to; None for one that has no rack."""
+    if not rack:
+        return None
 
     def rack_of(broker_id: int) -> str | None:
         broker = image.brokers.get(broker_id)
         return None if broker is None or broker.fenced else broker.rack
 
-    return (
-        (lambda replica, at: find_closest(replica.check_leader(None), leader_id, rack_of, rack, at)) if rack else None
-    )
+    return lambda replica, at: find_closest(replica.check_leader(None), leader_id, rack_of, rack, at)

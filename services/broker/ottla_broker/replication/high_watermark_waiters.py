@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from bisect import bisect_right
-from operator import itemgetter
 from typing import Final
 
 from ottla_core.errors import OttlaError
@@ -35,9 +33,9 @@ class HighWatermarkWaiters:
 
     def on_high_watermark(self, high_watermark: int) -> int:
         """Complete what waited for it; the bytes that it has passed."""
-        passed = bisect_right(self._sizes, high_watermark, key=itemgetter(0))
-        size_bytes = sum(size for _, size in self._sizes[:passed])
-        del self._sizes[:passed]
+        size_bytes = 0
+        while self._sizes and self._sizes[0][0] <= high_watermark:
+            size_bytes += self._sizes.pop(0)[1]
         while self._waiting and self._waiting[0][0] <= high_watermark:
             delayed = heapq.heappop(self._waiting)[2]
             if not delayed.done():

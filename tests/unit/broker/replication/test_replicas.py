@@ -111,18 +111,24 @@ class Gate:
         return self._call(*arguments)
 
 
+async def being_cut(held: Held, monkeypatch: pytest.MonkeyPatch) -> tuple[Gate, asyncio.Task[None]]:
+    """The replica follows another leader, and its log is being cut."""
+    held.replica.append(values_batch(b"a"))
+    held.metadata.become(replace(LED, leader=2, leader_epoch=2, isr=(2,), partition_epoch=1))
+    await until(lambda: not held.replica.leads)
+    gate = Gate(held.replica.log.truncate_to)
+    monkeypatch.setattr(held.replica.log, "truncate_to", gate)
+    cutting = asyncio.create_task(held.replica.on_diverging(2, EpochStart(1, 0)))
+    await until(gate.reached.is_set)
+    return gate, cutting
+
+
 @pytest.mark.rule(4)
 async def test_a_log_that_is_being_cut_leads_when_it_is_whole_again(
     held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replica = held.replica
-    replica.append(values_batch(b"a"))
-    held.metadata.become(replace(LED, leader=2, leader_epoch=2, isr=(2,), partition_epoch=1))
-    await until(lambda: not replica.leads)
-    gate = Gate(replica.log.truncate_to)
-    monkeypatch.setattr(replica.log, "truncate_to", gate)
-    cutting = asyncio.create_task(replica.on_diverging(2, EpochStart(1, 0)))
-    await until(gate.reached.is_set)
+    gate, cutting = await being_cut(held, monkeypatch)
     held.metadata.become(replace(LED, leader_epoch=3, partition_epoch=2))
     await until(lambda: replica.leader_id is None)
     assert replica.log.epochs.entries == ((1, 0),), "the epoch would begin where the log is about to end no more"
@@ -228,13 +234,7 @@ async def test_a_partition_that_waits_for_its_disk_holds_up_no_other_and_its_log
 ) -> None:
     monkeypatch.setattr(replicas, "_PATIENCE_S", 0.01)
     replica = held.replica
-    replica.append(values_batch(b"a"))
-    held.metadata.become(replace(LED, leader=2, leader_epoch=2, isr=(2,), partition_epoch=1))
-    await until(lambda: not replica.leads)
-    gate = Gate(replica.log.truncate_to)
-    monkeypatch.setattr(replica.log, "truncate_to", gate)
-    cutting = asyncio.create_task(replica.on_diverging(2, EpochStart(1, 0)))
-    await until(gate.reached.is_set)
+    gate, cutting = await being_cut(held, monkeypatch)
     for epoch in (3, 4, 5):
         held.metadata.become(replace(LED, leader_epoch=epoch, partition_epoch=epoch), replace(LED, leader_epoch=epoch))
         await applied(held)
