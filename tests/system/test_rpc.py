@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
+from itertools import chain
+from pathlib import Path
 
 import grpc
 import grpc.aio
@@ -150,6 +152,37 @@ async def refused(stack: Stack) -> None:
                     await channel.unary_unary(Broker.METADATA.path)(b"", timeout=1)
                 except grpc.aio.AioRpcError:
                     return
+
+
+def connections_to(port: int) -> int:
+    """That are established, as their clients have them."""
+    tables = (Path(f"/proc/net/{table}").read_text().splitlines()[1:] for table in ("tcp", "tcp6"))
+    columns = (line.split() for line in chain.from_iterable(tables))
+    return sum(remote.endswith(f":{port:04X}") and state == "01" for _, _, remote, state, *_ in columns)
+
+
+async def test_unary_calls_of_one_process_share_a_connection_and_end_with_their_own_peer(stack: Stack) -> None:
+    peers = [Peer(stack.address, client_id=f"member-{number}") for number in range(50)]
+
+    def call(peer: Peer, *topics: str) -> str:
+        return peer.call(Broker.METADATA, pb.MetadataRequest(topics=topics), timeout=20).cluster_id
+
+    assert [await asyncio.to_thread(call, peer) for peer in peers] == 50 * ["c"]
+    assert {context.client_id for context in stack.service.contexts} == {f"member-{number}" for number in range(50)}
+    assert connections_to(stack.server.port) == 1
+    slow = asyncio.create_task(asyncio.to_thread(call, peers[0], "slow"))
+    await until(lambda: len(stack.service.contexts) == 51)
+    streaming = Client(stack)
+    streaming.send(1)
+    await until(lambda: stack.service.seen == [1])
+    assert connections_to(stack.server.port) == 2, "records keep no call waiting"
+    peers[0].close()
+    with pytest.raises(TransportError):
+        await slow
+    assert await asyncio.to_thread(call, peers[1]) == "c"
+    for peer in (*peers, streaming.peer):
+        peer.close()
+    await until(lambda: connections_to(stack.server.port) == 0)
 
 
 async def test_draining_answers_open_frames_and_ends_the_stream(stack: Stack, client: Client) -> None:

@@ -60,6 +60,8 @@ with ottla.Producer(topic="own") as producer:
 with ottla.Consumer("own", group="own", auto_offset_reset="earliest") as member:
     while not member.poll(1):
         pass
+admin = ottla.Admin()  # whose connection is no child's
+admin.topics.list()
 def child_ended():
     child = os.fork()
     if child == 0:
@@ -70,6 +72,8 @@ def child_ended():
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 assert 7 in (child_ended(), child_ended())  # on a busy machine gRPC leaves one in a hundred without an answer
+admin.topics.list()
+admin.close()
 with ottla.Consumer("own", start="earliest", stop="end") as check:
     print(sorted(record.value for record in check))
 """

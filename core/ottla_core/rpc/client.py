@@ -23,7 +23,7 @@ from ottla_core.errors import ErrorCode
 from ottla_core.rpc.context import client_metadata
 from ottla_core.rpc.frames import FrameTypes, frame_types
 from ottla_core.rpc.gevent_room import Room
-from ottla_core.rpc.status import CHANNEL_OPTIONS, TransportError, raise_error, transport_error
+from ottla_core.rpc.status import CHANNEL_OPTIONS, SHARED_CHANNEL_OPTIONS, TransportError, raise_error, transport_error
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
 
@@ -52,12 +52,18 @@ def _close_streams() -> None:
 
 
 class Peer:
-    """One address, connected lazily and again by itself when the connection was lost."""
+    """One address, connected lazily and again by itself when a connection was lost.
+
+    Unary calls of all peers of the process share a connection to the address: a process may have members of groups by
+    the thousand, each with its heartbeats. The streams of a peer have one of their own, where records keep no call
+    waiting.
+    """
 
     def __init__(self, address: str, *, client_id: str = "") -> None:
         self.address: Final = address
         self._metadata: Final = client_metadata(address, client_id)
-        self._channel: Final[Any] = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._shared: Final[Any] = grpc.insecure_channel(address, options=SHARED_CHANNEL_OPTIONS)
+        self._streaming: Final[Any] = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
         self._calls: Final[dict[str, Any]] = {}
 
     def call(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
@@ -70,7 +76,7 @@ class Peer:
         """The response as it is, with the error that it may carry. Raises TransportError."""
         call = self._calls.get(method.path)
         if call is None:
-            call = self._channel.unary_unary(
+            call = self._shared.unary_unary(
                 method.path,
                 request_serializer=method.request.SerializeToString,
                 response_deserializer=method.response.FromString,
@@ -92,10 +98,11 @@ class Peer:
         on_broken: Callable[[TransportError, list[int]], None],
     ) -> FrameStream[Request, Response]:
         """Both callbacks run on the stream's own reader thread; `on_broken` once, as the last."""
-        return FrameStream(self._channel, self.address, method, self._metadata, on_response, on_broken)
+        return FrameStream(self._streaming, self.address, method, self._metadata, on_response, on_broken)
 
     def close(self) -> None:
-        self._channel.close()
+        self._shared.close()
+        self._streaming.close()
 
 
 class FrameStream(Generic[Request, Response]):

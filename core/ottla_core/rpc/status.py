@@ -22,7 +22,7 @@ MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
 
 _KEEP_ALIVE_MS: Final = 10_000
 
-CHANNEL_OPTIONS: Final = (
+SHARED_CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", _KEEP_ALIVE_MS),
@@ -32,10 +32,14 @@ CHANNEL_OPTIONS: Final = (
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 1_000),
-    ("grpc.use_local_subchannel_pool", 1),  # two channels to one address are two connections
     ("grpc.enable_retries", 0),  # retries follow Kafka's rules, not gRPC's
     ("grpc.enable_http_proxy", 0),
 )
+"""All such channels of a process to one address are one connection, which lasts as long as one of them."""
+
+CHANNEL_OPTIONS: Final = (*SHARED_CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1))
+"""Two channels to one address are two connections."""
+
 _MAX_STREAMS_OF_A_CONNECTION: Final = 10_000
 """Calls and streams; more wait at the client. A broker passes on over one what its Kafka clients wait for."""
 
