@@ -222,6 +222,9 @@ class FollowerSessions(Generic[P]):
             del self._by_follower[follower_id]
         session.end()
 
+    def __len__(self) -> int:
+        return len(self._by_follower)
+
     def close(self) -> None:
         """The broker shuts down: what is parked is answered with what there is."""
         self.closed = True

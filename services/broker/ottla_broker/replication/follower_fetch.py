@@ -17,6 +17,7 @@ from ottla_broker.replication.fetch import FetchResult, ends_before
 from ottla_broker.replication.fetch_purgatory import ParkedFollowerFetch, Session, Sessions
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
+from ottla_broker.replication.replication_config import most_bytes
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
 from ottla_core.slices import Slice
@@ -100,6 +101,7 @@ class _Looks:
         self._request: Final = request
         self._session: Final = session
         self._replicas: Final = replicas
+        self._max_bytes: Final = most_bytes(request.max_bytes, len(replicas.followers))
         self._slice: Final = Slice()
         self._answers: list[FetchResult] = []
         """To be sent whatever else there is: errors, and where logs part."""
@@ -200,7 +202,7 @@ class _Looks:
 
     async def _read_pending(self) -> list[FetchResult]:
         found: list[FetchResult] = []
-        left = self._request.max_bytes
+        left = self._max_bytes
         for partition_id in self._session.pending:
             if left <= 0:
                 self._is_limited = True
@@ -216,7 +218,7 @@ class _Looks:
     async def _look(self, followed: Followed, left_bytes: int) -> FetchResult | None:
         replica: Replica | None = None
         records, most_bytes = b"", min(left_bytes, followed.max_bytes)
-        is_first = left_bytes == self._request.max_bytes
+        is_first = left_bytes == self._max_bytes
         try:
             replica = self._replicas.find(followed.id)
             self._check_known(replica, followed)

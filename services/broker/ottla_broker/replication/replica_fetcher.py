@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Collection, Coroutine
+from collections.abc import Collection, Coroutine, Sized
 from typing import Any, Final
 
 from ottla_broker.machines.epochs import EpochStart
@@ -20,6 +20,7 @@ from ottla_broker.registration_view import UNREGISTERED, RegistrationView
 from ottla_broker.replication.follower_role import LeaderResponse
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
+from ottla_broker.replication.replication_config import most_bytes
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import Broker, ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
@@ -98,7 +99,9 @@ class Replication:
             if leader is None:
                 self._unplaced[replica.id] = replica
                 return
-            fetcher = self._fetchers[leader_id] = ReplicaFetcher(leader, self._replicas, self._registration)
+            fetcher = self._fetchers[leader_id] = ReplicaFetcher(
+                leader, self._fetchers, self._replicas, self._registration
+            )
             fetcher.start()
         self._leader_of[replica.id] = leader_id
         fetcher.follow(replica)
@@ -124,11 +127,12 @@ class Replication:
 
 
 class ReplicaFetcher:
-    """One leader's partitions, over one stream."""
+    """One leader's partitions, over one stream. `leaders`: all that are followed, with this one."""
 
-    def __init__(self, leader: Broker, replicas: Replicas, registration: RegistrationView) -> None:
+    def __init__(self, leader: Broker, leaders: Sized, replicas: Replicas, registration: RegistrationView) -> None:
         self.address: Final = leader.address
         self.leader_id: Final = leader.id
+        self._leaders: Final = leaders
         self._replicas = replicas
         self._registration = registration
         self._peer: Final = AioPeer(leader.address, client_id=f"replica-{registration.current().broker_id}")
@@ -248,7 +252,7 @@ class ReplicaFetcher:
         request = pb.FetchRequest(
             max_wait_ms=settings.wait_max_ms,
             min_bytes=settings.fetch_min_bytes,
-            max_bytes=settings.response_max_bytes,
+            max_bytes=most_bytes(settings.response_max_bytes, len(self._leaders)),
         )
         follower = request.follower
         follower.broker_id, follower.broker_epoch = self._registration.current().broker_id, self._broker_epoch

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.config_values import resolve_broker
+
+FETCH_MEMORY_BYTES: Final = 128 * 1024 * 1024
+"""Of the responses to all followers together, and of those of all leaders; consumers have other memory. A first batch
+comes whole nevertheless."""
+
+
+def most_bytes(requested_bytes: int, brokers: int) -> int:
+    """Of one response, where so many brokers have one each at the same time."""
+    return min(requested_bytes, FETCH_MEMORY_BYTES // max(1, brokers))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from waiting import until
 
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.follower_session import Followed
-from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory
+from ottla_broker.replication import replication_config
+from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, ParkedFollowerFetch
 from ottla_broker.replication.follower_fetch import FollowerFetch, FollowerResponse, fetch_as_follower
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
@@ -389,3 +390,17 @@ async def test_a_leader_that_has_not_heard_of_the_follower_makes_it_name_the_par
     assert part.error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     await led.fetch(named(0), responses=1)
     assert led.at(0).check_leader(None).end_offsets()[2] == 0
+
+
+async def test_followers_share_the_memory_of_responses_and_each_gets_a_batch_at_least(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    led = Led(tmp_path, 20)
+    batch = values_batch(b"x" * 300)
+    for number in range(20):
+        led.at(number).append(batch)
+    monkeypatch.setattr(replication_config, "FETCH_MEMORY_BYTES", 12 * len(batch))
+    for others in range(40):
+        response = await led.fetch(*map(named, range(20)), begins=True)
+        assert [len(part.records) for part in response.partitions] == max(1, 12 // (1 + others)) * [len(batch)]
+        led.followers.begin(3 + others, 13, 7, ParkedFollowerFetch())

@@ -19,6 +19,7 @@ from replicas import PARTITION, Brokers
 from waiting import until
 
 from ottla_broker.registration_view import BrokerEpoch
+from ottla_broker.replication import replication_config
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_fetcher import ReplicaFetcher, Replication
 from ottla_broker.replication.replication_config import ReplicationSettings
@@ -70,7 +71,7 @@ async def test_a_fetch_says_only_what_is_on_the_platter_where_that_was_asked_for
     assert follower.must_flush
     replicas: Any = Settled()
     seat: Any = Seated()
-    fetcher = ReplicaFetcher(Broker(1, 11, "d", "localhost:1"), replicas, seat)
+    fetcher = ReplicaFetcher(Broker(1, 11, "d", "localhost:1"), [1], replicas, seat)
     stream: Any = NeverAnswering()
     fetcher.follow(follower)
     fetching = asyncio.create_task(fetcher.round(stream))
@@ -105,10 +106,28 @@ class Scripted:
 def fetching(*followed: Replica) -> ReplicaFetcher:
     replicas: Any = Settled()
     seat: Any = Seated()
-    fetcher = ReplicaFetcher(Broker(1, 11, "d", "localhost:1"), replicas, seat)
+    fetcher = ReplicaFetcher(Broker(1, 11, "d", "localhost:1"), [1], replicas, seat)
     for replica in followed:
         fetcher.follow(replica)
     return fetcher
+
+
+async def test_the_responses_of_all_leaders_share_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replication_config, "FETCH_MEMORY_BYTES", 3 << 20)
+    replicas: Any = Settled()
+    seat: Any = Seated()
+    requested = []
+    for leaders in ([1], [1, 2, 3]):
+        fetcher = ReplicaFetcher(Broker(1, 11, "d", "localhost:1"), leaders, replicas, seat)
+        stream: Any = NeverAnswering()
+        fetcher.follow(followers(tmp_path / str(len(leaders)), 1)[0])
+        fetching = asyncio.create_task(fetcher.round(stream))
+        await until(lambda stream=stream: stream.asked)
+        requested.append(stream.asked[0].max_bytes)
+        fetching.cancel()
+        await asyncio.gather(fetching, return_exceptions=True)
+        await fetcher.stop()
+    assert requested == [3 << 20, 1 << 20]
 
 
 def followers(path: Path, count: int) -> list[Replica]:
