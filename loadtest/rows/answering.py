@@ -46,6 +46,8 @@ class AnsweringBroker:
             )
         return response
 
+    replica_fetch = fetch
+
     async def metadata(self, request: pb.MetadataRequest, context: RequestContext) -> pb.MetadataResponse:
         response = pb.MetadataResponse(cluster_id="answering", revision=1)
         response.brokers.add(id=0, address=self.address, epoch=1)

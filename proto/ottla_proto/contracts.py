@@ -67,6 +67,7 @@ class Broker:
         silent=lambda request: request.acks == 0,
     )
     FETCH = Method("Broker", "Fetch", b.FetchRequest, b.FetchResponse, Operation.READ)
+    REPLICA_FETCH = Method("Broker", "ReplicaFetch", b.FetchRequest, b.FetchResponse, Operation.CLUSTER_ACTION)
     METADATA = Method("Broker", "Metadata", b.MetadataRequest, b.MetadataResponse, Operation.DESCRIBE)
     LIST_OFFSETS = Method("Broker", "ListOffsets", b.ListOffsetsRequest, b.ListOffsetsResponse, Operation.DESCRIBE)
     DELETE_RECORDS = Method(

@@ -291,7 +291,7 @@ class Node:
         )
         follower = pb.Follower(broker_id=self.id, broker_epoch=self.broker_epoch, secret=self.secret)
         request = pb.FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=NEVER, follower=follower, partitions=[asked])
-        response = await leader.service.fetch(request, RequestContext())
+        response = await leader.service.replica_fetch(request, RequestContext())
         answer = response.partitions[0] if response.partitions else pb.PartitionFetched(high_watermark=-1)
         if answer.error.code:
             raise OttlaError(answer.error.code, answer.error.message)

@@ -66,6 +66,8 @@ class ScriptedBroker:
     async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
         return pb.FetchResponse(partitions=[pb.PartitionFetched(records=b"x" * request.max_bytes)])
 
+    replica_fetch = fetch
+
     async def metadata(self, request: pb.MetadataRequest, context: RequestContext) -> pb.MetadataResponse:
         self.contexts.append(context)
         if request.topics == ["bug"]:

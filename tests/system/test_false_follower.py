@@ -138,7 +138,9 @@ def fetch(
         last_fetched_epoch=leader_epoch,
     )
     responses: queue.Queue[pb.FetchResponse] = queue.Queue()
-    stream = peer.open_stream(contracts.Broker.FETCH, lambda number, response: responses.put(response), lambda *_: None)
+    stream = peer.open_stream(
+        contracts.Broker.REPLICA_FETCH, lambda number, response: responses.put(response), lambda *_: None
+    )
     try:
         stream.send(request, timeout_ms=20_000)
         return responses.get(timeout=30)

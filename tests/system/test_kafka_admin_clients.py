@@ -184,7 +184,7 @@ def test_records_are_deleted_once_the_followers_have_deleted_them(
 ) -> None:
     cluster.produce(topic, [b"a", b"b"], partitioner=lambda *_: 0)
     before = TopicPartition(topic, 0, 1)
-    away = cluster.faults.drop("Fetch", broker=0).of("replica-1")
+    away = cluster.faults.drop("ReplicaFetch", broker=0).of("replica-1")
     try:
         code, _ = refusal(admin.delete_records([before], operation_timeout=1.0))
         with ottla.Admin(cluster.bootstrap) as sdk, pytest.raises(ottla.OttlaError) as told:

@@ -106,7 +106,7 @@ def test_acks_all_waits_for_the_followers_and_acks_1_does_not() -> None:
     with Cluster(brokers=2) as cluster, KafkaWire(cluster.brokers[0].kafka_address) as kafka:
         with ottla.Admin(cluster.bootstrap) as admin:
             admin.topics.create("copied", assignments={0: [0, 1]})
-        held = cluster.faults.delay("Fetch", 60.0, broker=0).of("replica-1")
+        held = cluster.faults.delay("ReplicaFetch", 60.0, broker=0).of("replica-1")
         wait_until(lambda: held.met > 0)
 
         def told(acks: int, timeout_ms: int = 10_000) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from wire import Wire, batch
 
 import ottla
 from ottla.testing import Cluster
+from ottla_proto.contracts import Broker
 
 PARTITIONS = 6
 LEADERS = {0, 1, 2}
@@ -75,7 +76,9 @@ def test_one_broker_of_the_list_suffices_and_names_the_others(cluster: Cluster, 
 @pytest.mark.feature(131)
 def test_consumers_and_followers_ask_by_the_same_request(cluster: Cluster) -> None:
     topic_of(cluster, replicas=3)
-    asked = {who: cluster.faults.delay("Fetch", 0).of(who) for who in ("replica-0", "replica-1", "replica-2", "reader")}
+    assert Broker.FETCH.request is Broker.REPLICA_FETCH.request, "two streams, so that neither waits for the other"
+    asked = {who: cluster.faults.delay("ReplicaFetch", 0).of(who) for who in ("replica-0", "replica-1", "replica-2")}
+    asked["reader"] = cluster.faults.delay("Fetch", 0).of("reader")
     cluster.produce("t", range(100), value="int")
     assert [r.value for r in cluster.read("t", value="int", client_id="reader")] == list(range(100))
     leader = ottla.Admin(cluster.bootstrap).topics.describe("t")[0].partitions[0].leader

@@ -119,7 +119,7 @@ def test_a_follower_that_stops_to_fetch_leaves_the_isr_by_time_and_comes_back(cl
     create(cluster)
     partition = described(cluster)
     follower = next(r for r in partition.replicas if r != partition.leader)
-    silent = cluster.faults.drop("Fetch").of(f"replica-{follower}")
+    silent = cluster.faults.drop("ReplicaFetch").of(f"replica-{follower}")
     with ottla.Producer(cluster.bootstrap, topic="t", value="int") as producer:
         producer.send(1).result(timeout=30)
     wait_until(lambda: follower not in described(cluster).isr)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, Protocol
 
@@ -107,11 +107,29 @@ class BrokerService:
             self._describe(appended, result.id, result.error, context)
 
     async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
-        response = pb.FetchResponse()
         if request.HasField("follower"):
-            fetched = await self._fetch_as_follower(request, response, context)
-        else:
-            fetched = await self._fetch_as_consumer(request)
+            message = "a follower's fetch came as a consumer's, who reads no further than the high watermark"
+            raise OttlaError(ErrorCode.INVALID_REQUEST, message, hint="send it by ReplicaFetch")
+        rack = "" if request.from_follower else request.rack
+        closest = closest_to(rack, self._metadata.image, self._log_dir().identity.node_id)
+        fetched = await fetch(
+            (_request_of(p, request) for p in request.partitions),
+            Consumers(self._replicas, closest, any_replica=request.from_follower),
+            FetchLimits(request.max_wait_ms / 1000, *_bounds_of(request)),
+        )
+        return self._add_fetched(pb.FetchResponse(), fetched, context)
+
+    async def replica_fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
+        """A method of its own: its frames' memory is not used up by consumers that are slow to take their responses."""
+        self._follower_epochs.check(request.follower, context)
+        fetched = await fetch_as_follower(_follower_fetch_of(request), self._replicas)
+        session = pb.FetchSession(id=request.follower.session.id, responses=fetched.responses)
+        response = pb.FetchResponse(newest_confirmation=fetched.newest_confirmation, session=session)
+        return self._add_fetched(response, fetched.partitions, context)
+
+    def _add_fetched(
+        self, response: pb.FetchResponse, fetched: Iterable[FetchResult], context: RequestContext
+    ) -> pb.FetchResponse:
         for part in fetched:
             result = response.partitions.add(
                 topic_id=part.id.topic_id,
@@ -128,24 +146,6 @@ class BrokerService:
             if part.preferred_replica is not None:
                 result.preferred_read_replica = part.preferred_replica
         return response
-
-    async def _fetch_as_consumer(self, request: pb.FetchRequest) -> Sequence[FetchResult]:
-        rack = "" if request.from_follower else request.rack
-        closest = closest_to(rack, self._metadata.image, self._log_dir().identity.node_id)
-        return await fetch(
-            (_request_of(p, request) for p in request.partitions),
-            Consumers(self._replicas, closest, any_replica=request.from_follower),
-            FetchLimits(request.max_wait_ms / 1000, *_bounds_of(request)),
-        )
-
-    async def _fetch_as_follower(
-        self, request: pb.FetchRequest, response: pb.FetchResponse, context: RequestContext
-    ) -> Sequence[FetchResult]:
-        self._follower_epochs.check(request.follower, context)
-        fetched = await fetch_as_follower(_follower_fetch_of(request), self._replicas)
-        response.newest_confirmation = fetched.newest_confirmation
-        response.session.CopyFrom(pb.FetchSession(id=request.follower.session.id, responses=fetched.responses))
-        return fetched.partitions
 
     async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsResponse:
         """The same partition may be requested several times: its start, its end, and so on."""

@@ -189,7 +189,7 @@ class ReplicaFetcher:
     async def _run(self) -> None:
         backoff = Backoff(first_s=0.05, most_s=1.0)
         while True:
-            stream = self._peer.open_stream(contracts.Broker.FETCH)
+            stream = self._peer.open_stream(contracts.Broker.REPLICA_FETCH)
             self._seen_confirmation, self._broker_epoch = 0, UNREGISTERED
             try:
                 while True:

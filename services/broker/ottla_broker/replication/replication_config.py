@@ -14,7 +14,7 @@ comes whole nevertheless."""
 
 
 def most_bytes(requested_bytes: int, brokers: int) -> int:
-    """Of one response, where so many brokers have one each at the same time."""
+    """Of one response, where `brokers` have one each at the same time."""
     return min(requested_bytes, FETCH_MEMORY_BYTES // max(1, brokers))
 
 
