@@ -33,6 +33,15 @@ def test_the_followers_of_one_leader_differ_so_that_its_load_spreads_when_it_die
     assert followers == {1, 2, 3, 4, 5}
 
 
+@pytest.mark.parametrize("brokers", [3, 4, 6])
+def test_what_one_broker_leads_is_led_by_all_others_when_it_dies(brokers: int) -> None:
+    placed = assign_replicas(racks(*[""] * brokers), 60 * brokers, 3, start=0)
+    for dead in range(brokers):
+        heirs = Counter(replicas[1] for replicas in placed if replicas[0] == dead)
+        assert set(heirs) == set(range(brokers)) - {dead}
+        assert max(heirs.values()) - min(heirs.values()) <= 2
+
+
 @pytest.mark.feature(113)
 def test_replicas_are_even_too_not_only_leaders() -> None:
     placed = assign_replicas(racks("", "", "", ""), 2, 2, start=0)

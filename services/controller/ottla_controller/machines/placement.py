@@ -2,9 +2,10 @@
 
 Replicas are placed one partition after another. The leader is the broker that leads fewest of the topic's partitions,
 so leaders differ by at most one; each further replica goes to a rack that the partition does not use yet, there to the
-broker with fewest of the topic's replicas, there to the one that follows this leader least often, so that a leader's
-load spreads over many when it dies. What is equal goes round robin from `start`, which moves from topic to topic:
-counting the replicas of the whole cluster instead would send everything new to the newest broker.
+broker with fewest of the topic's replicas, there to the one that follows this leader least often. The first follower,
+which leads next, is the one that has been so least often: a leader's load spreads over all others when it dies. What is
+equal goes round robin from `start`, which moves from topic to topic: counting the replicas of the whole cluster instead
+would send everything new to the newest broker.
 
 Racks count only where every live broker has one (KIP-36's safe mode).
 """
@@ -53,6 +54,8 @@ class _Spread:
         self._leaders: Counter[int] = Counter()
         self._replicas: Counter[int] = Counter()
         self._pairs: Counter[tuple[int, int]] = Counter()
+        self._heirs: Counter[tuple[int, ...]] = Counter()
+        """By leader and first follower."""
         for replicas in existing:
             self._add(replicas)
 
@@ -67,6 +70,7 @@ class _Spread:
             chosen.append(
                 min(left, key=lambda b: (used[self._rack[b]], self._replicas[b], self._pairs[leader, b], slice_[b]))
             )
+        chosen[1:] = sorted(chosen[1:], key=lambda b: self._heirs[leader, b])
         self._add(chosen)
         return tuple(chosen)
 
@@ -74,6 +78,7 @@ class _Spread:
         self._leaders[replicas[0]] += 1
         self._replicas.update(replicas)
         self._pairs.update((replicas[0], follower) for follower in replicas[1:])
+        self._heirs[tuple(replicas[:2])] += 1
 
 
 def check_assignments(assignments: Sequence[tuple[int, Replicas]], registered: Mapping[int, bool]) -> list[Replicas]:
