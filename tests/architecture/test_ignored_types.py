@@ -1,4 +1,4 @@
-"""What is asked of mypy to look past has its reason beside it; in the product, where a reader would stumble."""
+"""Where mypy looks past something, the reason stands beside it: a reader would stumble."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import re
 from sources import ROOT, listed
 
 WITHOUT_WORDS = re.compile(r"# type: ignore(\[[^]]*\])?\s*$")
-PRODUCT = ("core", "loadtest", "peers", "sdk", "services", "spark", "stack")
+SOURCES = ("core", "loadtest", "peers", "sdk", "services", "spark", "stack", "tests")
 
 
 def test_every_ignored_type_says_why() -> None:
-    sources = [ROOT / name for name in listed(*(f"{part}/*.py" for part in PRODUCT))]
-    assert len(sources) > 300
+    sources = [ROOT / name for name in listed(*(f"{part}/*.py" for part in SOURCES))]
+    assert len(sources) > 1000
     silent = [
         f"{path.relative_to(ROOT)}:{number}"
         for path in sources

@@ -43,7 +43,7 @@ class Told:
 
 @pytest.fixture(scope="module")
 def told(request: pytest.FixtureRequest, cluster: Cluster, topics: Topics) -> Iterator[Told]:
-    wanted = [item.callspec.params for item in request.session.items if _is_story(item)]  # type: ignore[attr-defined]
+    wanted = [item.callspec.params for item in request.session.items if _is_story(item)]  # type: ignore[attr-defined]  # pytest's, without types
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield Told(cluster, topics, pool, [(params["story"], params["listed"]) for params in wanted])
         pool.shutdown(cancel_futures=True)

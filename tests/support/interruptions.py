@@ -99,5 +99,5 @@ def _places_of(code: CodeType, *names: str) -> frozenset[int]:
 @lru_cache(10_000)
 def _handler(code: CodeType, at: int) -> int | None:
     """Where an exception of the instruction at `at` is seen to."""
-    table: Any = dis._parse_exception_table(code)  # type: ignore[attr-defined]
+    table: Any = dis._parse_exception_table(code)  # type: ignore[attr-defined]  # CPython's own, without types
     return next((entry.target for entry in table if entry.start <= at < entry.end), None)

@@ -27,7 +27,7 @@ def scraped(cluster: Cluster) -> Scraped:
     found: Scraped = {}
     for broker in cluster.brokers:
         assert broker._app is not None
-        port = broker._app._components[0].port  # type: ignore[attr-defined]
+        port = broker._app._components[0].port  # type: ignore[attr-defined]  # the component with a port
         with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
             for family in text_string_to_metric_families(answer.read().decode()):
                 for sample in family.samples:

@@ -377,7 +377,7 @@ def scraped(cluster: Cluster) -> dict[str, dict[tuple[str, ...], float]]:
     found: dict[str, dict[tuple[str, ...], float]] = {}
     for coordinator in cluster.group_coordinators:
         assert coordinator._app is not None
-        port = coordinator._app._components[0].port  # type: ignore[attr-defined]
+        port = coordinator._app._components[0].port  # type: ignore[attr-defined]  # the component with a port
         with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
             for family in text_string_to_metric_families(answer.read().decode()):
                 for sample in family.samples:

@@ -145,7 +145,7 @@ async def test_who_does_not_read_its_answers_holds_up_neither_small_requests_nor
         stalled = []
         for _ in range(60):
             reader, writer = await connect_known(listener)
-            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket's transport has it
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             writer.write(REQUEST * 20)
             stalled.append((reader, writer))
@@ -214,7 +214,7 @@ async def test_a_reader_that_stops_reading_holds_a_few_answers_and_no_more() -> 
     answers = Answers()
     async with listening(answers) as listener:
         reader, writer = await connect(listener)
-        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket's transport has it
         writer.write(REQUEST * 100)
         await until(lambda: listener.budget.held_bytes > 0)
         begun = await at_rest(answers)
@@ -224,7 +224,7 @@ async def test_a_reader_that_stops_reading_holds_a_few_answers_and_no_more() -> 
             await other_reader.readexactly(ANSWER_BYTES)
         assert answers.begun == begun + 20, "nothing is begun for who does not read"
         assert listener.budget.held_bytes < 4 * ANSWER_BYTES
-        writer.transport.resume_reading()  # type: ignore[attr-defined]
+        writer.transport.resume_reading()  # type: ignore[attr-defined]  # a socket's transport has it
         await reader.readexactly(100 * ANSWER_BYTES)
         await until(lambda: listener.budget.held_bytes == 0)
 
@@ -232,7 +232,7 @@ async def test_a_reader_that_stops_reading_holds_a_few_answers_and_no_more() -> 
 async def test_a_reader_that_never_reads_is_cut(caplog: pytest.LogCaptureFixture) -> None:
     async with listening(Answers(), write_s=1) as listener:
         _, writer = await connect(listener)
-        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket's transport has it
         writer.write(REQUEST * 20)
         await until(lambda: "is cut: an answer was not taken within 1 s" in caplog.text)
         await until(lambda: listener.budget.held_bytes == 0)

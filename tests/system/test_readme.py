@@ -23,7 +23,7 @@ def test_a_snippet_runs_as_it_stands(
         names: dict[str, object] = {}
         exec(snippet, names)  # the README is ours
         if "rows" in names:
-            assert sorted(names["rows"]) == list(range(10_000))  # type: ignore[call-overload]
+            assert sorted(names["rows"]) == list(range(10_000))  # type: ignore[call-overload]  # what the snippet has made
         else:
             assert "{'id': 1, 'total': 9.5}" in capsys.readouterr().out
 

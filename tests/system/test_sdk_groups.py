@@ -357,7 +357,7 @@ def coordinator_of(cluster: Cluster, group: str) -> int:
 
         def ask() -> int | None:
             try:
-                (told,) = asker._group._coordinator.call(Group.DESCRIBE_GROUPS, request).groups  # type: ignore[union-attr]
+                (told,) = asker._group._coordinator.call(Group.DESCRIBE_GROUPS, request).groups  # type: ignore[union-attr]  # it is a member
             except ottla.OttlaError:
                 return None
             return None if told.error.code else told.coordinator

@@ -100,7 +100,7 @@ def _directory_id_ignored() -> None:
         return witnesses(image, configs, id_, replace(partition, directories={}))
 
     ottla_controller.machines.recovery._witnesses = blind
-    Availability.has_moved = lambda *_: False  # type: ignore[method-assign]
+    Availability.has_moved = lambda *_: False
 
 
 def _elr_kept_after_an_unclean_stop() -> None:
@@ -112,7 +112,7 @@ def _elr_kept_after_an_unclean_stop() -> None:
     def lost(self: Availability, partition: Partition) -> frozenset[int]:
         return frozenset(b for b in partition.isr if b in self.tail_lost or self.has_moved(partition, b))
 
-    Availability.lost = lost  # type: ignore[method-assign]
+    Availability.lost = lost
     model.is_relied_upon = relied_upon  # type: ignore[attr-defined]  # where it is looked up
 
 
@@ -126,7 +126,7 @@ def _elr_kept_when_min_isr_is_lowered() -> None:
 
 
 def _sole_member_proof_without_the_elr() -> None:
-    Leader._electable = lambda self: {*self._maximal_isr()}  # type: ignore[method-assign]
+    Leader._electable = lambda self: {*self._maximal_isr()}
 
 
 def _full_disk_electable() -> None:

@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     mutant, clocks, kind, *settings = arguments
     number = next(each.partition("=")[2] for each in settings if each.startswith("--node-id="))
     clock = MovedClock(Path(clocks) / f"{kind}-{number}")
-    SystemClock.wall_ms = lambda self: clock.wall_ms()  # type: ignore[method-assign]
+    SystemClock.wall_ms = lambda self: clock.wall_ms()
     MUTANTS[mutant]()
     sys.argv[1:] = settings
     code: int = importlib.import_module(_MODULES[kind]).main()

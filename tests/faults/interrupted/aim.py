@@ -70,4 +70,4 @@ def move_first(reader: RecordReader[Any, Any]) -> None:
         reader._before = {}
         return part
 
-    reader._take = moving  # type: ignore[method-assign]
+    reader._take = moving

@@ -46,7 +46,7 @@ class Aim:
                 self.hit = done.wait(1.0) and is_in_hand(reader)
             return batch
 
-        reader.gather = aimed  # type: ignore[method-assign]
+        reader.gather = aimed
 
 
 async def live(given: argparse.Namespace, notes: Notes, chance: random.Random) -> None:

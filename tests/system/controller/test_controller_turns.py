@@ -137,14 +137,14 @@ async def test_a_write_that_was_never_made_is_not_taken_for_made_because_another
         (pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name="9" * 5_000), 0, "is not a broker id"),
         (pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name="２"), 0, "is not a broker id"),
         (pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name=""), 7, "7 is no operation on a config"),
-        (pb.ConfigResource(type=9, name=""), 0, "configs belong to a topic, a broker, a group"),  # type: ignore[arg-type]
+        (pb.ConfigResource(type=9, name=""), 0, "configs belong to a topic, a broker, a group"),  # type: ignore[arg-type]  # what no type allows
     ],
 )
 async def test_what_no_client_of_this_release_sends_is_refused_in_words(
     world: World, resource: pb.ConfigResource, op: int, words: str
 ) -> None:
     node = await world.start_active()
-    ops = [pb.ConfigOp(name="num.partitions", op=op, value="2")]  # type: ignore[arg-type]
+    ops = [pb.ConfigOp(name="num.partitions", op=op, value="2")]  # type: ignore[arg-type]  # what no type allows
     request = pb.AlterConfigsRequest(resources=[pb.ConfigsAltered(resource=resource, ops=ops)])
     (result,) = (await node.service.alter_configs(request, CONTEXT)).resources
     assert result.error.code == ErrorCode.INVALID_REQUEST

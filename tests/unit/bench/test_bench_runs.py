@@ -24,11 +24,11 @@ def cluster() -> ScriptedCluster:
 
 
 def producer_for(cluster: ScriptedCluster, **arguments: float) -> Producer[bytes, bytes]:
-    return Producer("b0:1", topic="t", key="bytes", value="bytes", _transport=cluster.connect, **arguments)  # type: ignore[arg-type]
+    return Producer("b0:1", topic="t", key="bytes", value="bytes", _transport=cluster.connect, **arguments)  # type: ignore[arg-type]  # settings by name
 
 
 def consumer_for(cluster: ScriptedCluster, **arguments: str) -> Consumer[bytes, bytes]:
-    return Consumer("t", bootstrap="b0:1", key="bytes", value="bytes", _transport=cluster.connect, **arguments)  # type: ignore[arg-type]
+    return Consumer("t", bootstrap="b0:1", key="bytes", value="bytes", _transport=cluster.connect, **arguments)  # type: ignore[arg-type]  # settings by name
 
 
 def ignore(*_: object) -> None: ...

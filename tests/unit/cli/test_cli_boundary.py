@@ -28,7 +28,7 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., None]], 
 
     def install(function: Callable[..., None]) -> Run:
         module = ModuleType("probe_command")
-        module.app = typer.Typer()  # type: ignore[attr-defined]
+        module.app = typer.Typer()  # type: ignore[attr-defined]  # a module that is made here
         module.app.command(cls=Command)(function)
         monkeypatch.setitem(sys.modules, "probe_command", module)
         monkeypatch.setattr(lazy, "MODULES", {**lazy.MODULES, "probe": ("probe_command", "Try something.")})

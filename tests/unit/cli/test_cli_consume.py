@@ -21,7 +21,7 @@ Told = Callable[..., tuple[SimpleNamespace, FakeConsumer]]
 
 def test_reading_ends_where_it_shall_in_each_partition() -> None:
     fake = FakeConsumer([[row(0, 0), row(1, 7)], [row(0, 1), row(0, 2)], [row(1, 8), row(1, 9)]], {0: 0, 1: 7})
-    rows = [(r.partition, r.offset) for batch in read(fake, "orders", {0: 2, 1: 9}, None, 5.0) for r in batch]  # type: ignore[arg-type]
+    rows = [(r.partition, r.offset) for batch in read(fake, "orders", {0: 2, 1: 9}, None, 5.0) for r in batch]  # type: ignore[arg-type]  # a stand-in
     assert rows == [(0, 0), (1, 7), (0, 1), (1, 8)]
     assert fake.paused == [0, 1], "a partition that is done is not fetched any more"
     assert fake.asked[0] == (5.0, 1000)
@@ -29,26 +29,26 @@ def test_reading_ends_where_it_shall_in_each_partition() -> None:
 
 def test_reading_ends_after_so_many_records() -> None:
     fake = FakeConsumer([[row(0, n) for n in range(3)], [row(0, n) for n in range(3, 10)]], {0: 0})
-    rows = [r.offset for batch in read(fake, "orders", None, 5, 1.0) for r in batch]  # type: ignore[arg-type]
+    rows = [r.offset for batch in read(fake, "orders", None, 5, 1.0) for r in batch]  # type: ignore[arg-type]  # a stand-in
     assert rows == [0, 1, 2, 3, 4]
     assert [most for _, most in fake.asked] == [5, 2]
 
 
 def test_following_waits_and_a_bounded_reading_does_not_wait_for_ever() -> None:
     quiet = FakeConsumer([[], [], [row(0, 0)]], {0: 0})
-    batches = read(quiet, "orders", None, None, 1.0)  # type: ignore[arg-type]
+    batches = read(quiet, "orders", None, None, 1.0)  # type: ignore[arg-type]  # a stand-in
     assert [len(next(batches)) for _ in range(3)] == [0, 0, 1]
     stuck = FakeConsumer([[row(0, 0)]], {0: 0, 1: 4})
     with pytest.raises(
         OutOfTimeError, match=r"nothing came for 1 s, missing orders-0 from 1 to 3, orders-1 from 4 to 6"
     ):
-        list(read(stuck, "orders", {0: 3, 1: 6}, None, 1.0))  # type: ignore[arg-type]
+        list(read(stuck, "orders", {0: 3, 1: 6}, None, 1.0))  # type: ignore[arg-type]  # a stand-in
 
 
 def test_offsets_without_records_at_the_end_are_no_reason_to_wait() -> None:
     fake = FakeConsumer([[row(0, 0)]], {0: 0})
     fake.polls.append(lambda: fake.positions.update({0: 2}))  # a control record: nothing to hand out
-    assert [len(batch) for batch in read(fake, "orders", {0: 2}, None, 1.0)] == [1, 0]  # type: ignore[arg-type]
+    assert [len(batch) for batch in read(fake, "orders", {0: 2}, None, 1.0)] == [1, 0]  # type: ignore[arg-type]  # a stand-in
 
 
 @pytest.fixture

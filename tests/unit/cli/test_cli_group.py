@@ -32,7 +32,7 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> FakeGroups:
     billing = FakeGroup([member("m1", 0), member("m2", 1, instance="i2")], {}, [behind, even])
     audit = FakeGroup(committed={TopicPartition("orders", 0): 7, TopicPartition("refunds", 0): 2})
     fake = FakeGroups(admin, billing=billing, audit=audit, idle=FakeGroup())
-    admin.groups = fake  # type: ignore[attr-defined]
+    admin.groups = fake  # type: ignore[attr-defined]  # a stand-in
     monkeypatch.setattr(group, "open_admin", lambda settings: admin)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False))
     return fake

@@ -105,7 +105,7 @@ def test_who_waits_at_a_terminal_is_told_how_far_it_is(
         def send(self, *record: object, **settings: object) -> None: ...
 
     def sent() -> str:
-        produce.send(Taking(), iter([(None, b"x")] * 250), [], None)  # type: ignore[arg-type]
+        produce.send(Taking(), iter([(None, b"x")] * 250), [], None)  # type: ignore[arg-type]  # a stand-in
         return capsys.readouterr().err
 
     monkeypatch.setattr(produce, "_SAY_S", 0.0)

@@ -22,7 +22,7 @@ def matrix_of(**outcomes: list[tuple[str, str]]) -> Matrix:
     matrix.pytest_collection_modifyitems(items)
     for node, reported in outcomes.items():
         for step, outcome in reported:
-            matrix.pytest_runtest_logreport(pytest.TestReport(node, ("", 0, ""), {}, outcome, None, step))  # type: ignore[arg-type]
+            matrix.pytest_runtest_logreport(pytest.TestReport(node, ("", 0, ""), {}, outcome, None, step))  # type: ignore[arg-type]  # a report as pytest makes it
     return matrix
 
 

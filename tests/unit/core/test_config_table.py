@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ottla_core.config_key import Scope
@@ -50,7 +52,7 @@ EVERY = [*TOPIC_CONFIGS.values(), *BROKER_CONFIGS.values()]
 
 
 @pytest.mark.parametrize("key", EVERY, ids=lambda key: f"{key.scope.value}-{key.name}")
-def test_every_default_is_legal_and_canonical(key) -> None:  # type: ignore[no-untyped-def]
+def test_every_default_is_legal_and_canonical(key: Any) -> None:
     assert key.default is None or key.parse(key.default) == key.default
     assert key.doc.endswith(".")
 

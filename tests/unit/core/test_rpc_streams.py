@@ -63,7 +63,7 @@ class Stream:
         self.serving = asyncio.create_task(self.streams.serve(self.call_of_grpc, RequestContext(request_id="r-1")))
 
     async def call(self, request: Message, context: RequestContext) -> Message | None:
-        number: int = request.acks  # type: ignore[attr-defined]
+        number: int = request.acks  # type: ignore[attr-defined]  # a produce request
         self.begun.append(number)
         answer: Message | None = await self._answer(number)
         return answer

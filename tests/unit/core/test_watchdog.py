@@ -51,7 +51,7 @@ def watching() -> Iterator[Watchdog]:
 def on_uvloop(test: Callable[[], object]) -> None:
     """The loop that services run on."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(test())  # type: ignore[arg-type]
+        runner.run(test())  # type: ignore[arg-type]  # any awaitable will do
 
 
 def test_a_long_turn_is_counted_and_told_with_what_it_ran(caplog: pytest.LogCaptureFixture) -> None:

@@ -133,7 +133,7 @@ def counted(shard: Shard) -> dict[str, int]:
     group_metrics = GroupMetrics(metrics)
     for effect in shard.happened:
         group_metrics.on_effect(0, effect)
-    counts = {dict(labels)["cause"]: c.value for labels, c in metrics.samples["ottla_group_rebalances_total"].items()}  # type: ignore[union-attr]
+    counts = {dict(labels)["cause"]: c.value for labels, c in metrics.samples["ottla_group_rebalances_total"].items()}  # type: ignore[union-attr]  # counters
     counts["moved"] = metrics.counter("ottla_group_partitions_moved_total", "").value
     counts["evictions"] = metrics.counter("ottla_group_evictions_total", "").value
     counts["ended"] = sum(metrics.histogram("ottla_group_rebalance_seconds", "").counts)

@@ -114,7 +114,7 @@ def test_what_is_not_bytes_is_refused_and_adds_nothing(pure: bool) -> None:
     builder = new_builder(1000, pure=pure)
     for key, value in (("text", b"x"), (b"x", "text"), (b"x", 5)):
         with pytest.raises(TypeError):
-            builder.append(NOON, key, value)  # type: ignore[arg-type]
+            builder.append(NOON, key, value)  # type: ignore[arg-type]  # what no type allows
     assert (builder.record_count, builder.size_bytes) == (0, HEADER_SIZE)
     assert builder.append(NOON, None, b"x", (("a tuple", b"will do"),))
 

@@ -39,7 +39,7 @@ def test_types_flow_from_the_arguments(tmp_path: Path) -> None:
     done = subprocess.run([*command, str(path)], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
     said: dict[int, str] = {}
     for line in done.stdout.splitlines():
-        number, kind, words = re.match(r".*?:(\d+): (\w+): (.*)", line).groups()  # type: ignore[union-attr]
+        number, kind, words = re.match(r".*?:(\d+): (\w+): (.*)", line).groups()  # type: ignore[union-attr]  # each line has the form
         code = re.search(r"\[([\w-]+)\]$", words)
         revealed = re.sub(r"\b\w+\.(?=\w)", "", words.partition('"')[2].rstrip('"'))
         said[int(number)] = f"error: {code[1]}" if kind == "error" and code else revealed

@@ -38,7 +38,7 @@ COMPARED: dict[type[Filter], Callable[[int, int], bool]] = {
 @given(st.sampled_from([*COMPARED]), st.integers(-3, 30), st.integers(0, 20), st.integers(1, 9), st.booleans())
 def test_no_row_that_passes_is_left_out(kind: type[Filter], value: int, start: int, size: int, negated: bool) -> None:
     wanted = Range(TopicPartition("t", 4), start, start + size)
-    pushed: Filter = kind(("offset",), value)  # type: ignore[call-arg]
+    pushed: Filter = kind(("offset",), value)  # type: ignore[call-arg]  # one of Spark's classes
     passes = COMPARED[kind]
     kept = narrowed(wanted, Not(pushed) if negated else pushed)
     assert kept is not None
@@ -47,7 +47,7 @@ def test_no_row_that_passes_is_left_out(kind: type[Filter], value: int, start: i
     assert {row for row in range(start, start + size) if passes(row, value) != negated} <= read
     if kind is not EqualNullSafe and not negated:
         assert all(passes(row, value) for row in read)  # and nothing else is read
-    number = kind(("partition",), value)  # type: ignore[call-arg]
+    number = kind(("partition",), value)  # type: ignore[call-arg]  # one of Spark's classes
     assert narrowed(wanted, number) == wanted or not passes(4, value)
 
 

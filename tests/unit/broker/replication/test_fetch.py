@@ -98,7 +98,7 @@ async def test_what_is_appended_while_it_looks_elsewhere_is_not_slept_over(led: 
             appended.append(led.append(0))
         return find(partition_id)
 
-    led.find = appends_behind  # type: ignore[method-assign]
+    led.find = appends_behind
     told = await asyncio.wait_for(fetch(wants(led), consumers(led), LONG), 20)
     assert [bool(part.records) for part in told] == [True, False, False]
 
@@ -264,11 +264,11 @@ async def test_a_session_that_ends_while_it_looks_watches_nothing_afterwards(led
     reader, find = Reader(led), led.find
 
     def ends_it_once(partition_id: PartitionId) -> Any:
-        led.find = find  # type: ignore[method-assign]
+        led.find = find
         led.consumers.end(reader.delayed)
         return find(partition_id)
 
-    led.find = ends_it_once  # type: ignore[method-assign]
+    led.find = ends_it_once
     assert list(await asyncio.wait_for(reader.fetch(LONG), 20)) == [0, 1, 2]
     assert len(led.consumers) == 0
 
@@ -290,13 +290,13 @@ async def test_what_is_appended_while_a_read_waits_for_the_disk_is_not_slept_ove
     read = replica.read
 
     async def appends_behind(*arguments: Any, **options: Any) -> bytes:
-        replica.read = read  # type: ignore[method-assign]
+        replica.read = read
         assert led.id(0) in led.consumers.partitions, "registered first"
         records = await read(*arguments, **options)
         led.append(0)
         return records
 
-    replica.read = appends_behind  # type: ignore[method-assign]
+    replica.read = appends_behind
     limits = FetchLimits(60, 3 * size_bytes, 1 << 20)
     fetching = asyncio.create_task(fetch(wants(led), consumers(led), limits))
     await until(fetching.done)
@@ -307,7 +307,7 @@ async def test_where_a_consumer_has_everything_nothing_is_read(led: Led) -> None
     led.append(0)
     reads: list[int] = []
     for replica in led.replicas.values():
-        replica.read = lambda offset, *rest, **options: reads.append(offset)  # type: ignore[method-assign,assignment]
+        replica.read = lambda offset, *rest, **options: reads.append(offset)  # type: ignore[assignment]  # what it reads is not looked at
     at_the_end = [PartitionFetch(led.id(n), 1, 1 if n == 0 else 0, 1 << 20) for n in range(3)]
     told = await fetch(at_the_end, consumers(led), AT_ONCE)
     assert ([part.high_watermark for part in told], reads) == ([1, 0, 0], [])
@@ -329,7 +329,7 @@ async def test_a_fetch_that_waits_holds_no_records(led: Led) -> None:
     async def noted(*arguments: Any, **options: Any) -> bytes:
         return Data(await read(*arguments, **options))
 
-    replica.read = noted  # type: ignore[method-assign]
+    replica.read = noted
     led.append(0)
     Data.freed = 0
     fetching = asyncio.create_task(fetch(wants(led), consumers(led), FetchLimits(60, 10_000, 1 << 20)))

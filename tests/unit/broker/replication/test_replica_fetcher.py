@@ -421,7 +421,7 @@ async def test_a_response_that_is_near_is_taken_though_something_else_is_to_be_s
         response.session.responses = 7
         return response
 
-    stream.response_to = soon  # type: ignore[method-assign]  # a leader that takes its time
+    stream.response_to = soon
     await fetcher.round(cast(Any, stream))
     assert fetcher._leader.responses == 7
     await fetcher.stop()

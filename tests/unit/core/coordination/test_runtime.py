@@ -331,7 +331,7 @@ async def test_a_bug_in_the_state_ends_that_life_only(process: Process, caplog: 
     def broken(record: object) -> None:
         raise ZeroDivisionError
 
-    process.books[1].apply = broken  # type: ignore[method-assign]
+    process.books[1].apply = broken
     with caplog.at_level(logging.CRITICAL, "ottla_core"), pytest.raises(OttlaError) as raised:
         await process.put(b"1")
     assert code(raised) == ErrorCode.NOT_COORDINATOR

@@ -70,7 +70,7 @@ def check(
 ) -> ReplicaCheck:
     """The replicas of a partition by broker id; None is not registered."""
     there = {f"b{number}:1": replica for number, replica in enumerate(replicas) if replica is not None}
-    cluster = ClusterClient(["b0:1"], lambda address: there[address])  # type: ignore[arg-type, return-value]
+    cluster = ClusterClient(["b0:1"], lambda address: there[address])  # type: ignore[arg-type, return-value]  # stand-ins
     brokers = {n: BrokerView(n, f"b{n}:1") for n, replica in enumerate(replicas) if replica is not None}
     cluster.view = ClusterView(brokers=brokers)
     partition = PartitionView(leader, 0, tuple(range(len(replicas))))
@@ -169,7 +169,7 @@ def test_a_replica_that_fails_on_the_way_is_unreadable(hook: Callable[[FakeRepli
 
 def test_a_broker_that_does_not_know_the_partition_has_no_replica_to_read() -> None:
     stranger = FakeReplica([])
-    stranger.fetched = lambda body: failed(ErrorCode.UNKNOWN_TOPIC_ID)()  # type: ignore[method-assign]
+    stranger.fetched = lambda body: failed(ErrorCode.UNKNOWN_TOPIC_ID)()
     found = check(FakeReplica(log()), stranger)
     assert found.unreadable[1].code == ErrorCode.UNKNOWN_TOPIC_ID
     assert (found.end, found.equal) == (4, (0,)), "what it would have said of its log counts for nothing"

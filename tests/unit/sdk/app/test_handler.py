@@ -32,10 +32,10 @@ def declared(call: Callable[..., Any], **arguments: Any) -> RecordHandler:
 
 
 async def both(order: Order, ctx: ottla.Context) -> None: ...
-def alone(order): ...  # type: ignore[no-untyped-def]
-def any_number(*args): ...  # type: ignore[no-untyped-def]
-async def with_default(order, ctx=None): ...  # type: ignore[no-untyped-def]
-def with_setting(order, factor=2): ...  # type: ignore[no-untyped-def]
+def alone(order): ...  # type: ignore[no-untyped-def]  # as users write them
+def any_number(*args): ...  # type: ignore[no-untyped-def]  # as users write them
+async def with_default(order, ctx=None): ...  # type: ignore[no-untyped-def]  # as users write them
+def with_setting(order, factor=2): ...  # type: ignore[no-untyped-def]  # as users write them
 
 
 class Billing:
@@ -169,7 +169,7 @@ def test_what_is_given_at_the_wrong_place_is_shown_the_right_one() -> None:
         ({"consumer": {"stop": "end"}}, "leave it out"),
     ):
         with pytest.raises(ottla.ConfigError) as refused:
-            ottla.App("billing", **given)  # type: ignore[arg-type]
+            ottla.App("billing", **given)  # type: ignore[arg-type]  # what no type allows
         assert refused.value.hint.endswith(place)
 
 

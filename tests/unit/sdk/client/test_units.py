@@ -17,7 +17,7 @@ def test_seconds_take_numbers_and_timedeltas() -> None:
 @pytest.mark.parametrize("wrong", [-1, "5s", True, None, float("nan")])
 def test_what_is_no_duration_names_its_argument(wrong: object) -> None:
     with pytest.raises(ConfigError, match="linger=") as caught:
-        seconds(wrong, "linger")  # type: ignore[arg-type]
+        seconds(wrong, "linger")  # type: ignore[arg-type]  # what no type allows
     assert "timedelta" in caught.value.hint
 
 
@@ -31,7 +31,7 @@ def test_sizes_take_bytes_and_units(text: int | str, size: int) -> None:
 @pytest.mark.parametrize("wrong", [-1, "64 parsec", "", 1.5, True])
 def test_what_is_no_size_names_its_argument(wrong: object) -> None:
     with pytest.raises(ConfigError, match="batch_size="):
-        size_bytes(wrong, "batch_size")  # type: ignore[arg-type]
+        size_bytes(wrong, "batch_size")  # type: ignore[arg-type]  # what no type allows
 
 
 def test_configs_are_spelled_as_kafka_spells_them() -> None:

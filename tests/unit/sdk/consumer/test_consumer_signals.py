@@ -30,7 +30,7 @@ def test_a_close_in_the_middle_of_a_poll_is_done_when_the_poll_is_out() -> None:
         seen.append(left(cluster))
 
     plan = interrupting(consumer._subscription.plan, signal.SIGUSR1)  # with the fetcher's lock
-    consumer._subscription.plan = plan  # type: ignore[method-assign]
+    consumer._subscription.plan = plan
     with handling(signal.SIGUSR1, close):
         assert not consumer.poll(WAIT)
     assert seen == [[]]

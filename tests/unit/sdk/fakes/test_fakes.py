@@ -75,7 +75,7 @@ def test_a_failure_that_nobody_asked_about_is_raised_at_the_end() -> None:
     with pytest.raises(DeliveryError, match="1 records were not delivered; the first: the broker is on fire"):
         producer.close()
     with pytest.raises(ConfigError, match="is none of ottla's errors"):
-        producer.fail_next(ValueError("x"))  # type: ignore[arg-type]
+        producer.fail_next(ValueError("x"))  # type: ignore[arg-type]  # what no type allows
 
 
 def test_a_reader_fails_as_planned_and_goes_on() -> None:

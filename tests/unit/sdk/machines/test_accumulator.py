@@ -19,7 +19,7 @@ ROUTES = {PARTITIONS[n]: Route(IDS[n], f"b{n % 2}:1", 5) for n in range(4)}
 
 
 def accumulator(**limits: object) -> Accumulator:
-    return Accumulator(ProducerLimits(**{"linger_s": 1.0, **limits}), lambda size: new_builder(size, pure=True))  # type: ignore[arg-type]
+    return Accumulator(ProducerLimits(**{"linger_s": 1.0, **limits}), lambda size: new_builder(size, pure=True))  # type: ignore[arg-type]  # numbers by name
 
 
 def add(acc: Accumulator, value: bytes, *, partition: int = 0, now: float = 0.0) -> ProducerBatch | None:
@@ -268,7 +268,7 @@ def test_a_builder_that_refuses_a_record_leaves_no_trace() -> None:
     acc = accumulator()
     queue = acc.queue(PARTITIONS[0])
     with pytest.raises(TypeError):
-        acc.append_to_new(queue, 0, None, "text", (), 0.0)  # type: ignore[arg-type]
+        acc.append_to_new(queue, 0, None, "text", (), 0.0)  # type: ignore[arg-type]  # what no type allows
     assert (acc.used_bytes, acc.incomplete, queue.open) == (0, {}, None)
 
 

@@ -24,7 +24,7 @@ def batch(first: int, count: int, size: int = 10) -> bytes:
 
 
 def subscription(count: int, reset: Reset = "latest", **limits: float) -> tuple[SubscriptionState, list[Position]]:
-    sub = SubscriptionState(FetchLimits(**limits), reset)  # type: ignore[arg-type]
+    sub = SubscriptionState(FetchLimits(**limits), reset)  # type: ignore[arg-type]  # numbers by name
     positions = [sub.assign(PARTITIONS[n]) for n in range(count)]
     for position in positions:
         sub.seek(position, 0)

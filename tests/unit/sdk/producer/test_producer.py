@@ -437,7 +437,7 @@ def test_what_can_not_be_sent_is_refused_at_once_and_leaves_the_rest_alone() -> 
         with pytest.raises(ConfigError, match="timestamp=-1"):
             producer.send(b"x", timestamp=-1)
         with pytest.raises(SerializationError, match="headers="):
-            producer.send(b"x", headers=[("a", 1)])  # type: ignore[list-item]
+            producer.send(b"x", headers=[("a", 1)])  # type: ignore[list-item]  # what no type allows
         assert producer.send(b"good").result(WAIT).offset == 0
 
 

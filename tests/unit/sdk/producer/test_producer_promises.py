@@ -257,7 +257,7 @@ def test_a_signal_handler_that_comes_in_the_middle_of_a_send_hears_so(
         }
         errors: list[BaseException] = []
         append = interrupting(producer._accumulator.append, signal.SIGUSR1)
-        producer._accumulator.append = append  # type: ignore[method-assign]
+        producer._accumulator.append = append
         with handling(signal.SIGUSR1, noting(errors, calls[name])):
             producer.send(b"interrupted")
         (error,) = errors

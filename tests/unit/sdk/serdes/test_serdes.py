@@ -65,7 +65,7 @@ def test_a_callable_is_a_serializer_and_a_wrong_name_is_refused() -> None:
     with pytest.raises(ConfigError, match="key='avro'"):
         serializer("avro", "key")
     with pytest.raises(ConfigError):
-        deserializer(3, "key")  # type: ignore[arg-type]
+        deserializer(3, "key")  # type: ignore[arg-type]  # what no type allows
 
 
 def test_a_class_that_has_no_json_is_no_serializer() -> None:
@@ -100,4 +100,4 @@ def test_headers_are_pairs_or_a_mapping() -> None:
     assert header_pairs([("a", "text"), ("a", b"2")], "t") == [("a", b"text"), ("a", b"2")]
     for wrong in ([("a",)], [(b"a", b"1")], 5):
         with pytest.raises(SerializationError, match="headers="):
-            header_pairs(wrong, "t")  # type: ignore[arg-type]
+            header_pairs(wrong, "t")  # type: ignore[arg-type]  # what no type allows

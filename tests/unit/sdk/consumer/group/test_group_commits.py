@@ -468,7 +468,7 @@ def test_a_commit_into_a_topic_that_is_another_now_is_not_tried_again() -> None:
 @pytest.mark.parametrize(
     "offsets",
     [
-        {T[0]: OffsetAndMetadata(1, metadata=123)},  # type: ignore[arg-type]
+        {T[0]: OffsetAndMetadata(1, metadata=123)},  # type: ignore[arg-type]  # what no type allows
         {T[0]: OffsetAndMetadata(1, leader_epoch=-5)},
         {T[0]: 1 << 63},
         {T[0]: -1},
