@@ -137,8 +137,8 @@ scaling: $(VENV)/.dev  ## a job on a standalone Spark cluster of one worker, the
 compose: $(VENV)/.dev  ## docker-compose.yml proved on a real Docker Engine (Debian's is installed where there is none); PROFILE=spark
 	$(BIN)/python tests/compose/prove.py $(if $(PROFILE),--profile $(PROFILE),)
 
-faults: $(VENV)/.dev  ## real faults on a real cluster, and a checker of what clients saw; ROWS=F1,F5 MINUTES=3 SEED=7
-	$(BIN)/python -m tests.faults --rows "$(ROWS)" --minutes $(or $(MINUTES),0) --seed $(or $(SEED),0)
+faults: $(VENV)/.dev  ## real faults on a real cluster, and a checker of what clients saw; ROWS=F1,F5 MINUTES=3 SEED=7 PARTITIONS=2000
+	$(BIN)/python -m tests.faults --rows "$(ROWS)" --minutes $(or $(MINUTES),0) --seed $(or $(SEED),0) --partitions $(or $(PARTITIONS),0)
 
 faults-spark: $(VENV)/.dev  ## a streaming query and at least 30 kills of Spark, over every step: no row is missing; SEED=7
 	$(BIN)/python -m tests.faults.spark --seed $(or $(SEED),0)
