@@ -42,3 +42,24 @@ def test_after_a_short_look_garbage_is_found_as_ever(monkeypatch: pytest.MonkeyP
     circle.clear()
     del circle, circles
     assert gc.collect() >= 99
+
+
+@pytest.mark.usefixtures("looks")
+def test_thousands_of_new_objects_are_looked_at_now_and_then() -> None:
+    def young() -> int:
+        return int(gc.get_stats()[0]["collections"])
+
+    before = young()
+    many = [[n] for n in range(10 * garbage.YOUNG)]
+    assert 0 < young() - before <= 10
+    assert len(many) == 10 * garbage.YOUNG
+
+
+def test_a_process_that_goes_on_without_it_looks_as_before() -> None:
+    before = gc.get_threshold()
+    looks = ShortLooks()
+    looks.start()
+    assert gc.get_threshold() != before
+    looks.stop()
+    gc.unfreeze()
+    assert gc.get_threshold() == before
