@@ -100,7 +100,7 @@ class FetchResponseFrame(_message.Message):
     def __init__(self, correlation_id: _Optional[int] = ..., body: _Optional[_Union[FetchResponse, _Mapping]] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("max_wait_ms", "min_bytes", "max_bytes", "partitions", "follower", "rack", "from_follower", "forgotten")
+    __slots__ = ("max_wait_ms", "min_bytes", "max_bytes", "partitions", "follower", "rack", "from_follower", "forgotten", "session")
     MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     MIN_BYTES_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -109,6 +109,7 @@ class FetchRequest(_message.Message):
     RACK_FIELD_NUMBER: _ClassVar[int]
     FROM_FOLLOWER_FIELD_NUMBER: _ClassVar[int]
     FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
@@ -117,7 +118,8 @@ class FetchRequest(_message.Message):
     rack: str
     from_follower: bool
     forgotten: _containers.RepeatedCompositeFieldContainer[ForgottenPartition]
-    def __init__(self, max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[FetchPartition, _Mapping]]] = ..., follower: _Optional[_Union[Follower, _Mapping]] = ..., rack: _Optional[str] = ..., from_follower: _Optional[bool] = ..., forgotten: _Optional[_Iterable[_Union[ForgottenPartition, _Mapping]]] = ...) -> None: ...
+    session: FetchSession
+    def __init__(self, max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[FetchPartition, _Mapping]]] = ..., follower: _Optional[_Union[Follower, _Mapping]] = ..., rack: _Optional[str] = ..., from_follower: _Optional[bool] = ..., forgotten: _Optional[_Iterable[_Union[ForgottenPartition, _Mapping]]] = ..., session: _Optional[_Union[FetchSession, _Mapping]] = ...) -> None: ...
 
 class Follower(_message.Message):
     __slots__ = ("broker_id", "broker_epoch", "seen_confirmation", "secret", "session")

@@ -111,3 +111,36 @@ def test_closed_clients_say_so(world: Any) -> None:
         producer.send("x")
     with pytest.raises(ottla.OttlaError, match="the consumer is closed"):
         consumer.poll()
+
+
+@pytest.mark.feature(54, 61)
+def test_what_was_requested_once_is_fetched_on_however_the_reader_moves(world: Any) -> None:
+    with producer_of(world, linger=0) as producer, consumer_of(world, fetch_max_wait=5.0) as consumer:
+
+        def send(partition: int) -> None:
+            producer.send("x", partition=partition).result(10)
+
+        def read(count: int) -> list[tuple[int, int]]:
+            records: list[Any] = []
+            while len(records) < count:
+                batch = consumer.poll(10)
+                assert batch
+                records += batch
+            return sorted((record.partition, record.offset) for record in records)
+
+        assert not consumer.poll(0.1)
+        for offset in range(3):
+            send(1)
+            assert read(1) == [(1, offset)]
+        send(2)
+        assert read(1) == [(2, 0)], "it was requested all the time"
+        consumer.seek((world.topic, 1), 1)
+        assert read(2) == [(1, 1), (1, 2)]
+        consumer.pause((world.topic, 0))
+        send(0)
+        assert not consumer.poll(0.1)
+        consumer.resume((world.topic, 0))
+        send(0)
+        assert read(2) == [(0, 0), (0, 1)]
+        consumer.seek_to_beginning()
+        assert len(read(6)) == 6

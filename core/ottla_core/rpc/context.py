@@ -34,6 +34,25 @@ class _NotCounted:
 NOT_COUNTED: Final[InFlight] = _NotCounted()
 
 
+class Session(Protocol):
+    """What a method keeps of the stream that it serves."""
+
+    def end(self) -> None: ...
+
+
+class StreamScope:
+    """As long as one stream is served: its session, of which it has one at a time."""
+
+    def __init__(self) -> None:
+        self.session: Session | None = None
+
+    def begin(self, session: Session | None) -> None:
+        """The one before ends."""
+        if self.session is not None:
+            self.session.end()
+        self.session = session
+
+
 @dataclass(frozen=True, slots=True)
 class RequestContext:
     """Principal and origin of one call. `listener` is "grpc" or the name of a Kafka listener.
@@ -49,6 +68,7 @@ class RequestContext:
     traceparent: str = ""
     dialled_host: str = ""
     in_flight: InFlight = field(default=NOT_COUNTED, compare=False)
+    stream: StreamScope = field(default_factory=StreamScope, compare=False)
 
 
 Authorize = Callable[[RequestContext, Operation, str], None]

@@ -111,6 +111,7 @@ class _ServedStream:
             drained.cancel()
             for task in self._tasks:
                 task.cancel()
+            self._context.stream.begin(None)
 
     async def _read(self) -> None:
         read: Callable[[], Awaitable[Any]] = self._grpc.read

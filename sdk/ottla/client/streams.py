@@ -1,4 +1,5 @@
-"""One long-lived stream per broker for one method: each frame goes out with a context and comes back with it once.
+"""One long-lived stream per broker (and lane) for one method: each frame goes out with a context and comes back with it
+once.
 
 Once means: answered, or failed because the stream broke, was closed, or did not answer in time. A frame that is not
 answered within its timeout breaks its stream, as a client of Kafka closes the connection: what hangs there is not to be
@@ -7,7 +8,7 @@ waited for, and the next frame opens another stream.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from threading import Lock, RLock
 from typing import Any, Final, Generic, TypeVar
@@ -50,14 +51,23 @@ class BrokerStreams(Generic[Request, Response, Context]):
         self._clock: Final = clock
         self._on_response: Final = on_response
         self._on_failed: Final = on_failed
-        self._streams: dict[str, _BrokerStream[Request, Response, Context]] = {}
+        self._streams: dict[tuple[str, Hashable], _BrokerStream[Request, Response, Context]] = {}
         self._lock: Final = RLock()  # a forgotten client may be closed by the collector, anywhere
         self._closed = False
 
-    def send(self, address: str, body: Request, context: Context, *, timeout: float, answered: bool = True) -> bool:
+    def send(
+        self,
+        address: str,
+        body: Request,
+        context: Context,
+        *,
+        timeout: float,
+        answered: bool = True,
+        lane: Hashable = None,
+    ) -> bool:
         """Send `body`; False where that failed at once (`on_failed` has been called then)."""
         try:
-            self._stream_to(address).send(body, context, timeout, answered)
+            self._stream_to((address, lane)).send(body, context, timeout, answered)
         except OttlaError as error:
             self._on_failed([context], error)
             return False
@@ -89,13 +99,13 @@ class BrokerStreams(Generic[Request, Response, Context]):
         for stream in streams:
             stream.break_off(OttlaError(ErrorCode.NETWORK_EXCEPTION, "the client was closed"), timeout)
 
-    def _stream_to(self, address: str) -> _BrokerStream[Request, Response, Context]:
+    def _stream_to(self, key: tuple[str, Hashable]) -> _BrokerStream[Request, Response, Context]:
         with self._lock:
             if self._closed:
                 raise OttlaError(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
-            stream = self._streams.get(address)
+            stream = self._streams.get(key)
             if stream is None:
-                stream = self._streams[address] = _BrokerStream(self, address)
+                stream = self._streams[key] = _BrokerStream(self, key)
             return stream
 
     def _open(self, stream: _BrokerStream[Request, Response, Context]) -> Stream[Request]:
@@ -103,15 +113,16 @@ class BrokerStreams(Generic[Request, Response, Context]):
 
     def _forget(self, stream: _BrokerStream[Request, Response, Context]) -> None:
         with self._lock:
-            if self._streams.get(stream.address) is stream:
-                del self._streams[stream.address]
+            if self._streams.get(stream.key) is stream:
+                del self._streams[stream.key]
 
 
 class _BrokerStream(Generic[Request, Response, Context]):
     """One stream and its open frames. It is used until it breaks, then forgotten."""
 
-    def __init__(self, streams: BrokerStreams[Request, Response, Context], address: str) -> None:
-        self.address: Final = address
+    def __init__(self, streams: BrokerStreams[Request, Response, Context], key: tuple[str, Hashable]) -> None:
+        self.key: Final = key
+        self.address: Final = key[0]
         self._streams: Final = streams
         self._lock: Final = Lock()
         self._open: dict[int, _Open[Context]] = {}

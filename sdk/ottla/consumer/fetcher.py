@@ -7,7 +7,10 @@ when it has read something or waits, the metadata thread when a leader moved.
 from __future__ import annotations
 
 import logging
+from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
+from threading import RLock
 from typing import Final
 
 from ottla.client.cluster import ClusterClient
@@ -17,7 +20,7 @@ from ottla.client.streams import BrokerStreams
 from ottla.consumer.metrics import Consumed
 from ottla.consumer.offset_validation import Validator
 from ottla.errors import ConfigError, ErrorCode, OttlaError
-from ottla.machines.metadata import ClusterView
+from ottla.machines.metadata import BrokerView, ClusterView
 from ottla.machines.position import Fetch, FetchedData, FetchOutcome, PartitionData
 from ottla.machines.subscription import SubscriptionState
 from ottla_core.model import PartitionId, TopicId
@@ -61,6 +64,9 @@ class Fetcher:
         self._streams: Final = BrokerStreams(
             Broker.FETCH, cluster.connection, cluster.clock, self._on_response, self._on_failed
         )
+        self._to_send: Final[deque[Fetch]] = deque()
+        self._sending: Final = RLock()  # fetches of a session go out in their order
+        self._brokers: Mapping[int, BrokerView] = {}
         self._updater: MetadataUpdater | None = None
         self._validator: Final = Validator(subscription, cluster, self.lock, self._after)
 
@@ -83,15 +89,22 @@ class Fetcher:
             if self.closed:
                 return
             now, view = self.clock.monotonic(), updater.view
+            if view.brokers is not self._brokers:  # another view, and not a leader more that was learnt
+                self._brokers = view.brokers
+                self._subscription.on_view(now, view.routes, view.brokers)
             fetches, refresh = self._subscription.plan(now, view.routes, view.brokers)
+            self._to_send.extend(fetches)
             self._validator.validate(self._subscription.checks(now, view.routes))
             recreated, self._subscription.recreated = self._subscription.recreated, []
         for message in recreated:
             logger.warning("%s", message)
         if refresh:
             updater.refresh()
-        for fetch in fetches:
-            self._streams.send(fetch.address, self._request(fetch), fetch, timeout=self._timeout)
+        with self._sending:
+            while self._to_send:
+                fetch = self._to_send.popleft()
+                address, lane = fetch.target.address, fetch.target
+                self._streams.send(address, self._request(fetch), fetch, timeout=self._timeout, lane=lane)
 
     def take(self, timeout: float) -> FetchedData | None:
         """The next fetched data, waited for up to `timeout` seconds. None also where the client was closed or is done.
@@ -163,8 +176,10 @@ class Fetcher:
             max_wait_ms=round(self._options.max_wait_s * 1000),
             min_bytes=self._options.min_bytes,
             max_bytes=self._options.max_bytes,
-            rack=self._options.rack if fetch.from_follower or fetch.may_name else "",
-            from_follower=fetch.from_follower,
+            rack=self._options.rack if fetch.target.from_follower or fetch.target.may_name else "",
+            from_follower=fetch.target.from_follower,
+            session=pb.FetchSession(id=fetch.session.id, begins=fetch.number == 1),
+            forgotten=[pb.ForgottenPartition(topic_id=p.topic_id, partition=p.partition) for p in fetch.forgotten],
             partitions=[
                 pb.FetchPartition(
                     topic_id=part.route.partition_id.topic_id,
@@ -195,7 +210,8 @@ class Fetcher:
         now = self.clock.monotonic()
         with self.lock:
             self.consumed.on_fetch_response(now - fetch.sent_at)
-            outcome = self._subscription.on_response(fetch, responses, now)
+            in_session = response.HasField("session")
+            outcome = self._subscription.on_response(fetch, responses, now, in_session=in_session)
             self.lock.notify_all()
         self._learn(response)
         self._after(outcome)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from google.protobuf.message import Message
 
+from ottla.fakes.scripted_session import ScriptedSession, ends_request
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Method
@@ -102,6 +103,10 @@ class ScriptedConnection:
             stream.close()
 
 
+def _in_session(body: Any) -> bool:
+    return isinstance(body, pb.FetchRequest) and body.HasField("session")
+
+
 @dataclass(slots=True)
 class _Parked:
     """A frame that is not answered yet: on hold, or a fetch until there is data or its time is up."""
@@ -133,6 +138,7 @@ class ScriptedStream:
         self._inbox: deque[tuple[int, Any, bool]] = deque()
         self._parked: list[_Parked] = []
         self._open: dict[int, None] = {}
+        self._session = ScriptedSession()
         self._broken = address not in cluster.addresses
         self._busy = False
         Thread(target=self._run, name=f"scripted-{address}", daemon=True).start()
@@ -183,28 +189,45 @@ class ScriptedStream:
             if arrived is not None:
                 self._arrive(*arrived)
             for parked in due:
+                is_superseded = self._is_superseded(parked)
                 self._parked.remove(parked)
-                self._response(parked.frame, self._cluster.respond(self._address, parked.body), parked.answered)
+                self._response(parked.frame, self._respond(parked, is_superseded=is_superseded), parked.answered)
         self._on_broken(OttlaError(ErrorCode.NETWORK_EXCEPTION, "the stream broke"), left)
 
     def _due(self) -> list[_Parked]:
-        return [
-            parked
-            for parked in self._parked
-            if parked.release <= self._cluster.released
-            and (parked.due_at <= monotonic() or self._has_something(parked.body))
-        ]
+        due, in_turn = [], True
+        for parked in self._parked:
+            is_due = parked.release <= self._cluster.released and (
+                parked.due_at <= monotonic() or self._has_something(parked)
+            )
+            if is_due and (in_turn or not _in_session(parked.body)):
+                due.append(parked)
+            elif _in_session(parked.body):
+                in_turn = False
+        return due
 
-    def _has_something(self, body: Any) -> bool:
-        if not isinstance(body, pb.FetchRequest):
+    def _has_something(self, parked: _Parked) -> bool:
+        if not isinstance(parked.body, pb.FetchRequest) or self._is_superseded(parked):
             return True
-        respond = self._cluster.respond(self._address, body)
-        return any(p.records or p.error.code for p in respond.partitions)
+        return any(map(ends_request, self._cluster.respond(self._address, self._session.whole(parked.body)).partitions))
+
+    def _is_superseded(self, parked: _Parked) -> bool:
+        """A newer fetch of the session ends one that is parked."""
+        return _in_session(parked.body) and parked is not self._parked[-1]
+
+    def _respond(self, parked: _Parked, *, is_superseded: bool) -> Any:
+        if not isinstance(parked.body, pb.FetchRequest):
+            return self._cluster.respond(self._address, parked.body)
+        whole = self._session.whole(parked.body)
+        response = pb.FetchResponse() if is_superseded else self._cluster.respond(self._address, whole)
+        return self._session.answered(whole, response)
 
     def _arrive(self, frame: int, body: Any, answered: bool) -> None:
         step = self._cluster.take_step(self._address, self._method, body)
         if isinstance(step, Reject):
-            self._response(frame, self._cluster.broker_error(body, step), answered)
+            whole = self._session.whole(body) if isinstance(body, pb.FetchRequest) else body
+            response = self._cluster.broker_error(whole, step)
+            self._response(frame, self._session.answered(whole, response) if whole is not body else response, answered)
         elif isinstance(step, Break):
             if step.applied:
                 self._cluster.respond(self._address, body)

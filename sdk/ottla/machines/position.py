@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from ottla.machines.metadata import Route
-from ottla_core.model import LATEST_TIMESTAMP, TopicId, TopicPartition
+from ottla.machines.metadata import BrokerView, Route
+from ottla_core.model import LATEST_TIMESTAMP, PartitionId, TopicId, TopicPartition
+from ottla_core.records.batch import iter_headers
 
 NO_EPOCH = -1
 
@@ -90,6 +93,27 @@ class Position:
             self.leader_epoch = route.leader_epoch
         return self.leader_epoch >= route.leader_epoch
 
+    def nearest(self, route: Route, brokers: Mapping[int, BrokerView], now: float, shun_s: float) -> Target:
+        """Whom to ask; a replica that can't be asked is left, for `shun_s` seconds if it is unknown."""
+        if self.route is not None and self.route.leader_epoch != route.leader_epoch:
+            self.leave_replica(now)
+        if self.replica is not None:
+            broker = brokers.get(self.replica)
+            if broker is not None and not broker.fenced and now < self.replica_until:
+                return Target(broker.address, True, may_name=False)
+            self.leave_replica(now if broker is not None else now + shun_s)
+        return Target(route.address, False, may_name=now >= self.replica_until)
+
+    def advance(self, records: bytes, leader_epoch: int) -> bool:
+        """Whole batches were fetched from that leader; False where nothing in them comes after what was there."""
+        after, epoch = self.fetch_offset, self.epoch
+        for _, header in iter_headers(records):
+            after, epoch = max(after, header.next_offset), header.leader_epoch
+        if after == self.fetch_offset:
+            return False
+        self.fetch_offset, self.epoch, self.leader_epoch = after, epoch, leader_epoch
+        return True
+
     def leave_replica(self, until: float) -> None:
         """The replica was of no use: fetch from the leader itself until then."""
         self.replica = None
@@ -111,12 +135,13 @@ class Position:
 
 @dataclass(slots=True, eq=False)
 class FetchPart:
-    """One partition of a fetch. A late response is recognized by its `version`."""
+    """One partition of a fetch. A late response is recognized by its `version`, and by the fetch that has named it."""
 
     position: Position
     route: Route
     offset: int
     version: int
+    fetch: Fetch
 
 
 @dataclass(slots=True, eq=False)
@@ -129,19 +154,44 @@ class EpochCheck:
     version: int
 
 
-@dataclass(slots=True, eq=False)
-class Fetch:
-    """One fetch to one broker, of up to `partition_bytes` a partition; sent at `sent_at`, in monotonic seconds.
-
-    `from_follower`: the broker is a replica which the partitions' leaders have named; `may_name`: it may name one.
-    """
+class Target(NamedTuple):
+    """Whom to ask. `from_follower`: it is a replica which the partitions' leaders have named; `may_name`: it may name
+    one."""
 
     address: str
+    from_follower: bool
+    may_name: bool
+
+
+@dataclass(slots=True, eq=False)
+class FetchSession:
+    """What one target is requested, once for many fetches; `number` counts those. See ottla.machines.fetch_sessions."""
+
+    target: Target
+    id: int
+    number: int = 0
+    open: int = 0
+    parts: dict[PartitionId, FetchPart] = field(default_factory=dict)
+    forgotten: list[PartitionId] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Fetch:
+    """One fetch of a session, of up to `partition_bytes` a partition; sent at `sent_at`, in monotonic seconds.
+
+    `parts` are what it adds to the session, and `forgotten` is what it takes out before.
+    """
+
+    session: FetchSession
     partition_bytes: int
     sent_at: float = 0.0
-    from_follower: bool = False
-    may_name: bool = True
+    number: int = 0
     parts: list[FetchPart] = field(default_factory=list)
+    forgotten: list[PartitionId] = field(default_factory=list)
+
+    @property
+    def target(self) -> Target:
+        return self.session.target
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +204,11 @@ class PartitionData:
     code: int = 0
     message: str = ""
     preferred_replica: int | None = None
+
+    @property
+    def ends_request(self) -> bool:
+        """Whether the partition is requested no longer."""
+        return bool(self.records or self.code) or self.preferred_replica is not None
 
 
 @dataclass(slots=True)

@@ -2,8 +2,8 @@
 
 The rules this file owns:
 
-* A partition is in at most one fetch at a time, so what comes for it comes in order. Fetches to one broker run side by
-  side with different partitions: one that waits for records of quiet partitions never holds up a busy one.
+* What is requested, and of whom: ottla.machines.fetch_sessions.
+* Only positions in `_turns` are looked at, into which each change puts its own: who wants more may be there.
 * What was fetched and not read is bounded by `prefetch_bytes`: a partition's share of it is one half in what waits to
   be read and one in what is under way. Only a first batch, which always comes whole, may exceed that (rule 57).
 * Partitions take turns: one that was fetched goes to the end, and what came is read in the order in which it came.
@@ -24,12 +24,13 @@ Not thread-safe: the consumer holds one lock over it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.failures import log_truncated, position_reset, topic_recreated
+from ottla.machines.fetch_sessions import FetchSessions
 from ottla.machines.metadata import FAILING_PACE_S, OVERDUE_PACE_S, OVERDUE_S, REFRESHING, BrokerView, LookupPace, Route
 from ottla.machines.position import (
     NO_EPOCH,
@@ -40,10 +41,10 @@ from ottla.machines.position import (
     FetchPart,
     PartitionData,
     Position,
+    Target,
 )
 from ottla_core.errors import is_retriable
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId, TopicId, TopicPartition
-from ottla_core.records.batch import iter_headers
 
 Reset = Literal["earliest", "latest", "none"]
 
@@ -79,8 +80,9 @@ class SubscriptionState:
         self.waiting_bytes = 0
         self._fetched: deque[FetchedData] = deque()
         self._turns: dict[Position, None] = {}
-        self._fetches: dict[str, int] = {}
-        self._open: dict[Fetch, None] = {}
+        self._sessions = FetchSessions()
+        self._unfinished: dict[Position, None] = {}  # as far as `done` has found out
+        self.unlocated: dict[Position, None] = {}  # without an offset
         self._pace = LookupPace()
         self._look_again_at = float("inf")
         self.resets = 0
@@ -94,30 +96,32 @@ class SubscriptionState:
         """Begin with a partition where `start` is, unless `seek` or `seek_to_time` says otherwise."""
         position = self.positions.get(partition)
         if position is None:
-            position = Position(partition, start)
-            self._turns[position] = None
-            self.positions[partition] = position
+            position = self.positions[partition] = Position(partition, start)
+            self._on_moved(position)
         return position
 
     def unassign(self, partition: TopicPartition) -> None:
         """Read a partition no more; what was fetched of it is dropped, and what is under way will be."""
         position = self.positions.get(partition)
         if position is not None:
-            self._turns.pop(position, None)
             del self.positions[partition]
             position.go_to(None)
+            for positions in (self._turns, self._unfinished, self.unlocated):
+                positions.pop(position, None)
             self._drop(position)
 
     def seek(self, position: Position, offset: int, epoch: int = NO_EPOCH) -> None:
         """Go on at `offset`, whatever was fetched so far; `epoch` of what lies before it, where that is known."""
         position.go_to(offset, epoch)
         self._drop(position)
+        self._on_moved(position)
 
     def seek_to_time(self, position: Position, timestamp_ms: int) -> None:
         """Go on where ListOffsets says that `timestamp_ms` is; until then nothing is fetched."""
         position.go_to(None, start=timestamp_ms)
         position.topic_id = None  # wherever that will be, it is in the topic of then
         self._drop(position)
+        self._on_moved(position)
 
     def start_over(self) -> None:
         """After an interrupt at an unknown point: all but the positions is forgotten, and fetched again."""
@@ -128,9 +132,8 @@ class SubscriptionState:
             position.waiting_bytes = 0
         self._fetched.clear()
         self.waiting_bytes = 0
-        self._turns = dict.fromkeys(self.positions.values())
-        self._open.clear()
-        self._fetches.clear()
+        self._turns, self._unfinished = dict.fromkeys(self.positions.values()), dict.fromkeys(self.positions.values())
+        self._sessions.clear()
 
     def pause(self, position: Position) -> None:
         """Hand out and fetch nothing of it; what was fetched is kept."""
@@ -139,15 +142,32 @@ class SubscriptionState:
     def resume(self, position: Position) -> None:
         """Go on with a paused partition."""
         position.paused = False
+        self._look_at(position)
 
     @property
     def done(self) -> bool:
         """Whether every partition has a stop and has reached it."""
-        return bool(self.positions) and all(position.done for position in self.positions.values())
+        while self._unfinished:
+            position = next(iter(self._unfinished))
+            if not position.done:
+                return False
+            del self._unfinished[position]
+        return bool(self.positions)
 
     def unresolved(self) -> list[Position]:
         """Positions whose offset is to be looked up by their `start`."""
-        return [p for p in self.positions.values() if p.offset is None and p.start is not None]
+        return [p for p in self.unlocated if p.start is not None]
+
+    def _on_moved(self, position: Position) -> None:
+        self._unfinished[position] = None
+        self.unlocated.pop(position, None)
+        if position.offset is None:
+            self.unlocated[position] = None
+        self._look_at(position)
+
+    def _look_at(self, position: Position) -> None:
+        if self.positions.get(position.partition) is position:
+            self._turns[position] = None
 
     # ---- fetching ------------------------------------------------------------------------------------------------
 
@@ -155,12 +175,13 @@ class SubscriptionState:
         self, now: float, routes: Mapping[TopicPartition, Route], brokers: Mapping[int, BrokerView] | None = None
     ) -> tuple[list[Fetch], bool]:
         """Fetches to send now, and whether to refresh the metadata."""
-        fetches: dict[tuple[str, bool, bool], Fetch] = {}
+        fetches: dict[Target, Fetch] = {}
         share_bytes = self.limits.share_bytes(len(self.positions))
         self._look_again_at = float("inf")
         refresh = self._look_after(now, routes)
         for position in list(self._turns):
             if not position.wants_more(share_bytes):
+                del self._turns[position]
                 continue
             route = routes.get(position.partition)
             if route is None or (position.retry_at > now and route == position.route):
@@ -168,19 +189,30 @@ class SubscriptionState:
                 continue
             if self._is_another_topic(position, route, now) or not position.is_checked(route):
                 continue  # it is to be resolved, or `checks` has it
-            whom = self._nearest(position, route, brokers or {}, now)
-            if self._fetches.get(whom[0], 0) < self.limits.requests_per_broker:
-                address, from_follower, may_name = whom
-                fetch = fetches.setdefault(whom, Fetch(address, share_bytes, now, from_follower, may_name))
-                part = FetchPart(position, route, position.fetch_offset, position.version)
-                fetch.parts.append(part)
-                position.in_flight, position.route = part, route
-                del self._turns[position]
-                self._turns[position] = None
-        for fetch in fetches.values():
-            self._open[fetch] = None
-            self._fetches[fetch.address] = self._fetches.get(fetch.address, 0) + 1
+            target = position.nearest(route, brokers or {}, now, self.limits.shun_s)
+            fetch = fetches.get(target)
+            if fetch is None:
+                if self._sessions.open_at(target.address) >= self.limits.requests_per_broker:
+                    continue
+                fetch = fetches[target] = self._sessions.begin(target, share_bytes, now)
+            self._sessions.add(fetch, position, route)
+            del self._turns[position]
+        for target in self._sessions.waiting:
+            fetches[target] = self._sessions.begin(target, share_bytes, now)
         return list(fetches.values()), refresh
+
+    def on_view(self, now: float, routes: Mapping[TopicPartition, Route], brokers: Mapping[int, BrokerView]) -> None:
+        """Other metadata: what is requested of whom it should not be now is requested of another."""
+        for part in self._sessions.parts:
+            position, route = part.position, routes.get(part.position.partition, part.route)
+            is_moved = (route.partition_id, route.leader_epoch) != (part.route.partition_id, part.route.leader_epoch)
+            if is_moved or position.nearest(route, brokers, now, self.limits.shun_s) != part.fetch.target:
+                self._withdraw(position)
+
+    def _withdraw(self, position: Position) -> None:
+        if isinstance(position.in_flight, FetchPart):
+            self._sessions.withdraw(position.in_flight)
+            self._look_at(position)
 
     def _is_another_topic(self, position: Position, route: Route, now: float) -> bool:
         """Whether the topic is not the one that was read; then the position is reset."""
@@ -200,32 +232,18 @@ class SubscriptionState:
             self.recreated += outcome.reset
         return True
 
-    def _nearest(
-        self, position: Position, route: Route, brokers: Mapping[int, BrokerView], now: float
-    ) -> tuple[str, bool, bool]:
-        """Whom to ask, whether that is a replica which the leader has named, and whether it may name one."""
-        if position.route is not None and position.route.leader_epoch != route.leader_epoch:
-            position.leave_replica(now)
-        if position.replica is not None:
-            broker = brokers.get(position.replica)
-            if broker is not None and not broker.fenced and now < position.replica_until:
-                return broker.address, True, False
-            position.leave_replica(now if broker is not None else now + self.limits.shun_s)
-        return route.address, False, now >= position.replica_until
-
     def _look_after(self, now: float, routes: Mapping[TopicPartition, Route]) -> bool:
         """Give up fetches that are overdue where another leader is known; whether to refresh the metadata."""
         refresh = False
-        for fetch in self._open:
+        for fetch in self._sessions.open:
             overdue_at = fetch.sent_at + self.limits.max_wait_s + OVERDUE_S
-            waiting = [part for part in fetch.parts if part.position.in_flight is part]
-            if overdue_at > now and waiting:
+            if overdue_at > now:
                 self._look_again_at = min(self._look_again_at, overdue_at)
                 continue
-            for part in waiting:
+            for part in [*fetch.session.parts.values()]:
                 route = routes.get(part.position.partition, part.route)
-                if fetch.from_follower or route.leader_epoch > part.route.leader_epoch:
-                    part.position.in_flight = None
+                if fetch.target.from_follower or route.leader_epoch > part.route.leader_epoch:
+                    self._withdraw(part.position)
                     part.position.leave_replica(now + self.limits.shun_s)
                 else:
                     refresh = self._request_refresh(now, OVERDUE_PACE_S) or refresh
@@ -238,45 +256,35 @@ class SubscriptionState:
 
     def wake_at(self, now: float) -> float:
         """When `plan` is worth another try if nothing happens before."""
-        retries = (p.retry_at for p in self.positions.values() if p.retry_at > now)
-        return min(self._look_again_at, min(retries, default=float("inf")))
+        return min([self._look_again_at, *(p.retry_at for p in self._turns if p.retry_at > now)])
 
-    def on_response(self, fetch: Fetch, responses: Mapping[PartitionId, PartitionData], now: float) -> FetchOutcome:
-        """The broker answered; a partition that the response leaves out had no room in it."""
-        outcome = FetchOutcome()
-        for part in fetch.parts:
-            self._on_partition(fetch, part, responses.get(part.route.partition_id, PartitionData()), now, outcome)
-        self._on_done(fetch)
-        return outcome
+    def on_response(
+        self, fetch: Fetch, responses: Mapping[PartitionId, PartitionData], now: float, *, in_session: bool = False
+    ) -> FetchOutcome:
+        """The broker answered, `in_session` or this fetch for itself; what was left out had no room, or nothing new."""
+        return self._on_partitions(self._sessions.on_response(fetch, responses, in_session=in_session), now)
 
     def on_failed(self, fetch: Fetch, code: int, message: str, now: float) -> FetchOutcome:
-        """The fetch as a whole came to nothing."""
+        """The fetch as a whole came to nothing, and with it its session."""
+        return self._on_partitions(self._sessions.on_failed(fetch, PartitionData(code=code, message=message)), now)
+
+    def _on_partitions(self, parts: Iterable[tuple[FetchPart, PartitionData]], now: float) -> FetchOutcome:
         outcome = FetchOutcome()
-        for part in fetch.parts:
-            self._on_partition(fetch, part, PartitionData(code=code, message=message), now, outcome)
-        self._on_done(fetch)
+        for part, response in parts:
+            self._on_partition(part, response, now, outcome)
         return outcome
 
-    def _on_done(self, fetch: Fetch) -> None:
-        if fetch in self._open:
-            del self._open[fetch]
-            self._fetches[fetch.address] -= 1
-
-    def _on_partition(
-        self, fetch: Fetch, part: FetchPart, response: PartitionData, now: float, outcome: FetchOutcome
-    ) -> None:
+    def _on_partition(self, part: FetchPart, response: PartitionData, now: float, outcome: FetchOutcome) -> None:
         position = part.position
-        if position.in_flight is not part:  # it was given up
-            return
-        position.in_flight = None
+        self._look_at(position)
         if part.version != position.version or position.partition not in self.positions:
             return
         if response.code:
-            self._on_error(fetch, part, response, now, outcome)
+            self._on_error(part, response, now, outcome)
             return
         position.failures = 0
         position.high_watermark = max(position.high_watermark, response.high_watermark)
-        if response.preferred_replica is not None and not fetch.from_follower:
+        if response.preferred_replica is not None and not part.fetch.target.from_follower:
             position.replica = response.preferred_replica
             position.replica_until = now + self.limits.replica_s
         if response.records:
@@ -284,26 +292,20 @@ class SubscriptionState:
 
     def _take(self, part: FetchPart, records: bytes) -> None:
         position = part.position
-        after, epoch = part.offset, position.epoch
-        for _, header in iter_headers(records):
-            after, epoch = max(after, header.next_offset), header.leader_epoch
-        if after == part.offset:
+        if not position.advance(records, part.route.leader_epoch):
             self.error = error_from_code(
                 ErrorCode.CORRUPT_MESSAGE,
                 f"{position.partition}: what was fetched at offset {part.offset} holds no whole batch with that offset",
                 hint=f"see the broker's log; to continue without it, seek to an offset after {part.offset}",
             )
             return
-        position.fetch_offset, position.epoch, position.leader_epoch = after, epoch, part.route.leader_epoch
         position.waiting_bytes += len(records)
         self.waiting_bytes += len(records)
         self._fetched.append(FetchedData(position, part.version, records))
 
-    def _on_error(
-        self, fetch: Fetch, part: FetchPart, response: PartitionData, now: float, outcome: FetchOutcome
-    ) -> None:
+    def _on_error(self, part: FetchPart, response: PartitionData, now: float, outcome: FetchOutcome) -> None:
         position = part.position
-        if fetch.from_follower:  # whatever it is that it lacks, the leader knows
+        if part.fetch.target.from_follower:  # whatever it is that it lacks, the leader knows
             position.leave_replica(now + self.limits.shun_s)
             outcome.refresh = outcome.refresh or response.code in REFRESHING
         elif response.code == ErrorCode.OFFSET_OUT_OF_RANGE and self.reset != "none":
@@ -334,7 +336,7 @@ class SubscriptionState:
     def checks(self, now: float, routes: Mapping[TopicPartition, Route]) -> list[EpochCheck]:
         """What leaders are to check now, before their partitions are fetched on; `on_checked` gets each result."""
         due = []
-        for position in self.positions.values():
+        for position in self._turns:
             route = routes.get(position.partition)
             if route is None or position.offset is None or position.in_flight is not None:
                 continue
@@ -375,6 +377,7 @@ class SubscriptionState:
         position = check.position
         if position.in_flight is check:
             position.in_flight = None
+            self._look_at(position)
         return check.version == position.version and position.partition in self.positions
 
     def _on_truncated(self, check: EpochCheck, epoch: int, end: int | None, now: float, outcome: FetchOutcome) -> None:
@@ -408,8 +411,11 @@ class SubscriptionState:
         """The data was read to its end, or is not needed any more: its bytes are free."""
         self.waiting_bytes -= len(fetched.records)
         fetched.position.waiting_bytes -= len(fetched.records)
+        self._look_at(fetched.position)
 
     def _drop(self, position: Position) -> None:
-        for fetched in [c for c in self._fetched if c.position is position]:
+        """What was fetched of it, and what is under way."""
+        self._withdraw(position)
+        for fetched in [c for c in self._fetched if c.position is position] if position.waiting_bytes else ():
             self._fetched.remove(fetched)
             self.on_read(fetched)

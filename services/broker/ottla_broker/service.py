@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, Protocol
 
+from ottla_broker.consumer_sessions import ConsumerSession, ConsumerSessions
 from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.machines.follower_session import Followed
 from ottla_broker.peers.advertised_addresses import Addresses
@@ -41,7 +42,7 @@ from ottla_core.cluster.image import ClusterImage, Topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, NO_OWNER, PartitionId, TopicId
 from ottla_core.records.fence import ShardFence
-from ottla_core.rpc.context import RequestContext
+from ottla_core.rpc.context import RequestContext, StreamScope
 from ottla_core.rpc.status import error_message
 from ottla_core.rpc.streams import EndStreamError
 from ottla_core.slices import Slice, few_at_once, sliced
@@ -71,6 +72,7 @@ class BrokerService:
         registration: RegistrationView,
     ) -> None:
         self._replicas = replicas
+        self._sessions = ConsumerSessions()
         self._metadata = metadata
         self._log_dir = log_dir
         self._addresses = addresses
@@ -112,12 +114,22 @@ class BrokerService:
             raise OttlaError(ErrorCode.INVALID_REQUEST, message, hint="send it by ReplicaFetch")
         rack = "" if request.from_follower else request.rack
         closest = closest_to(rack, self._metadata.image, self._log_dir().identity.node_id)
-        fetched = await fetch(
-            (_request_of(p, request) for p in request.partitions),
-            Consumers(self._replicas, closest, any_replica=request.from_follower),
-            FetchLimits(request.max_wait_ms / 1000, *_bounds_of(request)),
-        )
-        return self._add_fetched(pb.FetchResponse(), fetched, context)
+        consumers = Consumers(self._replicas, closest, any_replica=request.from_follower)
+        limits = FetchLimits(request.max_wait_ms / 1000, *_bounds_of(request))
+        named = (_request_of(p, request) for p in request.partitions)
+        session = self._session_of(request, context.stream)
+        if session is None:
+            return self._add_fetched(pb.FetchResponse(), await fetch(named, consumers, limits), context)
+        forgotten = map(_id_of, request.forgotten)
+        fetched = await session.fetch(named, forgotten, consumers, limits)
+        return self._add_fetched(pb.FetchResponse(session=pb.FetchSession(id=session.id)), fetched, context)
+
+    def _session_of(self, request: pb.FetchRequest, stream: StreamScope) -> ConsumerSession | None:
+        if not request.HasField("session"):
+            return None
+        if request.session.begins:
+            return self._sessions.begin(request.session.id, stream, self._replicas.consumers, len(request.partitions))
+        return self._sessions.find(request.session.id, stream)
 
     async def replica_fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
         """A method of its own: its frames' memory is not used up by consumers that are slow to take their responses."""

@@ -146,7 +146,7 @@ class PositionInitializer:
 
     def _missing(self) -> list[Position]:
         with self._fetcher.lock:
-            return [p for p in self._subscription.positions.values() if p.offset is None and p.start is None]
+            return [p for p in self._subscription.unlocated if p.start is None]
 
     def _on_done(self) -> None:
         self._fetcher.call_attention()

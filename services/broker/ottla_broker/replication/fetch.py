@@ -83,11 +83,13 @@ async def fetch_pending(
     limits: FetchLimits,
     *,
     whole: bool,
+    is_superseded: Callable[[], bool] = lambda: False,
 ) -> dict[K, FetchResult]:
     """What came of each partition that was looked at: the pending ones, and where something happens meanwhile.
 
     `requested`: what is to be read, or the result where there is nothing to read from. What failed or could be read
     still remains pending, as does what comes after the limits are reached; `whole`: that is looked at nevertheless.
+    One that `is_superseded` waits no longer: what was too little for it is for the next one.
     """
     deadline = asyncio.get_running_loop().time() + limits.max_wait_s
     fetched: dict[K, FetchResult] = {}
@@ -95,6 +97,8 @@ async def fetch_pending(
     while True:
         # Marked first, then looked at: what is appended during the look is not slept over (rule 55).
         delayed.mark()
+        if is_superseded():
+            return fetched
         looked = await _look(delayed, requested, consumers, limits, whole=whole)
         fetched |= looked
         missing_bytes = _missing(looked.values(), limits.min_bytes)

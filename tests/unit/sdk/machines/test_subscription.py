@@ -4,7 +4,7 @@ import pytest
 
 from ottla.errors import ErrorCode, TruncationError
 from ottla.machines.metadata import BrokerView, Route
-from ottla.machines.position import Fetch, PartitionData, Position
+from ottla.machines.position import Fetch, FetchedData, PartitionData, Position
 from ottla.machines.subscription import FetchLimits, Reset, SubscriptionState
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId, TopicId, TopicPartition
 from ottla_core.records.batch import placed_prefix, read_header
@@ -32,7 +32,7 @@ def subscription(count: int, reset: Reset = "latest", **limits: float) -> tuple[
 
 
 def asked(fetches: list[Fetch]) -> dict[str, list[tuple[int, int]]]:
-    return {f.address: [(p.position.partition.partition, p.offset) for p in f.parts] for f in fetches}
+    return {f.target.address: [(p.position.partition.partition, p.offset) for p in f.parts] for f in fetches}
 
 
 @pytest.mark.feature(61)
@@ -202,6 +202,148 @@ def test_a_partition_without_a_leader_asks_for_metadata() -> None:
     assert sub.plan(0.0, {}) == ([], True)
 
 
+# ---- sessions --------------------------------------------------------------------------------------------------------
+
+ONE_BROKER = {PARTITIONS[n]: Route(IDS[n], "b0:1", 5) for n in range(4)}
+
+
+def answer(sub: SubscriptionState, fetch: Fetch, **parts: PartitionData) -> None:
+    """In its session: p0=… for the first partition."""
+    sub.on_response(fetch, {IDS[int(name[1:])]: data for name, data in parts.items()}, 0.0, in_session=True)
+
+
+def read_all(sub: SubscriptionState) -> list[tuple[int, int]]:
+    """Partition and size of what came, which is read then."""
+    read = []
+    while (chunk := sub.next_fetched()) is not None:
+        read.append((chunk.position.partition.partition, len(chunk.records)))
+        sub.on_read(chunk)
+    return read
+
+
+@pytest.mark.feature(61)
+def test_in_a_session_a_partition_is_requested_once_until_it_is_answered() -> None:
+    sub, positions = subscription(3)
+    ((begin,), _) = sub.plan(0.0, ONE_BROKER)
+    assert (begin.number, len(begin.parts)) == (1, 3)
+    answer(sub, begin, p0=PartitionData(high_watermark=0), p1=PartitionData(batch(0, 3), 3))
+    assert (positions[0].lag, positions[1].lag) == (0, 3)
+    ((again,), _) = sub.plan(0.0, ONE_BROKER)
+    assert (asked([again]), again.number, again.session) == ({"b0:1": [(1, 3)]}, 2, begin.session)
+    assert sub.plan(0.0, ONE_BROKER) == ([], False)
+    answer(sub, again)
+    ((nothing_new,), _) = sub.plan(0.0, ONE_BROKER)
+    assert (asked([nothing_new]), nothing_new.number) == ({"b0:1": []}, 3), "one is always under way"
+
+
+@pytest.mark.feature(61)
+def test_what_is_fetched_on_is_looked_at_and_nothing_else() -> None:
+    sub, _ = subscription(4)
+    ((fetch,), _) = sub.plan(0.0, ONE_BROKER)
+    looked: list[int] = []
+
+    class Routes(dict[TopicPartition, Route]):
+        def get(self, key: TopicPartition, default: Route | None = None) -> Route | None:  # type: ignore[override]
+            looked.append(key.partition)
+            return super().get(key, default)
+
+    answer(sub, fetch, p2=PartitionData(batch(0, 3), 3))
+    sub.plan(0.0, Routes(ONE_BROKER))
+    sub.checks(0.0, Routes(ONE_BROKER))
+    assert looked == [2]
+    assert sub.unresolved() == []
+
+
+@pytest.mark.feature(54)
+def test_in_a_session_a_seek_makes_answers_to_older_fetches_stale_and_no_others() -> None:
+    sub, (position, _) = subscription(2)
+    ((begin,), _) = sub.plan(0.0, ONE_BROKER)
+    sub.seek(position, 7)
+    ((moved,), _) = sub.plan(0.0, ONE_BROKER)
+    assert (asked([moved]), moved.forgotten) == ({"b0:1": [(0, 7)]}, [IDS[0]])
+    answer(sub, begin, p0=PartitionData(batch(0, 3), 3), p1=PartitionData(batch(0, 1), 1))
+    assert [number for number, _ in read_all(sub)] == [1]
+    answer(sub, moved, p0=PartitionData(batch(7, 1), 8))
+    assert [number for number, _ in read_all(sub)] == [0]
+
+
+def test_what_is_read_no_more_is_forgotten_with_the_next_fetch_and_what_still_comes_is_ignored() -> None:
+    sub, (position, other) = subscription(2)
+    ((begin,), _) = sub.plan(0.0, ONE_BROKER)
+    sub.unassign(PARTITIONS[0])
+    answer(sub, begin, p0=PartitionData(batch(0, 3), 3), p1=PartitionData(batch(0, 1), 1))
+    assert [number for number, _ in read_all(sub)] == [1]
+    ((after,), _) = sub.plan(0.0, ONE_BROKER)
+    assert (asked([after]), after.forgotten) == ({"b0:1": [(1, 1)]}, [IDS[0]])
+    sub.on_read(FetchedData(position, 0, b""))
+    assert sub.plan(0.0, ONE_BROKER) == ([], False)
+    assert other.in_flight is not None
+
+
+@pytest.mark.parametrize("cause", ["failed", "alone"])
+def test_the_end_of_a_session_requests_everything_anew(cause: str) -> None:
+    sub, _ = subscription(3)
+    ((begin,), _) = sub.plan(0.0, ONE_BROKER)
+    answer(sub, begin, p1=PartitionData(batch(0, 3), 3))
+    ((again,), _) = sub.plan(0.0, ONE_BROKER)
+    if cause == "failed":
+        sub.on_failed(again, ErrorCode.NETWORK_EXCEPTION, "", 0.0)
+    else:
+        sub.on_response(again, {}, 0.0)
+    ((anew,), _) = sub.plan(9.0, ONE_BROKER)
+    assert (sorted(asked([anew])["b0:1"]), anew.number) == ([(0, 0), (1, 3), (2, 0)], 1)
+    assert anew.session.id != begin.session.id
+    sub.on_failed(again, ErrorCode.NETWORK_EXCEPTION, "", 9.0)
+    assert sub.plan(9.0, ONE_BROKER) == ([], False), "the end of the former one is no matter of this one"
+
+
+def test_who_is_led_by_another_is_requested_there_once_that_is_known() -> None:
+    sub, _ = subscription(2)
+    ((begin,), _) = sub.plan(0.0, ONE_BROKER)
+    routes = ONE_BROKER | {PARTITIONS[0]: Route(IDS[0], "b1:1", 6)}
+    assert sub.plan(0.0, routes) == ([], False)
+    sub.on_view(0.0, routes, {})
+    ((moved,), _) = sub.plan(0.0, routes)
+    assert asked([moved]) == {"b1:1": [(0, 0)]}
+    answer(sub, begin, p0=PartitionData(batch(0, 3), 3))
+    assert sub.next_fetched() is None
+    ((rest,), _) = sub.plan(0.0, routes)
+    assert (rest.target.address, rest.parts, rest.forgotten) == ("b0:1", [], [IDS[0]])
+
+
+def test_after_an_interrupt_a_session_begins_anew() -> None:
+    sub, _ = subscription(2)
+    ((begin,), _) = sub.plan(0.0, ONE_BROKER)
+    sub.start_over()
+    ((anew,), _) = sub.plan(0.0, ONE_BROKER)
+    assert (anew.number, len(anew.parts)) == (1, 2)
+    answer(sub, begin, p0=PartitionData(batch(0, 3), 3))
+    assert sub.next_fetched() is None
+    answer(sub, anew, p0=PartitionData(batch(0, 3), 3))
+    assert sub.next_fetched() is not None
+
+
+def test_a_paused_partition_is_requested_again_when_it_is_resumed() -> None:
+    sub, (position,) = subscription(1)
+    ((fetch,), _) = sub.plan(0.0, ONE_BROKER)
+    sub.pause(position)
+    answer(sub, fetch, p0=PartitionData(batch(0, 3), 3))
+    assert sub.plan(0.0, ONE_BROKER) == ([], False)
+    sub.resume(position)
+    assert asked(sub.plan(0.0, ONE_BROKER)[0]) == {"b0:1": [(0, 3)]}
+
+
+def test_done_is_undone_by_a_seek() -> None:
+    sub, (position,) = subscription(1)
+    position.stop = 5
+    position.offset = 5
+    assert sub.done
+    sub.seek(position, 2)
+    assert not sub.done
+    sub.unassign(PARTITIONS[0])
+    assert not sub.done, "nothing is read"
+
+
 # ---- new leaders -----------------------------------------------------------------------------------------------------
 
 
@@ -304,7 +446,7 @@ def test_a_fetch_that_hangs_is_left_once_another_leader_is_known() -> None:
     assert sub.wake_at(1.4) == 1.5
     assert sub.plan(1.5, ROUTES) == ([], True)
     ((again,), _) = sub.plan(1.6, led_by(1, 6))
-    assert again.address == "b1:1"
+    assert again.target.address == "b1:1"
     sub.on_response(fetch, {IDS[0]: PartitionData(batch(0, 3), 3)}, 1.7)
     assert sub.next_fetched() is None
     sub.on_response(again, {IDS[0]: PartitionData(batch(0, 3), 3)}, 1.7)
@@ -320,7 +462,7 @@ def named(replica: int = 2) -> tuple[SubscriptionState, Position]:
     """One whose leader has named a replica."""
     sub, (position,) = subscription(1, replica_s=300.0, shun_s=5.0)
     ((fetch,), _) = sub.plan(0.0, ROUTES, BROKERS)
-    assert (fetch.from_follower, fetch.may_name) == (False, True)
+    assert (fetch.target.from_follower, fetch.target.may_name) == (False, True)
     sub.on_response(fetch, {IDS[0]: PartitionData(preferred_replica=replica)}, 0.0)
     return sub, position
 
@@ -329,13 +471,13 @@ def named(replica: int = 2) -> tuple[SubscriptionState, Position]:
 def test_a_replica_that_the_leader_names_is_read_from_for_its_time() -> None:
     sub, _ = named()
     ((fetch,), _) = sub.plan(0.0, ROUTES, BROKERS)
-    assert (fetch.address, fetch.from_follower) == ("b2:1", True)
+    assert (fetch.target.address, fetch.target.from_follower) == ("b2:1", True)
     sub.on_response(fetch, {IDS[0]: PartitionData(batch(0, 3), 3)}, 0.0)
     ((fetch,), _) = sub.plan(299.0, ROUTES, BROKERS)
-    assert (fetch.address, fetch.parts[0].offset) == ("b2:1", 3)
+    assert (fetch.target.address, fetch.parts[0].offset) == ("b2:1", 3)
     sub.on_response(fetch, {}, 299.0)
     ((fetch,), _) = sub.plan(300.0, ROUTES, BROKERS)
-    assert (fetch.address, fetch.may_name) == ("b0:1", True)
+    assert (fetch.target.address, fetch.target.may_name) == ("b0:1", True)
 
 
 @pytest.mark.feature(58)
@@ -356,10 +498,10 @@ def test_a_replica_that_fails_is_left_for_its_leader_and_for_a_while_for_good(co
     news = sub.on_failed(fetch, code, "", 1.0)
     assert (news.reset, sub.error, position.offset) == ([], None, 0)
     ((fetch,), _) = sub.plan(1.0, ROUTES, BROKERS)
-    assert (fetch.address, fetch.from_follower, fetch.may_name) == ("b0:1", False, False)
+    assert (fetch.target.address, fetch.target.from_follower, fetch.target.may_name) == ("b0:1", False, False)
     sub.on_response(fetch, {}, 1.0)
     ((fetch,), _) = sub.plan(6.0, ROUTES, BROKERS)
-    assert fetch.may_name
+    assert fetch.target.may_name
 
 
 @pytest.mark.feature(58)
@@ -367,12 +509,12 @@ def test_a_replica_that_hangs_or_is_unknown_is_left_and_a_new_leader_asked_for_i
     sub, _ = named()
     sub.plan(0.0, ROUTES, BROKERS)
     ((fetch,), _) = sub.plan(1.5, ROUTES, BROKERS)
-    assert (fetch.address, fetch.may_name) == ("b0:1", False)
+    assert (fetch.target.address, fetch.target.may_name) == ("b0:1", False)
 
     sub, _ = named(replica=9)
     ((fetch,), _) = sub.plan(0.0, ROUTES, BROKERS)
-    assert (fetch.address, fetch.may_name) == ("b0:1", False)
+    assert (fetch.target.address, fetch.target.may_name) == ("b0:1", False)
 
     sub, _ = named()
     ((fetch,), _) = sub.plan(0.0, led_by(1, 6), BROKERS)
-    assert (fetch.address, fetch.may_name) == ("b1:1", True)
+    assert (fetch.target.address, fetch.target.may_name) == ("b1:1", True)
