@@ -131,6 +131,34 @@ async def test_a_client_that_goes_cancels_what_is_parked(stack: Stack, client: C
         client.send(2)
 
 
+async def test_what_a_method_keeps_of_its_stream_ends_with_it_and_no_other_stream_has_it(
+    stack: Stack, client: Client
+) -> None:
+    ended: list[int] = []
+
+    class Session:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def end(self) -> None:
+            ended.append(self.number)
+
+    other = Client(stack)
+    for number, each in ((1, client), (2, other), (3, client)):
+        each.send(number)
+        await until(lambda number=number: number in stack.service.seen)
+    first, second, third = (context.stream for context in stack.service.contexts)
+    assert first is third is not second
+    first.begin(Session(1))
+    second.begin(Session(2))
+    third.begin(Session(3))
+    assert ended == [1], "one at a time"
+    client.stream.close()
+    await until(lambda: ended == [1, 3])
+    other.stream.close()
+    await until(lambda: ended == [1, 3, 2])
+
+
 async def test_a_method_may_end_its_stream_and_no_other(stack: Stack, client: Client) -> None:
     other = Client(stack)
     open_id = client.send(1)

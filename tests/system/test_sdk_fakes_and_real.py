@@ -115,7 +115,7 @@ def test_closed_clients_say_so(world: Any) -> None:
 
 @pytest.mark.feature(54, 61)
 def test_what_was_requested_once_is_fetched_on_however_the_reader_moves(world: Any) -> None:
-    with producer_of(world, linger=0) as producer, consumer_of(world, fetch_max_wait=5.0) as consumer:
+    with producer_of(world, linger=0) as producer, consumer_of(world, fetch_max_wait=20.0) as consumer:
 
         def send(partition: int) -> None:
             producer.send("x", partition=partition).result(10)
