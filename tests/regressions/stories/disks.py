@@ -104,4 +104,13 @@ STORIES = (
             "        if not self.path:\n            raise",
         ),
     ),
+    Story(
+        "hole-between-segments",
+        "Power was cut when a disk had the end of a log and not yet what is before it: the log had a hole from then on",
+        Edit(
+            "services/broker/ottla_broker/storage/recovery.py",
+            "if number > first and 0 != gap <= MAX_INT32:",
+            "if gap < 0:",
+        ),
+    ),
 )

@@ -113,10 +113,10 @@ def _write(disk: Disk, path: Path, lines: Iterable[str]) -> None:
 def _read(path: Path) -> list[list[str]] | None:
     """The words of each entry. Raises ValueError where the file is not what its first two lines say."""
     try:
-        version, count, *lines = path.read_text(encoding="utf-8").splitlines()
+        version, count, *lines, rest = path.read_text(encoding="utf-8").split("\n")
     except FileNotFoundError:
         return None
-    if version != _VERSION or int(count) != len(lines):
+    if version != _VERSION or int(count) != len(lines) or rest:  # a number that was cut is another number
         raise ValueError(f"version {version!r}, {len(lines)} entries where {count} are announced")
     return [line.split() for line in lines]
 

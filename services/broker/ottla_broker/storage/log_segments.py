@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from ottla_broker.machines import retention
 from ottla_broker.storage.disk import Disk
-from ottla_broker.storage.log_config import LogConfig
+from ottla_broker.storage.log_config import MAX_INT32, LogConfig
 from ottla_broker.storage.positioned import PositionedBatch
 from ottla_broker.storage.reading import BatchReader, FoundOffset, find_offset
 from ottla_broker.storage.recovery import Recovered
@@ -77,7 +77,9 @@ class LogSegments:
         last_offset, rolled = batches[-1].last_offset, False
         largest_ms = max(batch.max_timestamp_ms for batch in batches)
         if self.segments[-1].must_roll(size_bytes, last_offset, largest_ms, now_ms, config):
-            self.roll(base_offset, now_ms, config)
+            # Before a gap that compaction left, if it has room: a start takes one between segments for a loss.
+            begin = self.end_offset if last_offset - self.end_offset <= MAX_INT32 else base_offset
+            self.roll(begin, now_ms, config)
             rolled = True
         self.segments[-1].append(buffers, size_bytes, batches)
         self.end_offset = last_offset + 1
@@ -107,6 +109,7 @@ class LogSegments:
             # The newest first: a crash in between leaves a log that ends later, never one with a hole.
             for segment in reversed(segments[number + 1 :]):
                 segment.discard()
+            self._disk.sync_directory(self._directory)  # before bytes go that those segments follow
             short.trim()
             on_truncated(end_offset)
 

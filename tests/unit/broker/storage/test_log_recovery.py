@@ -110,6 +110,25 @@ def test_segments_behind_a_cut_go(tmp_path: Path) -> None:
     assert all_records(again) == offsets_as_values(0, again.log_end_offset)
 
 
+@pytest.mark.story("hole-between-segments")
+@pytest.mark.rule(58)
+@pytest.mark.parametrize("batches_left", [0, 1, None])
+def test_a_segment_that_lost_whole_batches_ends_the_log(tmp_path: Path, batches_left: int | None) -> None:
+    """A disk has the bytes of a later file before those of an earlier one: no CRC is wrong."""
+    log = open_log(tmp_path / "log", SMALL)
+    fill(log, 40)
+    bases = [segment.base_offset for segment in log.segments]
+    hit = the_file(log.directory, bases[1])
+    if batches_left is None:
+        hit.unlink()
+    else:
+        hit.write_bytes(hit.read_bytes()[: ends_of(hit.read_bytes())[batches_left]])
+    again = open_log(log.directory, SMALL)
+    assert again.log_end_offset == bases[1] + 3 * (batches_left or 0)
+    fill(again, 40)
+    assert all_records(again) == offsets_as_values(0, again.log_end_offset)
+
+
 @pytest.mark.rule(58)
 def test_only_segments_from_the_recovery_point_on_are_read(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", SMALL)
@@ -171,7 +190,9 @@ def test_what_a_crash_left_half_done_is_cleared_away(crashed: Path) -> None:
 
 
 @pytest.mark.rule(61)
-@pytest.mark.parametrize("torn", ["", "0\n", "0\n2\n1 0\n", "0\n1\n1 x\n", "7\n0\n", "\0\0\0\0", None])
+@pytest.mark.parametrize(
+    "torn", ["", "0\n", "0\n2\n1 0\n", "0\n1\n1 x\n", "0\n2\n1 0\n5 1", "7\n0\n", "\0\0\0\0", None]
+)
 def test_a_torn_epoch_checkpoint_is_read_off_the_batches(crashed: Path, torn: str | None) -> None:
     log = open_log(crashed, CONFIG)
     fill(log, 1, leader_epoch=5)

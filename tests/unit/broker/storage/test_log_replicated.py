@@ -148,6 +148,18 @@ def test_a_full_disk_leaves_log_and_epochs_as_they_were(
     assert follower.epochs.entries == leader.epochs.entries
 
 
+@pytest.mark.rule(28, 58)
+def test_a_gap_where_the_log_rolls_is_not_taken_for_a_loss(follower: Log) -> None:
+    follower.config = LogConfig(segment_bytes=500)
+    batches = [at_offset(values_batch(b"x" * 400), offset) for offset in (0, 10, 20)]
+    for batch in batches:
+        follower.append_replicated(batch, NOON)
+    assert [segment.base_offset for segment in follower.segments] == [0, 1, 11]
+    again = open_log(follower.directory, follower.config)
+    assert again.log_end_offset == 21
+    assert again.read(5, 1, 21) == batches[1]
+
+
 def test_offsets_too_far_apart_for_one_segment_come_in_two_steps(follower: Log) -> None:
     far = 3 * 2**31
     near, distant = at_offset(values_batch(b"near"), 2**31 + 5), at_offset(values_batch(b"far"), far)
