@@ -11,10 +11,13 @@ import asyncio
 import math
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from ottla_broker.machines.follower_session import FollowerSession, FollowerSessions
 from ottla_core.model import PartitionId
+
+_FORGOTTEN_AT_ONCE: Final = 1_000
 
 K = TypeVar("K", bound=Hashable)
 """How a delayed fetch names a partition."""
@@ -120,10 +123,12 @@ class FetchPurgatory:
                 del self._by_partition[partition]
 
     def end(self, delayed: DelayedFetch[Any]) -> None:
-        """It hears of nothing more, and does not sleep any longer."""
-        for key in list(delayed.watched):
-            self.forget(delayed, key)
+        """It does not sleep any longer, and hears of nothing more in a moment: a session may have thousands."""
         delayed.close()
+        for key in list(islice(delayed.watched, _FORGOTTEN_AT_ONCE)):
+            self.forget(delayed, key)
+        if delayed.watched:
+            asyncio.get_running_loop().call_soon(self.end, delayed)
 
     async def park(self, delayed: DelayedFetch[Any], deadline: float, missing_bytes: int) -> bool:
         """`delayed.sleep`, counted."""

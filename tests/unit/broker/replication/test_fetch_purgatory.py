@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ottla_broker.replication.fetch_purgatory import FetchPurgatory
+from ottla_broker.replication.fetch_purgatory import DelayedFetch, FetchPurgatory
 from ottla_core.model import PartitionId, TopicId
 
 ONE = PartitionId(TopicId(b"t" * 16), 1)
@@ -80,3 +80,21 @@ async def test_an_append_where_nobody_waits_is_nothing() -> None:
     waiters.on_bytes(ONE, 10)
     waiters.wake(TWO)
     assert len(waiters) == 0
+
+
+async def test_a_session_of_thousands_of_partitions_ends_in_more_than_one_turn() -> None:
+    waiters = FetchPurgatory()
+    delayed: DelayedFetch[PartitionId] = waiters.open()
+    for number in range(10_000):
+        partition = PartitionId(ONE.topic_id, number)
+        waiters.watch(delayed, partition, partition)
+    waiters.end(delayed)
+    assert delayed.is_closed
+    left = [len(waiters)]
+    while left[-1]:
+        waiters.wake(PartitionId(ONE.topic_id, 9_999))
+        await asyncio.sleep(0)
+        left.append(len(waiters))
+        assert 0 < left[-2] - left[-1] <= 1_000
+    assert left[0] == 9_000
+    assert not waiters.partitions
