@@ -27,7 +27,7 @@ from ottla_core.cluster.session import LeaseSession
 from ottla_core.cluster.store import Compare, Delete, LeaseLostError, MetaStore, Put, StoreUnavailableError
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.retry import Backoff
-from ottla_core.tasks import end_task
+from ottla_core.tasks import end_task, end_tasks
 
 _STORE_TIMEOUT_S: Final = 2.0
 _STANDBY_LOOK_S: Final = 60.0
@@ -170,10 +170,11 @@ class Leadership:
             await over.wait()
         finally:
             self._journal = None
-            for duty in duties:
-                await end_task(duty)
-            await journal.close(_CLOSE_TIMEOUT_S)
-            _log.info("controller %d is no longer active, epoch %d", self._node_id, epoch)
+            try:
+                await end_tasks(duties)
+            finally:
+                await journal.close(_CLOSE_TIMEOUT_S)
+                _log.info("controller %d is no longer active, epoch %d", self._node_id, epoch)
 
 
 async def _nothing_else(lease: int) -> None:

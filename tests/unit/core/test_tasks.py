@@ -1,0 +1,30 @@
+"""Ending tasks: all of them, whatever one of them died of."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ottla_core.tasks import end_tasks
+
+
+async def test_tasks_end_though_one_before_them_has_died_and_the_first_error_is_raised() -> None:
+    ended: list[int] = []
+
+    async def live(number: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(number)
+
+    async def die(error: Exception) -> None:
+        raise error
+
+    tasks = [asyncio.create_task(work) for work in (live(0), die(KeyError("first")), live(1), die(ValueError()))]
+    await asyncio.sleep(0)
+    with pytest.raises(KeyError, match="first"):
+        await end_tasks(tasks)
+    assert ended == [0, 1]
+    assert all(task.done() for task in tasks)
+    await end_tasks([])
