@@ -22,8 +22,8 @@ STORIES = (
         "One partition's failure kept whom else to follow from being told: a healthy topic stayed at one copy",
         Edit(
             "services/broker/ottla_broker/replication/replica.py",
-            "event]\n        self._context.on_role_change(self)\n",
-            "event]\n",
+            "            self._context.on_role_change(self)\n            self._announced",
+            "            self._announced",
         ),
     ),
     Story(

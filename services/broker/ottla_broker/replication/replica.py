@@ -106,8 +106,9 @@ class Replica(LeaderRole, FollowerRole):
 
     def _move(self, event: RoleEvent) -> None:
         self.role = NEXT_ROLE[self.role, event]
-        self._context.on_role_change(self)
-        self._announced = (self._partition.leader, self._partition.leader_epoch)
+        if event is not RoleEvent.EPOCH_STARTED:  # that it follows no broker is known since `step_back`
+            self._context.on_role_change(self)
+            self._announced = (self._partition.leader, self._partition.leader_epoch)
 
     def close(self) -> None:
         """The partition is deleted, or is no longer this broker's."""

@@ -15,6 +15,7 @@ from replicas import Brokers
 from waiting import LIMIT_S
 
 from ottla_broker.machines.follower_session import Followed
+from ottla_broker.machines.replica_role import ReplicaRole
 from ottla_broker.replication.fetch_purgatory import ParkedFollowerFetch
 from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.image import Partition
@@ -133,3 +134,18 @@ async def test_a_full_disk_refuses_and_ends_nothing(
     monkeypatch.undo()
     assert held.append(values_batch(b"b")).base_offset == 0
     await held.flushed()
+
+
+@pytest.mark.rule(4, 10)
+def test_an_election_is_announced_once_before_the_epoch_starts(tmp_path: Path) -> None:
+    """At once, and nothing more after it: ten thousand partitions may change their leader together."""
+    brokers = Brokers(tmp_path, (1,))
+    announced: list[tuple[ReplicaRole, int | None]] = []
+    replica = brokers.replicas[1]
+    replica._context = replace(
+        replica._context, on_role_change=lambda replica: announced.append((replica.role, replica.leader_id))
+    )
+    for epoch, leader in ((1, 2), (2, 1), (3, 1), (4, 2)):
+        brokers.apply(Partition(replicas=(1, 2), leader=leader, leader_epoch=epoch, isr=(1, 2)))
+    starting = (ReplicaRole.STARTING_EPOCH, None)
+    assert announced == [(ReplicaRole.FOLLOWER, 2), starting, starting, (ReplicaRole.FOLLOWER, 2)]
