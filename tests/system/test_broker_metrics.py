@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from urllib.request import urlopen
 
 import pytest
-from kafka import KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
 from waiting import wait_until
 
@@ -68,6 +68,26 @@ def test_requests_of_kafka_clients_have_latencies_by_api(cluster: Cluster) -> No
     assert seen["ottla_kafka_request_seconds_count", "Produce"] == 3
     assert seen["ottla_kafka_request_seconds_sum", "Produce"] > 0
     assert ("ottla_kafka_request_seconds_count", "DeleteTopics") not in seen, "what nobody asked for has no series"
+
+
+def test_a_fetch_that_waits_for_data_is_counted_until_it_has_some(cluster: Cluster) -> None:
+    def parked() -> float:
+        return scraped(cluster)["ottla_broker_parked_fetches", ""]
+
+    with ottla.Admin(cluster.bootstrap) as admin:
+        admin.topics.create("waited-for", partitions=1)
+    wait_until(lambda: parked() == 0)
+    consumer = KafkaConsumer(
+        "waited-for", bootstrap_servers=cluster.kafka_bootstrap, fetch_max_wait_ms=25_000, auto_offset_reset="earliest"
+    )
+    try:
+        assert not consumer.poll(timeout_ms=1_000)
+        wait_until(lambda: parked() == 1)
+        with ottla.Producer(cluster.bootstrap, topic="waited-for") as producer:
+            producer.send(b"x")
+        wait_until(lambda: parked() == 0)
+    finally:
+        consumer.close()
 
 
 def test_a_process_tells_what_it_takes_of_its_machine(cluster: Cluster) -> None:

@@ -150,9 +150,6 @@ class OpenFiles:
             self._renamed += 1
             self._files.pop(path, None)
 
-    def __len__(self) -> int:
-        return len(self._files)
-
 
 class Disk:
     """The device under one data directory: whether it can still be trusted, its open files, and what is to unlink."""

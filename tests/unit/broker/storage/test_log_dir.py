@@ -491,7 +491,7 @@ class TestWithOthers:
 
         monkeypatch.setattr(Path, "rename", beside_a_reader)
         log_dir.delete([ONE])
-        assert len(log_dir.disk.files) == 0
+        assert [segment.open_file() for segment in log.segments] == [None] * len(log.segments)
 
     def test_a_stop_writes_no_file_of_a_log_that_is_as_the_last_stop_left_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
