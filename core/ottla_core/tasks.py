@@ -19,8 +19,6 @@ async def end_tasks(tasks: Sequence[asyncio.Task[None]]) -> None:
     """The same for several, all of which are over when this returns; raises what the first of them ended with."""
     errors = []
     for task in tasks:
-        task.cancel()
-    for task in tasks:
         try:
             await end_task(task)
         except Exception as error:

@@ -16,6 +16,7 @@ async def test_tasks_end_though_one_before_them_has_died_and_the_first_error_is_
         try:
             await asyncio.Event().wait()
         finally:
+            await asyncio.sleep(0.01 * number)
             ended.append(number)
 
     async def die(error: Exception) -> None:

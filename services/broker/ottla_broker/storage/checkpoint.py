@@ -113,10 +113,11 @@ def _write(disk: Disk, path: Path, lines: Iterable[str]) -> None:
 def _read(path: Path) -> list[list[str]] | None:
     """The words of each entry. Raises ValueError where the file is not what its first two lines say."""
     try:
-        version, count, *lines, rest = path.read_text(encoding="utf-8").split("\n")
+        # A line that was cut is none: of a number there may be the first digits.
+        version, count, *lines, _ = path.read_text(encoding="utf-8").split("\n")
     except FileNotFoundError:
         return None
-    if version != _VERSION or int(count) != len(lines) or rest:  # a number that was cut is another number
+    if version != _VERSION or int(count) != len(lines):
         raise ValueError(f"version {version!r}, {len(lines)} entries where {count} are announced")
     return [line.split() for line in lines]
 
