@@ -18,7 +18,7 @@ from typing import Final
 from ottla_controller.journal import Journal
 from ottla_controller.machines.configs import cluster_values
 from ottla_controller.machines.decision import Decision, batched
-from ottla_controller.machines.election import Settled, decide_reconcile, needs_election
+from ottla_controller.machines.election import Settled, available, decide_reconcile, needs_election
 from ottla_controller.machines.partition_index import PartitionIndex
 from ottla_controller.machines.preferred import ElectionType, decide_elect_leaders, unbalanced
 from ottla_core.clock import Clock
@@ -126,7 +126,7 @@ class Reconciler:
                     break  # brokers came or went: leaders first again
 
     async def _needs_election(self) -> list[PartitionId]:
-        """Those due that are not as they should be, those without a live leader first; they stay due."""
+        """Those due that are not as they should be, those whose leader can't stay first; they stay due."""
         assert self._due is not None, "a term runs"
         within_grace, time_slice = self._within_grace(), Slice()
         for broker_id in within_grace ^ self._seen_grace:
@@ -144,8 +144,9 @@ class Reconciler:
             raise
         self._due.update(left)
         image = self._follower.image
-        live = image.live_brokers()
-        left.sort(key=lambda id_: (id_ in image.partitions and image.partitions[id_].leader in live, id_))
+        existing = available(image, within_grace)
+        lead_on = existing.willing - existing.read_only
+        left.sort(key=lambda id_: (id_ in image.partitions and image.partitions[id_].leader in lead_on, id_))
         return left
 
     def _decide(self, partitions: Sequence[PartitionId], image: ClusterImage) -> Decision[tuple[Settled, ...]]:

@@ -206,4 +206,22 @@ STORIES = (
             "        except ZeroDivisionError as error:\n",
         ),
     ),
+    Story(
+        "isrs-shrink-before-leaders-move",
+        "Of a broker that went in order leaderships moved among the changes of ISRs: three times as late at the end",
+        Edit(
+            "services/controller/ottla_controller/reconcile.py",
+            "lead_on = existing.willing - existing.read_only",
+            "lead_on = existing.live",
+        ),
+    ),
+    Story(
+        "idle-logs-write-their-epochs",
+        "A log that nothing was written to fsynced twice where its leader changed, and was written anew at the stop",
+        Edit(
+            "services/broker/ottla_broker/storage/checkpoint.py",
+            "tuple(entry for entry in epochs.entries if entry.start_offset < log_end_offset)",
+            "epochs.entries",
+        ),
+    ),
 )

@@ -111,8 +111,13 @@ async def test_what_changes_of_a_partition_is_about_that_partition(cluster: Clus
     assert len(looked) < 6
 
 
-async def test_leaders_come_before_isrs_of_the_whole_cluster(cluster: Cluster) -> None:
-    cluster.change(("broker", 3), None)
+@pytest.mark.story("isrs-shrink-before-leaders-move")
+@pytest.mark.parametrize("shutting_down", [False, True])
+async def test_leaders_come_before_isrs_of_the_whole_cluster(cluster: Cluster, shutting_down: bool) -> None:
+    if shutting_down:
+        cluster.set_broker(3, shutting_down=True)
+    else:
+        cluster.change(("broker", 3), None)
     seen: list[int] = []
     cluster.on_change(lambda old, new: seen.append(sum(p.leader == 3 for p in new.partitions.values())))
     await until(cluster.is_settled)

@@ -67,6 +67,7 @@ class FollowerRole(ReplicaState):
         committed = self._high_watermark - offset
         await self._in_thread(truncate, offset, is_truncation=True)
         end = self.log.log_end_offset
-        _log.info("%s was cut from %d to %d: its leader, broker %s, has another log", self, before, end, leader_id)
+        if end < before:
+            _log.info("%s was cut from %d to %d: its leader, broker %s, has another log", self, before, end, leader_id)
         if committed > 0:
             _log.warning("%s: up to %d records that were committed are gone: an unclean election?", self, committed)

@@ -85,7 +85,10 @@ def read_epochs(path: Path) -> list[EpochStart] | None:
 
 
 class EpochsFile:
-    """The epochs of one log; written where they are not those that are on disk for certain."""
+    """The epochs of one log; written where they are not those that are on disk for certain.
+
+    Without those that nothing was written in: a start forgets them, and to be elected costs an idle log no write.
+    """
 
     def __init__(self, directory: Path, disk: Disk) -> None:
         self._path: Final = directory / LEADER_EPOCHS
@@ -98,8 +101,8 @@ class EpochsFile:
         self._written = tuple(entries) if is_durable and entries is not None else None
         return entries
 
-    def write(self, epochs: LeaderEpochs) -> None:
-        entries = epochs.entries
+    def write(self, epochs: LeaderEpochs, log_end_offset: int) -> None:
+        entries = tuple(entry for entry in epochs.entries if entry.start_offset < log_end_offset)
         if entries != self._written:
             write_epochs(self._disk, self._path, entries)
             self._written = entries

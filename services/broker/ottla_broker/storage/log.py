@@ -248,14 +248,17 @@ class Log:
         self._disk.sync_directory(self.directory)
         self._on_truncation()
         self._forget_epochs(self._unfinished_from)
+        self._store_epochs()
         self._unfinished_from = None
 
     def _forget_epochs(self, offset: int) -> None:
         """Those that began at or after `offset`."""
         epochs = self.epochs.copy()
         if epochs.truncate_from_end(offset):
-            self._epochs_file.write(epochs)
             self.epochs = epochs
+
+    def _store_epochs(self) -> None:
+        self._epochs_file.write(self.epochs, self.log_end_offset)
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
@@ -299,7 +302,7 @@ class Log:
         with self._flusher.lock:
             self._segments.check_open()
             self._history.write_pending()
-            return self._flusher.flush(self._segments.ranges, now_ms, lambda: self._epochs_file.write(self.epochs))
+            return self._flusher.flush(self._segments.ranges, now_ms, self._store_epochs)
 
     def close(self, now_ms: int) -> None:
         """fsync of everything, indexes and producers too, so that the next `open` may take it for clean."""
@@ -307,7 +310,7 @@ class Log:
             return  # it could not be deleted yet
         active = self._segments.segments[-1]
         self.flush(now_ms)
-        self._epochs_file.write(self.epochs)
+        self._store_epochs()
         if not (self._was_closed and self._segments.are_as_opened):
             active.seal()
             self._flusher.flush_segment(active, self._segments.ranges, sealed=True)

@@ -512,7 +512,7 @@ class TestWithOthers:
         log_dir = opened(tmp_path)
         fill(log := log_dir.create(ONE, "flights", SMALL, now_ms=NOON), 3)
         with log_dir.disk.syncing_once():
-            log._epochs_file.write(log.epochs)
+            log._store_epochs()
         crash(log_dir)
         again = opened(tmp_path).logs[ONE]
         written: list[object] = []

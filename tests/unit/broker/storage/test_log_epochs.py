@@ -83,3 +83,36 @@ def test_batches_that_could_not_be_written_leave_no_epoch(tmp_path: Path, monkey
     with pytest.raises(OttlaError, match="nothing was kept"):
         follower.append_replicated(leader.read(0, 1 << 20, 9), NOON)
     assert follower.epochs.entries == ()
+
+
+@pytest.mark.story("idle-logs-write-their-epochs")
+@pytest.mark.rule(2, 60)
+def test_an_idle_log_changes_its_leader_without_a_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that goes moves thousands of them; what began where the log ends is forgotten by every start."""
+    log = open_log(tmp_path / "log")
+    fill(log, 3, leader_epoch=1)
+    log.close(NOON)
+    log = open_log(tmp_path / "log", clean=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoint, "write_epochs", lambda *_: pytest.fail("nothing was written in any epoch since"))
+        log.assign_epoch(2)
+        assert log.truncate_to(9) == 9
+        assert log.epochs.entries == ((1, 0),)
+        log.assign_epoch(3)
+        log.close(NOON)
+    assert open_log(tmp_path / "log", clean=True).epochs.entries == ((1, 0),)
+
+
+@pytest.mark.rule(60)
+def test_what_was_idle_and_is_written_to_has_its_epoch_on_disk(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log")
+    fill(log, 3, leader_epoch=1)
+    log.flush(NOON)
+    log.assign_epoch(2)
+    log.truncate_to(9)
+    log.assign_epoch(3)
+    fill(log, 3, leader_epoch=3)
+    log.flush(NOON)
+    assert checkpoint.read_epochs(log.directory / checkpoint.LEADER_EPOCHS) == [(1, 0), (3, 9)]
+    log.truncate_to(9)
+    assert checkpoint.read_epochs(log.directory / checkpoint.LEADER_EPOCHS) == [(1, 0)]

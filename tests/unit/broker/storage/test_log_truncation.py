@@ -128,6 +128,7 @@ def test_a_cut_at_the_end_or_beyond_takes_only_epochs_without_batches(log: Log) 
     assert log.epochs.latest == 9, "its beginning is not touched"
     assert log.truncate_to(180) == 180
     assert log.epochs.latest == 5
+    log.flush(NOON)
     assert (log.directory / checkpoint.LEADER_EPOCHS).read_text() == "0\n3\n1 0\n2 90\n5 150\n"
     assert stored_bytes(log) == whole
 
