@@ -50,6 +50,7 @@ GOALS: Final[Mapping[str, float]] = {
     "metadata_all_ms": 100,
     "loop_hold_ms": 20,
     "idle_sessions_cpu_ratio": 1.5,
+    "sdk_consumer_cpu_ratio": 1.2,
 }
 """Upper limits. The names are those at 10,000 partitions, whatever was asked for: the line has the number."""
 
@@ -115,6 +116,9 @@ def measure(
     found["metadata_all_ms"] = ottla.clients.metadata_ms(None)
     found["loop_hold_ms"] = ottla.loop_hold_ms()
     found["idle_sessions_cpu_ratio"] = ottla.idle_sessions_cpu_ratio(_HOT, _FEW, given.idle, given.records)
+    found |= ottla.sdk_consumer(
+        _HOT, max(ottla.clients.topics, key=ottla.clients.topics.__getitem__), _FEW, given.records, given.pairs
+    )
     return found, curve
 
 

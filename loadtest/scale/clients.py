@@ -95,13 +95,17 @@ class Clients:
     def warm_up(self, topic: str, partitions: int, records: int) -> None:
         self._accept(self._producer, ((topic, n % partitions) for n in range(records)))
 
-    def one_at_a_time(self, topic: str, partitions: int, records: int) -> tuple[float, float]:
-        """Milliseconds at the median from `produce` to the acknowledgement, and CPU ms a record of all processes."""
+    def one_at_a_time(
+        self, topic: str, partitions: int, records: int, until_read: Callable[[], None] = lambda: None
+    ) -> tuple[float, float]:
+        """Milliseconds at the median from `produce` to the acknowledgement, and to what comes after it; CPU ms a record
+        of all processes."""
         taken_ms: list[float] = []
         cpu_s = self.side.cpu_s()
         for n in range(records):
             began = time.perf_counter()
             self._accept(self._producer, [(topic, n % partitions)])
+            until_read()
             taken_ms.append(1000 * (time.perf_counter() - began))
         return statistics.median(taken_ms), 1000 * (self.side.cpu_s() - cpu_s) / records
 

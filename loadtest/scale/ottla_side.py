@@ -12,6 +12,7 @@ from typing import Final
 from loadtest.kafka.traffic import observed
 from loadtest.rows.footprint import cpu_seconds
 from loadtest.scale.clients import LIMIT_S, REPLICAS, Clients
+from loadtest.scale.sdk_consumer import SdkConsumer
 from loadtest.scale.sessions import Address, idle_consumers, longest_wait_ms
 from ottla_stack.running import RunningStack
 from ottla_stack.supervisor import not_ready
@@ -70,6 +71,23 @@ class Ottla:
 
         without = self.clients.one_at_a_time(topic, partitions, records)[1]
         return asyncio.run(beside()) / without
+
+    def sdk_consumer(self, few: str, many: str, partitions: int, records: int, pairs: int) -> dict[str, float]:
+        """CPU time a record, of the cluster and of a consumer of topic `many`, to that of topic `few`; and ms at the
+        median until it was read."""
+        with SdkConsumer(self.stack.bootstrap, few) as of_few, SdkConsumer(self.stack.bootstrap, many) as of_many:
+
+            def measured(topic: str, consumer: SdkConsumer) -> tuple[float, float]:
+                before = consumer.cpu_s()
+                p50_ms, cpu_ms = self.clients.one_at_a_time(topic, partitions, records, consumer.until_read)
+                return p50_ms, cpu_ms + 1000 * (consumer.cpu_s() - before) / records
+
+            rounds = [(measured(few, of_few), measured(many, of_many)) for _ in range(pairs)]
+        return {
+            "sdk_consumer_start_s": of_many.start_s,
+            "sdk_consumer_p50_ms": statistics.median(large[0] for _, large in rounds),
+            "sdk_consumer_cpu_ratio": statistics.median(large[1] / small[1] for small, large in rounds),
+        }
 
     def restart_s(self, *, killed: bool) -> float:
         """From the start of the new process until the broker is back in every ISR."""
