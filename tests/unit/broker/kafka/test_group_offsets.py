@@ -163,7 +163,7 @@ def offsets_of(group: Any) -> dict[Any, tuple[int, int, str | None]]:
 async def test_offsets_are_fetched(version: int) -> None:
     backend = GroupBackend(FOUND)
     told = groups_of(await backend.answer(fetch(version), version), version)
-    assert [asked.group for asked in backend.asked] == (["g", "h"] if version >= 8 else ["g"])
+    assert sorted(asked.group for asked in backend.asked) == (["g", "h"] if version >= 8 else ["g"])
     by_id = version >= 10
     for asked in backend.asked:
         wanted = [(p.topic, p.partition) for p in asked.partitions]

@@ -243,7 +243,7 @@ def test_what_is_fetched_on_is_looked_at_and_nothing_else() -> None:
     looked: list[int] = []
 
     class Routes(dict[TopicPartition, Route]):
-        def get(self, key: TopicPartition, default: Route | None = None) -> Route | None:  # type: ignore[override]
+        def get(self, key: TopicPartition, default: Route | None = None) -> Route | None:  # type: ignore[override]  # one of its overloads
             looked.append(key.partition)
             return super().get(key, default)
 
