@@ -14,9 +14,10 @@ from typing import Final
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.condition import Condition
 from ottla.errors import ErrorCode, OttlaError, error_from_code
-from ottla.machines.metadata import ClusterView, TopicView, merge, with_leader
-from ottla_core.model import PartitionId
+from ottla.machines.metadata import ClusterView, TopicView, merge, with_leaders
+from ottla_core.model import PartitionId, TopicId
 from ottla_core.rpc.retry import Backoff
+from ottla_proto import broker_pb2 as pb
 
 logger = logging.getLogger("ottla.metadata")
 
@@ -125,13 +126,18 @@ class MetadataUpdater:
         with self._changed:
             self._topics.pop(topic, None)
 
-    def learn(self, partition_id: PartitionId, address: str, leader_epoch: int) -> bool:
-        """A broker named a partition's leader (KIP-951); whether that changed the view."""
+    def learn(self, partitions: Iterable[pb.PartitionFetched | pb.PartitionAppended]) -> None:
+        """Take over the leaders that a broker has named in its response, all at once (KIP-951)."""
+        leaders = [
+            (PartitionId(TopicId(p.topic_id), p.partition), p.current_leader.address, p.current_leader.leader_epoch)
+            for p in partitions
+            if p.error.code
+        ]
         with self._changed:
-            self.view, changed = with_leader(self.view, partition_id, address, leader_epoch)
-        if changed:
-            self._on_change(self.view)
-        return changed
+            before = self.view
+            self.view = view = with_leaders(before, leaders)
+        if view is not before:
+            self._on_change(view)
 
     def close(self) -> None:
         """End the thread; does not wait for a call that is under way."""

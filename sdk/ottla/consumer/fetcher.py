@@ -207,13 +207,14 @@ class Fetcher:
             )
             for p in response.partitions
         }
+        assert self._updater is not None
         now = self.clock.monotonic()
         with self.lock:
             self.consumed.on_fetch_response(now - fetch.sent_at)
             in_session = response.HasField("session")
             outcome = self._subscription.on_response(fetch, responses, now, in_session=in_session)
             self.lock.notify_all()
-        self._learn(response)
+        self._updater.learn(response.partitions)
         self._after(outcome)
 
     def _on_failed(self, fetches: list[Fetch], error: OttlaError) -> None:
@@ -222,14 +223,6 @@ class Fetcher:
                 outcome = self._subscription.on_failed(fetch, error.code, error.message, self.clock.monotonic())
                 self.lock.notify_all()
             self._after(outcome)
-
-    def _learn(self, response: pb.FetchResponse) -> None:
-        assert self._updater is not None
-        for partition in response.partitions:
-            leader = partition.current_leader
-            if partition.error.code and leader.address:
-                partition_id = PartitionId(TopicId(partition.topic_id), partition.partition)
-                self._updater.learn(partition_id, leader.address, leader.leader_epoch)
 
     def _after(self, outcome: FetchOutcome) -> None:
         assert self._updater is not None

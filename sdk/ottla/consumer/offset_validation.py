@@ -57,8 +57,8 @@ class Validator:
                     self._thread = None
                     return
                 address, checks = self._questions.popleft()
-            for outcome in self._validate(address, checks):
-                self._after(outcome)
+            outcomes = self._validate(address, checks)
+            self._after(FetchOutcome(any(o.refresh for o in outcomes), [line for o in outcomes for line in o.reset]))
 
     def _validate(self, address: str, checks: Sequence[EpochCheck]) -> list[FetchOutcome]:
         request = pb.OffsetsForLeaderEpochRequest(partitions=map(_question, checks))

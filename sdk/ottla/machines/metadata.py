@@ -156,12 +156,12 @@ def _is_older(view: ClusterView, name: TopicPartition, route: Route) -> bool:
     return topic.partitions[name.partition].leader_epoch < route.leader_epoch
 
 
-def with_leader(
-    view: ClusterView, partition_id: PartitionId, address: str, leader_epoch: int
-) -> tuple[ClusterView, bool]:
-    """The view after a broker named the partition's leader (KIP-951), and whether that changed it."""
-    name = view.name_of(partition_id)
-    route = None if name is None else view.routes.get(name)
-    if name is None or not address or (route is not None and leader_epoch <= route.leader_epoch):
-        return view, False
-    return replace(view, routes={**view.routes, name: Route(partition_id, address, leader_epoch)}), True
+def with_leaders(view: ClusterView, leaders: Iterable[tuple[PartitionId, str, int]]) -> ClusterView:
+    """The view after a broker named partitions' leaders, by address and epoch (KIP-951); the same one where it knew."""
+    moved: dict[TopicPartition, Route] = {}
+    for partition_id, address, leader_epoch in leaders:
+        name = view.name_of(partition_id)
+        route = None if name is None else view.routes.get(name)
+        if name is not None and address and (route is None or leader_epoch > route.leader_epoch):
+            moved[name] = Route(partition_id, address, leader_epoch)
+    return replace(view, routes={**view.routes, **moved}) if moved else view

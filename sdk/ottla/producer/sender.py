@@ -246,6 +246,7 @@ class Sender:
         self._or_fail(self._enter_failure, requests, error)
 
     def _enter_response(self, request: OutgoingRequest, response: pb.ProduceResponse) -> None:
+        assert self._updater is not None
         responses: dict[PartitionId, list[BatchResponse]] = {}
         for p in response.partitions:
             batch = BatchResponse(p.base_offset, p.log_append_time_ms, p.error.code, p.error.message)
@@ -255,7 +256,7 @@ class Sender:
             self.produced.on_response(now - request.sent_at)
             reported = self._accumulator.on_response(request, responses, now)
             self.wake()
-        self._learn(response)
+        self._updater.learn(response.partitions)
         self._after(reported)
 
     def _enter_failure(self, requests: list[OutgoingRequest], error: OttlaError) -> None:
@@ -266,15 +267,6 @@ class Sender:
                 reported = self._accumulator.on_failed(request, error.code, error.message, self._clock.monotonic())
                 self.wake()
             self._after(reported)
-
-    def _learn(self, response: pb.ProduceResponse) -> None:
-        """Where an answer names the partition's new leader, what failed goes there without waiting."""
-        assert self._updater is not None
-        for partition in response.partitions:
-            leader = partition.current_leader
-            if partition.error.code and leader.address:
-                partition_id = PartitionId(TopicId(partition.topic_id), partition.partition)
-                self._updater.learn(partition_id, leader.address, leader.leader_epoch)
 
     def _on_producer_id(self, producer_id: int) -> None:
         with self.lock:

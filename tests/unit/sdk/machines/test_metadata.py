@@ -8,7 +8,7 @@ from ottla.machines.metadata import (
     TopicView,
     build_view,
     merge,
-    with_leader,
+    with_leaders,
 )
 from ottla_core.errors import ErrorCode
 from ottla_core.model import PartitionId, TopicId, TopicPartition
@@ -46,13 +46,15 @@ def test_an_older_answer_does_not_bring_an_older_leader_back() -> None:
     assert merge(newer, recreated).routes[TopicPartition("t", 0)].address == "a:1"
 
 
-def test_a_leader_named_in_an_answer_is_taken_over_if_it_is_news() -> None:
-    moved, news = with_leader(view(0, 3), PartitionId(ID, 0), "b:1", 4)
-    assert news
+def test_leaders_named_in_an_answer_are_taken_over_if_they_are_news() -> None:
+    moved = with_leaders(view(0, 3), [(PartitionId(ID, 0), "b:1", 4)])
     assert moved.routes[TopicPartition("t", 0)].address == "b:1"
-    assert with_leader(moved, PartitionId(ID, 0), "a:1", 3) == (moved, False)
-    assert with_leader(moved, PartitionId(TopicId(b"?" * 16), 0), "a:1", 9) == (moved, False)
-    assert with_leader(moved, PartitionId(ID, 0), "", 9) == (moved, False)
+    known = [
+        (PartitionId(ID, 0), "a:1", 3),
+        (PartitionId(TopicId(b"?" * 16), 0), "a:1", 9),
+        (PartitionId(ID, 0), "", 9),
+    ]
+    assert with_leaders(moved, known) is moved
 
 
 def test_an_older_answer_does_not_take_a_leader_away_either() -> None:
