@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla_broker.replication.fetch import Consumers, FetchLimits, FetchResult, PartitionFetch, fetch_pending
 from ottla_broker.replication.fetch_purgatory import DelayedFetch, FetchPurgatory
@@ -22,6 +22,8 @@ from ottla_core.slices import Slice
 
 MAX_PARTITIONS: Final = 200_000
 """Of all sessions: what they may take of this process's memory."""
+
+_TOPIC_ID_BYTES: Final = 16
 
 
 class ConsumerSessions:
@@ -35,17 +37,27 @@ class ConsumerSessions:
         """The stream's session from now on; None where there is no room for that many partitions."""
         stream.begin(None)
         if self.partitions + named > self.max_partitions:
+            stream.begin(_NoSession(session_id))
             return None
         session = ConsumerSession(session_id, self, purgatory)
         stream.begin(session)
         return session
 
-    def find(self, session_id: int, stream: StreamScope) -> ConsumerSession:
-        """The stream's session. Raises FETCH_SESSION_ID_NOT_FOUND where it has another one or none."""
+    def find(self, session_id: int, stream: StreamScope) -> ConsumerSession | None:
+        """The stream's session; None where there was no room for it. Raises FETCH_SESSION_ID_NOT_FOUND where it has
+        another one or none."""
         session = stream.session
-        if not isinstance(session, ConsumerSession) or session.id != session_id:
+        if not isinstance(session, ConsumerSession | _NoSession) or session.id != session_id:
             raise _not_found(session_id)
-        return session
+        return session if isinstance(session, ConsumerSession) else None
+
+
+class _NoSession(NamedTuple):
+    """In place of one that there was no room for: what it names before the client knows of it stands alone, too."""
+
+    id: int
+
+    def end(self) -> None: ...
 
 
 class ConsumerSession:
@@ -104,17 +116,21 @@ class ConsumerSession:
 
     async def _change(self, named: Iterable[PartitionFetch], forgotten: Iterable[PartitionId]) -> None:
         """What is named is looked at after what is pending already: who got records waits for who did not (rule 57)."""
-        self._check()
-        for key in forgotten:
-            self._remove(key)
         slice_ = Slice()
+        for key in forgotten:
+            await slice_.rest()
+            self._check()
+            self._remove(key)
         for request in named:
             await slice_.rest()
             self._check()
+            if len(request.id.topic_id) > _TOPIC_ID_BYTES:  # it is kept, and may not be looked at before others come
+                raise OttlaError(ErrorCode.INVALID_REQUEST, f"a topic id of {len(request.id.topic_id)} bytes")
             self._remove(request.id)
             self._requested[request.id] = request
             self._sessions.partitions += 1
             self._delayed.pending[request.id] = None
+        self._check()
         if self._sessions.partitions > self._sessions.max_partitions:
             raise _not_found(self.id)
 

@@ -13,6 +13,7 @@ from waiting import until
 from ottla_broker.consumer_sessions import ConsumerSession, ConsumerSessions
 from ottla_broker.replication.fetch import Consumers, FetchLimits, PartitionFetch
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import PartitionId, TopicId
 from ottla_core.rpc.context import StreamScope
 
 LONG = FetchLimits(60, 1, 1 << 20)
@@ -173,3 +174,42 @@ async def test_where_there_is_no_room_a_request_stands_alone(led: Led) -> None:
     assert sessions.partitions == 2, "that one has ended, and the first is as it was"
     led.append(1)
     assert await client.fetch() == {1: True}
+
+
+async def test_what_a_session_names_that_there_was_no_room_for_stands_alone(led: Led) -> None:
+    stream, sessions = StreamScope(), ConsumerSessions(max_partitions=0)
+    assert sessions.begin(1, stream, led.consumers, 1) is None
+    assert sessions.find(1, stream) is None, "no error: what it has named before waits for its own response"
+    with pytest.raises(OttlaError, match="no fetch session 2"):
+        sessions.find(2, stream)
+
+
+async def test_a_session_keeps_no_long_names_of_what_it_has_not_looked_at(led: Led) -> None:
+    client = Client(led)
+    long = PartitionFetch(PartitionId(TopicId(b"t" * 17), 0), None, 0, 1)
+    with pytest.raises(OttlaError, match="17 bytes"):
+        await client.session.fetch([long], [], client.consumers, AT_ONCE)
+    assert (client.sessions.partitions, len(led.consumers)) == (0, 0)
+
+
+async def test_what_is_forgotten_by_the_hundred_thousand_keeps_no_other_from_its_turn(led: Led) -> None:
+    client = Client(led)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    forgotten = (PartitionId(TopicId(b"t" * 16), number) for number in range(100_000))
+    await client.session.fetch([], forgotten, client.consumers, AT_ONCE)
+    beside.cancel()
+    assert turns > 3
+
+
+async def test_a_session_that_goes_on_while_the_broker_drains_does_not_wait(led: Led) -> None:
+    client = Client(led)
+    led.consumers.close()
+    assert await asyncio.wait_for(client.fetch((0, 0), limits=LONG), 20) == {0: False}

@@ -134,7 +134,7 @@ class FetchPurgatory:
         """`delayed.sleep`, counted."""
         self.parked += 1
         try:
-            return await delayed.sleep(deadline, missing_bytes)
+            return not self._closed and await delayed.sleep(deadline, missing_bytes)
         finally:
             self.parked -= 1
 
