@@ -51,8 +51,9 @@ class FetchSessions:
 
     @property
     def waiting(self) -> list[Target]:
-        """Where something is requested, and no fetch under way."""
-        return [target for target, session in self._by_target.items() if session.parts and not session.open]
+        """Where something is requested, or was and is no longer, and no fetch under way."""
+        sessions = self._by_target.items()
+        return [target for target, s in sessions if (s.parts or s.forgotten) and not s.open]
 
     @property
     def parts(self) -> list[FetchPart]:

@@ -280,6 +280,18 @@ def test_what_is_read_no_more_is_forgotten_with_the_next_fetch_and_what_still_co
     assert other.in_flight is not None
 
 
+def test_a_broker_of_whom_nothing_is_requested_any_longer_hears_of_that() -> None:
+    sub, _ = subscription(1)
+    ((begin,), _) = sub.plan(0.0, ONE_BROKER)
+    sub.unassign(PARTITIONS[0])
+    assert sub.plan(0.0, ONE_BROKER) == ([], False)
+    answer(sub, begin)
+    ((last,), _) = sub.plan(0.0, ONE_BROKER)
+    assert (last.parts, last.forgotten) == ([], [IDS[0]])
+    answer(sub, last)
+    assert sub.plan(0.0, ONE_BROKER) == ([], False)
+
+
 @pytest.mark.parametrize("cause", ["failed", "alone"])
 def test_the_end_of_a_session_requests_everything_anew(cause: str) -> None:
     sub, _ = subscription(3)

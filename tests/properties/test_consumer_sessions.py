@@ -1,0 +1,374 @@
+"""A consumer's machine and the sessions of two brokers, with whatever may come between a request and its response.
+
+Every record is read once, in its order, from where a position was put last; and once nothing disturbs any longer,
+all of them are, though no fetch ends by its time: what is requested of nobody, or forgotten by a broker, is found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ottla.machines.metadata import BrokerView, Route
+from ottla.machines.position import Fetch, FetchedData, PartitionData, Target
+from ottla.machines.subscription import FetchLimits as ReaderLimits
+from ottla.machines.subscription import SubscriptionState
+from ottla_broker.consumer_sessions import ConsumerSessions
+from ottla_broker.replication.fetch import Consumers, FetchLimits, FetchResult, PartitionFetch, fetch
+from ottla_broker.replication.fetch_purgatory import FetchPurgatory
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import PartitionId, TopicId, TopicPartition
+from ottla_core.records.batch import iter_headers, placed_prefix, read_header
+from ottla_core.records.twins import new_builder
+from ottla_core.rpc.context import StreamScope
+
+COUNT = 3
+IDS = [PartitionId(TopicId(b"t" * 16), n) for n in range(COUNT)]
+NAMES = [TopicPartition("t", n) for n in range(COUNT)]
+BROKERS = {n: BrokerView(n, f"b{n}:1") for n in range(2)}
+
+
+def _batch() -> bytes:
+    builder = new_builder(1 << 20, pure=True)
+    builder.append(1000, None, b"x")
+    return builder.seal()
+
+
+BATCH = _batch()
+
+
+@dataclass(eq=False)
+class Log:
+    """A partition: a record to an offset, `epochs` are those in which they were appended."""
+
+    number: int
+    epochs: list[int] = field(default_factory=list)
+    leader: int = 0
+    epoch: int = 1
+    followed_to: int = 0
+    deleted_before: int = 0
+
+
+class ReplicaOf:
+    """What one broker has of a log; all of it is committed, but a follower hears of that later."""
+
+    def __init__(self, log: Log, broker: int) -> None:
+        self._log, self._broker = log, broker
+        self.traffic = SimpleNamespace(bytes_out=0)
+        self.log = SimpleNamespace(log_start_offset=0)
+
+    @property
+    def leads(self) -> bool:
+        return self._log.leader == self._broker
+
+    @property
+    def high_watermark(self) -> int:
+        return len(self._log.epochs) if self.leads else self._log.followed_to
+
+    def on_reader(self) -> None: ...
+
+    def check_epoch(self, known: int | None) -> None:
+        if known != self._log.epoch:
+            older = known is not None and known < self._log.epoch
+            raise OttlaError(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH, "epoch")
+
+    def check_leader(self, _: int | None) -> None:
+        if not self.leads:
+            raise OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "not here")
+
+    async def read(self, offset: int, max_bytes: int, limit: int, *, min_one_batch: bool) -> bytes:
+        await asyncio.sleep(0)
+        if offset > limit:
+            raise OttlaError(ErrorCode.OFFSET_NOT_AVAILABLE, "not yet")
+        count = min(limit - offset, max(max_bytes // len(BATCH), int(min_one_batch)))
+        header = read_header(BATCH)
+        batches = (placed_prefix(header, at, self._log.epochs[at]) + BATCH[16:] for at in range(offset, offset + count))
+        return b"".join(batches)
+
+
+class Stream:
+    """Frames to a broker, in their order, and the responses that the client has not got yet."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.scope = StreamScope()
+        self.tasks: dict[Fetch, asyncio.Task[Any]] = {}
+
+    def send(self, request: Fetch) -> None:
+        self.tasks[request] = asyncio.create_task(self.broker.fetch(self.scope, request))
+
+    def break_off(self) -> list[Fetch]:
+        for task in self.tasks.values():
+            task.cancel()
+        self.scope.begin(None)
+        return list(self.tasks)
+
+
+class Broker:
+    def __init__(self, number: int, logs: list[Log], room: int) -> None:
+        self.purgatory = FetchPurgatory()
+        self.sessions = ConsumerSessions(max_partitions=room)
+        self._table: Any = SimpleNamespace(consumers=self.purgatory, find=self._find, get=self._find)
+        self._replicas = {IDS[log.number]: ReplicaOf(log, number) for log in logs}
+        self._number, self._logs = number, logs
+        self.has_room = room > COUNT
+        self._wait_s = 60.0 if self.has_room else 0.01  # who stands alone hears of what came by the end of the wait
+
+    def _find(self, partition_id: PartitionId) -> ReplicaOf:
+        return self._replicas[partition_id]
+
+    def _closest(self, replica: Any, at: int) -> int | None:
+        log = replica._log
+        return 1 - self._number if log.number == 0 and log.followed_to >= at else None
+
+    async def fetch(self, scope: StreamScope, request: Fetch) -> tuple[list[FetchResult], bool]:
+        target, session_id = request.target, request.session.id
+        consumers = Consumers(
+            self._table, cast(Any, self._closest if target.may_name else None), any_replica=target.from_follower
+        )
+        limits = FetchLimits(self._wait_s, 1, 2 * len(BATCH))
+        named = [PartitionFetch(p.route.partition_id, p.route.leader_epoch, p.offset, 1 << 20) for p in request.parts]
+        if request.number == 1:
+            session = self.sessions.begin(session_id, scope, self.purgatory, len(named))
+        else:
+            session = self.sessions.find(session_id, scope)
+        if session is None:
+            return await fetch(named, consumers, limits), False
+        return list(await session.fetch(named, request.forgotten, consumers, limits)), True
+
+
+class World:
+    def __init__(self, room: int) -> None:
+        self.logs = [Log(number) for number in range(COUNT)]
+        self.brokers = {BROKERS[n].address: Broker(n, self.logs, room) for n in BROKERS}
+        self.streams: dict[Target, Stream] = {}
+        self.former: list[Stream] = []
+        self.now, self.interrupted = 0.0, False
+        self.sub = SubscriptionState(ReaderLimits(prefetch_bytes=1 << 16), "none")
+        self.routes = self.actual_routes()
+        for name in NAMES:
+            self.sub.seek(self.sub.assign(name), 0)
+        self.reading: FetchedData | None = None
+
+    def actual_routes(self) -> dict[TopicPartition, Route]:
+        return {NAMES[x.number]: Route(IDS[x.number], BROKERS[x.leader].address, x.epoch) for x in self.logs}
+
+    # ---- what happens ------------------------------------------------------------------------------------------------
+
+    def append(self, log: Log) -> None:
+        log.epochs.append(log.epoch)
+        self._wake(log)
+
+    def replicate(self, log: Log) -> None:
+        log.followed_to = len(log.epochs)
+        self._wake(log)
+
+    def move(self, log: Log) -> None:
+        log.leader, log.epoch, log.followed_to = 1 - log.leader, log.epoch + 1, len(log.epochs)
+        self._wake(log)
+
+    def _wake(self, log: Log) -> None:
+        for broker in self.brokers.values():
+            broker.purgatory.wake(IDS[log.number])
+
+    def seek(self, log: Log, at: int) -> None:
+        position = self.sub.positions.get(NAMES[log.number])
+        if position is not None:
+            self.sub.seek(position, at % (len(log.epochs) + 1))
+
+    def pause(self, log: Log) -> None:
+        position = self.sub.positions.get(NAMES[log.number])
+        if position is not None:
+            (self.sub.resume if position.paused else self.sub.pause)(position)
+
+    def unassign(self, log: Log) -> None:
+        name = NAMES[log.number]
+        if name in self.sub.positions:
+            self.sub.unassign(name)
+        else:
+            self.sub.seek(self.sub.assign(name), len(log.epochs) // 2)
+
+    def interrupt(self, _: Log) -> None:
+        if self.reading is None:
+            self.sub.start_over()
+            self.interrupted = True
+
+    def pump(self, _: Log | None = None) -> None:
+        fetches, _refresh = self.sub.plan(self.now, self.routes, BROKERS)
+        for request in fetches:
+            stream = self.streams.get(request.target)
+            if stream is None:
+                stream = self.streams[request.target] = Stream(self.brokers[request.target.address])
+            stream.send(request)
+        for check in self.sub.checks(self.now, self.routes):
+            self.sub.on_checked(check, check.epoch, len(self.logs[check.route.partition_id.partition].epochs), self.now)
+
+    def learn(self, _: Log | None = None) -> None:
+        self.routes = self.actual_routes()
+        self.sub.on_view(self.now, self.routes, BROKERS)
+
+    async def settle(self, _: Log | None = None) -> None:
+        for _turn in range(12):
+            await asyncio.sleep(0)
+
+    def deliver(self, log: Log, *, last: bool = False) -> None:
+        """A response that is there, of some stream: they may come in any order."""
+        streams = list(self.streams.values()) + self.former
+        for stream in streams[log.number :] + streams[: log.number]:
+            done = [request for request, task in stream.tasks.items() if task.done()]
+            if done:
+                self._respond(done[-last], stream.tasks.pop(done[-last]))
+                return
+
+    def deliver_last(self, log: Log) -> None:
+        self.deliver(log, last=True)
+
+    def replace_stream(self, log: Log) -> None:
+        """It is overdue, and closed in a moment: what comes on it until then is taken."""
+        if self.streams:
+            target = list(self.streams)[log.number % len(self.streams)]
+            self.former.append(self.streams.pop(target))
+
+    def break_former(self, _: Log | None = None) -> None:
+        while self.former:
+            self._fail(self.former.pop())
+
+    def _respond(self, request: Fetch, task: asyncio.Task[Any]) -> None:
+        try:
+            results, in_session = task.result()
+        except OttlaError as error:
+            self.sub.on_failed(request, error.code, error.message, self.now)
+            return
+        parts = {part.id: _data_of(part) for part in results}
+        self.sub.on_response(request, parts, self.now, in_session=in_session)
+
+    def break_off(self, log: Log) -> None:
+        if self.streams:
+            target = list(self.streams)[log.number % len(self.streams)]
+            self._fail(self.streams.pop(target))
+
+    def _fail(self, stream: Stream) -> None:
+        for request in stream.break_off():
+            self.sub.on_failed(request, ErrorCode.NETWORK_EXCEPTION, "broken", self.now)
+
+    def read(self, _: Log | None = None) -> bool:
+        """Take what came first, or read it to its end if it was taken already."""
+        if self.reading is None:
+            self.reading = self.sub.next_fetched()
+            return self.reading is not None
+        fetched, self.reading = self.reading, None
+        position = fetched.position
+        if fetched.version == position.version and position.partition in self.sub.positions:
+            for _at, header in iter_headers(fetched.records):
+                assert header.base_offset == position.offset, "a record was left out, or comes again"
+                position.offset = header.next_offset
+        self.sub.on_read(fetched)
+        return True
+
+    def wait(self, _: Log) -> None:
+        self.now += 0.3
+
+    # ---- in the end --------------------------------------------------------------------------------------------------
+
+    @property
+    def is_read(self) -> bool:
+        positions = self.sub.positions.items()
+        return all(position.offset == len(self.logs[name.partition].epochs) for name, position in positions)
+
+    async def until_read(self) -> None:
+        for log in self.logs:
+            self.append(log)
+            self.replicate(log)
+        for position in self.sub.positions.values():
+            self.sub.resume(position)
+        self.learn()
+        self.break_former()
+        for _round in range(300):
+            self.pump()
+            await self.settle()
+            for log in self.logs:
+                self.deliver(log)
+            while self.read():
+                pass
+            if self.is_read:
+                await self.check_requested()
+                return
+            self.now += 2.0
+            if _round > 50:
+                await asyncio.sleep(0.001)
+        raise AssertionError(
+            f"nothing comes any more: {[(p.offset, p.in_flight) for p in self.sub.positions.values()]}"
+        )
+
+    async def check_requested(self) -> None:
+        """Brokers hold what is requested of them, and what they will hear that it is so no longer."""
+        for _round in range(8):
+            for log in self.logs:
+                self.deliver(log)
+            self.pump()
+            await self.settle()
+        sessions = [fetch.session for fetch in self.sub._sessions.open]
+        for address, broker in self.brokers.items():
+            here = {session.id: session for session in sessions if session.target.address == address}.values()
+            least = sum(len(session.parts) for session in here)
+            most = least + sum(len(session.forgotten) for session in here)
+            if broker.has_room and not self.interrupted:  # a session may be of a target that is not used since
+                assert least <= broker.sessions.partitions <= most, address
+
+    async def end(self) -> None:
+        for stream in self.streams.values():
+            stream.break_off()
+        await self.settle()
+        for broker in self.brokers.values():
+            assert (broker.sessions.partitions, len(broker.purgatory)) == (0, 0), "something is kept for ever"
+
+
+def _data_of(part: FetchResult) -> PartitionData:
+    code = 0 if part.error is None else part.error.code
+    return PartitionData(part.records, part.high_watermark, 0, code, preferred_replica=part.preferred_replica)
+
+
+ACTS = {
+    "append": 4,
+    "replicate": 1,
+    "pump": 8,
+    "settle": 8,
+    "deliver": 8,
+    "deliver_last": 3,
+    "read": 12,
+    "seek": 2,
+    "pause": 1,
+    "unassign": 1,
+    "move": 0.5,
+    "learn": 1,
+    "wait": 2,
+    "break_off": 0.3,
+    "replace_stream": 0.3,
+    "break_former": 0.5,
+    "interrupt": 0.3,
+}
+"""What happens, and how often."""
+
+
+async def _live(random: Random) -> None:
+    world = World(random.choice([100, 100, 2]))
+    for act in random.choices(list(ACTS), list(ACTS.values()), k=150):
+        done = getattr(world, act)(random.choice(world.logs), *([random.randrange(10)] if act == "seek" else []))
+        if asyncio.iscoroutine(done):
+            await done
+    await world.until_read()
+    await world.end()
+
+
+@pytest.mark.parametrize("hundred", range(5))
+def test_every_record_is_read_once_and_nothing_waits_for_ever(hundred: int) -> None:
+    for seed in range(hundred * 100, hundred * 100 + 100):
+        try:
+            asyncio.run(_live(Random(seed)))
+        except Exception as error:
+            raise AssertionError(f"seed {seed}") from error
