@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable
+
+_log = logging.getLogger(__name__)
 
 
 async def end_task(task: asyncio.Task[None] | None) -> None:
@@ -15,13 +18,11 @@ async def end_task(task: asyncio.Task[None] | None) -> None:
             await task
 
 
-async def end_tasks(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """The same for several, all of which are over when this returns; raises what the first of them ended with."""
-    errors = []
+async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """The same for several, all of which are over when this returns. What one has died of is logged: raised, it would
+    take the place of the cancellation that ends them, and whoever has to stop would go on."""
     for task in tasks:
         try:
             await end_task(task)
-        except Exception as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]
+        except Exception:
+            _log.exception("%s had died", task.get_name())

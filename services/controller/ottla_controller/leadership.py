@@ -170,11 +170,9 @@ class Leadership:
             await over.wait()
         finally:
             self._journal = None
-            try:
-                await end_tasks(duties)
-            finally:
-                await journal.close(_CLOSE_TIMEOUT_S)
-                _log.info("controller %d is no longer active, epoch %d", self._node_id, epoch)
+            await end_tasks(duties)
+            await journal.close(_CLOSE_TIMEOUT_S)
+            _log.info("controller %d is no longer active, epoch %d", self._node_id, epoch)
 
 
 async def _nothing_else(lease: int) -> None:

@@ -45,18 +45,34 @@ class Dying:
         raise ZeroDivisionError
 
 
-async def test_a_duty_that_died_keeps_no_other_from_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def term(monkeypatch: pytest.MonkeyPatch) -> Leadership:
     monkeypatch.setattr(leadership, "Journal", Written)
     none: Any = None
-    living = Living()
-    term = Leadership(none, none, "c", 1, str, lease_ttl_s=9, duties=[Dying(), living])
+    return Leadership(none, none, "c", 1, str, lease_ttl_s=9, duties=[Dying(), Living()])
+
+
+async def test_a_duty_that_died_keeps_no_other_from_its_end(term: Leadership) -> None:
+    living: Any = term._duties[1]
     over = asyncio.Event()
     serving = asyncio.create_task(term._serve(7, over))
     await asyncio.sleep(0.01)
     assert living.journal.is_open
     over.set()
-    with pytest.raises(ZeroDivisionError):
-        await serving
+    await serving
     assert living.is_over
     assert not living.journal.is_open
+    assert not term.active
+
+
+async def test_a_duty_that_died_keeps_no_process_from_its_stop(
+    term: Leadership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terms = iter([term._serve(7, asyncio.Event())])
+    monkeypatch.setattr(term, "_stand", lambda: next(terms))
+    await term.start()
+    await asyncio.sleep(0.01)
+    assert term.active
+    done, _ = await asyncio.wait([asyncio.create_task(term.stop())], timeout=2)
+    assert done, "the error took the cancellation's place"
     assert not term.active
