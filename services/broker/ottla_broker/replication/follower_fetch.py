@@ -237,6 +237,7 @@ class _Looks:
             return FetchResult(followed.id, records, watermark, start)
         if followed.offset != end:
             self._session.name(followed)  # there was no room for it
+            self._is_limited = True
         if moved:
             self._session.look_later(followed.id)
         return None

@@ -105,7 +105,8 @@ def is_quickly_checked(records: Buffer, config: LogConfig) -> bool:
 
 
 def check_replicated(records: bytes, log_end_offset: int, latest_epoch: int) -> list[BatchHeader]:
-    """The headers of the leading batches that a leader gave and one segment can hold: all, but where offsets jump far.
+    """The headers of the leading batches that a leader gave and one segment from the log's end on can hold: all, but
+    where offsets jump far.
 
     Their offsets begin at the log's end or, where compaction left a gap, after it, and only grow; so do their epochs,
     from the log's newest one on. Raises OFFSET_OUT_OF_RANGE where they go back behind the log, and what `check_stored`
@@ -125,7 +126,7 @@ def check_replicated(records: bytes, log_end_offset: int, latest_epoch: int) -> 
             raise corrupt(f"a batch at offset {header.base_offset} follows one that ends at {next_offset - 1}")
         if header.leader_epoch < epoch:
             raise corrupt(f"a batch of leader epoch {header.leader_epoch} comes after epoch {epoch}")
-        if headers and header.last_offset - headers[0].base_offset > MAX_INT32:
+        if headers and header.last_offset - log_end_offset > MAX_INT32:
             break
         headers.append(header)
         at, next_offset, epoch = at + header.size_bytes, header.next_offset, header.leader_epoch

@@ -404,3 +404,16 @@ async def test_followers_share_the_memory_of_responses_and_each_gets_a_batch_at_
         response = await led.fetch(*map(named, range(20)), begins=True)
         assert [len(part.records) for part in response.partitions] == max(1, 12 // (1 + others)) * [len(batch)]
         led.followers.begin(3 + others, 13, 7, ParkedFollowerFetch())
+
+
+async def test_what_has_no_room_beside_another_is_not_waited_for(tmp_path: Path) -> None:
+    """As where the share of the memory is less than replica.fetch.min.bytes."""
+    led = Led(tmp_path, 2)
+    batch = values_batch(b"x" * 300)
+    led.at(0).append(batch)
+    led.at(1).append(batch)
+    async with asyncio.timeout(5):
+        response = await led.fetch(
+            named(0), named(1), begins=True, wait_s=60, min_bytes=len(batch) + 9, max_bytes=len(batch) + 9
+        )
+    assert [part.id.partition for part in response.partitions] == [0]

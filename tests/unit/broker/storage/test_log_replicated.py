@@ -196,3 +196,15 @@ def test_what_brings_no_new_epoch_leaves_the_epochs_alone(leader: Log, follower:
     assert known.latest == 4
     follower.append_replicated(leader.read(54, 1 << 20, 60), NOON)
     assert follower.epochs is known
+
+
+def test_a_gap_in_a_segment_is_not_taken_for_a_loss_because_of_a_wider_one_behind_it(follower: Log) -> None:
+    parts = [at_offset(values_batch(b"%d" % offset), offset) for offset in (0, 60, 2**31 + 50)]
+    follower.append_replicated(parts[0], NOON)
+    follower.append_replicated(b"".join(parts[1:]), NOON)
+    if follower.log_end_offset < 2**31:
+        follower.append_replicated(parts[2], NOON)
+    follower.abandon()
+    again = open_log(follower.directory)
+    assert again.log_end_offset == 2**31 + 51
+    assert again.read(60, 1 << 20, 2**31 + 51)[: len(parts[1])] == parts[1]
