@@ -22,6 +22,7 @@ from ottla_core.clock import Clock, ManualClock
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId, TopicId
+from ottla_core.rpc.context import StreamScope
 
 PARTITION = PartitionId(TopicId(b"t" * 16), 0)
 
@@ -110,7 +111,7 @@ class Brokers:
             min_bytes=1,
             max_bytes=1 << 20,
         )
-        response = await fetch_as_follower(request, self.found_on(leader_id))
+        response = await fetch_as_follower(request, self.found_on(leader_id), StreamScope())
         self.seen_confirmations[follower_id, leader_id] = response.newest_confirmation
         leader = self.replicas[leader_id]
         nothing = FetchResult(PARTITION, b"", follower.high_watermark, leader.log.log_start_offset)

@@ -134,7 +134,7 @@ class BrokerService:
     async def replica_fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
         """A method of its own: its frames' memory is not used up by consumers that are slow to take their responses."""
         self._follower_epochs.check(request.follower, context)
-        fetched = await fetch_as_follower(_follower_fetch_of(request), self._replicas)
+        fetched = await fetch_as_follower(_follower_fetch_of(request), self._replicas, context.stream)
         session = pb.FetchSession(id=request.follower.session.id, responses=fetched.responses)
         response = pb.FetchResponse(newest_confirmation=fetched.newest_confirmation, session=session)
         return self._add_fetched(response, fetched.partitions, context)

@@ -58,7 +58,7 @@ P = TypeVar("P", bound=Parked)
 
 class FollowerSession(Generic[P]):
     def __init__(
-        self, session_id: int, broker_epoch: int, parked: P, by_partition: dict[PartitionId, set[FollowerSession[P]]]
+        self, follower_id: int, session_id: int, broker_epoch: int, parked: P, sessions: FollowerSessions[P]
     ) -> None:
         self.id: Final = session_id
         self.broker_epoch: Final = broker_epoch
@@ -68,7 +68,9 @@ class FollowerSession(Generic[P]):
         self.is_ended = False
         self.unconfirmed: Final[set[PartitionId]] = set()
         """Whose leadership is to be confirmed by the next request (leadership_confirmation)."""
-        self._by_partition: Final = by_partition
+        self._follower_id: Final = follower_id
+        self._sessions: Final = sessions
+        self._by_partition: Final = sessions.by_partition
         self._followed: Final[dict[PartitionId, Followed]] = {}
         self._pending: Final[dict[PartitionId, None]] = {}
         self._later: Final[dict[PartitionId, None]] = {}
@@ -107,8 +109,9 @@ class FollowerSession(Generic[P]):
             del self._by_partition[partition_id]
 
     def end(self) -> None:
-        """Another one has begun, or what this one has named is not certain any more."""
+        """Another one has begun, its stream is over, or what it has named is not certain any more."""
         self.is_ended = True
+        self._sessions.remove(self._follower_id, self)
         for partition_id in list(self._followed):
             self.forget(partition_id)
         self.parked.close()
@@ -201,12 +204,12 @@ class FollowerSessions(Generic[P]):
     def __init__(self) -> None:
         self.closed = False
         self._by_follower: Final[dict[int, FollowerSession[P]]] = {}
-        self._by_partition: Final[dict[PartitionId, set[FollowerSession[P]]]] = {}
+        self.by_partition: Final[dict[PartitionId, set[FollowerSession[P]]]] = {}
 
     def begin(self, follower_id: int, broker_epoch: int, session_id: int, parked: P) -> FollowerSession[P]:
         if (former := self._by_follower.get(follower_id)) is not None:
             former.end()
-        session = self._by_follower[follower_id] = FollowerSession(session_id, broker_epoch, parked, self._by_partition)
+        session = self._by_follower[follower_id] = FollowerSession(follower_id, session_id, broker_epoch, parked, self)
         if self.closed:
             parked.close()
         return session
@@ -216,11 +219,9 @@ class FollowerSessions(Generic[P]):
         is_this = session is not None and (session.broker_epoch, session.id) == (broker_epoch, session_id)
         return session if is_this else None
 
-    def end(self, follower_id: int, session: FollowerSession[P]) -> None:
-        """What it has named is not certain any more: the follower has to begin another one."""
+    def remove(self, follower_id: int, session: FollowerSession[P]) -> None:
         if self._by_follower.get(follower_id) is session:
             del self._by_follower[follower_id]
-        session.end()
 
     def __len__(self) -> int:
         return len(self._by_follower)
@@ -232,17 +233,17 @@ class FollowerSessions(Generic[P]):
             session.parked.close()
 
     def on_appended(self, partition_id: PartitionId, size_bytes: int) -> None:
-        for session in self._by_partition.get(partition_id, ()):
+        for session in self.by_partition.get(partition_id, ()):
             session.on_appended(partition_id, size_bytes)
 
     def on_high_watermark(self, partition_id: PartitionId) -> None:
-        for session in self._by_partition.get(partition_id, ()):
+        for session in self.by_partition.get(partition_id, ()):
             session.on_high_watermark(partition_id)
 
     def on_changed(self, partition_id: PartitionId) -> None:
-        for session in self._by_partition.get(partition_id, ()):
+        for session in self.by_partition.get(partition_id, ()):
             session.on_changed(partition_id)
 
     def confirm(self, partition_id: PartitionId) -> None:
-        for session in self._by_partition.get(partition_id, ()):
+        for session in self.by_partition.get(partition_id, ()):
             session.confirm(partition_id)

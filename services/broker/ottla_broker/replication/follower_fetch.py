@@ -20,6 +20,7 @@ from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.replication.replication_config import most_bytes
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
+from ottla_core.rpc.context import StreamScope
 from ottla_core.slices import Slice
 
 _WATERMARKS_AT_ONCE: Final = 1_000
@@ -56,9 +57,14 @@ class FollowerResponse:
     newest_confirmation: int
 
 
-async def fetch_as_follower(request: FollowerFetch, replicas: ReplicaTable) -> FollowerResponse:
-    """Raises FETCH_SESSION_ID_NOT_FOUND and INVALID_FETCH_SESSION_EPOCH where the follower has to begin anew."""
+async def fetch_as_follower(request: FollowerFetch, replicas: ReplicaTable, stream: StreamScope) -> FollowerResponse:
+    """A session lasts as long as its stream at most.
+
+    Raises FETCH_SESSION_ID_NOT_FOUND and INVALID_FETCH_SESSION_EPOCH where the follower has to begin anew.
+    """
     session = _session_of(request, replicas.followers)
+    if stream.session is not session:
+        stream.begin(session)
     parked = session.parked
     parked.requests += 1
     number = parked.requests
@@ -75,7 +81,7 @@ async def fetch_as_follower(request: FollowerFetch, replicas: ReplicaTable) -> F
             partitions = await looks.until_changes(lambda: parked.requests != number)
             responses = session.end_response() if partitions else session.responses
         except BaseException:  # cancelled half-way, perhaps: what the request has said is not all noted
-            replicas.followers.end(request.follower_id, session)
+            session.end()
             raise
     return FollowerResponse(partitions, responses, replicas.confirmations.newest)
 

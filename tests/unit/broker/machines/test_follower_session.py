@@ -139,7 +139,7 @@ def test_another_session_of_the_follower_ends_the_first() -> None:
     assert sessions.find(3, 12, 78) is None
     sessions.on_appended(number(0), 1)
     assert first.parked.size_bytes == second.parked.size_bytes == 0
-    assert not sessions._by_partition
+    assert not sessions.by_partition
     sessions.close()
     assert second.parked.closed
     assert sessions.begin(2, 12, 79, Counting()).parked.closed

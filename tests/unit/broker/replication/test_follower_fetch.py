@@ -24,6 +24,7 @@ from ottla_core.clock import ManualClock
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
+from ottla_core.rpc.context import StreamScope
 from ottla_core.slices import Slice
 
 TOPIC = TopicId(b"t" * 16)
@@ -72,12 +73,13 @@ class Led:
         forgotten: Iterable[int] = (),
         min_bytes: int = 1,
         max_bytes: int = 1 << 20,
+        stream: StreamScope | None = None,
     ) -> FollowerResponse:
         gone = [PartitionId(TOPIC, n) for n in forgotten]
         request = FollowerFetch(
             2, broker_epoch, seen, session, responses, begins, named, gone, wait_s, min_bytes, max_bytes
         )
-        return await fetch_as_follower(request, cast(ReplicaTable, self))
+        return await fetch_as_follower(request, cast(ReplicaTable, self), stream or StreamScope())
 
 
 def named(number: int, offset: int = 0, *, epoch: int = 1, has_readers: bool = False) -> Followed:
@@ -323,7 +325,7 @@ async def test_a_session_that_is_over_notes_nothing_any_more(tmp_path: Path, mon
     with pytest.raises(OttlaError):
         await waits
     assert led.at(1).check_leader(None).end_offsets()[2] == 1
-    assert [len(sessions) for sessions in led.followers._by_partition.values()] == [1]
+    assert [len(sessions) for sessions in led.followers.by_partition.values()] == [1]
 
 
 async def test_a_session_that_ends_while_its_partitions_are_named_notes_no_more_of_them(
@@ -417,3 +419,16 @@ async def test_what_has_no_room_beside_another_is_not_waited_for(tmp_path: Path)
             named(0), named(1), begins=True, wait_s=60, min_bytes=len(batch) + 9, max_bytes=len(batch) + 9
         )
     assert [part.id.partition for part in response.partitions] == [0]
+
+
+async def test_a_stream_that_is_over_leaves_no_session_but_one_that_began_on_another(tmp_path: Path) -> None:
+    led = Led(tmp_path, 2)
+    former, stream = StreamScope(), StreamScope()
+    await led.fetch(named(0), begins=True, stream=former)
+    await led.fetch(named(0), named(1), begins=True, session=6, stream=stream)
+    former.begin(None)
+    assert len(led.followers) == 1
+    await led.fetch(session=6, stream=stream)
+    stream.begin(None)
+    assert not len(led.followers)
+    assert not led.followers.by_partition
