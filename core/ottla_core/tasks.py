@@ -20,7 +20,7 @@ async def end_task(task: asyncio.Task[None] | None) -> None:
 
 async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
     """The same for several, all of which are over when this returns. What one has died of is logged: raised, it would
-    take the place of the cancellation that ends them, and whoever has to stop would go on."""
+    take the place of the cancellation that ends them, and what has to stop would go on."""
     for task in tasks:
         try:
             await end_task(task)
