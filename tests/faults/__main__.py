@@ -32,7 +32,7 @@ from tests.faults.interrupted import row as interrupted
 from tests.faults.interrupted.report import run_interrupted
 from tests.faults.mutant_rows import MUTANT_ROWS
 from tests.faults.report import print_summary, print_table, summary
-from tests.faults.row_run import RowResult, run_row
+from tests.faults.row_run import PARTITIONS, RowResult, run_row
 from tests.faults.rows import ROWS, Row
 from tests.faults.starved.report import print_starved, starved_summary
 from tests.faults.starved.run import MUTANT, MUTANT_S, STARVED_ROW, run_starved
@@ -48,6 +48,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--rows", default="", help="such as F1,F5,mutants, or a mutant's name; all by default")
     parser.add_argument("--minutes", type=float, default=0.0, help="of faults, over all the rows; their own by default")
+    parser.add_argument("--partitions", type=int, default=0, help="of a cluster of the log's rows; all but 6 are idle")
     parser.add_argument("--seed", type=int, default=0, help="which faults come when; by chance by default")
     parser.add_argument("--directory", type=Path, default=Path("build/faults"), help="for histories and logs")
     parser.add_argument("--unbroken", action="store_true", help="the mutants' faults without the mutants: all is well")
@@ -61,6 +62,9 @@ def main(arguments: list[str]) -> int:
         parser.error(f"there is no row {', '.join(unknown)}; there are {', '.join(there_are)}")
     seed = given.seed or random.randrange(1, 1 << 31)
     directory = given.directory.absolute() / f"{time.strftime('%Y%m%d-%H%M%S')}-{seed}"
+    of_the_log = [name for name in chosen if name in (*known, MUTANTS, *(row.name for row in MUTANT_ROWS))]
+    if given.partitions and (given.partitions < PARTITIONS or of_the_log != chosen):
+        parser.error(f"--partitions is {PARTITIONS} or more, and for rows of the log alone")
     if interrupted.NAME in chosen:  # it needs no network of its own, and has none of the others' machines
         if len(chosen) > 1:
             parser.error(f"{interrupted.NAME} is run alone")
@@ -72,14 +76,14 @@ def main(arguments: list[str]) -> int:
         return 1
 
     code = 0
-    if log_rows := [name for name in chosen if name in (*known, MUTANTS, *(row.name for row in MUTANT_ROWS))]:
-        code |= _run_rows_of_the_log(log_rows, given, directory, seed)
+    if of_the_log:
+        code |= _run_rows_of_the_log(of_the_log, given, directory, seed)
     if HOSTILE_ROW.name in chosen:
         code |= run_hostile(given.minutes, directory / HOSTILE_ROW.name, seed)
     if of_disks := [row.name for row in (*DISK_ROWS, *DISK_MUTANTS) if row.name in chosen]:
         code |= _run_rows_of_disks(of_disks, given, directory, seed)
     by_themselves = (STARVED_ROW.name, MUTANT, HOSTILE_ROW.name, *of_disks)
-    if len(log_rows) < len([name for name in chosen if name not in by_themselves]):
+    if len(of_the_log) < len([name for name in chosen if name not in by_themselves]):
         code |= _run_rows_of_groups(chosen, given, directory, seed)
     if STARVED_ROW.name in chosen or MUTANT in chosen:
         code |= _run_starved(chosen, given, directory, seed)
@@ -113,8 +117,9 @@ def _run_rows_of_the_log(chosen: list[str], given: argparse.Namespace, directory
     if given.unbroken:
         rows, mutant_rows = [*rows, *mutant_rows], []
     scale = _scale(given.minutes, rows)
-    results = [_run(row, directory, scale, seed) for row in rows]
-    mutants = [_run_mutant(row, directory, seed) for row in mutant_rows]
+    partitions = given.partitions or PARTITIONS
+    results = [_run(row, directory, scale, seed, partitions) for row in rows]
+    mutants = [_run_mutant(row, directory, seed, partitions) for row in mutant_rows]
     print()
     print_table(results)
     missed = _missed_totals(results) if len(rows) == len(ROWS) and scale >= 1.0 else []
@@ -171,13 +176,13 @@ def _scale(minutes: float, rows: Sequence[Row | GroupRow]) -> float:
     return minutes / sum(row.minutes for row in rows) if minutes and rows else 1.0
 
 
-def _run(row: Row, directory: Path, scale: float, seed: int) -> RowResult:
+def _run(row: Row, directory: Path, scale: float, seed: int, partitions: int = PARTITIONS) -> RowResult:
     print(f"{row.name}: {row.title}, {row.minutes * scale:.1f} minutes of it …", flush=True)
     seconds, where = row.minutes * scale * 60, directory / row.name
     if isinstance(row, DiskRow):
         result = run_disk_row(row, where, seconds=seconds, seed=seed)
     else:
-        result = run_row(row, where, seconds=seconds, seed=seed)
+        result = run_row(row, where, seconds=seconds, seed=seed, partitions=partitions)
     _print_verdict(row, result.failures)
     return result
 
@@ -186,8 +191,9 @@ def _print_verdict(row: Row | GroupRow, failures: Sequence[str]) -> None:
     print(f"{row.name}: {f'FAILED: {failures[0]}' if failures else 'as it must be'}", flush=True)
 
 
-def _run_mutant(row: Row, directory: Path, seed: int) -> RowResult:
-    result = run_row(row, directory / row.name, seconds=row.minutes * 60, seed=seed, mutant=row.name)
+def _run_mutant(row: Row, directory: Path, seed: int, partitions: int) -> RowResult:
+    seconds, where = row.minutes * 60, directory / row.name
+    result = run_row(row, where, seconds=seconds, seed=seed, mutant=row.name, partitions=partitions)
     found = {kind: count for kind, count in result.findings.counts.items() if count}
     verdict = f"caught: {found or result.audit.differences[0]}" if result.caught else f"NOT CAUGHT: {result.failures}"
     print(f"{row.name}: {verdict} ({result.seconds:.0f} s)", flush=True)

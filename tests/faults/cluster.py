@@ -47,6 +47,8 @@ class FaultCluster:
         self.services: Final = (*self.controllers, *self.brokers, *self.coordinators)
         self._mutant = mutant
         self.nodes: Final = {name: self._node(name) for name in (ETCD, *self.services)}
+        self.topics_beside: tuple[str, ...] = ()
+        """Without these, too, the cluster is not whole."""
         self._admins: dict[str, ottla.Admin] = {}
 
     @property
@@ -130,8 +132,10 @@ class FaultCluster:
 
     def is_whole(self, topic: str) -> bool:
         """Whether every node serves, and every broker says the same: all partitions are led, all replicas in sync."""
-        if not all(self.is_ready(name) for name in self.services):
-            return False
+        ready = all(self.is_ready(name) for name in self.services)
+        return ready and all(self._is_led_and_in_sync(name) for name in (topic, *self.topics_beside))
+
+    def _is_led_and_in_sync(self, topic: str) -> bool:
         try:
             views = [self.describe(topic, besides=[n for n in self.brokers if n != name]) for name in self.brokers]
         except ottla.OttlaError:

@@ -37,6 +37,7 @@ def summary(results: Sequence[RowResult], *, mutants: int, caught: int, seed: in
     gaps = gaps_of(results)
     found = {kind: sum(result.findings.counts[kind] for result in results) for kind in KINDS}
     return {
+        "partitions": min((result.partitions for result in results), default=0),
         "kills": sum(result.kills for result in results),
         "operations": sum(result.findings.operations for result in results),
         "acked": sum(result.findings.acknowledged for result in results),

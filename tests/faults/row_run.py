@@ -14,7 +14,8 @@ from tests.faults.cluster import FaultCluster, until
 from tests.faults.fault_run import CLIENTS, FaultRun, Result
 from tests.faults.gaps import Acknowledgements, gaps_by_kind, percentile
 from tests.faults.history import FINAL, Operation, read_history
-from tests.faults.nemesis import Nemesis
+from tests.faults.idle import IDLE, IdlePartitions
+from tests.faults.nemesis import LEAST_HITS, Nemesis
 from tests.faults.node import Node
 from tests.faults.rows import GOALS, Row
 
@@ -34,6 +35,8 @@ class RowResult(Result[Row]):
     """Seconds without an acknowledgement by kind of hit, and the measures of the row."""
     librdkafka: Counter[str] = field(default_factory=Counter)
     """What its clients did: records `acknowledged` and `read`, and `errors` that they were told of."""
+    partitions: int = 0
+    """Those under test, and beside them the idle ones that were found as they must be."""
 
     @property
     def caught(self) -> bool:
@@ -41,12 +44,18 @@ class RowResult(Result[Row]):
         return not self.findings.clean or bool(self.audit.differences)
 
 
-def run_row(row: Row, directory: Path, *, seconds: float, seed: int, mutant: str = "") -> RowResult:
-    """Run it for about `seconds`. With a `mutant` the cluster's services run with that rule broken.
+def run_row(
+    row: Row, directory: Path, *, seconds: float, seed: int, mutant: str = "", partitions: int = PARTITIONS
+) -> RowResult:
+    """Run it for about `seconds`, on a cluster of so many partitions: those above `PARTITIONS` are idle.
 
-    That ends once a value was read at two offsets; all else is certain only after the final reads.
+    With a `mutant` the cluster's services run with that rule broken. That ends once a value was read at two offsets:
+    all else is certain only after the final reads.
     """
-    run = RowRun(row, directory, seed, mutant)
+    run = RowRun(row, directory, seed, mutant, partitions)
+    if partitions > PARTITIONS:  # to be whole again takes longer then: so does the row, until it had its share of hits
+        share = min(1.0, seconds / (row.minutes * 60))
+        run.nemesis.least_hits = max(LEAST_HITS, int(row.least_hits * share))
     if mutant:
         run.nemesis.caught = lambda: check(read_history(run.history)).counts["duplicated"] > 0
     return run.run(seconds)
@@ -55,9 +64,10 @@ def run_row(row: Row, directory: Path, *, seconds: float, seed: int, mutant: str
 class RowRun(FaultRun[RowResult]):
     """Beside its frame: what writes and reads, and what becomes of it."""
 
-    def __init__(self, row: Row, directory: Path, seed: int, mutant: str) -> None:
+    def __init__(self, row: Row, directory: Path, seed: int, mutant: str, partitions: int = PARTITIONS) -> None:
         super().__init__(RowResult(row), directory)
         self.cluster = FaultCluster(directory / "cluster", self.network, mutant=mutant)
+        self._idle = IdlePartitions(self.cluster.bootstrap, partitions - PARTITIONS)
         self.nemesis = Nemesis(
             self.cluster, TOPIC, PARTITIONS, CLIENTS, f"{seed}-{row.name}", directory / "nemesis.log"
         )
@@ -73,7 +83,11 @@ class RowRun(FaultRun[RowResult]):
         self._final = self._client("reader", f"{FINAL}0", "--to-end")
 
     def begin(self) -> None:
-        """Until every writer is acknowledged in every partition."""
+        """Until every writer is acknowledged in every partition, and the idle ones hold their records."""
+        if self._idle.count:
+            self.make_topic(IDLE, self._idle.count, min_insync_replicas=2)
+            self._idle.fill()
+            self.cluster.topics_beside = (IDLE,)
         self.make_topic(TOPIC, PARTITIONS, min_insync_replicas=2)
         for client in (*self._writers, *self._readers):
             client.start()
@@ -87,6 +101,9 @@ class RowRun(FaultRun[RowResult]):
         self._final.start()
         self.until_ended([self._final], _FINAL_LIMIT_S)
         self._end(self._readers)
+        differences = self._idle.differences() if self._idle.count else []
+        self.result.failures += differences
+        self.result.partitions = PARTITIONS + self._idle.count - len(differences)
 
     def _end(self, clients: list[Node]) -> None:
         for client in clients:
