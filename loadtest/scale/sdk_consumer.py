@@ -7,10 +7,13 @@ import subprocess
 import sys
 import time
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import ottla
 from loadtest.rows.footprint import cpu_seconds
+
+_LIMIT_S: Final = 120.0
+"""Without a record for so long it ends: whoever waits for its next line hears of that."""
 
 
 class SdkConsumer:
@@ -47,9 +50,8 @@ def main(bootstrap: str, topic: str) -> None:
         for partition in assigned:
             consumer.position(partition)
         print("there", flush=True)
-        while True:
-            if consumer.poll(1.0):
-                print("read", flush=True)
+        while consumer.poll(_LIMIT_S):
+            print("read", flush=True)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from logs import values_batch
 
 from ottla.machines.metadata import BrokerView, Route
 from ottla.machines.position import Fetch, FetchedData, PartitionData, Target
@@ -24,22 +25,13 @@ from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId, TopicPartition
 from ottla_core.records.batch import iter_headers, placed_prefix, read_header
-from ottla_core.records.twins import new_builder
 from ottla_core.rpc.context import StreamScope
 
 COUNT = 3
 IDS = [PartitionId(TopicId(b"t" * 16), n) for n in range(COUNT)]
 NAMES = [TopicPartition("t", n) for n in range(COUNT)]
 BROKERS = {n: BrokerView(n, f"b{n}:1") for n in range(2)}
-
-
-def _batch() -> bytes:
-    builder = new_builder(1 << 20, pure=True)
-    builder.append(1000, None, b"x")
-    return builder.seal()
-
-
-BATCH = _batch()
+BATCH = values_batch(b"x")
 
 
 @dataclass(eq=False)
@@ -112,7 +104,7 @@ class Stream:
 class Broker:
     def __init__(self, number: int, logs: list[Log], room: int) -> None:
         self.purgatory = FetchPurgatory()
-        self.sessions = ConsumerSessions(max_partitions=room)
+        self.sessions = ConsumerSessions(self.purgatory, max_partitions=room)
         self._table: Any = SimpleNamespace(consumers=self.purgatory, find=self._find, get=self._find)
         self._replicas = {IDS[log.number]: ReplicaOf(log, number) for log in logs}
         self._number, self._logs = number, logs
@@ -134,7 +126,7 @@ class Broker:
         limits = FetchLimits(self._wait_s, 1, 2 * len(BATCH))
         named = [PartitionFetch(p.route.partition_id, p.route.leader_epoch, p.offset, 1 << 20) for p in request.parts]
         if request.number == 1:
-            session = self.sessions.begin(session_id, scope, self.purgatory, len(named))
+            session = self.sessions.begin(session_id, scope, len(named))
         else:
             session = self.sessions.find(session_id, scope)
         if session is None:

@@ -47,8 +47,8 @@ class StreamScope:
         self.session: Session | None = None
 
     def begin(self, session: Session | None) -> None:
-        """The one before ends."""
-        if self.session is not None:
+        """Another one before ends."""
+        if self.session is not None and self.session is not session:
             self.session.end()
         self.session = session
 

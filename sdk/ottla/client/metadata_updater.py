@@ -133,6 +133,8 @@ class MetadataUpdater:
             for p in partitions
             if p.error.code
         ]
+        if not leaders:
+            return
         with self._changed:
             before = self.view
             self.view = view = with_leaders(before, leaders)

@@ -27,19 +27,18 @@ _TOPIC_ID_BYTES: Final = 16
 
 
 class ConsumerSessions:
-    def __init__(self, *, max_partitions: int = MAX_PARTITIONS) -> None:
+    def __init__(self, purgatory: FetchPurgatory, *, max_partitions: int = MAX_PARTITIONS) -> None:
         self.partitions = 0
+        self.purgatory: Final = purgatory
         self.max_partitions: Final = max_partitions
 
-    def begin(
-        self, session_id: int, stream: StreamScope, purgatory: FetchPurgatory, named: int
-    ) -> ConsumerSession | None:
+    def begin(self, session_id: int, stream: StreamScope, named: int) -> ConsumerSession | None:
         """The stream's session from now on; None where there is no room for that many partitions."""
         stream.begin(None)
         if self.partitions + named > self.max_partitions:
             stream.begin(_NoSession(session_id))
             return None
-        session = ConsumerSession(session_id, self, purgatory)
+        session = ConsumerSession(session_id, self)
         stream.begin(session)
         return session
 
@@ -61,11 +60,11 @@ class _NoSession(NamedTuple):
 
 
 class ConsumerSession:
-    def __init__(self, session_id: int, sessions: ConsumerSessions, purgatory: FetchPurgatory) -> None:
+    def __init__(self, session_id: int, sessions: ConsumerSessions) -> None:
         self.id: Final = session_id
         self._sessions: Final = sessions
-        self._purgatory: Final = purgatory
-        self._delayed: Final[DelayedFetch[PartitionId]] = purgatory.open()
+        self._purgatory: Final = sessions.purgatory
+        self._delayed: Final[DelayedFetch[PartitionId]] = sessions.purgatory.open()
         self._requested: Final[dict[PartitionId, PartitionFetch]] = {}
         self._turn: Final = asyncio.Lock()
         self._fetches = 0

@@ -72,7 +72,7 @@ class BrokerService:
         registration: RegistrationView,
     ) -> None:
         self._replicas = replicas
-        self._sessions = ConsumerSessions()
+        self._sessions = ConsumerSessions(replicas.consumers)
         self._metadata = metadata
         self._log_dir = log_dir
         self._addresses = addresses
@@ -128,7 +128,7 @@ class BrokerService:
         if not request.HasField("session"):
             return None
         if request.session.begins:
-            return self._sessions.begin(request.session.id, stream, self._replicas.consumers, len(request.partitions))
+            return self._sessions.begin(request.session.id, stream, len(request.partitions))
         return self._sessions.find(request.session.id, stream)
 
     async def replica_fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:

@@ -25,13 +25,13 @@ class Client:
 
     def __init__(self, led: Led, sessions: ConsumerSessions | None = None) -> None:
         self.led = led
-        self.sessions = sessions or ConsumerSessions()
+        self.sessions = sessions or ConsumerSessions(led.consumers)
         self.stream = StreamScope()
         self.consumers = Consumers(cast(Any, led), None, any_replica=False)
         self.session = self.begin(1, led.count)
 
     def begin(self, number: int, named: int) -> ConsumerSession:
-        session = self.sessions.begin(number, self.stream, self.led.consumers, named)
+        session = self.sessions.begin(number, self.stream, named)
         assert session is not None
         return session
 
@@ -161,10 +161,10 @@ async def test_a_stream_has_one_session_and_its_end_is_the_sessions(led: Led) ->
 
 
 async def test_where_there_is_no_room_a_request_stands_alone(led: Led) -> None:
-    sessions = ConsumerSessions(max_partitions=3)
+    sessions = ConsumerSessions(led.consumers, max_partitions=3)
     client = Client(led, sessions)
     await client.fetch((0, 0), (1, 0))
-    assert sessions.begin(1, StreamScope(), led.consumers, 2) is None
+    assert sessions.begin(1, StreamScope(), 2) is None
     other = Client.__new__(Client)
     other.__dict__ |= client.__dict__ | {"stream": StreamScope()}
     other.session = other.begin(1, 1)
@@ -177,8 +177,8 @@ async def test_where_there_is_no_room_a_request_stands_alone(led: Led) -> None:
 
 
 async def test_what_a_session_names_that_there_was_no_room_for_stands_alone(led: Led) -> None:
-    stream, sessions = StreamScope(), ConsumerSessions(max_partitions=0)
-    assert sessions.begin(1, stream, led.consumers, 1) is None
+    stream, sessions = StreamScope(), ConsumerSessions(led.consumers, max_partitions=0)
+    assert sessions.begin(1, stream, 1) is None
     assert sessions.find(1, stream) is None, "no error: what it has named before waits for its own response"
     with pytest.raises(OttlaError, match="no fetch session 2"):
         sessions.find(2, stream)

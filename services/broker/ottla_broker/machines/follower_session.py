@@ -70,7 +70,6 @@ class FollowerSession(Generic[P]):
         """Whose leadership is to be confirmed by the next request (leadership_confirmation)."""
         self._follower_id: Final = follower_id
         self._sessions: Final = sessions
-        self._by_partition: Final = sessions.by_partition
         self._followed: Final[dict[PartitionId, Followed]] = {}
         self._pending: Final[dict[PartitionId, None]] = {}
         self._later: Final[dict[PartitionId, None]] = {}
@@ -92,7 +91,7 @@ class FollowerSession(Generic[P]):
         if self.is_ended:
             return
         if followed.id not in self._followed:
-            self._by_partition.setdefault(followed.id, set()).add(self)
+            self._sessions.by_partition.setdefault(followed.id, set()).add(self)
         self._followed[followed.id] = followed
         self._pending.pop(followed.id, None)
         self._pending[followed.id] = None
@@ -103,10 +102,10 @@ class FollowerSession(Generic[P]):
         self._pending.pop(partition_id, None)
         self._later.pop(partition_id, None)
         self.unconfirmed.discard(partition_id)
-        sessions = self._by_partition[partition_id]
-        sessions.discard(self)
-        if not sessions:
-            del self._by_partition[partition_id]
+        following = self._sessions.by_partition[partition_id]
+        following.discard(self)
+        if not following:
+            del self._sessions.by_partition[partition_id]
 
     def end(self) -> None:
         """Another one has begun, its stream is over, or what it has named is not certain any more."""

@@ -63,8 +63,7 @@ async def fetch_as_follower(request: FollowerFetch, replicas: ReplicaTable, stre
     Raises FETCH_SESSION_ID_NOT_FOUND and INVALID_FETCH_SESSION_EPOCH where the follower has to begin anew.
     """
     session = _session_of(request, replicas.followers)
-    if stream.session is not session:
-        stream.begin(session)
+    stream.begin(session)
     parked = session.parked
     parked.requests += 1
     number = parked.requests
@@ -223,14 +222,14 @@ class _Looks:
 
     async def _look(self, followed: Followed, left_bytes: int) -> FetchResult | None:
         replica: Replica | None = None
-        records, most_bytes = b"", min(left_bytes, followed.max_bytes)
+        records, limit_bytes = b"", min(left_bytes, followed.max_bytes)
         is_first = left_bytes == self._max_bytes
         try:
             replica = self._replicas.find(followed.id)
             self._check_known(replica, followed)
             end = replica.log.log_end_offset
             if followed.offset != end:
-                records = await replica.read(followed.offset, most_bytes, end, min_one_batch=is_first)
+                records = await replica.read(followed.offset, limit_bytes, end, min_one_batch=is_first)
                 if 0 < len(records) < self._request.min_bytes:
                     self._is_limited |= ends_before(records, end)
         except OttlaError as error:

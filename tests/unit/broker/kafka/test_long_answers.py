@@ -156,7 +156,8 @@ def describing() -> Coroutine[Any, Any, Any]:
 def describing_by_rpc() -> Coroutine[Any, Any, Any]:
     follower: Any = Told(image=LARGE)
     unused: Any = None
-    broker = service.BrokerService(unused, follower, unused, unused, unused, unused, unused)
+    replicas: Any = Told(consumers=None)
+    broker = service.BrokerService(replicas, follower, unused, unused, unused, unused, unused)
     return broker.metadata(broker_pb2.MetadataRequest(topics=["t"]), unused)
 
 

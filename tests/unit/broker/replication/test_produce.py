@@ -69,7 +69,7 @@ async def test_a_produce_over_grpc_that_only_waits_is_held_no_longer(tmp_path: P
     """Else one partition whose follower is late stops what goes to all others, once their bytes fill the budget."""
     brokers = Brokers(tmp_path, (1, 2))
     brokers.apply(Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1, 2)))
-    replicas: Any = SimpleNamespace(leader=lambda partition_id, epoch: brokers.replicas[1])
+    replicas: Any = SimpleNamespace(leader=lambda partition_id, epoch: brokers.replicas[1], consumers=None)
     nobody: Any = None
     service = BrokerService(replicas, nobody, nobody, nobody, nobody, nobody, nobody)
     let_go: list[str] = []
