@@ -24,6 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from logs import SMALL, headers_of, values_batch
 from platter import STEPS, Platter
 from produced import stored_headers
+from swapped import write_cleaned
 
 from ottla_broker.machines.epochs import LeaderEpochs
 from ottla_broker.storage import soundness
@@ -48,6 +49,8 @@ class Expected:
 
     headers: list[BatchHeader] = field(default_factory=list)
     flushed: int = 0
+    compacted: list[BatchHeader] | None = None
+    """What it is instead, once a swap is decided."""
 
 
 class PowerCuts(RuleBasedStateMachine):
@@ -182,6 +185,22 @@ class PowerCuts(RuleBasedStateMachine):
         expected.headers = kept
         self.cut_here("truncated")
 
+    @rule(number=LOGS, first=st.integers(0, 3), count=st.integers(1, 4), every=st.integers(1, 4))
+    def compact(self, number: int, first: int, count: int, every: int) -> None:
+        """One batch of `every` stays of these segments."""
+        id_, log = self.log(number)
+        expected, sources = self.logs[id_], log.segments[:-1][first : first + count]
+        if not sources:
+            return
+        kept = write_cleaned(log, sources, lambda header: header.base_offset // 3 % every == 0)
+        end = log.segments[first + len(sources)].base_offset
+        before = [h for h in expected.headers if h.base_offset < sources[0].base_offset]
+        expected.compacted = before + kept + [h for h in expected.headers if h.base_offset >= end]
+        assert log.compaction.swap(sources, SMALL)
+        expected.headers, expected.compacted = expected.compacted, None
+        log.compaction.first_dirty_offset = end
+        self.cut_here("compacted")
+
     @rule(share=st.floats(0, 1))
     def checkpoint(self, share: float) -> None:
         self.log_dir.checkpoint({id_: int(share * log.log_end_offset) for id_, log in self.log_dir.logs.items()})
@@ -211,11 +230,14 @@ class PowerCuts(RuleBasedStateMachine):
 
 def check_log(log: Log, expected: Expected, *, whole: bool) -> None:
     found = stored_headers(log)
+    if expected.compacted is not None and found != expected.headers[: len(found)]:
+        expected = Expected(expected.compacted, expected.flushed)
     assert found == expected.headers[: len(found)]
     assert log.log_end_offset >= expected.flushed
     assert log.log_end_offset >= log.recovery_point
     if whole:
         assert found == expected.headers
+    assert found == [header for segment in log.segments for _, header in segment.headers_from(0)]
     told = LeaderEpochs()
     for header in found:
         told.assign(header.leader_epoch, header.base_offset)
@@ -226,7 +248,7 @@ def check_log(log: Log, expected: Expected, *, whole: bool) -> None:
     assert log.epochs.entries == told.entries
 
 
-@pytest.mark.rule(4, 58, 60, 61)
+@pytest.mark.rule(4, 58, 60, 61, 62)
 @pytest.mark.parametrize("logs", [2, 9])
 def test_power_may_be_cut_at_each_step_of_a_life(logs: int) -> None:
     life = PowerCuts()
@@ -236,6 +258,8 @@ def test_power_may_be_cut_at_each_step_of_a_life(logs: int) -> None:
         for elects in (True, False, True):
             life.append(0, 9, elects)
         life.flush(0, and_checkpoint=True)
+        life.compact(0, first=1, count=3, every=2)
+        life.compact(0, first=0, count=1, every=4)
         life.truncate(0, 0.7)
         life.append(0, 9, elects=True)
         life.append(1, 9, elects=False)
@@ -253,4 +277,4 @@ def test_power_may_be_cut_at_each_step_of_a_life(logs: int) -> None:
 
 
 PowerCuts.TestCase.settings = settings(max_examples=4, stateful_step_count=12)
-TestPowerCuts = pytest.mark.rule(4, 58, 60, 61)(PowerCuts.TestCase)
+TestPowerCuts = pytest.mark.rule(4, 58, 60, 61, 62)(PowerCuts.TestCase)

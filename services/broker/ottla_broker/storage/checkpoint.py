@@ -19,6 +19,7 @@ LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+CLEANED: Final = "cleaner-offset-checkpoint"
 METADATA: Final = "metadata-checkpoint"
 
 _VERSION: Final = "0"

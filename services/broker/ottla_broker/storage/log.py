@@ -17,6 +17,7 @@ from ottla_broker.machines.epochs import EpochStart, LeaderEpochs
 from ottla_broker.machines.producers import Original, Producers
 from ottla_broker.machines.shard import StoredFence
 from ottla_broker.storage import checkpoint
+from ottla_broker.storage.compaction import Compaction
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.flushing import Flusher
 from ottla_broker.storage.log_config import LogConfig, TimestampType
@@ -70,6 +71,7 @@ class Log:
         self._segments: Final = LogSegments(directory, disk, state, history.on_roll)
         self._flusher: Final = Flusher(directory, disk, min(flushed, state.log_end_offset))
         self._history: Final = history
+        self.compaction: Final = Compaction(self._segments, disk, self._flusher.lock)
         self._epochs_file: Final = epochs_file
         self._on_truncation: Final = on_truncation
         self._unfinished_from: int | None = None
@@ -236,6 +238,7 @@ class Log:
     def _on_truncated(self, recovery_point: int, epochs_end: int) -> None:
         self._flusher.on_truncated(recovery_point)
         self._history.on_truncated(self._segments.ranges(), self.log_start_offset)
+        self.compaction.on_truncated(epochs_end)
         self._unfinished_from = epochs_end
 
     def _settle(self) -> None:
@@ -364,8 +367,6 @@ class Log:
                 self._history.on_dropped(self._segments.segments[0].base_offset)
         except OSError as error:
             raise self._disk.error(f"deleting segments of {self.directory.name}", error) from error
-
-    # ---- the rest -----------------------------------------------------------------------------------------------
 
     @property
     def producers(self) -> Producers:

@@ -2,6 +2,7 @@
 
     meta.properties  .lock  .kafka_cleanshutdown  boot-id  .reserve
     recovery-point-offset-checkpoint  log-start-offset-checkpoint  replication-offset-checkpoint  metadata-checkpoint
+    cleaner-offset-checkpoint
     <topic id, 32 hex>-<partition>/      partition.metadata  leader-epoch-checkpoint
                                          <offset>.log .index .timeindex .snapshot
     <topic id>-<partition>.<id>-delete/  a partition that is being deleted
@@ -159,7 +160,7 @@ class LogDir:
     def _open_log(
         self, partition: PartitionId, directory: Path, config: LogConfig, now_ms: int, *, clean: bool = False
     ) -> None:
-        self._logs[partition] = Log.open(
+        log = self._logs[partition] = Log.open(
             directory,
             self.disk,
             config,
@@ -169,6 +170,7 @@ class LogDir:
             log_start_offset=self._checkpoints.log_starts.get(partition, 0),
             on_truncation=lambda: self._on_truncation(partition),
         )
+        log.compaction.first_dirty_offset = min(self._checkpoints.first_dirty.get(partition, 0), log.log_end_offset)
 
     def _reaches_checkpoints(self) -> bool:
         """Whether every log has what the checkpoints promise. A log that is gone ends at 0, unless it was deleted."""

@@ -1,9 +1,9 @@
 """The segments of a log: written by one, rolled, truncated and dropped by it, and read by all.
 
 Changed by the log's one writer, read by any thread beside it. The tuple of segments is replaced, never changed, and a
-segment's size grows only after its bytes are written. Only a truncation takes bytes away: it replaces the segments,
-then counts itself, and then its files are touched. A reader that finds another count than it began with has read in
-vain, for what it saw may be torn, and reads again.
+segment's size grows only after its bytes are written. Only truncations and swaps take bytes away: they replace the
+segments, then count themselves, and then files are touched. A reader that finds another count than it began with has
+read in vain, for what it saw may be torn, and reads again.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Final, TypeVar
 
 from ottla_broker.machines import retention
@@ -35,7 +36,9 @@ class LogSegments:
         self._disk: Final = disk
         self._on_roll: Final = on_roll
         self._reader = BatchReader()
-        self._truncations = 0
+        self._changing: Final = Lock()
+        """Of `segments`, which a swap may change beside the writer."""
+        self._disturbances = 0
         self._as_opened: Final = self._now
 
     @property
@@ -45,7 +48,7 @@ class LogSegments:
 
     @property
     def _now(self) -> tuple[int, int, int]:
-        return self.segments[-1].base_offset, self.end_offset, self._truncations
+        return self.segments[-1].base_offset, self.end_offset, self._disturbances
 
     def ranges(self) -> Ranges:
         """Each segment with the offset after it; for other threads, the last is at most what the segment holds."""
@@ -93,7 +96,8 @@ class LogSegments:
         except OSError as error:
             raise self._disk.error(f"starting a segment of {self._directory.name}", error) from error
         self.segments[-1].seal()
-        self.segments = (*self.segments, fresh)
+        with self._changing:
+            self.segments = (*self.segments, fresh)
         self._on_roll(base_offset)
 
     def truncate(self, offset: int, config: LogConfig, on_truncated: Callable[[int], None]) -> None:
@@ -137,7 +141,7 @@ class LogSegments:
         """The log ends earlier. In this order, and before any file is touched: `_undisturbed` relies on it."""
         self.segments, self.end_offset = segments, end_offset
         self._reader = BatchReader()
-        self._truncations += 1
+        self._disturbances += 1
 
     def expired(self, high_watermark: int, now_ms: int, config: LogConfig) -> list[retention.DeletionCause]:
         """Why retention.ms and retention.bytes no longer keep the first segments, one cause for each."""
@@ -159,11 +163,31 @@ class LogSegments:
 
     def drop(self, count: int, start_offset: int) -> Sequence[Segment]:
         """Without the first `count` segments, which are returned; nothing before `start_offset` is served any more."""
-        dropped, kept = self.segments[:count], self.segments[count:]
-        # Readers take the segments first and look at the start after that: it must never be behind.
-        self.start_offset = max(start_offset, kept[0].base_offset)
-        self.segments = kept
+        with self._changing:
+            dropped, kept = self.segments[:count], self.segments[count:]
+            # Readers take the segments first and look at the start after that: it must never be behind.
+            self.start_offset = max(start_offset, kept[0].base_offset)
+            self.segments = kept
         return dropped
+
+    def index_of(self, sources: Sequence[Segment]) -> int | None:
+        """Where they begin among the segments before the active one, if they are there one after another."""
+        sealed = self.segments[:-1]
+        if sources[0] not in sealed:
+            return None
+        first = sealed.index(sources[0])
+        return first if sealed[first : first + len(sources)] == tuple(sources) else None
+
+    def exchange(self, sources: Sequence[Segment], cleaned: Segment) -> bool:
+        """Put one in the place of those, in which nothing is lost; whether they were there. Beside the writer."""
+        with self._changing:
+            first = self.index_of(sources)
+            if first is None:
+                return False
+            self.segments = (*self.segments[:first], cleaned, *self.segments[first + len(sources) :])
+            self._reader = self._reader.without(sources)
+            self._disturbances += 1
+            return True
 
     # ---- for readers --------------------------------------------------------------------------------------------
 
@@ -187,21 +211,21 @@ class LogSegments:
         )
 
     def _undisturbed(self, offset: int, read: Callable[[BatchReader, Sequence[Segment]], T]) -> T:
-        """What `read` gives while no truncation comes in between."""
+        """What `read` gives while no truncation, and no swap, comes in between."""
         while True:
             self.check_open()
-            # In this order: with a reader that a truncation has made go at least the segments that it left.
-            truncations, reader, segments = self._truncations, self._reader, self.segments
+            # In this order: with a reader that a truncation or a swap has made go at least the segments that it left.
+            disturbances, reader, segments = self._disturbances, self._reader, self.segments
             try:
                 found = read(reader, segments)
             except OttlaError:
-                if truncations == self._truncations:
+                if disturbances == self._disturbances:
                     raise
             except OSError as error:
-                if truncations == self._truncations:
+                if disturbances == self._disturbances:
                     raise self._unreadable(offset, error) from error
             else:
-                if truncations == self._truncations:
+                if disturbances == self._disturbances:
                     return found
 
     def _unreadable(self, offset: int, error: OSError) -> OttlaError:

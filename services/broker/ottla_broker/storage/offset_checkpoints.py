@@ -1,6 +1,7 @@
-"""What a data directory has on disk of its logs' offsets: recovery points, log starts and high watermarks.
+"""What a data directory has on disk of its logs' offsets: recovery points, log starts, high watermarks and how far it
+is compacted.
 
-They are written together every few seconds, those of the three files that changed, and at once where a log has come to
+They are written together every few seconds, those of the four files that changed, and at once where a log has come to
 end before what they promise.
 """
 
@@ -17,7 +18,12 @@ from ottla_core.model import PartitionId
 
 Offsets = dict[PartitionId, int]
 
-_FILES: Final = (checkpoint.RECOVERY_POINTS, checkpoint.LOG_START_OFFSETS, checkpoint.HIGH_WATERMARKS)
+_FILES: Final = (
+    checkpoint.RECOVERY_POINTS,
+    checkpoint.LOG_START_OFFSETS,
+    checkpoint.HIGH_WATERMARKS,
+    checkpoint.CLEANED,
+)
 
 
 class OffsetCheckpoints:
@@ -33,6 +39,7 @@ class OffsetCheckpoints:
         self.recovery_points = self._read(checkpoint.RECOVERY_POINTS)
         self.log_starts = self._read(checkpoint.LOG_START_OFFSETS)
         self.high_watermarks = self._read(checkpoint.HIGH_WATERMARKS)
+        self.first_dirty = self._read(checkpoint.CLEANED)
 
     def promised(self) -> Offsets:
         """How far each log went: what was fsynced or committed when this was written."""
@@ -52,10 +59,10 @@ class OffsetCheckpoints:
             }
             self.recovery_points = {id_: log.recovery_point for id_, log in logs.items()}
             self.log_starts = {id_: log.log_start_offset for id_, log in logs.items()}
+            self.first_dirty = {id_: dirty for id_, log in logs.items() if (dirty := log.compaction.first_dirty_offset)}
             self._names = {id_: self._names.get(id_) or checkpoint.name_of(id_) for id_ in logs}
-            for name, offsets in zip(
-                _FILES, (self.recovery_points, self.log_starts, self.high_watermarks), strict=True
-            ):
+            offsets_of = (self.recovery_points, self.log_starts, self.high_watermarks, self.first_dirty)
+            for name, offsets in zip(_FILES, offsets_of, strict=True):
                 if offsets != self._written.get(name):
                     self._written.pop(name, None)
                     checkpoint.write_offsets(self._disk, self._disk.path / name, offsets, self._names)
@@ -81,6 +88,7 @@ class OffsetCheckpoints:
                 or self.recovery_points.get(partition, 0) > log.recovery_point
                 or self.log_starts.get(partition, 0) > log.log_start_offset
                 or self.high_watermarks.get(partition, 0) > log.log_end_offset
+                or self.first_dirty.get(partition, 0) > log.compaction.first_dirty_offset
             )
 
     def _read(self, name: str) -> Offsets:

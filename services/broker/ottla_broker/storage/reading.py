@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import threading
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from ottla_broker.storage.disk import DataFile
@@ -59,9 +59,13 @@ class _Position(NamedTuple):
 class BatchReader:
     """Reads for any thread. Remembers where recent reads ended, which is where most reads begin."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Iterable[_Position | None] = ()) -> None:
         # Slots by offset, each replaced as one value: threads need no lock, and a collision only costs a lookup.
-        self._positions: list[_Position | None] = [None] * _REMEMBERED
+        self._positions: list[_Position | None] = list(known) or [None] * _REMEMBERED
+
+    def without(self, segments: Collection[Segment]) -> BatchReader:
+        """For a log in which others are in the place of these: what reads meanwhile remembers nothing for it."""
+        return BatchReader(place if place and place.segment not in segments else None for place in self._positions)
 
     def read(
         self,

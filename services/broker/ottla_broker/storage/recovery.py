@@ -17,13 +17,16 @@ from pathlib import Path
 from typing import Final
 
 from ottla_broker.machines.epochs import LeaderEpochs
+from ottla_broker.storage import swap
 from ottla_broker.storage.disk import DELETED_SUFFIX, TEMPORARY_SUFFIX, Disk
 from ottla_broker.storage.log_config import MAX_INT32, LogConfig
 from ottla_broker.storage.producer_snapshot import offsets_in
 from ottla_broker.storage.scan import sound_batches
-from ottla_broker.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment
+from ottla_broker.storage.segment import Segment
+from ottla_broker.storage.swap import CLEANED, INDEX_SUFFIXES, LOG_SUFFIX, SWAP
 from ottla_core.records.batch import BatchHeader
 
+_HALF_DONE: Final = (DELETED_SUFFIX, TEMPORARY_SUFFIX, CLEANED, SWAP)
 _LOG_NAME: Final = re.compile(r"\d{20}\.log")
 _logger = logging.getLogger(__name__)
 
@@ -51,7 +54,7 @@ def open_segments(
     now_ms: int,
 ) -> Recovered:
     """The segments of `directory`, mended. `epochs` learns what the batches contain and forgets what was truncated."""
-    names = remove_leftovers(directory)
+    names = _settled_names(directory, disk)
     bases = sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names if _LOG_NAME.fullmatch(name))
     segments = [Segment(directory, base, disk, config, now_ms) for base in bases]
     sealed_count = max(0, len(segments) - 1) if clean else _count_below(bases, recovery_point)
@@ -77,11 +80,14 @@ def open_segments(
     return Recovered(segments, log_end_offset, log_start_offset, offsets_in(names))
 
 
-def remove_leftovers(directory: Path) -> set[str]:
-    """Files that a crash left half done: deletions, temporary files, indexes whose segment is gone. The names of the
-    others."""
+def _settled_names(directory: Path, disk: Disk) -> set[str]:
+    """The files, without what a crash left half done: swaps are finished; deletions, temporary files, what a cleaner
+    wrote, indexes whose segment is gone are removed."""
     names = set(os.listdir(directory))
-    left = {name for name in names if name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX)) or _is_orphan(name, names)}
+    if any(name.endswith(SWAP) for name in names):
+        swap.finish_all(directory, names, disk)
+        names = set(os.listdir(directory))
+    left = {name for name in names if name.endswith(_HALF_DONE) or _is_orphan(name, names)}
     for name in left:
         (directory / name).unlink()
     return names - left

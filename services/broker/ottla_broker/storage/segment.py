@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from ottla_broker.storage import swap
 from ottla_broker.storage.disk import DataFile, Disk
 from ottla_broker.storage.index import NO_TIMESTAMP, IndexDamagedError, SegmentIndexes, TimestampOffset
 from ottla_broker.storage.log_config import MAX_INT32, LogConfig
 from ottla_broker.storage.positioned import PositionedBatch
 from ottla_broker.storage.scan import headers
+from ottla_broker.storage.swap import INDEX_SUFFIXES, LOG_SUFFIX, SWAP
 from ottla_core.errors import OttlaError
 from ottla_core.records.batch import HEADER_SIZE, BatchHeader, read_header
-
-LOG_SUFFIX: Final = ".log"
-INDEX_SUFFIXES: Final = (".index", ".timeindex")
 
 Ranges: TypeAlias = "Sequence[tuple[Segment, int]]"
 """Segments, oldest first, each with the offset after it."""
@@ -35,6 +35,7 @@ class Segment:
         "_index_interval_bytes",
         "_indexes",
         "_is_active",
+        "_swap",
         "base_offset",
         "created_at_ms",
         "first_timestamp_ms",
@@ -52,6 +53,8 @@ class Segment:
         self._disk: Final = disk
         self._index_interval_bytes: Final = config.index_interval_bytes
         self._is_active = False
+        self._swap: DataFile | None = None
+        """What it reads instead of its file while the segments that it replaces are in the way."""
         self._indexes: SegmentIndexes | None = self._new_indexes()
 
     # ---- becoming what it is ------------------------------------------------------------------------------------
@@ -129,6 +132,21 @@ class Segment:
             indexes.finish()  # both, or neither: from where one ends the other would be trusted, too
         self._indexes = indexes  # whole: another thread may look into them
         return next_offset
+
+    def begin_swap(self, like: Segment) -> None:
+        """Be what a cleaner has written to replace `like` and those before it.
+
+        Raises OSError or KAFKA_STORAGE_ERROR; the swap is withdrawn then, or by a start.
+        """
+        swap.decide(self.path, like.path, self._disk)
+        self._swap = DataFile(swap.path_of(self.path, SWAP))
+        self._load(self._swap.size_bytes(), None)
+
+    def end_swap(self) -> None:
+        """Those segments are gone. Raises OSError; a start ends it then."""
+        swap.take_names(self.path)
+        self._swap = None
+        self._load(self.size_bytes, None)
 
     def rebuild_indexes(self) -> int:
         """Both indexes anew from the headers of the batches (rule 59); the offset after the last, or -1 as above."""
@@ -224,14 +242,14 @@ class Segment:
     def discard(self) -> None:
         """Rename the files away, the log first: indexes that a crash leaves alone are removed at the next start."""
         for path in (self.path, *(self.path.with_suffix(suffix) for suffix in INDEX_SUFFIXES)):
-            if path.exists():
+            with suppress(FileNotFoundError):
                 self._disk.discard(path)
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
     def file(self) -> DataFile:
         """Raises FileNotFoundError where the segment has just been deleted."""
-        return self._disk.files.get(self.path, write=self._is_active)
+        return self._swap or self._disk.files.get(self.path, write=self._is_active)
 
     def _file_to_write(self) -> DataFile:
         try:
@@ -241,7 +259,7 @@ class Segment:
 
     def open_file(self) -> DataFile | None:
         """The same where it is open already: to open one may wait for the disk."""
-        return self._disk.files.peek(self.path)
+        return self._swap or self._disk.files.peek(self.path)
 
     def position_of(self, offset: int) -> int | None:
         """Where the first batch starts that ends at or after `offset`; None where all end before it."""
@@ -302,7 +320,8 @@ class Segment:
             return False
 
     def _new_indexes(self) -> SegmentIndexes:
-        return SegmentIndexes(self.path, self.base_offset, self._index_interval_bytes)
+        suffix = SWAP if self._swap else ""
+        return SegmentIndexes(self.path, self.base_offset, self._index_interval_bytes, suffix)
 
 
 def ranges_of(segments: Sequence[Segment], end_offset: int) -> Ranges:

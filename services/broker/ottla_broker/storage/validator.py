@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from ottla_broker.storage.bad_records import MOST_NAMED, BadRecord, BadRecordsError
+from ottla_broker.machines.bad_records import MOST_NAMED, BadRecord, BadRecordsError
 from ottla_broker.storage.log_config import MAX_INT32, LogConfig, TimestampType
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import (

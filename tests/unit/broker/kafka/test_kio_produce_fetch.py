@@ -17,9 +17,9 @@ from ottla_broker.kafka.fetch_request import FetchResponsePartition, RequestedPa
 from ottla_broker.kafka.frames import Caller
 from ottla_broker.kafka.handlers import produce
 from ottla_broker.kafka.leaders import NewLeaders
+from ottla_broker.machines.bad_records import BadRecord, BadRecordsError
 from ottla_broker.replication.fetch import FetchResult
 from ottla_broker.replication.produce import ProduceResult
-from ottla_broker.storage.bad_records import BadRecord, BadRecordsError
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.primitives import MalformedError, Reader

@@ -11,7 +11,7 @@ import pytest
 from batches import NOON, raw_batch, raw_record, sealed, simple_records
 from logs import all_records, fill, headers_of, open_log, records_of, values_batch
 
-from ottla_broker.storage.bad_records import MOST_NAMED, BadRecordsError
+from ottla_broker.machines.bad_records import MOST_NAMED, BadRecordsError
 from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.index import SegmentIndexes
 from ottla_broker.storage.log import Log

@@ -22,8 +22,8 @@ from ottla_broker.kafka.forwarding import named_twice
 from ottla_broker.kafka.frames import Caller, KafkaContext, Parts
 from ottla_broker.kafka.leaders import CHANGED, NewLeaders
 from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
+from ottla_broker.machines.bad_records import BadRecordsError
 from ottla_broker.replication.produce import Produce, ProduceResult, check_acks, without_traces
-from ottla_broker.storage.bad_records import BadRecordsError
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.primitives import MalformedError, Reader, Writer

@@ -1,0 +1,56 @@
+"""What of one log is compacted, and how cleaned segments take the places of those that they were made of (rule 62)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import Final
+
+from ottla_broker.storage import swap
+from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.log_config import LogConfig
+from ottla_broker.storage.log_segments import LogSegments
+from ottla_broker.storage.segment import Segment
+
+
+class Compaction:
+    def __init__(self, segments: LogSegments, disk: Disk, lock: Lock) -> None:
+        self.first_dirty_offset = 0
+        """All before it is compacted; of the rest nothing is known."""
+        self._segments: Final = segments
+        self._disk: Final = disk
+        self._lock: Final = lock
+
+    def on_truncated(self, end_offset: int) -> None:
+        """Other records come from there on."""
+        self.first_dirty_offset = min(self.first_dirty_offset, end_offset)
+
+    def swap(self, sources: Sequence[Segment], config: LogConfig) -> bool:
+        """Put what a cleaner has made of `sources` in their place; whether they were all there still.
+
+        For a thread, beside appends and reads; a truncation or a flush that runs is waited for. Readers see the ones or
+        the other. Raises KAFKA_STORAGE_ERROR: the directory is offline then, and a start finishes what was decided.
+        """
+        first = sources[0]
+        cleaned = Segment(first.path.parent, first.base_offset, self._disk, config, first.created_at_ms)
+        with self._lock:
+            self._segments.check_open()
+            try:
+                return self._swap(sources, cleaned)
+            except OSError as error:
+                raise self._disk.fail(f"swapping {cleaned.path}", error) from error
+
+    def _swap(self, sources: Sequence[Segment], cleaned: Segment) -> bool:
+        if self._segments.index_of(sources) is None:  # a crash in between would bring back what was truncated
+            swap.withdraw(cleaned.path, self._disk)
+            return False
+        cleaned.begin_swap(sources[-1])
+        if not self._segments.exchange(sources, cleaned):
+            swap.withdraw(cleaned.path, self._disk)
+            return False
+        for segment in reversed(sources):
+            segment.discard()
+        cleaned.end_swap()
+        if cleaned not in self._segments.segments:
+            cleaned.discard()  # retention took it before its files had their names
+        return True

@@ -1,0 +1,91 @@
+"""Cleaned files in the place of the segments that they were made of (rule 62), whatever interrupts it.
+
+    <base>.log.cleaned  .index.cleaned  .timeindex.cleaned    written and fsynced; a start removes them
+    <base>.log.swap     .index.swap     .timeindex.swap       decided; a start finishes it
+    <base>.log          .index          .timeindex            done, and the segments in their place are gone
+
+The log's name alone tells how far a swap has come: an index that is lost on the way is made again. A cleaned segment
+ends where those that it replaces did, which is how a start knows them. What is decided is on the disk before they go:
+not every file system keeps the order of names.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from ottla_broker.storage.disk import DataFile, Disk
+from ottla_broker.storage.scan import headers
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIXES: Final = (".index", ".timeindex")
+CLEANED: Final = ".cleaned"
+SWAP: Final = ".swap"
+
+_KINDS: Final = (*INDEX_SUFFIXES, LOG_SUFFIX)
+_SWAPPED: Final = re.compile(r"\d{20}\.log\.swap")
+_logger = logging.getLogger(__name__)
+
+
+def path_of(log_path: Path, state: str) -> Path:
+    """Of a log's cleaned file, in the state CLEANED or SWAP."""
+    return log_path.with_name(log_path.name + state)
+
+
+def decide(log_path: Path, like: Path, disk: Disk) -> None:
+    """Cleaned files become those of a swap, the file time that of `like`. Raises OSError or KAFKA_STORAGE_ERROR."""
+    with suppress(FileNotFoundError):  # retention takes it meanwhile
+        time_ns = like.stat().st_mtime_ns
+        os.utime(path_of(log_path, CLEANED), ns=(time_ns, time_ns))  # retention, and idle producers, count from it
+    for kind in _KINDS:
+        path = log_path.with_suffix(kind)
+        if kind == LOG_SUFFIX or path_of(path, CLEANED).exists():
+            path_of(path, CLEANED).rename(path_of(path, SWAP))
+    disk.sync_directory(log_path.parent)
+
+
+def withdraw(log_path: Path, disk: Disk) -> None:
+    """Remove what was cleaned, decided or not, the log first. Raises OSError or KAFKA_STORAGE_ERROR."""
+    for kind in reversed(_KINDS):
+        for state in (SWAP, CLEANED):
+            path_of(log_path.with_suffix(kind), state).unlink(missing_ok=True)
+    disk.sync_directory(log_path.parent)
+
+
+def finish_all(directory: Path, names: Collection[str], disk: Disk) -> None:
+    """At a start: the swaps that were decided. Raises OSError or KAFKA_STORAGE_ERROR."""
+    for name in sorted(filter(_SWAPPED.fullmatch, names)):
+        log_path = directory / name.removesuffix(SWAP)
+        end_offset = _end_of(directory / name)
+        if end_offset is None:
+            _logger.warning("%s is torn: the segments that it was made of stay", directory / name)
+            withdraw(log_path, disk)
+            continue
+        base_offset = int(log_path.stem)
+        for other in names:
+            stem, _, kind = other.partition(".")
+            if f".{kind}" in _KINDS and stem.isdecimal() and base_offset <= int(stem) < end_offset:
+                (directory / other).unlink(missing_ok=True)
+        take_names(log_path)
+
+
+def take_names(log_path: Path) -> None:
+    """The files of a swap become those of the segment; the segments in its place are gone."""
+    for kind in _KINDS:
+        path = log_path.with_suffix(kind)
+        with suppress(FileNotFoundError):  # a short segment has no indexes
+            path_of(path, SWAP).rename(path)
+
+
+def _end_of(path: Path) -> int | None:
+    """The offset after the last batch; None where batches don't end with the file."""
+    file = DataFile(path)
+    size_bytes, end, next_offset = file.size_bytes(), 0, None
+    for position, header in headers(file, 0, size_bytes):
+        end, next_offset = position + header.size_bytes, header.next_offset
+    return next_offset if end == size_bytes else None
