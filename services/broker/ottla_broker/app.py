@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 
+from ottla_broker.compaction.cleaner import LogCleaner
 from ottla_broker.config import BrokerConfig
 from ottla_broker.data_directory import DataDirectory
 from ottla_broker.disk_room import DiskRoom
@@ -25,7 +26,7 @@ from ottla_broker.membership.own_registration import OwnRegistration
 from ottla_broker.membership.registration import Registration
 from ottla_broker.membership.restored_metadata import OlderMetadata
 from ottla_broker.membership.startup_readiness import StartupReadiness
-from ottla_broker.metrics import add_metrics
+from ottla_broker.metrics import add_cleaner_metrics, add_metrics
 from ottla_broker.peers.advertised_addresses import Addresses
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
 from ottla_broker.producer_ids import ProducerIdManager
@@ -124,7 +125,9 @@ class _Parts:
         self.kafka = KafkaSide(config.kafka, backend, self.metrics, around_kafka)
         self._serve()
         self.registration = self._registration(incarnation)
+        self.cleaner = LogCleaner(metadata, self.replicas, self._node_id, clock, self.threads)
         add_metrics(self.metrics, metadata, self.replicas, self.replication)
+        add_cleaner_metrics(self.metrics, self.cleaner)
 
     def _serve(self) -> None:
         addresses, follower_epochs = Addresses(self.config.published_hosts), FollowerEpochs(self.metadata, self.clock)
@@ -175,6 +178,7 @@ class _Parts:
             replicas,
             self.isr_changes,
             self.producer_ids,
+            self.cleaner,
             Maintenance(config, replicas, self.log_dir, self.clock, threads, self.fail),
             self.server,
             self.kafka.listener,

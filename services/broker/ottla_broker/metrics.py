@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
+from ottla_broker.compaction.cleaner import LogCleaner
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_fetcher import Replication
 from ottla_broker.replication.replicas import Replicas
@@ -47,6 +48,25 @@ def add_metrics(metrics: Metrics, follower: MetadataFollower, replicas: Replicas
     gauge("ottla_metadata_revision", "Revision of the own image.", lambda: follower.image.revision)
     gauge("ottla_metadata_staleness_seconds", "Since etcd was last heard of.", lambda: follower.staleness_s)
     add_topic_tables(metrics, replicas)
+
+
+def add_cleaner_metrics(metrics: Metrics, cleaner: LogCleaner) -> None:
+    """Kafka's figures of its LogCleanerManager."""
+
+    def gauge(name: str, help_text: str, value: Callable[[], float]) -> None:
+        metrics.gauge(name, help_text, lambda: float(value()))
+
+    totals = cleaner.totals
+    gauge("ottla_cleaner_max_dirty_ratio", "Of the dirtiest compacted log.", lambda: cleaner.dirtiest_ratio)
+    gauge("ottla_cleaner_uncleanable_partitions", "Logs that can't be compacted.", lambda: len(cleaner.uncleanable))
+    gauge("ottla_cleaner_last_run_timestamp_seconds", "When the last one ended.", lambda: totals.ended_at_ms / 1000)
+    for name, help_text, value in (
+        ("runs", "Logs that were compacted.", lambda: totals.runs),
+        ("read_bytes", "Read for compaction.", lambda: totals.bytes_read),
+        ("saved_bytes", "What compaction has made logs smaller by.", lambda: totals.bytes_saved),
+        ("seconds", "That compaction took.", lambda: totals.seconds),
+    ):
+        gauge(f"ottla_cleaner_{name}_total", help_text, value)
 
 
 def add_topic_tables(metrics: Metrics, replicas: Replicas) -> None:

@@ -96,6 +96,10 @@ class Producers:
         """All there is, as it is now; for a snapshot."""
         return self._entries.copy()
 
+    def newest_batches(self) -> frozenset[int]:
+        """The last offset of each producer's newest batch: compaction keeps them (rule 30)."""
+        return frozenset(_HEAD.unpack_from(entry)[3] for entry in self._entries.values())
+
     def get(self, producer_id: int) -> ProducerState | None:
         entry = self._entries.get(producer_id)
         if entry is None:

@@ -290,6 +290,7 @@ class Replicas(ReplicaTable):
                 _log.info("deleting %s", replica)
                 replica.close()
                 self.flushed_by_time.discard(replica)
+                self.compacted.discard(replica)
                 self._on_removed(partition_id)
                 self._configs.pop(replica.topic, None)
                 self._removals.add(replica)
@@ -370,6 +371,7 @@ class Replicas(ReplicaTable):
         config = self._config_of(image, assignment.topic)
         replica.configure(config, self.settings.lag_max_s)
         (self.flushed_by_time.add if config.flush_ms < MAX_INT64 else self.flushed_by_time.discard)(replica)
+        (self.compacted.add if config.compacts else self.compacted.discard)(replica)
         if not image.is_in_doubt(assignment.partition) and is_older(assignment.partition, replica.log.epochs.latest):
             self._on_older_metadata(image.revision)
         if self._is_to_lead(replica, assignment.partition):

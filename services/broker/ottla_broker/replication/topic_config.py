@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla_broker.storage.log_config import LogConfig, TimestampType
+from ottla_broker.storage.log_config import MAX_INT64, LogConfig, TimestampType
 from ottla_core.cluster.image import ClusterImage, Topic
 from ottla_core.config_values import resolve, resolve_broker
 
@@ -24,10 +24,12 @@ def _log_config(image: ClusterImage, topic: Mapping[str, str], broker_id: int) -
     values = resolve(topic, cluster, broker)
     policy = values.items("cleanup.policy")
     # A compacted topic keeps the newest value of every key, however old: time and size delete nothing of it.
-    deletes = "delete" in policy
+    deletes, compacts = "delete" in policy, "compact" in policy
+    # The active segment is not compacted, so that it may not be active for longer than records may wait (KIP-354).
+    longest_ms = values.integer("max.compaction.lag.ms") if compacts else MAX_INT64
     return LogConfig(
         segment_bytes=values.integer("segment.bytes"),
-        segment_ms=values.integer("segment.ms"),
+        segment_ms=min(values.integer("segment.ms"), longest_ms),
         segment_index_bytes=values.integer("segment.index.bytes"),
         index_interval_bytes=values.integer("index.interval.bytes"),
         retention_ms=values.integer("retention.ms") if deletes else -1,
@@ -40,6 +42,10 @@ def _log_config(image: ClusterImage, topic: Mapping[str, str], broker_id: int) -
         flush_ms=values.integer("flush.ms"),
         min_insync_replicas=values.integer("min.insync.replicas"),
         producer_expiration_ms=resolve_broker(cluster, broker, {}).integer("producer.id.expiration.ms"),
+        delete_retention_ms=values.integer("delete.retention.ms"),
+        min_compaction_lag_ms=values.integer("min.compaction.lag.ms"),
+        max_compaction_lag_ms=values.integer("max.compaction.lag.ms"),
+        least_dirty_ratio=values.decimal("min.cleanable.dirty.ratio"),
         deletes=deletes,
-        compacts="compact" in policy,
+        compacts=compacts,
     )

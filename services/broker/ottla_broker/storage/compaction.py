@@ -17,13 +17,21 @@ class Compaction:
     def __init__(self, segments: LogSegments, disk: Disk, lock: Lock) -> None:
         self.first_dirty_offset = 0
         """All before it is compacted; of the rest nothing is known."""
+        self.truncations = 0
+        """A cleaning that one of them has overtaken is no longer one of this log."""
         self._segments: Final = segments
         self._disk: Final = disk
         self._lock: Final = lock
 
     def on_truncated(self, end_offset: int) -> None:
         """Other records come from there on."""
+        self.truncations += 1
         self.first_dirty_offset = min(self.first_dirty_offset, end_offset)
+
+    def on_cleaned(self, end_offset: int, truncations: int) -> None:
+        """Up to there, as of when there had been that many truncations."""
+        if truncations == self.truncations:
+            self.first_dirty_offset = end_offset
 
     def swap(self, sources: Sequence[Segment], config: LogConfig) -> bool:
         """Put what a cleaner has made of `sources` in their place; whether they were all there still.

@@ -39,6 +39,10 @@ class LogConfig:
     flush_ms: int = MAX_INT64
     min_insync_replicas: int = 1
     producer_expiration_ms: int = DAY_MS
+    delete_retention_ms: int = DAY_MS
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = MAX_INT64
+    least_dirty_ratio: float = 0.5
     deletes: bool = True
     compacts: bool = False
 

@@ -293,6 +293,10 @@ class Segment:
         """The largest timestamp in the segment and the last offset of its batch; (-1, -1) where none has any."""
         return self.indexes.largest
 
+    def oldest_timestamp_ms(self) -> int:
+        """That of the first batch; -1 without one. Reads the disk."""
+        return next((header.max_timestamp for _, header in self.headers_from(0)), -1)
+
     def retention_timestamp_ms(self) -> int:
         """What retention.ms counts from: the largest timestamp, or else when the file was last written (rule 63)."""
         if self.largest.timestamp_ms >= 0:

@@ -57,6 +57,12 @@ def withdraw(log_path: Path, disk: Disk) -> None:
     disk.sync_directory(log_path.parent)
 
 
+def remove_cleaned(directory: Path) -> None:
+    """What a cleaner has left that did not finish. Raises OSError."""
+    for path in directory.glob(f"*{CLEANED}"):
+        path.unlink(missing_ok=True)
+
+
 def finish_all(directory: Path, names: Collection[str], disk: Disk) -> None:
     """At a start: the swaps that were decided. Raises OSError or KAFKA_STORAGE_ERROR."""
     for name in sorted(filter(_SWAPPED.fullmatch, names)):

@@ -1,0 +1,252 @@
+"""Compaction of this broker's logs, its own and those that it follows: the dirtiest first, each in a worker process.
+
+What a worker has written takes its place where the log is still what it was made of; else it is thrown away, and the
+log's turn comes again. A log that can't be cleaned stays as it is, named in the log and counted, and is tried again at
+longer and longer intervals; it holds up no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from ottla_broker.compaction.job import CleaningJob, CleaningResult, SourceSegment
+from ottla_broker.compaction.settings import CleanerSettings, cleaner_settings
+from ottla_broker.compaction.worker import run_worker
+from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.machines.cleanable import Cleanable, CompactionLag, SegmentFacts, cleanable
+from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.replica_table import ReplicaTable
+from ottla_broker.storage import swap
+from ottla_broker.storage.segment import Ranges, ranges_of
+from ottla_core.clock import Clock
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import PartitionId
+from ottla_core.rpc.retry import Backoff
+from ottla_core.slices import Slice
+from ottla_core.tasks import end_tasks
+
+_log = logging.getLogger(__name__)
+
+_TRY_AGAIN_FIRST_S: Final = 15.0
+_TRY_AGAIN_MOST_S: Final = 600.0
+
+
+@dataclass(slots=True)
+class Totals:
+    """Of all cleanings so far."""
+
+    runs: int = 0
+    bytes_read: int = 0
+    bytes_saved: int = 0
+    seconds: float = 0.0
+    ended_at_ms: int = 0
+    """The last one; 0 before the first."""
+
+
+@dataclass(slots=True)
+class _Failure:
+    """Why a log can't be cleaned, and when its turn is."""
+
+    reason: str = ""
+    due_at: float = 0.0
+    backoff: Backoff = field(default_factory=lambda: Backoff(_TRY_AGAIN_FIRST_S, _TRY_AGAIN_MOST_S))
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A log as it was when it was looked at."""
+
+    replica: Replica
+    part: Cleanable
+    sources: Ranges
+    truncations: int
+
+    @property
+    def is_still_there(self) -> bool:
+        log = self.replica.log
+        return log.compaction.truncations == self.truncations and all(s in log.segments for s, _ in self.sources)
+
+
+class LogCleaner:
+    """A component."""
+
+    def __init__(
+        self,
+        metadata: MetadataFollower,
+        replicas: ReplicaTable,
+        broker_id: Callable[[], int],
+        clock: Clock,
+        threads: DiskThreads,
+    ) -> None:
+        self.totals: Final = Totals()
+        self.dirtiest_ratio = 0.0
+        """As of the last look."""
+        self._metadata: Final = metadata
+        self._replicas: Final = replicas
+        self._broker_id: Final = broker_id
+        self._clock: Final = clock
+        self._threads: Final = threads
+        self._failures: Final[dict[PartitionId, _Failure]] = {}
+        self._running: Final[dict[PartitionId, asyncio.Task[None]]] = {}
+        self._on_end: Final = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="log-cleaner")
+
+    async def stop(self) -> None:
+        await end_tasks([*([self._task] if self._task else ()), *self._running.values()])
+
+    @property
+    def uncleanable(self) -> dict[PartitionId, str]:
+        """Logs that can't be cleaned, each with the reason."""
+        return {id_: failure.reason for id_, failure in self._failures.items()}
+
+    async def _run(self) -> None:
+        while True:
+            settings = cleaner_settings(self._metadata.image, self._broker_id())
+            self._on_end.clear()
+            try:
+                while settings.enabled and len(self._running) < settings.threads:
+                    found = await self._dirtiest()
+                    if found is None:
+                        break
+                    self._begin(found, settings)
+            except Exception:
+                _log.exception("looking for logs to compact failed, trying on")
+            try:
+                async with asyncio.timeout(max(settings.backoff_s, 0.1)):
+                    await self._on_end.wait()
+            except TimeoutError:
+                pass
+
+    # ---- which one ---------------------------------------------------------------------------------------------------
+
+    async def _dirtiest(self) -> _Candidate | None:
+        """Those with a record that waits too long come before all others."""
+        slice_, now_ms = Slice(), self._clock.wall_ms()
+        found: list[_Candidate] = []
+        ratios = [0.0]
+        for replica in list(self._replicas.compacted):
+            await slice_.rest()
+            if self._replicas.get(replica.id) is not replica or replica.is_in_a_thread:
+                continue
+            candidate = _candidate(replica, now_ms)
+            ratios.append(candidate.part.dirty_ratio)
+            if self._may_be_cleaned(replica.id) and candidate.part.is_due(replica.log.config.least_dirty_ratio):
+                found.append(candidate)
+        self.dirtiest_ratio = max(ratios)
+        for id_ in self._failures.keys() - {replica.id for replica in self._replicas.compacted}:
+            del self._failures[id_]
+        return max(found, key=lambda each: (each.part.is_overdue, each.part.dirty_ratio), default=None)
+
+    def _may_be_cleaned(self, id_: PartitionId) -> bool:
+        failure = self._failures.get(id_)
+        return id_ not in self._running and (failure is None or failure.due_at <= self._clock.monotonic())
+
+    # ---- cleaning one ------------------------------------------------------------------------------------------------
+
+    def _begin(self, candidate: _Candidate, settings: CleanerSettings) -> None:
+        replica = candidate.replica
+
+        def on_done(_: asyncio.Task[None]) -> None:
+            del self._running[replica.id]
+            self._on_end.set()
+
+        task = asyncio.create_task(self._clean(candidate, settings), name=f"compact-{replica}")
+        self._running[replica.id] = task
+        task.add_done_callback(on_done)
+
+    async def _clean(self, candidate: _Candidate, settings: CleanerSettings) -> None:
+        replica, began_at = candidate.replica, self._clock.monotonic()
+        try:
+            result = await run_worker(_job(candidate, settings, self._clock.wall_ms()))
+            if result.end_offset <= candidate.part.first_dirty_offset:
+                raise _no_progress(settings.map_bytes)
+            saved = await self._take(candidate, result)
+        except Exception as error:
+            await self._on_failure(candidate, error)
+            return
+        self._failures.pop(replica.id, None)
+        if saved is not None:
+            replica.log.compaction.on_cleaned(result.end_offset, candidate.truncations)
+            self._note(replica, result, saved, self._clock.monotonic() - began_at)
+
+    def _note(self, replica: Replica, result: CleaningResult, saved: int, seconds: float) -> None:
+        self.totals.runs += 1
+        self.totals.bytes_read += result.bytes_read
+        self.totals.bytes_saved += saved
+        self.totals.seconds += seconds
+        self.totals.ended_at_ms = self._clock.wall_ms()
+        text = "%s is compacted up to %d: %d of %d records stay, %d bytes saved, %.1f s"
+        _log.info(text, replica, result.end_offset, result.records_kept, result.records_read, saved, seconds)
+
+    async def _take(self, candidate: _Candidate, result: CleaningResult) -> int | None:
+        """How many bytes less there are now; None where the log has changed meanwhile, and was not taken for clean."""
+        log, by_offset = candidate.replica.log, {segment.base_offset: segment for segment, _ in candidate.sources}
+        saved, all_taken = 0, True
+        for cleaned in result.segments:
+            replaced = [by_offset[base_offset] for base_offset in cleaned.replaced]
+            if await self._threads.keep(log.compaction.swap, replaced, log.config):
+                saved += sum(segment.size_bytes for segment in replaced) - cleaned.size_bytes
+            else:
+                all_taken = False
+        return saved if all_taken else None
+
+    async def _on_failure(self, candidate: _Candidate, error: Exception) -> None:
+        """Logged once for each cause."""
+        replica = candidate.replica
+        if self._replicas.get(replica.id) is not replica:
+            return  # the topic is gone, or the partition has moved
+        await self._threads.keep(swap.remove_cleaned, replica.log.directory)
+        if not candidate.is_still_there:
+            return  # no wonder: its files are others by now
+        failure = self._failures.setdefault(replica.id, _Failure())
+        if str(error) != failure.reason:
+            known = error if not isinstance(error, OttlaError) else None
+            _log.error("%s can't be compacted, and stays as it is: %s", replica, error, exc_info=known)
+            failure.reason = str(error)
+        failure.due_at = self._clock.monotonic() + failure.backoff.next()
+
+
+def _candidate(replica: Replica, now_ms: int) -> _Candidate:
+    log = replica.log
+    lag = CompactionLag(log.config.min_compaction_lag_ms, log.config.max_compaction_lag_ms)
+    sealed = ranges_of(log.segments, log.log_end_offset)[:-1]
+    facts = [
+        SegmentFacts(s.base_offset, end, s.size_bytes, s.oldest_timestamp_ms, s.retention_timestamp_ms)
+        for s, end in sealed
+    ]
+    part = cleanable(facts, log.compaction.first_dirty_offset, replica.high_watermark, lag, now_ms)
+    return _Candidate(replica, part, sealed[: part.segments], log.compaction.truncations)
+
+
+def _job(candidate: _Candidate, settings: CleanerSettings, now_ms: int) -> CleaningJob:
+    log, part = candidate.replica.log, candidate.part
+    return CleaningJob(
+        directory=log.directory,
+        segments=[SourceSegment(segment.base_offset, end, segment.size_bytes) for segment, end in candidate.sources],
+        first_dirty_offset=part.first_dirty_offset,
+        end_offset=part.end_offset,
+        now_ms=now_ms,
+        delete_retention_ms=log.config.delete_retention_ms,
+        segment_bytes=log.config.segment_bytes,
+        segment_index_bytes=log.config.segment_index_bytes,
+        index_interval_bytes=log.config.index_interval_bytes,
+        map_bytes=settings.map_bytes,
+        most_bytes_per_s=settings.most_bytes_per_s,
+        newest_batches=log.producers.newest_batches(),
+    )
+
+
+def _no_progress(map_bytes: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        f"the keys of not even one batch fit into an offset map of {map_bytes} bytes",
+        hint="raise log.cleaner.dedupe.buffer.size, or lower log.cleaner.threads, which share it",
+    )

@@ -1,0 +1,36 @@
+"""What the cluster's configs mean to compaction on one broker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ottla_core.cluster.image import ClusterImage
+from ottla_core.config_values import resolve_broker
+
+_NO_LIMIT: Final = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerSettings:
+    """Kafka's log.cleaner.* configs, with its defaults. `map_bytes` is that of one worker; a limit of 0 is none."""
+
+    enabled: bool = True
+    threads: int = 1
+    backoff_s: float = 15.0
+    map_bytes: int = 128 << 20
+    most_bytes_per_s: int = 0
+
+
+def cleaner_settings(image: ClusterImage, broker_id: int) -> CleanerSettings:
+    cluster, broker = image.configs.get(("broker", "")), image.configs.get(("broker", str(broker_id)))
+    values = resolve_broker(cluster.values if cluster else {}, broker.values if broker else {}, {})
+    threads = values.integer("log.cleaner.threads")
+    rate = values.decimal("log.cleaner.io.max.bytes.per.second")
+    return CleanerSettings(
+        enabled=values.boolean("log.cleaner.enable"),
+        threads=threads,
+        backoff_s=values.integer("log.cleaner.backoff.ms") / 1000,
+        map_bytes=values.integer("log.cleaner.dedupe.buffer.size") // threads,
+        most_bytes_per_s=int(rate / threads) if rate < _NO_LIMIT else 0,
+    )

@@ -1,0 +1,63 @@
+"""A process that cleans one log: to go through a million records holds up no loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import PIPE, Process
+from typing import Final
+
+from ottla_broker.compaction.job import CleaningJob, CleaningResult
+from ottla_core.errors import ErrorCode, OttlaError
+
+_LEAST_LIMIT_S: Final = 600.0
+_LEAST_BYTES_PER_S: Final = 1_000_000
+_RESULT_LIMIT_BYTES: Final = 64 << 20
+
+
+async def run_worker(job: CleaningJob) -> CleaningResult:
+    """Raises KAFKA_STORAGE_ERROR where the log can't be cleaned, or the worker ended or took too long; the log is as it
+    was then. Cancelled, it ends the worker."""
+    limit_s = _limit_s(job)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "ottla_broker.compaction", stdin=PIPE, stdout=PIPE, limit=_RESULT_LIMIT_BYTES
+    )
+    try:
+        async with asyncio.timeout(limit_s):
+            return _result(await _line_from(process, job), process)
+    except TimeoutError:
+        raise _failed(f"its worker did not finish within {limit_s:.0f} s", "it is tried again") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def _limit_s(job: CleaningJob) -> float:
+    """Two passes, and what is written."""
+    size_bytes = sum(segment.size_bytes for segment in job.segments)
+    rate = min(_LEAST_BYTES_PER_S, job.most_bytes_per_s or _LEAST_BYTES_PER_S)
+    return _LEAST_LIMIT_S + 3 * size_bytes / rate
+
+
+async def _line_from(process: Process, job: CleaningJob) -> bytes:
+    """Its stdin stays open: a worker whose broker is gone ends at once."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(job.to_json().encode() + b"\n")
+    line, _ = await asyncio.gather(process.stdout.readline(), process.stdin.drain(), return_exceptions=True)
+    await process.wait()
+    return line if isinstance(line, bytes) else b""
+
+
+def _result(line: bytes, process: Process) -> CleaningResult:
+    if not line.endswith(b"\n"):
+        raise _failed(f"its worker ended with the exit code {process.returncode}", "it is tried again")
+    if "error" in (found := json.loads(line)):
+        raise _failed(found["error"]["message"], found["error"]["hint"])
+    return CleaningResult.from_json(line)
+
+
+def _failed(reason: str, hint: str) -> OttlaError:
+    return OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, reason, hint=hint)
