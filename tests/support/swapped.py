@@ -15,7 +15,7 @@ from ottla_core.records.batch import BatchHeader
 def write_cleaned(log: Log, sources: Sequence[Segment], stays: Callable[[BatchHeader], bool]) -> list[BatchHeader]:
     """Write what is to replace `sources`: their batches that stay, and the last one anyhow. These headers."""
     path = sources[0].path
-    indexes = SegmentIndexes(path, sources[0].base_offset, log.config.index_interval_bytes, CLEANED)
+    indexes = SegmentIndexes(path, sources[0].base_offset, log.config.index_interval_bytes, ending=CLEANED)
     batches = [(segment, at, header) for segment in sources for at, header in segment.headers_from(0)]
     kept, data = [], b""
     for number, (segment, at, header) in enumerate(batches, start=1):

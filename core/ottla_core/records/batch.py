@@ -104,6 +104,13 @@ def write_header(header: BatchHeader) -> bytes:
     return _HEADER.pack(*header)
 
 
+def framed(header: BatchHeader, payload: Buffer) -> bytes:
+    """The batch of `header` around its records, compressed by its codec; length and CRC are theirs."""
+    head = write_header(header._replace(batch_length=HEADER_SIZE - LOG_OVERHEAD + len(payload)))
+    crc = extend_crc(extend_crc(0, head[ATTRIBUTES_OFFSET:]), payload)
+    return b"".join((head[:CRC_OFFSET], struct.pack(">I", crc), head[ATTRIBUTES_OFFSET:], payload))
+
+
 def placed_prefix(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
     """The first 16 bytes as the leader writes them: its offset, the old length, its epoch (rule 1)."""
     return _PREFIX.pack(base_offset, header.batch_length, leader_epoch)

@@ -5,22 +5,11 @@ Two twins append (compiled, pure); compressing and the header are one code here,
 
 from __future__ import annotations
 
-import struct
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-import google_crc32c
-
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records.batch import (
-    ATTRIBUTES_OFFSET,
-    CRC_OFFSET,
-    HEADER_SIZE,
-    LOG_OVERHEAD,
-    NO_PRODUCER_ID,
-    BatchHeader,
-    write_header,
-)
+from ottla_core.records.batch import NO_PRODUCER_ID, BatchHeader, framed
 from ottla_core.records.compression import Codec, compress, output_limit
 from ottla_core.records.record import MAX_TIMESTAMP_MS, Header
 
@@ -69,16 +58,12 @@ class RecordBatchBuilder(ABC):
         if not len(payload) < len(records) <= output_limit(len(payload)):
             codec, payload = Codec.NONE, records
         header = header._replace(
-            batch_length=HEADER_SIZE - LOG_OVERHEAD + len(payload),
             attributes=attributes | codec,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,
         )
-        head = write_header(header)
-        covered = head[ATTRIBUTES_OFFSET:]
-        crc = google_crc32c.extend(google_crc32c.value(covered), payload)
-        return b"".join((head[:CRC_OFFSET], struct.pack(">I", crc), covered, payload))
+        return framed(header, payload)
 
 
 def check_timestamp(timestamp_ms: int) -> None:

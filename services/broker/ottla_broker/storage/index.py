@@ -143,14 +143,14 @@ NO_TIMESTAMP: Final = TimestampOffset(-1, -1)
 class SegmentIndexes:
     """Both indexes of one segment, fed batch by batch, by appends and by rebuilds alike."""
 
-    def __init__(self, log_path: Path, base_offset: int, interval_bytes: int, suffix: str = "") -> None:
-        """`suffix` is what the names of both files have at their end (module swap)."""
+    def __init__(self, log_path: Path, base_offset: int, interval_bytes: int, *, ending: str = "") -> None:
+        """`ending` is what the names of the two files beside `log_path` end with (module swap)."""
         self.largest = NO_TIMESTAMP
         self._base_offset: Final = base_offset
         self._interval_bytes: Final = interval_bytes
         self._bytes_since_entry = 0
-        self._offsets: Final = _EntryFile(log_path.with_suffix(f".index{suffix}"), _OFFSET_ENTRY)
-        self._times: Final = _EntryFile(log_path.with_suffix(f".timeindex{suffix}"), _TIME_ENTRY)
+        self._offsets: Final = _EntryFile(log_path.with_suffix(f".index{ending}"), _OFFSET_ENTRY)
+        self._times: Final = _EntryFile(log_path.with_suffix(f".timeindex{ending}"), _TIME_ENTRY)
 
     def load(self, log_size_bytes: int, before_offset: int | None = None) -> None:
         """Take over the files of a log that was closed in order, or what they hold of the batches before an offset;

@@ -324,8 +324,8 @@ class Segment:
             return False
 
     def _new_indexes(self) -> SegmentIndexes:
-        suffix = SWAP if self._swap else ""
-        return SegmentIndexes(self.path, self.base_offset, self._index_interval_bytes, suffix)
+        ending = SWAP if self._swap else ""
+        return SegmentIndexes(self.path, self.base_offset, self._index_interval_bytes, ending=ending)
 
 
 def ranges_of(segments: Sequence[Segment], end_offset: int) -> Ranges:

@@ -1,0 +1,107 @@
+"""What a clean writes: a segment's file with its indexes, under names that no log takes for its own."""
+
+from __future__ import annotations
+
+from errno import ENOSPC
+from typing import Final
+
+from ottla_broker.compaction.job import CleanedSegment, CleaningJob, SourceSegment
+from ottla_broker.compaction.survivors import Survivors
+from ottla_broker.compaction.throttle import Throttle
+from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.index import SegmentIndexes
+from ottla_broker.storage.log_config import MAX_INT32
+from ottla_broker.storage.swap import CLEANED, INDEX_SUFFIXES, LOG_SUFFIX
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.records.batch import HEADER_SIZE, BatchHeader
+
+_CHUNK_BYTES: Final = 1 << 20
+_INDEX_ENTRY_BYTES: Final = 12  # of the time index, the larger one
+
+
+class CleanedFile:
+    """Stands for one source or for more, and ends with the last batch of the last of them even if that is empty: to
+    recovery, a gap between two segments is a loss."""
+
+    def __init__(self, job: CleaningJob, base_offset: int, throttle: Throttle) -> None:
+        log_path = job.directory / f"{base_offset:020d}{LOG_SUFFIX}"
+        self.base_offset: Final = base_offset
+        self.size_bytes = 0
+        self._job: Final = job
+        self._throttle: Final = throttle
+        self._sources: list[SourceSegment] = []
+        self._is_changed = False
+        self._withheld: tuple[BatchHeader, bytes] | None = None
+        self._chunk: list[bytes] = []
+        self._chunk_bytes = 0
+        self._indexes: Final = SegmentIndexes(log_path, base_offset, job.index_interval_bytes, ending=CLEANED)
+        self._paths: Final = [log_path.with_suffix(suffix + CLEANED) for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES)]
+        for path in self._paths:
+            path.write_bytes(b"")  # whatever a clean before this one has left in it
+        self._file: Final = DataFile(self._paths[0], write=True)
+
+    def takes(self, source: SourceSegment) -> bool:
+        """Whether `source`, though it loses nothing, fits behind what is written so far."""
+        job, size_bytes = self._job, self.size_bytes + source.size_bytes
+        most_entries = size_bytes // max(job.index_interval_bytes, HEADER_SIZE) + 2
+        return (
+            size_bytes <= job.segment_bytes
+            and source.next_offset - 1 - self.base_offset <= MAX_INT32
+            and most_entries * _INDEX_ENTRY_BYTES <= job.segment_index_bytes
+        )
+
+    def stand_for(self, source: SourceSegment) -> None:
+        """What is added from here on comes from `source`."""
+        self._sources.append(source)
+
+    def add(self, header: BatchHeader, batch: bytes, left: Survivors, *, stays: bool) -> None:
+        """What is left of `batch`; where it need not stay, only if no other follows. Raises OSError, and
+        MESSAGE_TOO_LARGE where a file is to be larger than the positions of an index reach."""
+        if self._withheld is not None:
+            self._is_changed, self._withheld = True, None
+        if left.batch is not batch:
+            self._is_changed = True
+        if stays:
+            self._write(header, left.batch)
+        else:
+            self._withheld = header, left.batch
+
+    def close(self) -> CleanedSegment | None:
+        """The segment, fsynced; None, without files, where its only source loses nothing. Raises OSError."""
+        if self._withheld is not None:
+            self._write(*self._withheld)
+        if len(self._sources) == 1 and not self._is_changed:
+            self.remove()
+            return None
+        self._flush()
+        self._indexes.seal()
+        for path in self._paths:
+            DataFile(path, write=True).sync()
+        replaced = tuple(source.base_offset for source in self._sources)
+        return CleanedSegment(self.base_offset, self._sources[-1].next_offset, self.size_bytes, replaced)
+
+    def remove(self) -> None:
+        """Unlink the files."""
+        for path in self._paths:
+            path.unlink(missing_ok=True)
+
+    def _write(self, header: BatchHeader, batch: bytes) -> None:
+        position, self.size_bytes = self.size_bytes, self.size_bytes + len(batch)
+        if self.size_bytes > MAX_INT32:
+            raise OttlaError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"with the delete horizons of its tombstones a segment would grow beyond {MAX_INT32} bytes",
+                hint="it is left as it is; set a smaller segment.bytes for the segments to come",
+            )
+        self._indexes.note(position, len(batch), header.last_offset, header.max_timestamp)
+        self._chunk.append(batch)
+        self._chunk_bytes += len(batch)
+        if self._chunk_bytes >= _CHUNK_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        chunk, self._chunk = b"".join(self._chunk), []
+        if self._file.write([chunk], self.size_bytes - len(chunk)) != len(chunk):
+            raise OSError(ENOSPC, f"{self._paths[0].name} took only a part of what was written")
+        self._throttle.take(len(chunk))
+        self._chunk_bytes = 0

@@ -1,0 +1,122 @@
+"""A clean: one pass that learns the newest offset of each key, one that writes what is left (rule 62).
+
+Whatever ends it, no file of its own is left behind but those that its result names.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla_broker.compaction.cleaned_file import CleanedFile
+from ottla_broker.compaction.job import CleanedSegment, CleaningJob, CleaningResult
+from ottla_broker.compaction.offset_map import SLOT_BYTES, OffsetMap
+from ottla_broker.compaction.sources import Sources
+from ottla_broker.compaction.survivors import NO_FENCE, Survival, without_key
+from ottla_broker.compaction.throttle import Throttle
+from ottla_core.errors import OttlaError
+from ottla_core.records.batch import BatchHeader
+from ottla_core.records.fence import fence_of
+from ottla_core.records.reader import read_records
+
+
+def clean(job: CleaningJob) -> CleaningResult:
+    """Raises OttlaError for what can't be compacted, with the file and the position; OSError."""
+    return _Clean(job).run()
+
+
+class _Clean:
+    def __init__(self, job: CleaningJob) -> None:
+        self._job: Final = job
+        self._throttle: Final = Throttle(job.most_bytes_per_s)
+        self._sources: Final = Sources(job, self._throttle)
+        self._map: Final = OffsetMap(job.map_bytes)
+        self._newest_fence = NO_FENCE
+        self._files: Final[list[CleanedFile]] = []
+        self._records_read = self._records_kept = 0
+
+    def run(self) -> CleaningResult:
+        try:
+            end_offset = self._learn()
+            segments = self._write(end_offset)
+        except BaseException as error:
+            for file in self._files:
+                file.remove()
+            if isinstance(error, OttlaError):
+                raise self._sources.located(error) from None
+            raise
+        return CleaningResult(
+            segments=tuple(segments),
+            end_offset=end_offset,
+            bytes_read=self._sources.bytes_read,
+            bytes_written=sum(file.size_bytes for file in self._files),
+            records_read=self._records_read,
+            records_kept=self._records_kept,
+            map_bytes_used=self._map.count * SLOT_BYTES,
+        )
+
+    # ---- the first pass ---------------------------------------------------------------------------------------------
+
+    def _learn(self) -> int:
+        """Put the dirty part into the map; where this clean ends."""
+        job = self._job
+        for segment in job.segments:
+            if segment.next_offset <= job.first_dirty_offset or segment.base_offset >= job.end_offset:
+                continue
+            for header, batch in self._sources.batches(segment):
+                if header.next_offset <= job.first_dirty_offset:
+                    continue
+                if header.next_offset > job.end_offset:
+                    return min(job.end_offset, max(job.first_dirty_offset, header.base_offset))
+                if (full_at := self._learn_batch(header, batch)) is not None:
+                    return full_at
+        return min(job.end_offset, job.segments[-1].next_offset)
+
+    def _learn_batch(self, header: BatchHeader, batch: bytes) -> int | None:
+        """The first offset that the map has no room for, if there is one."""
+        if header.is_control:
+            if fence_of(batch) is not None:
+                self._newest_fence = header.base_offset
+            return None
+        first_dirty_offset, put = self._job.first_dirty_offset, self._map.put
+        for offset, _, key, _, _ in read_records(batch):
+            if offset < first_dirty_offset:
+                continue
+            if key is None:
+                raise without_key(offset)
+            if not put(key, offset):
+                return offset
+        return None
+
+    # ---- the second -------------------------------------------------------------------------------------------------
+
+    def _write(self, end_offset: int) -> list[CleanedSegment]:
+        """From the log's start to the end of the last segment that has something below `end_offset`."""
+        job = self._job
+        survival = Survival(
+            self._map.get,
+            self._newest_fence,
+            end_offset,
+            now_ms=job.now_ms,
+            delete_retention_ms=job.delete_retention_ms,
+        )
+        written: list[CleanedSegment | None] = []
+        file: CleanedFile | None = None
+        for segment in job.segments:
+            if segment.base_offset >= end_offset:
+                break
+            if file is not None and not file.takes(segment):
+                written.append(file.close())
+                file = None
+            if file is None:
+                file = CleanedFile(job, segment.base_offset, self._throttle)
+                self._files.append(file)
+            file.stand_for(segment)
+            for header, batch in self._sources.batches(segment):
+                left = survival.of(header, batch)
+                stays = bool(left.record_count) or header.base_offset >= end_offset
+                file.add(header, batch, left, stays=stays or header.last_offset in job.newest_batches)
+                self._records_read += header.record_count
+                self._records_kept += left.record_count
+        if file is not None:
+            written.append(file.close())
+        return [segment for segment in written if segment is not None]

@@ -1,0 +1,93 @@
+"""What a worker is to clean, and what came of it; each one line of JSON between the broker and the worker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSegment:
+    """A segment that takes no more appends: the file `<base_offset>.log`, and the offset at which the next begins."""
+
+    base_offset: int
+    next_offset: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningJob:
+    """`segments` are those of `directory` from the log's start on, oldest first, each beginning where the one before
+    it ends.
+
+    Below `first_dirty_offset` a log was cleaned before; nothing at or above `end_offset` is changed. `newest_batches`
+    are the last offsets of the newest batch of each active idempotent producer (rule 30). `map_bytes` is the whole
+    memory for the offset map. `most_bytes_per_s` bounds reads and writes together; 0 is no limit.
+    """
+
+    directory: Path
+    segments: Sequence[SourceSegment]
+    first_dirty_offset: int
+    end_offset: int
+    now_ms: int
+    delete_retention_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    map_bytes: int
+    most_bytes_per_s: int
+    newest_batches: frozenset[int]
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> CleaningJob:
+        """Raises ValueError, KeyError or TypeError for what `to_json` did not write."""
+        fields = json.loads(text)
+        fields["directory"] = Path(fields["directory"])
+        fields["segments"] = tuple(SourceSegment(**segment) for segment in fields["segments"])
+        fields["newest_batches"] = frozenset(fields["newest_batches"])
+        return cls(**fields)
+
+    def to_json(self) -> str:
+        """One line, without its end."""
+        fields = asdict(self)
+        return json.dumps(fields | {"directory": str(self.directory), "newest_batches": sorted(self.newest_batches)})
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedSegment:
+    """`<base_offset>.log.cleaned` and its indexes, to stand for the sources whose base offsets are `replaced`: it
+    begins where the first of them does, and `next_offset` is where the last of them ends."""
+
+    base_offset: int
+    next_offset: int
+    size_bytes: int
+    replaced: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningResult:
+    """Sources that no segment of `segments` replaces lose nothing. `end_offset` is the new first dirty offset: less
+    than that of the job where the offset map was full. Bytes are those of both passes."""
+
+    segments: tuple[CleanedSegment, ...]
+    end_offset: int
+    bytes_read: int
+    bytes_written: int
+    records_read: int
+    records_kept: int
+    map_bytes_used: int
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> CleaningResult:
+        """Raises ValueError, KeyError or TypeError for what `to_json` did not write."""
+        fields = json.loads(text)
+        fields["segments"] = tuple(
+            CleanedSegment(**segment | {"replaced": tuple(segment["replaced"])}) for segment in fields["segments"]
+        )
+        return cls(**fields)
+
+    def to_json(self) -> str:
+        """One line, without its end."""
+        return json.dumps(asdict(self))

@@ -1,0 +1,32 @@
+"""The bytes of a batch's records: where one ends and the next begins, and how one is dated anew.
+
+length varint | attributes | timestampDelta varint | offsetDelta varint | key, value, headers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ottla_core.records.varint import decode_varint, encode_varint
+
+_INT64_RANGE: Final = 1 << 64
+_INT64_HALF: Final = 1 << 63
+
+
+def split(records: bytes) -> Iterator[bytes]:
+    """Each record of those that `read_records` has found to be sound."""
+    start = 0
+    while start < len(records):
+        length, at = decode_varint(records, start)
+        yield records[start : at + length]
+        start = at + length
+
+
+def with_base_timestamp(record: bytes, old_ms: int, new_ms: int) -> bytes:
+    """A record of a batch whose base timestamp changes; its own timestamp stays what it is."""
+    _, start = decode_varint(record, 0)
+    delta, end = decode_varint(record, start + 1)
+    delta = (old_ms + delta - new_ms + _INT64_HALF) % _INT64_RANGE - _INT64_HALF  # wraps, as readers' sums do
+    body = record[start : start + 1] + encode_varint(delta) + record[end:]
+    return encode_varint(len(body)) + body

@@ -1,0 +1,56 @@
+"""Reading the segments that are cleaned: batch by batch, with CRCs and offsets checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ottla_broker.compaction.job import CleaningJob, SourceSegment
+from ottla_broker.compaction.throttle import Throttle
+from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.scan import sound_batches
+from ottla_broker.storage.segment import LOG_SUFFIX
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.records.batch import BatchHeader, corrupt
+
+_DAMAGED: Final = (
+    "the log is left as it is; stop the broker, move the partition's directory away and start it: it copies the "
+    "partition from its leader"
+)
+
+
+class Sources:
+    """Memory: a megabyte and a batch."""
+
+    def __init__(self, job: CleaningJob, throttle: Throttle) -> None:
+        self.bytes_read = 0
+        self._directory: Final = job.directory
+        self._throttle: Final = throttle
+        self._position = ""
+
+    def batches(self, segment: SourceSegment) -> Iterator[tuple[BatchHeader, bytes]]:
+        """Each batch of a segment. Raises CORRUPT_MESSAGE before the first that can't be read, and OSError."""
+        path = self._directory / f"{segment.base_offset:020d}{LOG_SUFFIX}"
+        file = DataFile(path)
+        position, next_offset = 0, segment.base_offset
+        self._note(path.name, position, next_offset)
+        for position, header in sound_batches(file, segment.size_bytes):
+            self._note(path.name, position, header.base_offset)
+            if header.base_offset < next_offset or header.next_offset > segment.next_offset:
+                raise corrupt(f"its offsets are not within [{next_offset}, {segment.next_offset})")
+            batch = file.read(position, header.size_bytes)
+            self.bytes_read += len(batch)
+            self._throttle.take(len(batch))
+            yield header, batch
+            position, next_offset = position + len(batch), header.next_offset
+        self._note(path.name, position, next_offset)
+        if position != segment.size_bytes:
+            raise corrupt(f"none of the {segment.size_bytes - position} bytes to its end are a whole batch")
+
+    def located(self, error: OttlaError) -> OttlaError:
+        """`error` with the position of the batch that was read last, and what to do."""
+        hint = _DAMAGED if error.code == ErrorCode.CORRUPT_MESSAGE else error.hint
+        return OttlaError(error.code, f"{self._position}: {error.message}", hint=hint)
+
+    def _note(self, name: str, position: int, offset: int) -> None:
+        self._position = f"the batch at position {position} of {name}, offset {offset}, can't be compacted"

@@ -1,0 +1,113 @@
+"""What a clean leaves of one batch. Pure.
+
+A survivor keeps its bytes and its offset, and a batch its offsets, its producer and its leader epoch. But for its last
+batches, which the log needs at their places, a batch without survivors has no header either: that is for `cleaning`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import compress
+from typing import Final, NamedTuple
+
+from ottla_broker.compaction.record_bytes import split, with_base_timestamp
+from ottla_broker.storage.log_config import MAX_INT64
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.records import compression
+from ottla_core.records.batch import (
+    CODEC_MASK,
+    DELETE_HORIZON,
+    HEADER_SIZE,
+    BatchHeader,
+    framed,
+)
+from ottla_core.records.compression import decompress, output_limit
+from ottla_core.records.fence import fence_of
+from ottla_core.records.reader import read_records
+
+NO_FENCE: Final = -1
+
+
+class Survivors(NamedTuple):
+    """The batch that is left; where nothing is lost, the very bytes that came. Without survivors it is a header."""
+
+    batch: bytes
+    record_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Survival:
+    """What decides about a record of a clean that ends before `end_offset`.
+
+    `newest_offset` gives the newest offset of a key in the dirty part, -1 where it has none. Fences before the newest
+    of the dirty part have no meaning any more; NO_FENCE where that part has none.
+    """
+
+    newest_offset: Callable[[bytes], int]
+    newest_fence: int
+    end_offset: int
+    now_ms: int
+    delete_retention_ms: int
+
+    def of(self, header: BatchHeader, batch: bytes) -> Survivors:
+        """What is left of a sound batch. Raises CORRUPT_MESSAGE, and INVALID_RECORD for a record without a key."""
+        if header.base_offset >= self.end_offset:
+            return Survivors(batch, header.record_count)
+        if header.is_control:
+            is_over = header.base_offset < self.newest_fence and fence_of(batch) is not None
+            return emptied(header) if is_over else Survivors(batch, header.record_count)
+        if not header.record_count:
+            return Survivors(batch, 0)
+        return self._of_data(header, batch)
+
+    def _of_data(self, header: BatchHeader, batch: bytes) -> Survivors:
+        # Of a batch that is cleaned in part, the end of the map being in it, tombstones wait for the rest of it.
+        in_part, has_horizon = header.next_offset > self.end_offset, bool(header.attributes & DELETE_HORIZON)
+        drops_tombstones = has_horizon and not in_part and self.now_ms >= header.base_timestamp
+        newest_offset, survives, has_tombstone = self.newest_offset, bytearray(), False
+        for offset, _, key, value, _ in read_records(batch):
+            if key is None:
+                raise without_key(offset)
+            stays = offset >= newest_offset(key) and not (value is None and drops_tombstones)
+            survives.append(stays)
+            has_tombstone |= stays and value is None
+        count = sum(survives)
+        if not count:
+            return emptied(header)
+        gets_horizon = has_tombstone and not has_horizon and not in_part
+        if count == header.record_count and not gets_horizon:
+            return Survivors(batch, count)
+        kept = list(compress(split(decompress(header.codec, memoryview(batch)[HEADER_SIZE:])), survives))
+        header = header._replace(record_count=count)
+        return Survivors(_sealed(self._with_horizon(header, kept) if gets_horizon else header, b"".join(kept)), count)
+
+    def _with_horizon(self, header: BatchHeader, kept: list[bytes]) -> BatchHeader:
+        """From here on the base timestamp is when tombstones may go (KIP-534), and the records count from it."""
+        horizon_ms = min(self.now_ms + self.delete_retention_ms, MAX_INT64)
+        if not header.has_log_append_time:  # else their times are the batch's maxTimestamp
+            kept[:] = [with_base_timestamp(record, header.base_timestamp, horizon_ms) for record in kept]
+        return header._replace(attributes=header.attributes | DELETE_HORIZON, base_timestamp=horizon_ms)
+
+
+def emptied(header: BatchHeader) -> Survivors:
+    """The header alone; without a codec, as Kafka's readers decompress even nothing."""
+    return Survivors(framed(header._replace(attributes=header.attributes & ~CODEC_MASK, record_count=0), b""), 0)
+
+
+def without_key(offset: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.INVALID_RECORD,
+        f"the record at offset {offset} has no key, without which it can't be compacted: it is older than the topic's "
+        "cleanup.policy=compact",
+        hint=f"delete the records before offset {offset + 1} by `ottla topic delete-records`, or set "
+        "cleanup.policy=delete",
+    )
+
+
+def _sealed(header: BatchHeader, records: bytes) -> bytes:
+    """The batch of these records, by its codec; without one where its readers would take it for a bomb."""
+    payload = compression.compress(header.codec, records)
+    if len(records) > output_limit(len(payload)):
+        header, payload = header._replace(attributes=header.attributes & ~CODEC_MASK), records
+    return framed(header, payload)

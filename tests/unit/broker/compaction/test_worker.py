@@ -1,0 +1,62 @@
+"""The worker process: a job in, a line out, and no life of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from cleanings import job_for, pairs, write_segments
+
+from ottla_broker.compaction.cleaning import clean
+from ottla_broker.compaction.job import CleaningJob, CleaningResult
+
+WORKER = (sys.executable, "-m", "ottla_broker.compaction")
+
+
+def job_in(directory: Path, *, speed: int = 0) -> CleaningJob:
+    sources = write_segments(directory, [pairs(0, (b"a", b"1"), (b"a", b"2"))])
+    return job_for(directory, sources, most_bytes_per_s=speed, newest_batches=frozenset({3, 1}))
+
+
+def line_of(job: CleaningJob) -> tuple[int, str]:
+    """Its exit code and its output, stdin being open to the end."""
+    with subprocess.Popen(WORKER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        worker.stdin.write(job.to_json() + "\n")
+        worker.stdin.flush()
+        return worker.wait(30), worker.stdout.read()
+
+
+def test_a_job_and_its_result_are_a_line_each(tmp_path: Path) -> None:
+    job = job_in(tmp_path)
+    assert CleaningJob.from_json(job.to_json()) == job
+    code, line = line_of(job)
+    assert (code, line.count("\n")) == (0, 1)
+    assert CleaningResult.from_json(line) == clean(job)
+
+
+def test_an_error_is_a_line_too(tmp_path: Path) -> None:
+    job = job_in(tmp_path)
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+    code, line = line_of(job)
+    error = json.loads(line)["error"]
+    assert (code, set(error)) == (1, {"message", "hint"})
+    assert path.name in error["message"]
+    assert error["hint"]
+    path.unlink()
+    assert "No such file" in json.loads(line_of(job)[1])["error"]["message"]
+
+
+def test_it_ends_with_its_broker(tmp_path: Path) -> None:
+    job = job_in(tmp_path, speed=1)  # minutes
+    worker = subprocess.run(WORKER, input=job.to_json() + "\n", capture_output=True, text=True, timeout=30, check=False)
+    assert (worker.returncode, worker.stdout) == (1, "")
+
+
+def test_to_start_it_imports_little() -> None:
+    heavy = "import sys, ottla_broker.compaction.__main__; print([m for m in ('grpc', 'asyncio') if m in sys.modules])"
+    assert subprocess.run((sys.executable, "-c", heavy), capture_output=True, text=True, check=True).stdout == "[]\n"
