@@ -166,8 +166,7 @@ class LogCleaner:
         replica, began_at = candidate.replica, self._clock.monotonic()
         try:
             result = await run_worker(_job(candidate, settings, self._clock.wall_ms()))
-            if result.end_offset <= candidate.part.first_dirty_offset:
-                raise _no_progress(settings.map_bytes)
+            _check_progress(result, candidate, settings)
             saved = await self._take(candidate, result)
         except Exception as error:
             await self._on_failure(candidate, error)
@@ -244,9 +243,10 @@ def _job(candidate: _Candidate, settings: CleanerSettings, now_ms: int) -> Clean
     )
 
 
-def _no_progress(map_bytes: int) -> OttlaError:
-    return OttlaError(
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        f"the keys of not even one batch fit into an offset map of {map_bytes} bytes",
-        hint="raise log.cleaner.dedupe.buffer.size, or lower log.cleaner.threads, which share it",
-    )
+def _check_progress(result: CleaningResult, candidate: _Candidate, settings: CleanerSettings) -> None:
+    if result.end_offset <= candidate.part.first_dirty_offset:
+        raise OttlaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"the keys of not even one batch fit into an offset map of {settings.map_bytes} bytes",
+            hint="raise log.cleaner.dedupe.buffer.size, or lower log.cleaner.threads, which share it",
+        )

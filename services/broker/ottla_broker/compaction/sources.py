@@ -9,7 +9,7 @@ from ottla_broker.compaction.job import CleaningJob, SourceSegment
 from ottla_broker.compaction.throttle import Throttle
 from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.scan import sound_batches
-from ottla_broker.storage.segment import LOG_SUFFIX
+from ottla_broker.storage.swap import LOG_SUFFIX
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import BatchHeader, corrupt
 

@@ -1,8 +1,8 @@
 """How much of a log may be compacted now, and whether it is worth it (rule 62, KIP-58, KIP-354). Pure.
 
-Never the active segment, nothing at or above the last stable offset, and nothing younger than min.compaction.lag.ms. A
-log is cleaned where the share of what was not cleaned before is above min.cleanable.dirty.ratio, or where a record waits
-longer than max.compaction.lag.ms.
+Never the active segment, nothing at or above the last stable offset, and nothing younger than min.compaction.lag.ms.
+A log is cleaned where the share of what was not cleaned before is above min.cleanable.dirty.ratio, or where a record
+waits longer than max.compaction.lag.ms.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ def cleanable(
     start = segments[0].base_offset if segments else first_dirty_offset
     end_of_log = segments[-1].next_offset if segments else first_dirty_offset
     dirty = first_dirty_offset if start <= first_dirty_offset <= end_of_log else start
-    end, count, sizes, overdue = dirty, 0, [0, 0], False
+    end, count, clean_bytes, dirty_bytes, overdue = dirty, 0, 0, 0, False
     for number, segment in enumerate(segments, start=1):
         if segment.next_offset <= dirty:
-            sizes[0] += segment.size_bytes
+            clean_bytes += segment.size_bytes
             continue
         if segment.base_offset >= last_stable_offset:
             break
         if lag.least_ms > 0 and segment.largest_timestamp_ms() > now_ms - lag.least_ms:
             break
         overdue = overdue or 0 <= segment.oldest_timestamp_ms() < now_ms - lag.most_ms
-        sizes[1] += segment.size_bytes
+        dirty_bytes += segment.size_bytes
         end, count = min(segment.next_offset, last_stable_offset), number
-    return Cleanable(dirty, end, count, *sizes, is_overdue=overdue)
+    return Cleanable(dirty, end, count, clean_bytes, dirty_bytes, overdue)
