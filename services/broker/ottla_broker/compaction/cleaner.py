@@ -24,6 +24,7 @@ from ottla_broker.storage import swap
 from ottla_broker.storage.segment import Ranges, ranges_of
 from ottla_core.clock import Clock
 from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
 from ottla_core.rpc.retry import Backoff
@@ -93,10 +94,11 @@ class LogCleaner:
         self._threads: Final = threads
         self._failures: Final[dict[PartitionId, _Failure]] = {}
         self._running: Final[dict[PartitionId, asyncio.Task[None]]] = {}
-        self._on_end: Final = asyncio.Event()
+        self._look: Final = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
+        self._metadata.on_change(self._on_image)
         self._task = asyncio.create_task(self._run(), name="log-cleaner")
 
     async def stop(self) -> None:
@@ -107,10 +109,14 @@ class LogCleaner:
         """Logs that can't be cleaned, each with the reason."""
         return {id_: failure.reason for id_, failure in self._failures.items()}
 
+    def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
+        if new.configs is not old.configs:
+            self._look.set()
+
     async def _run(self) -> None:
         while True:
             settings = cleaner_settings(self._metadata.image, self._broker_id())
-            self._on_end.clear()
+            self._look.clear()
             try:
                 while settings.enabled and len(self._running) < settings.threads:
                     found = await self._dirtiest()
@@ -121,7 +127,7 @@ class LogCleaner:
                 _log.exception("looking for logs to compact failed, trying on")
             try:
                 async with asyncio.timeout(max(settings.backoff_s, 0.1)):
-                    await self._on_end.wait()
+                    await self._look.wait()
             except TimeoutError:
                 pass
 
@@ -156,7 +162,7 @@ class LogCleaner:
 
         def on_done(_: asyncio.Task[None]) -> None:
             del self._running[replica.id]
-            self._on_end.set()
+            self._look.set()
 
         task = asyncio.create_task(self._clean(candidate, settings), name=f"compact-{replica}")
         self._running[replica.id] = task

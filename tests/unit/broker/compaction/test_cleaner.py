@@ -1,0 +1,361 @@
+"""Which logs are compacted, when, and what becomes of what their workers write; with real worker processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from batches import sealed
+from images import Metadata, image_of
+from logs import SMALL, headers_of
+from produced import stored_headers
+from replicas import replica_context
+from waiting import until
+
+from ottla_broker.compaction import cleaner as cleaner_module
+from ottla_broker.compaction.cleaner import LogCleaner
+from ottla_broker.compaction.job import CleaningJob, CleaningResult
+from ottla_broker.compaction.worker import run_worker
+from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.replica_table import ReplicaTable
+from ottla_broker.storage.identity import DirectoryIdentity
+from ottla_broker.storage.log_config import LogConfig
+from ottla_broker.storage.log_dir import LogDir
+from ottla_core.clock import ManualClock
+from ottla_core.cluster.image import Partition, ResourceConfigs
+from ottla_core.errors import OttlaError
+from ottla_core.model import PartitionId, TopicId
+from ottla_core.records.reader import read_records
+
+pytestmark = pytest.mark.rule(62)
+
+COMPACTED = replace(SMALL, compacts=True, deletes=False, retention_ms=-1)
+
+
+class Compacted:
+    """A broker's logs, and what compacts them."""
+
+    def __init__(self, path: Path) -> None:
+        self.clock, self.threads, self.path = ManualClock(), DiskThreads(), path
+        now_ms = self.clock.wall_ms()
+        self.log_dir = LogDir.open(path, DirectoryIdentity("c", 1, "d" * 22), COMPACTED, now_ms=now_ms)
+        self.metadata = Metadata()
+        self.metadata.become(self.image({"log.cleaner.backoff.ms": "100"}))
+        self.replicas = ReplicaTable(cast(Any, self.metadata))
+        self.cleaner = LogCleaner(cast(Any, self.metadata), self.replicas, lambda: 1, self.clock, self.threads)
+
+    @staticmethod
+    def image(configs: dict[str, str]) -> Any:
+        image = image_of(1)
+        return replace(image, configs={**image.configs, ("broker", ""): ResourceConfigs(configs)})
+
+    def add(self, number: int, config: LogConfig = COMPACTED) -> Replica:
+        id_ = PartitionId(TopicId(bytes([number]) * 16), 0)
+        log = self.log_dir.create(id_, f"t{number}", config, now_ms=self.clock.wall_ms())
+        replica = Replica(id_, f"t{number}", log, replica_context(1, self.clock, self.threads, lambda error: None))
+        replica.step_back()
+        replica.become_leader(Partition(replicas=(1,), leader=1, leader_epoch=1, isr=(1,)))
+        self.replicas._replicas[id_] = replica
+        self.replicas.compacted.add(replica)
+        return replica
+
+    async def produce(self, replica: Replica, batches: int, *, keys: int = 7, key: bytes | None = b"k") -> None:
+        """Batches of one record, whose values are their offsets."""
+        for _ in range(batches):
+            offset, now_ms = replica.log.log_end_offset, self.clock.wall_ms()
+            name = None if key is None else key + b"%d" % (offset % keys)
+            batch = sealed([(0, now_ms, name, b"%d" % offset + b"." * 20, [])])
+            replica.log.append(batch, 1, now_ms, looked_inside=True)
+        replica.step_back()
+        replica.become_leader(Partition(replicas=(1,), leader=1, leader_epoch=1, isr=(1,)))  # all of it is committed
+        assert replica.high_watermark == replica.log.log_end_offset
+
+
+@pytest.fixture
+async def logs(tmp_path: Path) -> AsyncIterator[Compacted]:
+    logs = Compacted(tmp_path / "data")
+    yield logs
+    await logs.cleaner.stop()
+    logs.log_dir.close({}, now_ms=logs.clock.wall_ms())
+
+
+def table_of(replica: Replica) -> dict[bytes | None, bytes | None]:
+    log, table = replica.log, {}
+    for header in stored_headers(log):
+        batch = log.read(header.base_offset, 1, log.log_end_offset)
+        if headers_of(batch)[0].record_count:
+            for _, _, key, value, _ in read_records(batch):
+                table[key] = value
+    return table
+
+
+def sealed_end(replica: Replica) -> int:
+    return replica.log.segments[-1].base_offset
+
+
+def watch_workers(
+    monkeypatch: pytest.MonkeyPatch, then: Callable[[CleaningJob], None] = lambda job: None
+) -> list[CleaningJob]:
+    """The jobs that are given to workers; `then` is called after each has done its own."""
+    jobs: list[CleaningJob] = []
+
+    async def run(job: CleaningJob) -> CleaningResult:
+        jobs.append(job)
+        try:
+            return await run_worker(job)
+        finally:
+            then(job)
+
+    monkeypatch.setattr(cleaner_module, "run_worker", run)
+    return jobs
+
+
+async def test_what_stays_is_the_newest_value_of_each_key(logs: Compacted) -> None:
+    replica = logs.add(1)
+    await logs.produce(replica, 100)
+    before, size_bytes, end = table_of(replica), replica.log.size_bytes, sealed_end(replica)
+    await logs.cleaner.start()
+    await until(lambda: replica.log.compaction.first_dirty_offset == end)
+    assert table_of(replica) == before
+    assert replica.log.log_end_offset == 100
+    assert logs.cleaner.totals.runs == 1
+    assert logs.cleaner.totals.bytes_saved == size_bytes - replica.log.size_bytes > 0
+    await logs.produce(replica, 100)
+    await until(lambda: replica.log.compaction.first_dirty_offset == sealed_end(replica))
+    assert table_of(replica).keys() == before.keys()
+    assert len(stored_headers(replica.log)) < 40
+
+
+async def test_the_dirtiest_comes_first_and_one_that_waits_too_long_before_it(
+    logs: Compacted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = watch_workers(monkeypatch)
+    clean, dirty = logs.add(1), logs.add(2)
+    overdue = logs.add(3, replace(COMPACTED, max_compaction_lag_ms=1000, least_dirty_ratio=1.0))
+    await logs.produce(overdue, 60)
+    logs.clock.advance(2)
+    for replica in (clean, dirty):
+        await logs.produce(replica, 100)
+    clean.log.compaction.first_dirty_offset = clean.log.segments[3].base_offset
+    overdue.log.compaction.first_dirty_offset = overdue.log.segments[1].base_offset
+    await logs.cleaner.start()
+    await until(lambda: logs.cleaner.totals.runs == 3)
+    assert [job.directory for job in jobs] == [r.log.directory for r in (overdue, dirty, clean)]
+
+
+async def test_a_log_that_is_not_dirty_enough_is_left_alone(logs: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = watch_workers(monkeypatch)
+    replica = logs.add(1, replace(COMPACTED, least_dirty_ratio=0.9))
+    await logs.produce(replica, 100)
+    replica.log.compaction.first_dirty_offset = replica.log.segments[2].base_offset
+    await logs.cleaner.start()
+    await until(lambda: 0.0 < logs.cleaner.dirtiest_ratio < 0.9)
+    assert not jobs
+
+
+async def test_nothing_above_the_high_watermark_is_cleaned(logs: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = watch_workers(monkeypatch)
+    replica = logs.add(1)
+    await logs.produce(replica, 50)
+    for offset in range(50, 100):
+        replica.log.append(sealed([(0, 1, b"k", b"%d" % offset, [])]), 1, 1, looked_inside=True)
+    await logs.cleaner.start()
+    await until(lambda: replica.log.compaction.first_dirty_offset > 0)
+    assert jobs[0].end_offset == 50
+    assert [h.base_offset for h in stored_headers(replica.log)][-50:] == list(range(50, 100))
+
+
+async def test_what_was_truncated_meanwhile_is_given_up(logs: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = logs.add(1)
+    await logs.produce(replica, 100)
+    cut_to = replica.log.segments[2].base_offset + 1
+
+    def truncate(job: CleaningJob) -> None:
+        if len(jobs) == 1:
+            replica.log.truncate_to(cut_to)
+
+    jobs = watch_workers(monkeypatch, truncate)
+    await logs.cleaner.start()
+    await until(lambda: len(jobs) >= 2 and not logs.cleaner._running)
+    assert jobs[1].end_offset <= cut_to
+    assert replica.log.log_end_offset == cut_to
+    assert replica.log.compaction.first_dirty_offset <= sealed_end(replica)
+    assert not logs.cleaner.uncleanable
+    assert not list(replica.log.directory.glob("*.cleaned"))
+    assert not list(replica.log.directory.glob("*.swap"))
+
+
+async def test_a_log_that_can_not_be_cleaned_stays_and_holds_up_no_other(
+    logs: Compacted, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not compacted when records without a key came. Named once; and cleaned when they are gone."""
+    monkeypatch.setattr(cleaner_module, "_TRY_AGAIN_FIRST_S", 5.0)
+    bad, good = logs.add(1), logs.add(2)
+    await logs.produce(bad, 3, key=None)
+    for replica in (bad, good):
+        await logs.produce(replica, 100)
+    before = stored_headers(bad.log)
+    await logs.cleaner.start()
+    await until(lambda: good.log.compaction.first_dirty_offset > 0 and bool(logs.cleaner.uncleanable))
+    assert stored_headers(bad.log) == before
+    assert not list(bad.log.directory.glob("*.cleaned"))
+    [reason] = logs.cleaner.uncleanable.values()
+    assert "no key" in reason or "without a key" in reason
+    assert "offset 0" in reason
+    bad.log.delete_records_before(bad.log.segments[1].base_offset, bad.high_watermark)
+    logs.clock.advance(1)
+    await asyncio.sleep(0.3)
+    assert logs.cleaner.uncleanable
+    logs.clock.advance(10)
+    await until(lambda: not logs.cleaner.uncleanable)
+    assert bad.log.compaction.first_dirty_offset == sealed_end(bad)
+    assert len([r for r in caplog.records if "can't be compacted" in r.message]) == 1
+
+
+async def test_a_worker_that_is_killed_costs_a_try(logs: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaner_module, "_TRY_AGAIN_FIRST_S", 5.0)
+    replica = logs.add(1)
+    await logs.produce(replica, 100)
+    before = table_of(replica)
+    create, pids = asyncio.create_subprocess_exec, []
+
+    async def create_and_kill(*arguments: Any, **options: Any) -> Any:
+        process = await create(*arguments, **options)
+        if not pids:
+            os.kill(process.pid, signal.SIGKILL)
+        pids.append(process.pid)
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", create_and_kill)
+    await logs.cleaner.start()
+    await until(lambda: bool(logs.cleaner.uncleanable))
+    assert "-9" in next(iter(logs.cleaner.uncleanable.values()))
+    logs.clock.advance(10)
+    await until(lambda: replica.log.compaction.first_dirty_offset > 0)
+    assert not logs.cleaner.uncleanable
+    assert table_of(replica) == before
+
+
+async def test_a_stop_ends_the_workers(logs: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = logs.add(1)
+    await logs.produce(replica, 100)
+    create, processes = asyncio.create_subprocess_exec, []
+
+    async def create_stopped(*arguments: Any, **options: Any) -> Any:
+        process = await create(*arguments, **options)
+        os.kill(process.pid, signal.SIGSTOP)
+        processes.append(process)
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", create_stopped)
+    await logs.cleaner.start()
+    await until(lambda: bool(processes))
+    async with asyncio.timeout(5):
+        await logs.cleaner.stop()
+    assert processes[0].returncode == -signal.SIGKILL
+
+
+async def test_configs_act_at_once(logs: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = watch_workers(monkeypatch)
+    logs.metadata.become(logs.image({"log.cleaner.enable": "false"}))
+    first, second = logs.add(1), logs.add(2)
+    for replica in (first, second):
+        await logs.produce(replica, 100)
+    await logs.cleaner.start()
+    await asyncio.sleep(0.2)
+    assert not jobs
+    logs.metadata.become(
+        logs.image({"log.cleaner.dedupe.buffer.size": "4000000", "log.cleaner.io.max.bytes.per.second": "8000000"})
+    )
+    await until(lambda: logs.cleaner.totals.runs == 2)
+    assert {job.map_bytes for job in jobs} == {4_000_000}
+    assert {job.most_bytes_per_s for job in jobs} == {8_000_000}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+async def test_as_many_run_at_once_as_there_are_threads(
+    logs: Compacted, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    running, most = set(), 0
+
+    async def run(job: CleaningJob) -> CleaningResult:
+        nonlocal most
+        running.add(job.directory)
+        most = max(most, len(running))
+        await asyncio.sleep(0.2)
+        running.discard(job.directory)
+        return await run_worker(job)
+
+    monkeypatch.setattr(cleaner_module, "run_worker", run)
+    logs.metadata.become(logs.image({"log.cleaner.threads": str(threads)}))
+    for number in range(1, 5):
+        await logs.produce(logs.add(number), 100)
+    await logs.cleaner.start()
+    await until(lambda: logs.cleaner.totals.runs == 4)
+    assert most == threads
+
+
+async def test_a_map_that_is_too_small_is_named_and_not_tried_without_end(
+    logs: Compacted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[CleaningJob] = []
+
+    async def run(job: CleaningJob) -> CleaningResult:
+        jobs.append(job)
+        return CleaningResult((), job.first_dirty_offset, 0, 0, 0, 0, 0)
+
+    monkeypatch.setattr(cleaner_module, "run_worker", run)
+    await logs.produce(logs.add(1), 100)
+    await logs.cleaner.start()
+    await until(lambda: bool(logs.cleaner.uncleanable))
+    await asyncio.sleep(0.3)
+    assert len(jobs) == 1
+    assert "offset map" in next(iter(logs.cleaner.uncleanable.values()))
+
+
+async def test_a_partition_that_is_deleted_meanwhile_is_no_failure(
+    logs: Compacted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica = logs.add(1)
+    await logs.produce(replica, 100)
+
+    def delete(job: CleaningJob) -> None:
+        del logs.replicas._replicas[replica.id]
+        logs.replicas.compacted.discard(replica)
+        replica.close()
+        logs.log_dir.delete([replica.id])
+
+    watch_workers(monkeypatch, delete)
+    await logs.cleaner.start()
+    await until(lambda: replica.id not in logs.replicas._replicas and not logs.cleaner._running)
+    assert not logs.cleaner.uncleanable
+    assert logs.cleaner.totals.runs == 0
+
+
+async def test_a_worker_that_hangs_is_ended(logs: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla_broker.compaction.worker._LEAST_LIMIT_S", 0.2)
+    create = asyncio.create_subprocess_exec
+
+    async def create_stopped(*arguments: Any, **options: Any) -> Any:
+        process = await create(*arguments, **options)
+        os.kill(process.pid, signal.SIGSTOP)
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", create_stopped)
+    await logs.produce(logs.add(1), 100)
+    await logs.cleaner.start()
+    await until(lambda: bool(logs.cleaner.uncleanable))
+    assert "did not finish" in next(iter(logs.cleaner.uncleanable.values()))
+
+
+async def test_an_error_of_a_worker_has_its_words(tmp_path: Path) -> None:
+    job = CleaningJob(tmp_path, (), 0, 0, 0, 0, 1, 1, 1, 24, 0, frozenset())
+    with pytest.raises(OttlaError):
+        await run_worker(replace(job, segments=[], directory=tmp_path / "none"))
