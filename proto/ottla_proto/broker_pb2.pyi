@@ -439,16 +439,18 @@ class LogDir(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., path: _Optional[str] = ..., total_bytes: _Optional[int] = ..., usable_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionSize, _Mapping]]] = ...) -> None: ...
 
 class PartitionSize(_message.Message):
-    __slots__ = ("topic_id", "topic", "partition", "size_bytes")
+    __slots__ = ("topic_id", "topic", "partition", "size_bytes", "uncleanable")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    UNCLEANABLE_FIELD_NUMBER: _ClassVar[int]
     topic_id: bytes
     topic: str
     partition: int
     size_bytes: int
-    def __init__(self, topic_id: _Optional[bytes] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., size_bytes: _Optional[int] = ...) -> None: ...
+    uncleanable: str
+    def __init__(self, topic_id: _Optional[bytes] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., size_bytes: _Optional[int] = ..., uncleanable: _Optional[str] = ...) -> None: ...
 
 class OffsetsForLeaderEpochRequest(_message.Message):
     __slots__ = ("partitions",)

@@ -122,12 +122,16 @@ class ClusterInfo:
 
 @dataclass(frozen=True, slots=True)
 class LogDirInfo:
-    """One data directory of a broker: its file system's bytes, and those of each replica in it."""
+    """One data directory of a broker: its file system's bytes, and those of each replica in it.
+
+    `uncleanable` are the logs that can't be compacted, each with the reason.
+    """
 
     path: str
     total_bytes: int
     usable_bytes: int
     replica_bytes: Mapping[TopicPartition, int]
+    uncleanable: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 class ClusterOverview:
@@ -178,6 +182,7 @@ class ClusterOverview:
                 directory.total_bytes,
                 directory.usable_bytes,
                 {TopicPartition(p.topic, p.partition): p.size_bytes for p in directory.partitions},
+                {TopicPartition(p.topic, p.partition): p.uncleanable for p in directory.partitions if p.uncleanable},
             )
             for directory in response.log_dirs
         )

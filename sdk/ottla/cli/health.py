@@ -11,6 +11,7 @@ from ottla.cli.failures import count
 if TYPE_CHECKING:
     from ottla.admin.admin import ClusterInfo
     from ottla.cli.partition_status import PartitionStatus
+    from ottla_core.model import TopicPartition
 
 
 class Problem(NamedTuple):
@@ -20,12 +21,21 @@ class Problem(NamedTuple):
     hint: str
 
 
+class Uncleanable(NamedTuple):
+    """A broker's log of a compacted topic that it can't compact."""
+
+    broker: int
+    partition: TopicPartition
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
     """One look at a cluster. `away` are brokers that hold replicas and are not registered."""
 
     info: ClusterInfo
     partitions: Sequence[PartitionStatus]
+    uncleanable: Sequence[Uncleanable] = ()
 
     @property
     def live(self) -> list[int]:
@@ -114,6 +124,11 @@ class Health:
             problem = f"{count(self.under_replicated, 'partition')} under-replicated"
             hint = "replicas that are there catch up by themselves; see `ottla partition ls --under-replicated`"
             found.append(Problem(problem, hint))
+        if self.uncleanable:
+            first = self.uncleanable[0]
+            problem = f"{count(len(self.uncleanable), 'log')} that can't be compacted"
+            hint = f"{first.partition.topic}-{first.partition.partition} on broker {first.broker}: {first.reason}"
+            found.append(Problem(problem, hint))
         return found
 
     def item(self) -> dict[str, Any]:
@@ -134,6 +149,7 @@ class Health:
                 "under_min_isr": self.under_min_isr,
                 "with_elr": self.eligible_only,
                 "to_recover": self.to_recover,
+                "uncleanable": len(self.uncleanable),
             },
             "problems": [problem._asdict() for problem in self.problems],
         }

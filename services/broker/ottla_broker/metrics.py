@@ -58,7 +58,7 @@ def add_cleaner_metrics(metrics: Metrics, cleaner: LogCleaner) -> None:
 
     totals = cleaner.totals
     gauge("ottla_cleaner_max_dirty_ratio", "Of the dirtiest compacted log.", lambda: cleaner.dirtiest_ratio)
-    gauge("ottla_cleaner_uncleanable_partitions", "Logs that can't be compacted.", lambda: len(cleaner.uncleanable))
+    gauge("ottla_cleaner_uncleanable_partitions", "Logs that can't be compacted.", lambda: cleaner.uncleanable)
     gauge("ottla_cleaner_last_run_timestamp_seconds", "When the last one ended.", lambda: totals.ended_at_ms / 1000)
     for name, help_text, value in (
         ("runs", "Logs that were compacted.", lambda: totals.runs),

@@ -415,6 +415,7 @@ def _log_dir_partition(replica: Replica) -> pb.PartitionSize:
         topic=replica.topic,
         partition=replica.id.partition,
         size_bytes=replica.log.size_bytes,
+        uncleanable=replica.log.compaction.failure,
     )
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from cli_fakes import TOPIC, FakeAdmin, Log, ottla
 
-from ottla.admin.admin import BrokerInfo
+from ottla.admin.admin import BrokerInfo, LogDirInfo
 from ottla.cli.commands import cluster
+from ottla_core.model import TopicPartition
 
 
 @pytest.fixture
@@ -45,7 +46,14 @@ def test_a_healthy_cluster_is_code_0(capsys: pytest.CaptureFixture[str]) -> None
     assert ottla("cluster health") == 0
     item = health(capsys)
     assert (item["healthy"], item["problems"]) == (True, [])
-    well = {"without_leader": 0, "under_replicated": 0, "under_min_isr": 0, "with_elr": 0, "to_recover": 0}
+    well = {
+        "without_leader": 0,
+        "under_replicated": 0,
+        "under_min_isr": 0,
+        "with_elr": 0,
+        "to_recover": 0,
+        "uncleanable": 0,
+    }
     assert item["partitions"] == {"total": 3, **well}
 
 
@@ -56,7 +64,14 @@ def test_a_broker_that_is_away_is_named_with_what_follows_from_it(
     assert ottla("cluster health") == 1
     item = health(capsys)
     assert item["brokers"] == {"live": [0], "fenced": [], "away": [1], "read_only": []}
-    figures = {"without_leader": 0, "under_replicated": 2, "under_min_isr": 2, "with_elr": 2, "to_recover": 0}
+    figures = {
+        "without_leader": 0,
+        "under_replicated": 2,
+        "under_min_isr": 2,
+        "with_elr": 2,
+        "to_recover": 0,
+        "uncleanable": 0,
+    }
     assert item["partitions"] == {"total": 3, **figures}
     assert [problem["what"] for problem in item["problems"]] == [
         "away: broker 1",
@@ -101,6 +116,18 @@ def test_each_thing_that_is_wrong_is_told_with_what_to_do(
             admin.stand("orders", 0, isr=(0,))
     assert ottla("cluster health -o table") == 1
     assert words in capsys.readouterr().out
+
+
+def test_a_log_that_can_not_be_compacted_is_named_with_its_reason(
+    admin: FakeAdmin, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = LogDirInfo("/data", 1 << 30, 1 << 29, {}, {TopicPartition("orders", 0): "offset 7 has no key"})
+    monkeypatch.setattr(admin, "log_dirs", lambda broker, timeout: (described,) if broker else ())
+    assert ottla("cluster health") == 1
+    item = health(capsys)
+    assert item["partitions"]["uncleanable"] == 1
+    [problem] = item["problems"]
+    assert problem == {"what": "1 log that can't be compacted", "hint": "orders-0 on broker 1: offset 7 has no key"}
 
 
 def test_health_does_not_guess_min_isr(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:

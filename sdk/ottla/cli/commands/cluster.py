@@ -13,7 +13,7 @@ import typer
 from ottla.cli.completion import complete_topic
 from ottla.cli.connection import ASIDE_S, open_admin, or_nothing
 from ottla.cli.failures import ExitCode, say
-from ottla.cli.health import Health
+from ottla.cli.health import Health, Uncleanable
 from ottla.cli.lazy import Command
 from ottla.cli.output import Listing, form_for, write, write_table
 from ottla.cli.partition_status import PartitionStatus, partition_statuses
@@ -21,7 +21,7 @@ from ottla.cli.settings import Settings
 from ottla.errors import ErrorCode, error_from_code
 
 if TYPE_CHECKING:
-    from ottla.admin.admin import Admin, BrokerInfo, LogDirInfo
+    from ottla.admin.admin import Admin, BrokerInfo, ClusterInfo, LogDirInfo
 
 app = typer.Typer(
     add_completion=False, rich_markup_mode=None, help="Show the cluster, how it is, its brokers and controllers."
@@ -54,13 +54,21 @@ def health(ctx: typer.Context) -> None:
     """Show whether all is well, and what to do where it is not. Exit code 0 where it is, else 1."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
-        found = Health(admin.cluster.describe(), partition_statuses(admin, admin.topics.describe(internal=True)))
+        cluster, partitions = admin.cluster.describe(), partition_statuses(admin, admin.topics.describe(internal=True))
+        found = Health(cluster, partitions, _uncleanable(admin, cluster))
     if form_for(settings.output, sys.stdout) == "table":
         print(found.as_text())
     else:
         write(Listing("health/v1", [found.item()], name="cluster_id"), settings.output)
     if found.problems:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _uncleanable(admin: Admin, cluster: ClusterInfo) -> list[Uncleanable]:
+    """Of the brokers that can be reached."""
+    live = [broker.id for broker in cluster.brokers if not broker.fenced]
+    described = [(id_, directory) for id_ in live for directory in _directories(admin, id_) or ()]
+    return [Uncleanable(id_, p, reason) for id_, directory in described for p, reason in directory.uncleanable.items()]
 
 
 @app.command("brokers", cls=Command)

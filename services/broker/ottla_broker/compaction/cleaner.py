@@ -51,9 +51,8 @@ class Totals:
 
 @dataclass(slots=True)
 class _Failure:
-    """Why a log can't be cleaned, and when its turn is."""
+    """When the turn of a log is that could not be cleaned."""
 
-    reason: str = ""
     due_at: float = 0.0
     backoff: Backoff = field(default_factory=lambda: Backoff(_TRY_AGAIN_FIRST_S, _TRY_AGAIN_MOST_S))
 
@@ -105,9 +104,9 @@ class LogCleaner:
         await end_tasks([*([self._task] if self._task else ()), *self._running.values()])
 
     @property
-    def uncleanable(self) -> dict[PartitionId, str]:
-        """Logs that can't be cleaned, each with the reason."""
-        return {id_: failure.reason for id_, failure in self._failures.items()}
+    def uncleanable(self) -> int:
+        """How many logs could not be cleaned when it was tried last."""
+        return len(self._failures)
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
         if new.configs is not old.configs:
@@ -178,6 +177,7 @@ class LogCleaner:
             await self._on_failure(candidate, error)
             return
         self._failures.pop(replica.id, None)
+        replica.log.compaction.failure = ""
         if saved is not None:
             replica.log.compaction.on_cleaned(result.end_offset, candidate.truncations)
             self._note(replica, result, saved, self._clock.monotonic() - began_at)
@@ -212,10 +212,10 @@ class LogCleaner:
         if not candidate.is_still_there:
             return  # no wonder: its files are others by now
         failure = self._failures.setdefault(replica.id, _Failure())
-        if str(error) != failure.reason:
+        if str(error) != replica.log.compaction.failure:
             known = error if not isinstance(error, OttlaError) else None
             _log.error("%s can't be compacted, and stays as it is: %s", replica, error, exc_info=known)
-            failure.reason = str(error)
+            replica.log.compaction.failure = str(error)
         failure.due_at = self._clock.monotonic() + failure.backoff.next()
 
 

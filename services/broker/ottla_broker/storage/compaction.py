@@ -17,6 +17,8 @@ class Compaction:
     def __init__(self, segments: LogSegments, disk: Disk, lock: Lock) -> None:
         self.first_dirty_offset = 0
         """All before it is compacted; of the rest nothing is known."""
+        self.failure = ""
+        """Why the log can't be compacted; empty where nothing is known of that."""
         self.truncations = 0
         """A cleaning that one of them has overtaken is no longer one of this log."""
         self._segments: Final = segments

@@ -16,7 +16,7 @@ NOW = 1_000_000
 def segments(*sizes: int) -> list[SegmentFacts]:
     """Ten offsets each, from 100 on, a second each: of 100 the records are from 100 to 100.9 s."""
     return [
-        SegmentFacts(at, at + 10, size, lambda at=at: at * 1000, lambda at=at: (at + 10) * 1000 - 100)  # type: ignore[misc]  # bound at once
+        SegmentFacts(at, at + 10, size, lambda at=at: at * 1000, lambda at=at: (at + 10) * 1000 - 100)
         for at, size in zip(range(100, 1000, 10), sizes, strict=False)
     ]
 
