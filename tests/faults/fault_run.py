@@ -104,7 +104,9 @@ class FaultRun(ABC, Generic[AnyResult]):
     def make_topic(self, name: str, partitions: int, **config: object) -> None:
         """Every replica is in its ISR when it returns; configs' names are written with underscores."""
         configs = {key.replace("_", "."): value for key, value in config.items()}
-        self.cluster.admin().topics.create(name, partitions=partitions, replicas=FACTOR, config=configs, timeout=10.0)
+        limit_s = 10.0 + partitions / 50
+        create = self.cluster.admin().topics.create
+        create(name, partitions=partitions, replicas=FACTOR, config=configs, timeout=limit_s)
         self.cluster.until_whole(name)
 
     def client(self, name: str, number: int, module: str, *arguments: str) -> Node:

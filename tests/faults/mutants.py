@@ -7,6 +7,7 @@ is there for (`mutant_rows`) has to end in a finding.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -54,7 +55,7 @@ def _truncation_by_high_watermark() -> None:
 def _isr_without_compare_and_set() -> None:
     """The controller believes whoever proposes an ISR, however old the proposal is (rules 12 and 22)."""
 
-    def believe(image: ClusterImage, leader: Any, proposal: Any, partition: Partition) -> Partition:
+    def believe(image: ClusterImage, configs: Any, leader: Any, proposal: Any, partition: Partition) -> Partition:
         isr = tuple(broker_id for broker_id, _ in proposal.isr)
         return replace(partition, isr=isr, partition_epoch=partition.partition_epoch + 1)
 
@@ -109,8 +110,11 @@ MUTANTS: Final = MappingProxyType(
 
 
 def _replace(owner: Any, name: str, new: Any) -> None:
-    """Raises AttributeError where the product has no such thing any more: a mutant that changes nothing is none."""
-    getattr(owner, name)
+    """Raises AttributeError where the product has no such thing any more, and TypeError where it is called otherwise: a
+    mutant that changes nothing, or breaks everything, is none."""
+    former = getattr(owner, name)
+    if callable(former):
+        inspect.signature(new).bind(*inspect.signature(former).parameters)
     setattr(owner, name, new)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 
 from tests.faults.checker import Findings
@@ -69,3 +71,10 @@ def test_what_librdkafka_was_handed_and_told_is_counted_apart() -> None:
     ]
     total = sum((counted(operation) for operation in operations), Counter())
     assert total == {"acknowledged": 3, "read": 3, "errors": 3}
+
+
+def test_each_mutant_still_fits_the_product() -> None:
+    """One that is called with what it does not take breaks everything, and is caught by no check of what it broke."""
+    apply = "from tests.faults.mutants import MUTANTS\nfor mutant in MUTANTS.values(): mutant()"
+    done = subprocess.run([sys.executable, "-c", apply], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
