@@ -53,6 +53,7 @@ def job_for(directory: Path, sources: Sequence[SourceSegment], **fields: Any) ->
     job = CleaningJob(
         directory=directory,
         segments=tuple(sources),
+        log_start_offset=sources[0].base_offset,
         first_dirty_offset=sources[0].base_offset,
         end_offset=sources[-1].next_offset,
         now_ms=NOON,

@@ -227,7 +227,8 @@ def _candidate(replica: Replica, now_ms: int) -> _Candidate:
         SegmentFacts(s.base_offset, end, s.size_bytes, s.oldest_timestamp_ms, s.retention_timestamp_ms)
         for s, end in sealed
     ]
-    part = cleanable(facts, log.compaction.first_dirty_offset, replica.high_watermark, lag, now_ms)
+    first_dirty_offset = max(log.compaction.first_dirty_offset, log.log_start_offset)
+    part = cleanable(facts, first_dirty_offset, replica.high_watermark, lag, now_ms)
     return _Candidate(replica, part, sealed[: part.segments], log.compaction.truncations)
 
 
@@ -236,6 +237,7 @@ def _job(candidate: _Candidate, settings: CleanerSettings, now_ms: int) -> Clean
     return CleaningJob(
         directory=log.directory,
         segments=[SourceSegment(segment.base_offset, end, segment.size_bytes) for segment, end in candidate.sources],
+        log_start_offset=log.log_start_offset,
         first_dirty_offset=part.first_dirty_offset,
         end_offset=part.end_offset,
         now_ms=now_ms,

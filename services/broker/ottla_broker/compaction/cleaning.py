@@ -79,9 +79,9 @@ class _Clean:
             if fence_of(batch) is not None:
                 self._newest_fence = header.base_offset
             return None
-        first_dirty_offset, put = self._job.first_dirty_offset, self._map.put
+        first_offset, put = max(self._job.first_dirty_offset, self._job.log_start_offset), self._map.put
         for offset, _, key, _, _ in read_records(batch):
-            if offset < first_dirty_offset:
+            if offset < first_offset:
                 continue
             if key is None:
                 raise without_key(offset)
@@ -97,6 +97,7 @@ class _Clean:
         survival = Survival(
             self._map.get,
             self._newest_fence,
+            job.log_start_offset,
             end_offset,
             now_ms=job.now_ms,
             delete_retention_ms=job.delete_retention_ms,

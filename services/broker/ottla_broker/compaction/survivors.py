@@ -40,12 +40,13 @@ class Survivors(NamedTuple):
 class Survival:
     """What decides about a record of a clean that ends before `end_offset`.
 
-    `newest_offset` gives the newest offset of a key in the dirty part, -1 where it has none. Fences before the newest
+    What lies before `log_start_offset` is deleted. `newest_offset` gives the newest offset of a key in the dirty part, -1 where it has none. Fences before the newest
     of the dirty part have no meaning any more; NO_FENCE where that part has none.
     """
 
     newest_offset: Callable[[bytes], int]
     newest_fence: int
+    log_start_offset: int
     end_offset: int
     now_ms: int
     delete_retention_ms: int
@@ -54,6 +55,8 @@ class Survival:
         """What is left of a sound batch. Raises CORRUPT_MESSAGE, and INVALID_RECORD for a record without a key."""
         if header.base_offset >= self.end_offset:
             return Survivors(batch, header.record_count)
+        if header.next_offset <= self.log_start_offset:
+            return emptied(header)
         if header.is_control:
             is_over = header.base_offset < self.newest_fence and fence_of(batch) is not None
             return emptied(header) if is_over else Survivors(batch, header.record_count)
@@ -67,6 +70,9 @@ class Survival:
         drops_tombstones = has_horizon and not in_part and self.now_ms >= header.base_timestamp
         newest_offset, survives, has_tombstone = self.newest_offset, bytearray(), False
         for offset, _, key, value, _ in read_records(batch):
+            if offset < self.log_start_offset:
+                survives.append(False)
+                continue
             if key is None:
                 raise without_key(offset)
             stays = offset >= newest_offset(key) and not (value is None and drops_tombstones)
@@ -100,8 +106,8 @@ def without_key(offset: int) -> OttlaError:
         ErrorCode.INVALID_RECORD,
         f"the record at offset {offset} has no key, without which it can't be compacted: it is older than the topic's "
         "cleanup.policy=compact",
-        hint=f"delete the records before offset {offset + 1} by `ottla topic delete-records`, or set "
-        "cleanup.policy=delete",
+        hint=f"set cleanup.policy=compact,delete, delete the records before offset {offset + 1} by `ottla topic "
+        "delete-records`, and set it to compact again; or set it to delete",
     )
 
 

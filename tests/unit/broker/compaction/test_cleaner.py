@@ -362,6 +362,6 @@ async def test_a_worker_that_hangs_is_ended(logs: Compacted, monkeypatch: pytest
 
 
 async def test_an_error_of_a_worker_has_its_words(tmp_path: Path) -> None:
-    job = CleaningJob(tmp_path, (), 0, 0, 0, 0, 1, 1, 1, 24, 0, frozenset())
+    job = CleaningJob(tmp_path, (), 0, 0, 0, 0, 0, 1, 1, 1, 24, 0, frozenset())
     with pytest.raises(OttlaError):
         await run_worker(replace(job, segments=[], directory=tmp_path / "none"))

@@ -28,9 +28,10 @@ def left_of(
     now_ms: int = NOON,
     end_offset: int = 1 << 30,
     newest_fence: int = NO_FENCE,
+    start: int = 0,
     retention_ms: int = DAY_MS,
 ) -> Survivors:
-    survival = Survival(lambda key: (newest or {}).get(key, -1), newest_fence, end_offset, now_ms, retention_ms)
+    survival = Survival(lambda key: (newest or {}).get(key, -1), newest_fence, start, end_offset, now_ms, retention_ms)
     left = survival.of(header_of(batch), batch)
     assert check_stored(left.batch).record_count == left.record_count
     return left
@@ -158,3 +159,13 @@ def test_a_record_without_a_key_names_its_offset() -> None:
 def test_a_lying_inside_is_no_clean() -> None:
     with pytest.raises(OttlaError, match="can't be read"):
         left_of(raw_batch(b"\x10lies", count=2))
+
+
+@pytest.mark.rule(62)
+def test_what_lies_before_the_logs_start_goes_whatever_it_is() -> None:
+    """Nobody is served it; a record without a key that was deleted keeps no log from being compacted."""
+    batch = pairs(10, (None, b"1"), (b"b", b"2"), (b"c", b"3"))
+    assert [record[0] for record in read_records(left_of(batch, start=11).batch)] == [11, 12]
+    assert left_of(batch, start=13).record_count == 0
+    with pytest.raises(OttlaError):
+        left_of(batch, start=10)

@@ -1,0 +1,151 @@
+"""Compacted topics as their users see them: the newest value of each key, on every replica, at the offsets it had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from kafka_clients import CLIENTS, Client
+from waiting import wait_until
+
+import ottla
+from ottla.testing import Cluster
+from ottla_core.model import TopicPartition
+
+pytestmark = pytest.mark.rule(62)
+
+TABLE = {"cleanup.policy": "compact", "segment.bytes": 20_000, "min.cleanable.dirty.ratio": 0.1}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(brokers=3) as cluster:
+        with ottla.Admin(cluster.bootstrap) as admin:
+            admin.configs.set({"log.cleaner.backoff.ms": 100})
+        yield cluster
+
+
+@pytest.fixture
+def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
+    with ottla.Admin(cluster.bootstrap) as admin:
+        yield admin
+
+
+def make(admin: ottla.Admin, topic: str, **config: object) -> None:
+    admin.topics.create(topic, partitions=1, replicas=3, config=TABLE | config)
+
+
+def produce(cluster: Cluster, topic: str, rows: dict[str, str | None], *, rounds: int = 1) -> None:
+    """So many times, a batch of a few kilobytes at a time."""
+    with ottla.Producer(cluster.bootstrap, topic=topic, value="str", acks="all", batch_size=4_000) as producer:
+        for number in range(rounds):
+            for key, value in rows.items():
+                producer.send(None if value is None else f"{value} of round {number}", key=key)
+
+
+def records(cluster: Cluster, topic: str) -> list[ottla.Record[str, str]]:
+    with ottla.Consumer(topic, bootstrap=cluster.bootstrap, start="earliest", stop="end", value="str") as consumer:
+        return list(consumer)
+
+
+def sizes(admin: ottla.Admin, topic: str) -> list[int]:
+    """Of each replica, in bytes."""
+    found = [admin.cluster.log_dirs(broker.id) for broker in admin.cluster.describe().brokers]
+    return [size for [log_dir] in found for p, size in log_dir.replica_bytes.items() if p.topic == topic]
+
+
+def until_compacted(admin: ottla.Admin, topic: str, below_bytes: int) -> None:
+    wait_until(lambda: all(size < below_bytes for size in sizes(admin, topic)), limit_s=60)
+
+
+def test_every_replica_keeps_the_newest_value_of_each_key(cluster: Cluster, admin: ottla.Admin) -> None:
+    make(admin, "prices")
+    rows: dict[str, str | None] = {f"key {n}": f"value {n}" for n in range(100)}
+    produce(cluster, "prices", rows, rounds=60)
+    produce(cluster, "prices", {"key 0": "the last"})
+    before = sizes(admin, "prices")
+    table = {record.key: (record.offset, record.value) for record in records(cluster, "prices")}
+    assert min(before) > 120_000
+    until_compacted(admin, "prices", 60_000)
+    left = records(cluster, "prices")
+    assert len(left) < 3_000
+    assert {record.key: (record.offset, record.value) for record in left} == table
+    assert admin.topics.offsets("prices") == {0: 6_001}
+    [partition] = admin.topics.describe("prices")[0].partitions
+    leader = cluster.brokers[partition.leader]
+    leader.kill()
+    try:
+        assert {record.key: (record.offset, record.value) for record in records(cluster, "prices")} == table
+    finally:
+        leader.restart()
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+def test_kafkas_clients_read_what_is_left(cluster: Cluster, admin: ottla.Admin, client: Client) -> None:
+    topic = f"left-{client.name}"
+    make(admin, topic)
+    produce(cluster, topic, {f"key {n}": f"value {n}" for n in range(100)}, rounds=30)
+    produce(cluster, topic, {f"key {n}": None for n in range(0, 100, 2)})
+    produce(cluster, topic, {"other": "x" * 100}, rounds=200)
+    until_compacted(admin, topic, 60_000)
+    expected = [(r.key, r.value) for r in records(cluster, topic)]
+    found = client.consume(cluster.kafka_bootstrap, topic, len(expected))
+    assert [(r.key and r.key.decode(), r.value and r.value.decode()) for r in found] == expected
+
+
+def test_a_tombstone_goes_when_its_time_is_over_and_not_before(cluster: Cluster, admin: ottla.Admin) -> None:
+    make(admin, "forgotten", **{"delete.retention.ms": "1h"})
+    produce(cluster, "forgotten", {"gone": "value"})
+    produce(cluster, "forgotten", {"gone": None})
+    produce(cluster, "forgotten", {"kept": "value" * 20}, rounds=300)
+    until_compacted(admin, "forgotten", 30_000)
+    assert [r.value for r in records(cluster, "forgotten") if r.key == "gone"] == [None]
+    produce(cluster, "forgotten", {"kept": "value" * 20}, rounds=300)
+    until_compacted(admin, "forgotten", 30_000)
+    assert [r.value for r in records(cluster, "forgotten") if r.key == "gone"] == [None]
+    cluster.clock.move(timedelta(hours=1))
+
+    def cleaned_again() -> bool:
+        produce(cluster, "forgotten", {"kept": "value" * 20}, rounds=100)
+        return not [r for r in records(cluster, "forgotten") if r.key == "gone"]
+
+    wait_until(cleaned_again, limit_s=60)
+
+
+def test_a_coordinator_loads_what_compaction_left(cluster: Cluster, admin: ottla.Admin) -> None:
+    """Its own topic is compacted, too: each group's newest commits are there after a takeover, whatever went."""
+    admin.topics.create("read", partitions=20)
+    admin.configs.set({"segment.bytes": 20_000}, topic="__consumer_offsets")
+    for number in range(400):
+        for group in ("one", "two"):
+            admin.groups.commit(group, {TopicPartition("read", n): number for n in range(20)})
+    before = sum(sizes(admin, "__consumer_offsets"))
+    wait_until(lambda: sum(sizes(admin, "__consumer_offsets")) < before / 2, limit_s=60)
+    cluster.group_coordinators[0].restart()
+    for group in ("one", "two"):
+        assert admin.groups.committed(group) == {TopicPartition("read", n): 399 for n in range(20)}
+    admin.groups.commit("one", {TopicPartition("read", 0): 400})
+    assert admin.groups.committed("one")[TopicPartition("read", 0)] == 400
+
+
+def test_a_log_with_records_without_keys_is_named_until_they_are_gone(cluster: Cluster, admin: ottla.Admin) -> None:
+    """They were written before the topic became compacted."""
+    admin.topics.create("late", partitions=1, replicas=1, config={"segment.bytes": 20_000})
+    cluster.produce("late", ["no key"])
+    produce(cluster, "late", {"key": "value" * 20}, rounds=500)
+    admin.configs.set(TABLE, topic="late")
+
+    def reasons() -> list[str]:
+        found = [admin.cluster.log_dirs(broker.id) for broker in admin.cluster.describe().brokers]
+        return [reason for [log_dir] in found for reason in log_dir.uncleanable.values()]
+
+    wait_until(lambda: bool(reasons()), limit_s=60)
+    [reason] = reasons()
+    assert "the record at offset 0 has no key" in reason
+    assert len(records(cluster, "late")) == 501
+    admin.configs.set({"cleanup.policy": "compact,delete"}, topic="late")
+    admin.topics.delete_records("late", {0: 1})
+    admin.configs.set({"cleanup.policy": "compact"}, topic="late")
+    cluster.clock.move(timedelta(minutes=11))  # it is not tried again all the time
+    wait_until(lambda: not reasons(), limit_s=60)
