@@ -61,8 +61,7 @@ class ConfigKey:
 
     `least` and `most` bound numbers; `choices` are the legal texts of a value or of a list's items; `pattern` is what
     a list's items must match. `dynamic` is false where only the process's own settings can change it. `enforced` says
-    that some service acts on it already; the others are stored and described as such. `unserved` are those of its
-    choices that nothing acts on yet, each with what happens instead.
+    that some service acts on it already; the others are stored and described as such.
     """
 
     name: str
@@ -76,7 +75,6 @@ class ConfigKey:
     pattern: str = ""
     dynamic: bool = True
     enforced: bool = False
-    unserved: tuple[tuple[str, str], ...] = ()
 
     def parse(self, text: str) -> str:
         """The canonical text of `text`. Raises OttlaError(INVALID_CONFIG) that says what is legal."""
@@ -101,12 +99,9 @@ class ConfigKey:
             case ConfigType.STRING | ConfigType.CLASS | ConfigType.PASSWORD:
                 return canonical
 
-    def without_effect(self, canonical: str) -> str:
-        """What of this value has no effect, as a sentence for the user who sets it; "" where all of it has."""
-        if not self.enforced:
-            return f"{self.name} is stored; this release does not act on it yet"
-        items = canonical.split(",")
-        return "; ".join(f"{self.name}={choice}: {instead}" for choice, instead in self.unserved if choice in items)
+    def without_effect(self) -> str:
+        """That this config has no effect, as a sentence for the user who sets it; "" where it has."""
+        return "" if self.enforced else f"{self.name} is stored; this release does not act on it yet"
 
     @property
     def sensitive(self) -> bool:

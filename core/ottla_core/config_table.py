@@ -95,8 +95,6 @@ ENFORCED: Final = frozenset(
 """What some service acts on already (a topic config includes its synonyms); the others are stored and described. That
 it is so is tested: these are the names that the services' sources have."""
 
-_COMPACT_NOT_YET: Final = "this release does not compact yet: older values of a key stay, and a record needs a key"
-
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
@@ -128,10 +126,9 @@ def _topic(
     most: float | None = None,
     choices: tuple[str, ...] = (),
     pattern: str = "",
-    unserved: tuple[tuple[str, str], ...] = (),
 ) -> ConfigKey:
     SYNONYMS[name] = tuple(s if isinstance(s, Synonym) else Synonym(s) for s in synonyms)
-    return ConfigKey(name, type_, str(default), doc, Scope.TOPIC, least, most, choices, pattern, unserved=unserved)
+    return ConfigKey(name, type_, str(default), doc, Scope.TOPIC, least, most, choices, pattern)
 
 
 def _cluster(name: str, type_: ConfigType, default: object, *, doc: str, least: float | None = None) -> ConfigKey:

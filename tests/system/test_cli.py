@@ -101,15 +101,15 @@ def test_configs_of_topics_brokers_and_the_cluster(admin: sdk.Admin, capsys: pyt
     assert "did you mean retention.ms?" in capsys.readouterr().err
 
 
-@pytest.mark.story("compacted-without-a-word")
+@pytest.mark.story("config-without-a-word")
 def test_a_config_without_effect_is_told_wherever_it_is_given(admin: sdk.Admin) -> None:
-    told = b"cleanup.policy=compact: this release does not compact yet"
-    _, _, err = shell("topic", "create", "compacted", "-p", "1", "-c", "cleanup.policy=compact")
-    assert err.startswith(b"ottla: topic compacted: " + told)
-    _, _, err = shell("topic", "create", "dry", "-c", "cleanup.policy=compact", "--dry-run")
+    told = b"preallocate is stored; this release does not act on it yet"
+    _, _, err = shell("topic", "create", "allocated", "-p", "1", "-c", "preallocate=true")
+    assert err.startswith(b"ottla: topic allocated: " + told)
+    _, _, err = shell("topic", "create", "dry", "-c", "preallocate=true", "--dry-run")
     assert told in err
     admin.topics.create("plain", partitions=1)
-    _, _, err = shell("topic", "alter", "plain", "-c", "cleanup.policy=compact,delete")
+    _, _, err = shell("topic", "alter", "plain", "-c", "preallocate=true")
     assert err.count(told) == 1, "of the dry run and the real one"
     _, _, err = shell("config", "set", "preallocate=true", "-t", "plain")
     assert b"topic plain: preallocate is stored; this release does not act on it yet" in err

@@ -11,8 +11,8 @@ STORIES = (
         Edit("core/ottla_core/config_table.py", '        "auto.create.topics.enable",\n', ""),
     ),
     Story(
-        "compacted-without-a-word",
-        "A topic was created with cleanup.policy=compact, and nobody said that nothing is compacted",
+        "config-without-a-word",
+        "A topic was created with a config that nothing acts on, and nobody said so",
         Edit(
             "sdk/ottla/admin/topics.py",
             '        warn(f"topic {name}", created.warnings)\n',

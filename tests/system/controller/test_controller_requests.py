@@ -106,11 +106,11 @@ async def test_each_topic_has_its_own_result_and_a_dry_run_writes_nothing(world:
 async def test_what_has_no_effect_is_told_and_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
     await world.register(0)
     node = await world.start_active()
-    (dry,) = await node.create(topic("kept", cleanup_policy="compact"), validate_only=True)
+    (dry,) = await node.create(topic("kept", preallocate="true"), validate_only=True)
     assert [record for record in caplog.records if record.name.startswith("ottla")] == []
-    (created,) = await node.create(topic("kept", cleanup_policy="compact"))
+    (created,) = await node.create(topic("kept", preallocate="true"))
     (words,) = created.warnings
-    assert words.startswith("cleanup.policy=compact: this release does not compact yet")
+    assert words == "preallocate is stored; this release does not act on it yet"
     assert list(dry.warnings) == [words]
     assert f"topic kept: {words}" in caplog.text, "what clients of Kafka's protocol are not told"
     cluster = pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER)

@@ -22,9 +22,10 @@ class CleaningJob:
     """`segments` are those of `directory` from the log's start on, oldest first, each beginning where the one before
     it ends.
 
-    Nothing below `log_start_offset` is served any more. Below `first_dirty_offset` a log was cleaned before; nothing at or above `end_offset` is changed. `newest_batches`
-    are the last offsets of the newest batch of each active idempotent producer (rule 30). `map_bytes` is the whole
-    memory for the offset map. `most_bytes_per_s` bounds reads and writes together; 0 is no limit.
+    Nothing below `log_start_offset` is served any more. Below `first_dirty_offset` a log was cleaned before; nothing at
+    or above `end_offset` is changed. `newest_batches` are the last offsets of the newest batch of each active
+    idempotent producer (rule 30). `map_bytes` is the whole memory for the offset map. `most_bytes_per_s` bounds reads
+    and writes together; 0 is no limit.
     """
 
     directory: Path

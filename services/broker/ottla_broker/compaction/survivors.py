@@ -40,8 +40,9 @@ class Survivors(NamedTuple):
 class Survival:
     """What decides about a record of a clean that ends before `end_offset`.
 
-    What lies before `log_start_offset` is deleted. `newest_offset` gives the newest offset of a key in the dirty part, -1 where it has none. Fences before the newest
-    of the dirty part have no meaning any more; NO_FENCE where that part has none.
+    What lies before `log_start_offset` is deleted. `newest_offset` gives the newest offset of a key in the dirty part,
+    -1 where it has none. Fences before the newest of the dirty part have no meaning any more; NO_FENCE where that part
+    has none.
     """
 
     newest_offset: Callable[[bytes], int]

@@ -152,10 +152,8 @@ def decide_alter_configs(image: ClusterImage, resource: Resource, ops: Sequence[
 
 
 def unserved(resource: Resource, ops: Sequence[Op]) -> tuple[str, ...]:
-    """What of the values that `ops` set has no effect, a sentence each. They have been decided on: they are legal."""
-    key_of = _key_of(resource)
-    reported = (op for op in ops if op.kind in (OpKind.SET, OpKind.APPEND))
-    return without_effect(key_of, {op.name: key_of(op.name).parse(op.value) for op in reported})
+    """Which of the configs that `ops` set have no effect, a sentence each. They have been decided on."""
+    return without_effect(_key_of(resource), (op.name for op in ops if op.kind in (OpKind.SET, OpKind.APPEND)))
 
 
 def _key_of(resource: Resource) -> Callable[[str], ConfigKey]:
