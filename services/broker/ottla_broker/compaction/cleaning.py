@@ -60,7 +60,9 @@ class _Clean:
         """Put the dirty part into the map; where this clean ends."""
         job = self._job
         for segment in job.segments:
-            if segment.next_offset <= job.first_dirty_offset or segment.base_offset >= job.end_offset:
+            if segment.base_offset >= job.end_offset:
+                break
+            if segment.next_offset <= job.first_dirty_offset:
                 continue
             for header, batch in self._sources.batches(segment):
                 if header.next_offset <= job.first_dirty_offset:

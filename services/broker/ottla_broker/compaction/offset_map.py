@@ -34,8 +34,8 @@ class OffsetMap:
 
     def put(self, key: bytes, offset: int) -> bool:
         """Note the newest offset of `key`; False where the key is new and there is no room left for it."""
-        at, first, second = self._find(key)
-        table = self._table
+        first, second = _halves(blake2b(key, digest_size=_HASH_BYTES).digest())
+        table, at = self._table, self._find(first, second)
         if not table[at + 2]:
             if self.count >= self._room:
                 return False
@@ -46,19 +46,14 @@ class OffsetMap:
 
     def get(self, key: bytes) -> int:
         """The newest offset of `key`, -1 where there is none."""
-        return self._table[self._find(key)[0] + 2] - 1
+        return self._table[self._find(*_halves(blake2b(key, digest_size=_HASH_BYTES).digest())) + 2] - 1
 
-    def _find(self, key: bytes) -> tuple[int, int, int]:
-        """Where the key lies or belongs, and its hash. The number of slots is a prime: any step comes by all."""
-        first, second = _halves(blake2b(key, digest_size=_HASH_BYTES).digest())
+    def _find(self, first: int, second: int) -> int:
+        """Where a hash lies or belongs. The number of slots is a prime: any step comes by all of them."""
         table, at = self._table, first % self._slots * _FIELDS
-        if not table[at + 2] or (table[at] == first and table[at + 1] == second):
-            return at, first, second
-        step = (second % (self._slots - 1) + 1) * _FIELDS
-        while True:
-            at = (at + step) % self._end
-            if not table[at + 2] or (table[at] == first and table[at + 1] == second):
-                return at, first, second
+        while table[at + 2] and (table[at] != first or table[at + 1] != second):
+            at = (at + (second % (self._slots - 1) + 1) * _FIELDS) % self._end
+        return at
 
 
 def _prime_below(limit: int) -> int:

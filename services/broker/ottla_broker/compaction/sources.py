@@ -26,16 +26,16 @@ class Sources:
         self.bytes_read = 0
         self._directory: Final = job.directory
         self._throttle: Final = throttle
-        self._position = ""
+        self._position = ("", 0, 0)
 
     def batches(self, segment: SourceSegment) -> Iterator[tuple[BatchHeader, bytes]]:
         """Each batch of a segment. Raises CORRUPT_MESSAGE before the first that can't be read, and OSError."""
         path = self._directory / f"{segment.base_offset:020d}{LOG_SUFFIX}"
         file = DataFile(path)
         position, next_offset = 0, segment.base_offset
-        self._note(path.name, position, next_offset)
+        self._position = (path.name, position, next_offset)
         for position, header in sound_batches(file, segment.size_bytes):
-            self._note(path.name, position, header.base_offset)
+            self._position = (path.name, position, header.base_offset)
             if header.base_offset < next_offset or header.next_offset > segment.next_offset:
                 raise corrupt(f"its offsets are not within [{next_offset}, {segment.next_offset})")
             batch = file.read(position, header.size_bytes)
@@ -43,14 +43,13 @@ class Sources:
             self._throttle.take(len(batch))
             yield header, batch
             position, next_offset = position + len(batch), header.next_offset
-        self._note(path.name, position, next_offset)
+        self._position = (path.name, position, next_offset)
         if position != segment.size_bytes:
             raise corrupt(f"none of the {segment.size_bytes - position} bytes to its end are a whole batch")
 
     def located(self, error: OttlaError) -> OttlaError:
         """`error` with the position of the batch that was read last, and what to do."""
+        name, position, offset = self._position
+        message = f"the batch at position {position} of {name}, offset {offset}, can't be compacted: {error.message}"
         hint = _DAMAGED if error.code == ErrorCode.CORRUPT_MESSAGE else error.hint
-        return OttlaError(error.code, f"{self._position}: {error.message}", hint=hint)
-
-    def _note(self, name: str, position: int, offset: int) -> None:
-        self._position = f"the batch at position {position} of {name}, offset {offset}, can't be compacted"
+        return OttlaError(error.code, message, hint=hint)

@@ -14,6 +14,7 @@ from cleanings import DAY_MS, batches_in, header_of, job_for, pairs, placed, row
 from ottla_broker.compaction import cleaned_file
 from ottla_broker.compaction.cleaning import clean
 from ottla_broker.compaction.job import CleanedSegment, SourceSegment
+from ottla_broker.compaction.throttle import Throttle
 from ottla_broker.storage.disk import DataFile, Disk
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.segment import Segment
@@ -72,11 +73,14 @@ def test_the_newest_batch_of_a_producer_stays_without_its_records(tmp_path: Path
     first, second = (pairs(at, (b"a", b"1" * 99), codec=codec, **producer) for at in (0, 1))
     sources = write_segments(tmp_path, [first, second, pairs(2, (b"a", b"3"))])
     job = job_for(tmp_path, sources, newest_batches=frozenset({1}))
-    headers = [header_of(batch) for batch in batches_in(tmp_path, swap(job, clean(job)))]
+    left = swap(job, clean(job))
+    headers = [header_of(batch) for batch in batches_in(tmp_path, left)]
     assert [(h.base_offset, h.record_count, h.producer_id, h.base_sequence) for h in headers] == [
         (1, 0, 9, 5),
         (2, 1, -1, -1),
     ]
+    later = job_for(tmp_path, left, first_dirty_offset=3)
+    assert [header_of(batch).base_offset for batch in batches_in(tmp_path, swap(later, clean(later)))] == [2]
 
 
 def test_a_segment_that_loses_nothing_is_not_written(tmp_path: Path) -> None:
@@ -187,7 +191,7 @@ def test_a_full_map_ends_the_clean_and_the_next_goes_on(tmp_path: Path, records:
 def test_its_indexes_are_those_of_its_batches(tmp_path: Path) -> None:
     """Whatever a clean before it has left behind."""
     for suffix in (".log", ".index", ".timeindex"):
-        (tmp_path / f"{0:020d}{suffix}.cleaned").write_bytes(b"left of another clean" * 9999)
+        (tmp_path / f"{0:020d}{suffix}.cleaned").write_bytes(b"left of another clean" * 99_999)
     batches = [pairs(n, (b"%d" % (n % 2000), b"x" * 50), at_ms=NOON + n) for n in range(4000)]
     job = job_for(tmp_path, write_segments(tmp_path, batches), index_interval_bytes=200)
     (source,) = swap(job, clean(job))
@@ -201,6 +205,20 @@ def test_its_indexes_are_those_of_its_batches(tmp_path: Path) -> None:
         assert found.time_entry_for(NOON + offset) == segment.indexes.time_entry_for(NOON + offset)
     assert (found.largest, source.size_bytes) == (segment.indexes.largest, segment.size_bytes)
     assert (tmp_path / f"{0:020d}.index").stat().st_size > 8 * 200
+
+
+def test_what_it_names_is_fsynced_and_within_its_throttle(tmp_path: Path) -> None:
+    job = job_for(tmp_path, two_segments(tmp_path), segment_bytes=1)
+    with (
+        patch.object(DataFile, "sync", autospec=True) as sync,
+        patch.object(Throttle, "take", autospec=True) as take,
+    ):
+        result = clean(job)
+    assert [segment.replaced for segment in result.segments] == [(0,)]
+    assert sorted(call.args[0].path.name for call in sync.call_args_list) == [
+        f"{0:020d}{suffix}.cleaned" for suffix in (".index", ".log", ".timeindex")
+    ]
+    assert sum(call.args[1] for call in take.call_args_list) == result.bytes_read + result.segments[0].size_bytes
 
 
 def test_a_small_segment_has_empty_indexes(tmp_path: Path) -> None:
@@ -241,6 +259,12 @@ def test_what_can_not_be_read_is_named_and_nothing_is_left_behind(tmp_path: Path
             clean(job)
         assert "delete-records" in refused.value.hint or "from its leader" in refused.value.hint
         assert names_in(tmp_path) == [f"{0:020d}.log", f"{3:020d}.log"]
+
+
+def test_what_lies_above_the_end_is_not_looked_at(tmp_path: Path) -> None:
+    sources = two_segments(tmp_path)
+    (tmp_path / f"{3:020d}.log").unlink()
+    assert clean(job_for(tmp_path, sources, end_offset=3)).end_offset == 3
 
 
 def test_a_segment_that_is_gone_leaves_nothing_behind(tmp_path: Path) -> None:
