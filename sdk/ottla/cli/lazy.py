@@ -45,7 +45,7 @@ SERVER: Final[Mapping[str, str]] = {
     "up": "Start a cluster on this machine.",
     "down": "Stop the cluster of this machine; its data stays.",
     "status": "Show what runs on this machine.",
-    "log": "Look into the files of logs, check them, build their indexes anew; without a cluster.",
+    "log": "Look into the files of logs, check them, export them; without a cluster.",
 }
 """Commands that come with the server, from the entry points."""
 

@@ -1,4 +1,4 @@
-"""`ottla log dump`, `verify` and `index`: the options, what is written, and the exit codes."""
+"""`ottla log dump`, `verify`, `index` and `export`: the options, what is written, and the exit codes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from ottla.cli.lazy import Command
 from ottla.cli.options import Numbers
 from ottla.cli.output import Listing, form_for, write
 from ottla.cli.settings import Settings
+from ottla.errors import config_error
 from ottla_stack.log_tools.damage import Damage
 from ottla_stack.log_tools.dump import Item, as_text, items_of
+from ottla_stack.log_tools.export import export
 from ottla_stack.log_tools.log_files import LogFiles, find_logs, naming_failures
 from ottla_stack.log_tools.reindex import rebuild
 from ottla_stack.log_tools.verify import LogVerifier, SegmentReport
 
-_HELP: Final = "Look into the files of logs, check them, build their indexes anew; without a cluster."
+_HELP: Final = "Look into the files of logs, check them, export them; without a cluster."
 _SEGMENT_COLUMNS: Final = ("file", "base_offset", "next_offset", "batches", "records", "bytes", "gaps", "state")
 _INDEX_COLUMNS: Final = ("file", "next_offset", "offset_entries", "time_entries")
 
@@ -194,3 +196,28 @@ def index(ctx: typer.Context, paths: Paths, topic: TopicName = None, partition: 
         )
     if torn:
         raise typer.Exit(ExitCode.FAILED)
+
+
+@app.command("export", cls=Command)
+def export_log(
+    ctx: typer.Context,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="A directory, in which TOPIC-PARTITION is made.")],
+    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The topic's name, or its id.")],
+    partition: Annotated[int, typer.Option("--partition", "-p", metavar="N", help="The partition.")],
+    directory: Annotated[Path, typer.Option("--dir", metavar="DATA", help="The broker's data directory.")],
+    topic_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="The id that the topic has in the other cluster; else its own.")
+    ] = None,
+) -> None:
+    """Copy a partition's log as Kafka's brokers keep it. Every byte is checked on the way; a damaged log is not copied.
+
+    See docs/operate/log-tools.md for how a broker of Kafka's comes to serve it.
+    """
+    with naming_failures():
+        found, *others = find_logs(directory, topic, [partition])
+        if others:
+            names = ", ".join(str(log.directory) for log in (found, *others))
+            raise config_error(f"{topic}-{partition} is in {names}", hint="give one of them as --dir")
+        made, reports = export(found, out, topic_id)
+    items = [{**_item(report), "file": str(made / report.path.name)} for report in reports]
+    write(Listing("log-exports/v1", items, _SEGMENT_COLUMNS, name="file"), Settings.of(ctx).output)

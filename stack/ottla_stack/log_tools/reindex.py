@@ -41,7 +41,7 @@ def rebuild(log: LogFiles) -> Iterator[Rebuilt]:
             for index in indexes:
                 index.unlink(missing_ok=True)
             next_offset = segment.rebuild_indexes()
-            segment.indexes.sync(disk)
+            segment.sync(sealed=True)
             disk.files.forget(path)
             sizes = [index.stat().st_size if index.exists() else 0 for index in indexes]
             yield Rebuilt(path, next_offset, sizes[0] // OFFSET_ENTRY.size, sizes[1] // TIME_ENTRY.size)

@@ -77,9 +77,10 @@ class LogVerifier:
         self._deep: Final = deep
         self._is_compacted = is_compacted
         self._leader_epoch = NO_EPOCH
-        self._epochs = LeaderEpochs()
+        self.epochs = LeaderEpochs()
+        """Those of the checkpoint; none where it is missing or torn."""
         with suppress(ValueError):  # `other_files` reports it
-            self._epochs = LeaderEpochs(_read_epochs(log.directory / checkpoint.LEADER_EPOCHS))
+            self.epochs = LeaderEpochs(_read_epochs(log.directory / checkpoint.LEADER_EPOCHS))
 
     def segments(self) -> Iterator[SegmentReport]:
         """One after the other; those that retention deletes meanwhile are left out."""
@@ -134,7 +135,7 @@ class LogVerifier:
             if (now := file.size_bytes()) > end and (problem := bytes_problem(file, end, now)):
                 report.damages.append(Damage(path, end, report.next_offset, problem, _COPY))
         if not report.damages:
-            has_grown = file.size_bytes() != end
+            report.size_bytes, has_grown = end, file.size_bytes() != end
             for check in (offsets, times):
                 check.finish(has_grown=has_grown)
                 if check.problem:
@@ -167,8 +168,8 @@ class LogVerifier:
 
     def _epoch_problem(self, header: BatchHeader) -> str:
         """Whether the checkpoint has the batch in another epoch; of the last ones it may not know yet."""
-        known = self._epochs.epoch_of(header.base_offset)
-        if known in (NO_EPOCH, header.leader_epoch) or known == self._epochs.latest < header.leader_epoch:
+        known = self.epochs.epoch_of(header.base_offset)
+        if known in (NO_EPOCH, header.leader_epoch) or known == self.epochs.latest < header.leader_epoch:
             return ""
         return f"a batch has the leader epoch {header.leader_epoch} where {checkpoint.LEADER_EPOCHS} has {known}"
 

@@ -38,6 +38,16 @@ def test_indexes_are_those_that_the_broker_wrote(
     DirectoryLock(tmp_path / "data").release()
 
 
+def test_a_segment_of_a_few_kilobytes_keeps_no_wrong_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = write_data(tmp_path / "data")
+    first = segments(directory)[0]
+    first.with_suffix(".index").write_bytes(b"\1" * 80)
+    assert ottla_log(monkeypatch, "index", first) == 0
+    assert not first.with_suffix(".index").exists()
+    assert not first.with_suffix(".timeindex").exists()
+    assert segments(directory)[1].with_suffix(".index").exists(), "the others are not touched"
+
+
 def test_a_brokers_directory_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

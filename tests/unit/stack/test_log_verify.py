@@ -212,9 +212,11 @@ def test_a_batch_that_counts_wrong_or_can_not_be_read(tmp_path: Path) -> None:
     assert damage[:3] == (last, position, header.base_offset)
 
 
-@pytest.mark.parametrize("epoch", [0, 2])
-def test_epochs_are_those_of_the_checkpoint_and_never_fall(tmp_path: Path, epoch: int) -> None:
+@pytest.mark.parametrize(("epoch", "has_checkpoint"), [(0, True), (0, False), (2, True)])
+def test_epochs_are_those_of_the_checkpoint_and_never_fall(tmp_path: Path, epoch: int, *, has_checkpoint: bool) -> None:
     directory = write_data(tmp_path / "data")
+    if not has_checkpoint:
+        (directory / "leader-epoch-checkpoint").unlink()
     second = segments(directory)[1]
     position, header = starts(second)[2]
     assert header.leader_epoch == 1
