@@ -17,8 +17,9 @@ from ottla.cli.output import Listing, form_for, write
 from ottla.cli.settings import Settings
 from ottla.errors import config_error
 from ottla_stack.log_tools.damage import Damage
-from ottla_stack.log_tools.dump import Item, as_text, items_of
+from ottla_stack.log_tools.dump import items_of
 from ottla_stack.log_tools.export import export
+from ottla_stack.log_tools.items import Item, as_text
 from ottla_stack.log_tools.log_files import LogFiles, find_logs, naming_failures
 from ottla_stack.log_tools.reindex import rebuild
 from ottla_stack.log_tools.verify import LogVerifier, SegmentReport
