@@ -91,6 +91,7 @@ class LogVerifier:
             except FileNotFoundError:
                 if path.exists() or not self._log.is_whole:
                     raise
+                end = None
                 continue
             self._is_compacted |= report.is_cleaned
             before, end = end, report.next_offset if report.is_whole else None
@@ -105,22 +106,23 @@ class LogVerifier:
         return base_offset == end or (base_offset > end and self._is_compacted)
 
     def other_files(self) -> Iterator[Damage]:
-        """What is wrong beside the segments and their indexes."""
+        """What is wrong beside the segments and their indexes; a broker may remove files meanwhile."""
         directory = self._log.directory
         names = sorted(os.listdir(directory)) if self._log.is_whole else ()
         for name in names:
             path = directory / name
-            if problem := _name_problem(name, names):
-                yield Damage(path, 0, -1, problem, "move it out of the directory")
-            elif name == PARTITION_METADATA and (problem := _metadata_problem(directory)):
-                yield Damage(
-                    path, 0, -1, problem, "move the directory to where it belongs, or give it its own name again"
-                )
-            elif read := _READERS.get(name) or _READERS.get(path.suffix):
-                try:
-                    read(path)
-                except ValueError as error:
-                    yield Damage(path, 0, -1, f"it is torn ({error})", _REMOVE)
+            with suppress(FileNotFoundError):
+                problem, remedy = _name_problem(name, names), "move it out of the directory"
+                if name == PARTITION_METADATA:
+                    problem = _metadata_problem(directory)
+                    remedy = "move the directory to where it belongs, or give it its own name again"
+                elif read := _READERS.get(name) or _READERS.get(path.suffix):
+                    try:
+                        read(path)
+                    except ValueError as error:
+                        problem, remedy = f"it is torn ({error})", _REMOVE
+                if problem and path.exists():
+                    yield Damage(path, 0, -1, problem, remedy)
 
     def _segment(self, path: Path) -> SegmentReport:
         file = DataFile(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from log_tools import ottla_log, segments, write_data
 from logs import open_log
 
 from ottla_broker.storage.identity import DirectoryLock
-from ottla_core.records.batch import BatchHeader, iter_headers, read_header
+from ottla_core.records.batch import BatchHeader, iter_headers
 from ottla_stack.log_tools.damage import Damage
 from ottla_stack.log_tools.log_files import find_logs
 from ottla_stack.log_tools.verify import LogVerifier, SegmentReport
@@ -107,6 +108,8 @@ def test_a_torn_end_is_where_the_last_whole_batch_ends(tmp_path: Path, missing: 
     last.write_bytes(last.read_bytes()[:-missing])
     damage, *_ = damages(directory)
     assert damage[:3] == (last, position, header.base_offset)
+    left = header.size_bytes - missing
+    assert f"cut off after {left}" in damage.problem or f"{left} bytes are left" in damage.problem
 
 
 def test_zeroes_behind_the_last_batch_are_named(tmp_path: Path) -> None:
@@ -293,11 +296,20 @@ def test_a_batch_that_is_being_appended_is_waited_for(tmp_path: Path, monkeypatc
     assert damages(directory) == []
 
 
-def test_a_segment_that_retention_deletes_meanwhile_is_left_out(tmp_path: Path) -> None:
+def test_what_retention_deletes_meanwhile_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = write_data(tmp_path / "data")
     (log,) = find_logs(directory)
-    log.segments[0].unlink()
-    found = list(LogVerifier(log).segments())
-    assert len(found) == len(log.segments) - 1
+    verifier = LogVerifier(log)
+    walk = verifier.segments()
+    found = [next(walk)]
+    names = os.listdir(directory)
+    for path in log.segments[:3]:
+        for suffix in (".log", ".index", ".timeindex"):
+            path.with_suffix(suffix).unlink()
+    for path in directory.glob("*.snapshot"):
+        path.unlink()
+    found += walk
+    assert [report.path for report in found] == [log.segments[0], *log.segments[3:]]
     assert not any(report.damages for report in found)
-    assert read_header(log.segments[1].read_bytes()).base_offset == found[0].base_offset
+    monkeypatch.setattr(os, "listdir", lambda _: [name for name in names if name != log.segments[1].name])
+    assert list(verifier.other_files()) == []
