@@ -133,6 +133,7 @@ def test_an_index_names_batches_in_their_order(tmp_path: Path, suffix: str) -> N
     changes: dict[str, tuple[bytes, int]] = {
         "first field": (sound[: layout.size] + layout.pack(entries[1][0] + 1, entries[1][1]), layout.size),
         "second field": (sound[: layout.size] + layout.pack(entries[1][0], entries[1][1] + 1), layout.size),
+        "between batches": (sound[: layout.size] + layout.pack(entries[1][0], entries[1][1] - 1), layout.size),
         "twice": (sound[: layout.size] * 2, layout.size),
         "backwards": (sound[layout.size : 2 * layout.size] + sound[: layout.size], layout.size),
         "behind the end": (sound + layout.pack(2**31 - 1, 2**31 - 1), len(sound)),
