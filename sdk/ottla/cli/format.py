@@ -84,13 +84,14 @@ def as_json(record: Readable) -> dict[str, Any]:
         "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        **_json_field("key", record.key),
-        **_json_field("value", record.value),
-        "headers": [{"key": name, **_json_field("value", value)} for name, value in record.headers],
+        **json_field("key", record.key),
+        **json_field("value", record.value),
+        "headers": [{"key": name, **json_field("value", value)} for name, value in record.headers],
     }
 
 
-def _json_field(name: str, data: bytes | None) -> dict[str, Any]:
+def json_field(name: str, data: bytes | None) -> dict[str, Any]:
+    """A key or value as JSON has it: text or JSON where it is that, else base64 and a field that says so."""
     if data is None:
         return {name: None}
     value = _shown(data)

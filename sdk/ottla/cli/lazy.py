@@ -45,6 +45,7 @@ SERVER: Final[Mapping[str, str]] = {
     "up": "Start a cluster on this machine.",
     "down": "Stop the cluster of this machine; its data stays.",
     "status": "Show what runs on this machine.",
+    "log": "Look into the files of logs, check them, export them; without a cluster.",
 }
 """Commands that come with the server, from the entry points."""
 
@@ -101,12 +102,15 @@ def load(name: str) -> Any:
     """The command of that name. Raises OttlaError where it comes with the server and that is not installed."""
     if name in MODULES:
         return get_command(import_module(MODULES[name][0]).app)
+    found = _from_server(name)
+    if isinstance(found, typer.Typer):
+        return get_command(found)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name, cls=Command)(_server_function(name))
+    app.command(name, cls=Command)(found)
     return get_command(app)
 
 
-def _server_function(name: str) -> Callable[..., None]:
+def _from_server(name: str) -> Callable[..., None] | typer.Typer:
     from importlib.metadata import entry_points
     from importlib.util import find_spec
 
@@ -117,5 +121,5 @@ def _server_function(name: str) -> Callable[..., None]:
             f"`ottla {name}` needs the server, which is not installed here",
             hint="pip install 'ottla[server]'",
         )
-    function: Callable[..., None] = found[0].load()
-    return function
+    command: Callable[..., None] | typer.Typer = found[0].load()
+    return command

@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from types import ModuleType
 
 import pytest
 import typer
+from sources import ROOT
 from typer.main import get_command
 
 from ottla.cli import failures, lazy
@@ -184,6 +187,15 @@ def test_a_server_command_is_named_where_the_server_is_not_installed(
 def test_a_server_command_comes_from_its_entry_point(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["down", "--help"]) == 0
     assert capsys.readouterr().out.startswith("Usage: ottla down ")
+
+
+def test_every_server_command_has_an_entry_point_and_takes_the_shared_options() -> None:
+    entries = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][lazy.ENTRY_POINTS]
+    assert entries.keys() == lazy.SERVER.keys()
+    found = EntryPoint("log", entries["log"], lazy.ENTRY_POINTS).load()
+    for leaf in getattr(get_command(found), "commands", {}).values():
+        assert isinstance(leaf, Command), leaf.name
+        assert Settings.NAMES.isdisjoint(param.name for param in leaf.params), leaf.name
 
 
 def test_a_closed_pipe_is_quiet() -> None:

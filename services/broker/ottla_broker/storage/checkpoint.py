@@ -41,7 +41,7 @@ def write_followed(disk: Disk, path: Path, followed: Followed) -> None:
 def read_followed(path: Path) -> Followed:
     """What `write_followed` wrote; nothing where the file is missing or torn."""
     try:
-        [[restored, revision]] = _read(path) or [["0", "0"]]
+        [[restored, revision]] = read_fields(path) or [["0", "0"]]
         return Followed(int(restored), int(revision))
     except ValueError as error:
         _warn(path, error)
@@ -63,7 +63,7 @@ def read_offsets(path: Path) -> dict[PartitionId, int]:
     try:
         return {
             PartitionId(TopicId(bytes.fromhex(topic)), int(partition)): int(offset)
-            for topic, partition, offset in _read(path) or ()
+            for topic, partition, offset in read_fields(path) or ()
         }
     except ValueError as error:
         _warn(path, error)
@@ -78,7 +78,7 @@ def write_epochs(disk: Disk, path: Path, entries: Iterable[EpochStart]) -> None:
 def read_epochs(path: Path) -> list[EpochStart] | None:
     """What `write_epochs` wrote; None where the file is missing or torn, and the batches have to be read."""
     try:
-        lines = _read(path)
+        lines = read_fields(path)
         return None if lines is None else [EpochStart(int(epoch), int(start)) for epoch, start in lines]
     except ValueError as error:
         _warn(path, error)
@@ -114,8 +114,8 @@ def _write(disk: Disk, path: Path, lines: Iterable[str]) -> None:
     disk.replace_file(path, "\n".join([_VERSION, str(len(body)), *body, ""]))
 
 
-def _read(path: Path) -> list[list[str]] | None:
-    """The words of each entry. Raises ValueError where the file is not what its first two lines say."""
+def read_fields(path: Path) -> list[list[str]] | None:
+    """Of each entry; None where there is no file. Raises ValueError where its first two lines say otherwise."""
     try:
         # A line that was cut is none: of a number there may be the first digits.
         version, count, *lines, _ = path.read_text(encoding="utf-8").split("\n")

@@ -24,8 +24,8 @@ from typing import Final, NamedTuple
 from ottla_broker.storage.disk import DataFile, Disk
 
 _CHUNK_BYTES: Final = 4096
-_OFFSET_ENTRY: Final = struct.Struct(">ii")
-_TIME_ENTRY: Final = struct.Struct(">qi")
+OFFSET_ENTRY: Final = struct.Struct(">ii")
+TIME_ENTRY: Final = struct.Struct(">qi")
 
 
 class IndexDamagedError(Exception):
@@ -149,8 +149,8 @@ class SegmentIndexes:
         self._base_offset: Final = base_offset
         self._interval_bytes: Final = interval_bytes
         self._bytes_since_entry = 0
-        self._offsets: Final = _EntryFile(log_path.with_suffix(f".index{ending}"), _OFFSET_ENTRY)
-        self._times: Final = _EntryFile(log_path.with_suffix(f".timeindex{ending}"), _TIME_ENTRY)
+        self._offsets: Final = _EntryFile(log_path.with_suffix(f".index{ending}"), OFFSET_ENTRY)
+        self._times: Final = _EntryFile(log_path.with_suffix(f".timeindex{ending}"), TIME_ENTRY)
 
     def load(self, log_size_bytes: int, before_offset: int | None = None) -> None:
         """Take over the files of a log that was closed in order, or what they hold of the batches before an offset;
@@ -192,8 +192,8 @@ class SegmentIndexes:
     def is_full(self, max_bytes: int) -> bool:
         """Whether an entry more would be too many; the time index keeps room for the one that `seal` adds."""
         return (
-            self._offsets.count >= max_bytes // _OFFSET_ENTRY.size
-            or self._times.count >= max_bytes // _TIME_ENTRY.size - 1
+            self._offsets.count >= max_bytes // OFFSET_ENTRY.size
+            or self._times.count >= max_bytes // TIME_ENTRY.size - 1
         )
 
     def last_entry(self) -> OffsetPosition:

@@ -12,7 +12,6 @@ from ottla_core.records.batch import (
     LOG_OVERHEAD,
     MAGIC,
     BatchHeader,
-    body_crc,
     extend_crc,
     read_header,
 )
@@ -49,19 +48,20 @@ def sound_batches(file: DataFile, size_bytes: int) -> Iterator[tuple[int, BatchH
         if at - chunk_at + HEADER_SIZE > len(chunk):
             chunk, chunk_at = file.read(at, _CHECK_CHUNK_BYTES), at
         header = read_header(chunk, at - chunk_at)
-        if not is_legal(header) or at + header.size_bytes > size_bytes:
+        size = header.size_bytes
+        if not is_legal(header) or at + size > size_bytes:
             return
-        if at - chunk_at + header.size_bytes > len(chunk):
+        if at - chunk_at + size > len(chunk):
             chunk, chunk_at = file.read(at, _CHECK_CHUNK_BYTES), at
         begin = at - chunk_at
-        if header.size_bytes <= len(chunk) - begin:
-            crc = body_crc(memoryview(chunk)[begin : begin + header.size_bytes])
+        if size <= len(chunk) - begin:
+            crc = extend_crc(0, chunk[begin + ATTRIBUTES_OFFSET : begin + size])
         else:
-            crc = _crc_in_pieces(file, at + ATTRIBUTES_OFFSET, at + header.size_bytes)
+            crc = crc_in_pieces(file, at + ATTRIBUTES_OFFSET, at + size)
         if crc != header.crc:
             return
         yield at, header
-        at += header.size_bytes
+        at += size
 
 
 def is_legal(header: BatchHeader) -> bool:
@@ -74,7 +74,8 @@ def is_legal(header: BatchHeader) -> bool:
     )
 
 
-def _crc_in_pieces(file: DataFile, start: int, end: int) -> int:
+def crc_in_pieces(file: DataFile, start: int, end: int) -> int:
+    """The CRC-32C of the bytes [start, end), of which a megabyte is in memory at a time."""
     crc = 0
     for at in range(start, end, _CHECK_CHUNK_BYTES):
         crc = extend_crc(crc, file.read(at, min(_CHECK_CHUNK_BYTES, end - at)))

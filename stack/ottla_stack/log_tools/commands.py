@@ -1,0 +1,224 @@
+"""`ottla log dump`, `verify`, `index` and `export`: the options, what is written, and the exit codes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from ottla.cli.failures import ExitCode, count, say
+from ottla.cli.lazy import Command
+from ottla.cli.options import Numbers
+from ottla.cli.output import Listing, form_for, write
+from ottla.cli.settings import Settings
+from ottla.errors import config_error
+from ottla_stack.log_tools.damage import Damage
+from ottla_stack.log_tools.dump import items_of
+from ottla_stack.log_tools.export import export
+from ottla_stack.log_tools.items import Item, as_text
+from ottla_stack.log_tools.log_files import LogFiles, find_logs, naming_failures
+from ottla_stack.log_tools.reindex import rebuild
+from ottla_stack.log_tools.verify import LogVerifier, SegmentReport
+
+_HELP: Final = "Look into the files of logs, check them, export them; without a cluster."
+_SEGMENT_COLUMNS: Final = ("file", "base_offset", "next_offset", "batches", "records", "bytes", "gaps", "state")
+_INDEX_COLUMNS: Final = ("file", "next_offset", "offset_entries", "time_entries")
+
+Paths = Annotated[
+    list[Path],
+    typer.Argument(metavar="PATH...", help="Segments, partitions' directories, or data directories."),
+]
+TopicName = Annotated[
+    str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="In a data directory, only this one's logs.")
+]
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help=_HELP)
+
+
+@app.callback(help=_HELP)
+def log() -> None: ...
+
+
+@app.command("dump", cls=Command)
+def dump(
+    ctx: typer.Context,
+    paths: Paths,
+    topic: TopicName = None,
+    partition: Numbers = None,
+    records: Annotated[bool, typer.Option("--records", "-r", help="Also the records inside the batches.")] = False,
+) -> None:
+    """Show the batches of segments; as files, also indexes, snapshots of producers, checkpoints, partition.metadata.
+
+    A line each, with kafka-dump-log's names; JSON lines where a program reads (-o jsonl).
+
+    Exit code 1 where something can't be read, or a batch has not the CRC of its bytes.
+    """
+    form, state = form_for(Settings.of(ctx).output, sys.stdout), _State()
+    with naming_failures():
+        items = _noted(_dumped(_files(paths, topic, partition or []), records=records), state)
+        if form == "table":
+            _print_lines(items)
+        else:
+            write(Listing("log-dump/v1", items, name="file"), form)
+    if state.is_damaged:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+class _State:
+    """Whether something was damaged."""
+
+    is_damaged = False
+
+
+def _files(paths: Iterable[Path], topic: str | None, partitions: list[int]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_file():
+            yield path
+        else:
+            for found in find_logs(path, topic, partitions):
+                yield from found.segments
+
+
+def _dumped(files: Iterable[Path], *, records: bool) -> Iterator[Item]:
+    for path in files:
+        items = items_of(path, records=records)
+        try:
+            for item in items:
+                yield {"file": str(path), **item}
+        except ValueError as error:
+            yield {"file": str(path), "type": "damage", "position": 0, "problem": f"it is torn ({error})"}
+
+
+def _noted(items: Iterable[Item], state: _State) -> Iterator[Item]:
+    for item in items:
+        state.is_damaged |= item["type"] == "damage" or item.get("is_valid") is False
+        if item["type"] == "damage":
+            say(f"ottla: {item['file']}: at position {item['position']}: {item['problem']}; see ottla log verify")
+        yield item
+
+
+def _print_lines(items: Iterable[Item]) -> None:
+    shown = ""
+    for item in items:
+        if item["file"] != shown:
+            shown = item["file"]
+            print("Dumping", shown)
+        print(as_text(item))
+
+
+@app.command("verify", cls=Command)
+def verify(
+    ctx: typer.Context,
+    paths: Paths,
+    topic: TopicName = None,
+    partition: Numbers = None,
+    deep: Annotated[bool, typer.Option("--deep", help="Also read the records inside the batches.")] = False,
+    compacted: Annotated[
+        bool, typer.Option("--compacted", help="Offsets may be missing between segments: compaction leaves them out.")
+    ] = False,
+) -> None:
+    """Check every byte of segments, their indexes, and the files beside them. Changes nothing.
+
+    Exit code 1 where something is damaged; each damage is a line with its file and position, the first comes first.
+    """
+    checks = _Checks(deep=deep, compacted=compacted)
+    with naming_failures():
+        logs = [found for path in paths for found in find_logs(path, topic, partition or [])]
+        items = (_item(report) for found in logs for report in checks.reports(found))
+        write(Listing("log-checks/v1", items, _SEGMENT_COLUMNS, name="file"), Settings.of(ctx).output)
+    checks.conclude()
+
+
+class _Checks:
+    """One log after the other; damage is reported at once."""
+
+    def __init__(self, *, deep: bool, compacted: bool) -> None:
+        self._deep = deep
+        self._compacted = compacted
+        self._began_at = time.monotonic()
+        self._segments = self._bytes = self._damages = 0
+
+    def reports(self, found: LogFiles) -> Iterator[SegmentReport]:
+        verifier = LogVerifier(found, deep=self._deep, is_compacted=self._compacted)
+        for report in verifier.segments():
+            self._segments += 1
+            self._bytes += report.size_bytes
+            self._report(report.damages)
+            yield report
+        self._report(verifier.other_files())
+
+    def _report(self, damages: Iterable[Damage]) -> None:
+        for damage in damages:
+            self._damages += 1
+            offset = f", offset {damage.offset}" if damage.offset >= 0 else ""
+            say(f"ottla: {damage.path}: at position {damage.position}{offset}: {damage.problem}; {damage.remedy}")
+
+    def conclude(self) -> None:
+        seconds = max(time.monotonic() - self._began_at, 1e-9)
+        rate = f"{self._bytes:,} bytes in {seconds:.1f} s, {self._bytes / seconds / 1e6:,.0f} MB/s"
+        result = f"damaged in {count(self._damages, 'position')}" if self._damages else "no damage"
+        say(f"{count(self._segments, 'segment')}, {rate}: {result}")
+        if self._damages:
+            raise typer.Exit(ExitCode.FAILED)
+
+
+def _item(report: SegmentReport) -> dict[str, Any]:
+    return {
+        "file": str(report.path),
+        "base_offset": report.base_offset,
+        "next_offset": report.next_offset,
+        "batches": report.batches,
+        "records": report.records,
+        "bytes": report.size_bytes,
+        "gaps": report.gaps,
+        "state": "damaged" if report.damages else "good",
+    }
+
+
+@app.command("index", cls=Command)
+def index(ctx: typer.Context, paths: Paths, topic: TopicName = None, partition: Numbers = None) -> None:
+    """Build both indexes of segments anew. The broker of the directory has to be stopped.
+
+    Exit code 1 where a segment does not end with a whole batch.
+    """
+    with naming_failures():
+        logs = [found for path in paths for found in find_logs(path, topic, partition or [])]
+        rebuilt = [done for found in logs for done in rebuild(found)]
+    items = [{**done._asdict(), "file": str(done.file)} for done in rebuilt]
+    write(Listing("log-indexes/v1", items, _INDEX_COLUMNS, name="file"), Settings.of(ctx).output)
+    torn = [done.file for done in rebuilt if done.next_offset < 0]
+    for file in torn:
+        say(
+            f"ottla: {file} does not end with a whole batch, and its indexes cover what is before; see ottla log verify"
+        )
+    if torn:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+@app.command("export", cls=Command)
+def export_log(
+    ctx: typer.Context,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="A directory, in which TOPIC-PARTITION is made.")],
+    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The topic's name, or its id.")],
+    partition: Annotated[int, typer.Option("--partition", "-p", metavar="N", help="The partition.")],
+    directory: Annotated[Path, typer.Option("--dir", metavar="DATA", help="The broker's data directory.")],
+    topic_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="The id that the topic has in the other cluster; else its own.")
+    ] = None,
+) -> None:
+    """Copy a partition's log as Kafka's brokers keep it. Every byte is checked on the way; a damaged log is not copied.
+
+    See docs/operate/log-tools.md for how a broker of Kafka's comes to serve it.
+    """
+    with naming_failures():
+        found, *others = find_logs(directory, topic, [partition])
+        if others:
+            names = ", ".join(str(log.directory) for log in (found, *others))
+            raise config_error(f"{topic}-{partition} is in {names}", hint="give one of them as --dir")
+        made, reports = export(found, out, topic_id)
+    items = [{**_item(report), "file": str(made / report.path.name)} for report in reports]
+    write(Listing("log-exports/v1", items, _SEGMENT_COLUMNS, name="file"), Settings.of(ctx).output)

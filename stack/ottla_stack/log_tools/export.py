@@ -1,0 +1,78 @@
+"""`ottla log export`: one partition's log as Kafka keeps it, in a directory `<topic>-<partition>` that a broker of
+Kafka's serves once it lies among its logs.
+
+Batches, offsets and leader epochs stay; only names change. Indexes are built for it, and the snapshots of producers,
+whose format is ottla's own, stay out: Kafka makes its own from the batches.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Final
+
+from ottla.errors import ErrorCode, FatalError, config_error
+from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.storage import checkpoint
+from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.identity import META
+from ottla_broker.storage.log_dir import PARTITION_METADATA
+from ottla_stack.log_tools.log_files import LogFiles, name_of, read_metadata
+from ottla_stack.log_tools.reindex import rebuild
+from ottla_stack.log_tools.verify import LogVerifier, SegmentReport
+
+_UUID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
+_UNFINISHED: Final = ".unfinished"
+
+
+def export(log: LogFiles, out: Path, topic_id: str | None = None) -> tuple[Path, list[SegmentReport]]:
+    """Copy the log into `out`, under Kafka's name for it; its directory, fsynced, and what was copied.
+
+    `topic_id` is the one that the topic has in the other cluster, 22 characters of base64; else that of this one.
+    Raises ConfigError where `out` will not do, FatalError for a log that is damaged; nothing is left behind then.
+    """
+    directory = out / "{}-{}".format(*name_of(log.directory))
+    uuid = topic_id or read_metadata(log.directory).get("topic_id", "")
+    if not _UUID.fullmatch(uuid):
+        raise config_error(f"{uuid!r} is not a topic id", hint="kafka-topics --describe shows the TopicId to give")
+    if (out / META).exists():
+        raise config_error(
+            f"{out} is a broker's data directory", hint="export into another one, and move it in from there"
+        )
+    if directory.exists():
+        raise config_error(f"{directory} exists", hint="remove it, or export into another directory")
+    draft = directory.with_name(directory.name + _UNFINISHED)
+    draft.mkdir(parents=True)
+    try:
+        reports = _copied(log, draft, uuid)
+        draft.rename(directory)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    Disk(out).sync_directory(out)
+    return directory, reports
+
+
+def _copied(log: LogFiles, draft: Path, topic_id: str) -> list[SegmentReport]:
+    """Segments as far as they were checked: a broker that runs may append meanwhile."""
+    disk, verifier, reports = Disk(draft), LogVerifier(log), []
+    for report in verifier.segments():
+        if report.damages:
+            damage = report.damages[0]
+            raise FatalError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"{damage.path} is damaged at position {damage.position}: {damage.problem}",
+                hint=f"nothing was exported; {damage.remedy}",
+            )
+        with report.path.open("rb") as source, (draft / report.path.name).open("wb") as copy:
+            shutil.copyfileobj(source, copy, 1 << 20)
+            copy.truncate(report.size_bytes)
+        reports.append(report)
+    end = reports[-1].next_offset
+    starts = [start for start in verifier.epochs.entries if start.start_offset < end]
+    checkpoint.write_epochs(disk, draft / checkpoint.LEADER_EPOCHS, starts or [EpochStart(0, reports[0].base_offset)])
+    disk.replace_file(draft / PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id}\n")
+    for _ in rebuild(LogFiles(draft, [draft / report.path.name for report in reports], is_whole=True)):
+        pass  # each segment is fsynced with its indexes
+    return reports

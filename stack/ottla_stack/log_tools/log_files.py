@@ -1,0 +1,118 @@
+"""Which files a PATH of `ottla log` is: one segment, the directory of a partition, or a data directory of many.
+
+Directories are ottla's, `<topic id, 32 hex>-<partition>`, or Kafka's, `<topic>-<partition>`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ottla.cli.failures import NotFoundError
+from ottla.errors import ConfigError, ErrorCode, FatalError, config_error
+from ottla_broker.storage.log_dir import PARTITION_METADATA
+
+SEGMENT_NAME: Final = re.compile(r"\d{20}\.log")
+PARTITION_NAME: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)(\.\w+-\w+-stray)?")
+
+
+class LogFiles(NamedTuple):
+    """Segments of one log, oldest first; all that it has where `is_whole`."""
+
+    directory: Path
+    segments: Sequence[Path]
+    is_whole: bool
+
+
+class PartitionName(NamedTuple):
+    """A topic by its name, or by the 32 hex digits of its id."""
+
+    topic: str
+    partition: int
+
+
+def find_logs(path: Path, topic: str | None = None, partitions: Sequence[int] = ()) -> list[LogFiles]:
+    """What lies at `path`, of that topic (its name or id) and these partitions only.
+
+    Raises NotFoundError, or ConfigError for what is no log.
+    """
+    if path.is_file():
+        if not SEGMENT_NAME.fullmatch(path.name):
+            raise no_log_file(path)
+        return [LogFiles(path.parent, [path], is_whole=False)]
+    if not path.exists():
+        raise NotFoundError(
+            f"{path} does not exist", hint="give a segment, a partition's directory or a data directory"
+        )
+    found = [path] if _is_partition(path) else list(filter(_is_partition, _subdirectories(path)))
+    if not found:
+        content = "holds no log" if any(path.iterdir()) else "is empty"
+        raise config_error(f"{path} {content}", hint="give a segment, a partition's directory or a data directory")
+    chosen = [directory for directory in found if _is_chosen(directory, topic, partitions)]
+    if not chosen:
+        numbers = f" partition {', '.join(map(str, partitions))}" if partitions else ""
+        raise NotFoundError(
+            f"{path} has no log of {topic or 'any topic,'}{numbers}",
+            hint=f"it has {', '.join('{}-{}'.format(*name_of(directory)) for directory in found[:5])}"
+            + (" and others" if len(found) > 5 else ""),
+        )
+    return [LogFiles(directory, _segments(directory), is_whole=True) for directory in chosen]
+
+
+def name_of(directory: Path) -> PartitionName:
+    """By its partition.metadata, where that names the topic, or else by its own name; ("?", -1) where neither does."""
+    fields, name = read_metadata(directory), PARTITION_NAME.fullmatch(directory.resolve().name)
+    return PartitionName(
+        fields.get("topic") or (name["topic"] if name else "?"), int(name["partition"]) if name else -1
+    )
+
+
+def read_metadata(directory: Path) -> dict[str, str]:
+    """The fields of partition.metadata; none where it is missing."""
+    try:
+        lines = (directory / PARTITION_METADATA).read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return {}
+    return {name: value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
+
+
+def no_log_file(path: Path) -> ConfigError:
+    """The error for a file that is no part of a log."""
+    return config_error(f"{path} is not a file of a log", hint="segments are called 00000000000000000000.log and so on")
+
+
+@contextmanager
+def naming_failures() -> Iterator[None]:
+    """A file that can't be read is an error that names it, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:  # a closed pipe
+            raise
+        hint = (
+            "run it as the user of the broker" if isinstance(error, PermissionError) else "check the disk and the path"
+        )
+        raise FatalError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error.filename}: {error.strerror}", hint=hint) from error
+
+
+def _is_partition(directory: Path) -> bool:
+    names = os.listdir(directory)
+    return PARTITION_METADATA in names or any(map(SEGMENT_NAME.fullmatch, names))
+
+
+def _subdirectories(path: Path) -> list[Path]:
+    return sorted(sub for sub in path.iterdir() if PARTITION_NAME.fullmatch(sub.name) and sub.is_dir())
+
+
+def _is_chosen(directory: Path, topic: str | None, partitions: Sequence[int]) -> bool:
+    name, own_name = name_of(directory), PARTITION_NAME.fullmatch(directory.resolve().name)
+    is_of_topic = topic in (None, name.topic, own_name and own_name["topic"])
+    return is_of_topic and (not partitions or name.partition in partitions)
+
+
+def _segments(directory: Path) -> list[Path]:
+    return sorted(directory / name for name in os.listdir(directory) if SEGMENT_NAME.fullmatch(name))

@@ -1,0 +1,49 @@
+"""A data directory for the tools of `ottla log`, written by the broker's own code, and the command line on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from batches import NOON, raw_batch, raw_record, sealed
+from logs import SMALL, fill
+
+from ottla.cli import lazy
+from ottla.cli.main import run
+from ottla_broker.storage.identity import DirectoryIdentity, new_directory_id
+from ottla_broker.storage.log_config import LogConfig
+from ottla_broker.storage.log_dir import LogDir
+from ottla_core.model import PartitionId, TopicId
+from ottla_core.records.batch import read_header
+from ottla_core.records.compression import Codec
+from ottla_core.records.fence import ShardFence, seal_fence
+from ottla_stack.log_tools import commands
+
+TOPIC_ID = TopicId(bytes(range(16)))
+
+
+def write_data(directory: Path, *, partitions: int = 1, batches: int = 30, config: LogConfig = SMALL) -> Path:
+    """A broker's directory after an orderly stop: `orders` of two epochs, in several segments, with every codec, a
+    fence, and a producer's batch. The directory of its partition 0."""
+    identity = DirectoryIdentity("cluster", 1, new_directory_id())
+    log_dir = LogDir.open(directory, identity, config, now_ms=NOON)
+    for number in range(partitions):
+        log = log_dir.create(PartitionId(TOPIC_ID, number), "orders", config, now_ms=NOON)
+        fill(log, batches)
+        fence = seal_fence(ShardFence(3, 77), NOON)
+        log.append_checked(fence, [read_header(fence)], 2, NOON)
+        log.append(raw_batch(raw_record(0), producer_id=5, producer_epoch=0, base_sequence=0), 2, NOON)
+        for codec in Codec:
+            log.append(sealed([(0, NOON, b"key", b"value" * 20, [("a", b"b")])] * 3, codec), 2, NOON)
+    log_dir.close({}, now_ms=NOON)
+    return directory / f"{TOPIC_ID.hex()}-0"
+
+
+def ottla_log(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> int:
+    """The exit code of `ottla log …`, whatever release is installed."""
+    monkeypatch.setattr(lazy, "_from_server", lambda _: commands.app)
+    return run(["log", *map(str, arguments)])
+
+
+def segments(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.log"))
