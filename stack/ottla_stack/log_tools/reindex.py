@@ -16,7 +16,8 @@ from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.identity import META, DirectoryLock
 from ottla_broker.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla_broker.storage.log_config import LogConfig
-from ottla_broker.storage.segment import INDEX_SUFFIXES, Segment
+from ottla_broker.storage.segment import Segment
+from ottla_broker.storage.swap import INDEX_SUFFIXES
 from ottla_core.errors import OttlaError
 from ottla_stack.log_tools.log_files import LogFiles
 

@@ -22,7 +22,7 @@ from ottla_broker.storage.disk import DELETED_SUFFIX, TEMPORARY_SUFFIX, DataFile
 from ottla_broker.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla_broker.storage.log_dir import PARTITION_METADATA
 from ottla_broker.storage.scan import sound_batches
-from ottla_broker.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX
+from ottla_broker.storage.swap import CLEANED, INDEX_SUFFIXES, LOG_SUFFIX, SWAP
 from ottla_core import kafka_uuid
 from ottla_core.errors import OttlaError
 from ottla_core.records.batch import DELETE_HORIZON, BatchHeader
@@ -31,7 +31,7 @@ from ottla_stack.log_tools.damage import Damage, IndexCheck, bytes_problem, head
 from ottla_stack.log_tools.log_files import PARTITION_NAME, LogFiles, read_metadata
 
 _OF_A_LOG: Final = (LOG_SUFFIX, *INDEX_SUFFIXES, producer_snapshot.SUFFIX, ".txnindex")
-_LEFTOVERS: Final = (DELETED_SUFFIX, TEMPORARY_SUFFIX, ".cleaned", ".swap")
+_LEFTOVERS: Final = (DELETED_SUFFIX, TEMPORARY_SUFFIX, CLEANED, SWAP)
 _TOPIC_ID: Final = re.compile(r"[0-9a-f]{32}")
 _KAFKAS_SNAPSHOT: Final = b"\0\1"
 """The version that it begins with."""
