@@ -32,7 +32,7 @@ from ottla_core.records.reader import read_records
 
 RETENTION_MS = 100
 
-KEYS = st.sampled_from([b"%d" % n for n in range(9)])
+KEYS = st.sampled_from([b"%d" % n for n in range(5)])
 VALUES = st.one_of(st.none(), st.binary(max_size=9).map(lambda value: value * 40))  # so that codecs shrink them
 MARKER = encode_marker(EndTransactionMarker(committed=False, coordinator_epoch=1))
 
@@ -121,13 +121,16 @@ class CleanerMachine(RuleBasedStateMachine):
             self.base, self.active = self.end, []
 
     @rule(
-        passed_ms=st.integers(0, 80),
-        below=st.integers(0, 12),
-        slots=st.integers(4, 30),
+        rolls=st.sampled_from([True, True, False]),
+        passed_ms=st.sampled_from([0, 1, 50, RETENTION_MS - 1, RETENTION_MS, 3 * RETENTION_MS]),
+        below=st.sampled_from([0, 0, 0, 1, 3, 12]),
+        slots=st.sampled_from([4, 8, 40, 40]),
         loses_checkpoint=st.sampled_from([False, False, False, True]),
     )
-    def clean(self, passed_ms: int, below: int, slots: int, loses_checkpoint: bool) -> None:
+    def clean(self, rolls: bool, passed_ms: int, below: int, slots: int, loses_checkpoint: bool) -> None:
         self.now_ms += passed_ms
+        if rolls:
+            self.roll()
         dirty = 0 if loses_checkpoint else self.dirty
         end = max(self.base - below, dirty)
         if not self.sealed:
