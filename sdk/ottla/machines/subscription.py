@@ -119,7 +119,7 @@ class SubscriptionState:
     def seek_to_time(self, position: Position, timestamp_ms: int) -> None:
         """Go on where ListOffsets says that `timestamp_ms` is; until then nothing is fetched."""
         position.go_to(None, start=timestamp_ms)
-        position.topic_id = None  # wherever that will be, it is in the topic of then
+        position.topic_id, position.high_watermark = None, -1  # wherever that will be, it is in the topic of then
         self._drop(position)
         self._on_moved(position)
 
@@ -394,7 +394,7 @@ class SubscriptionState:
             )
         else:
             self.seek(position, end, epoch)
-            position.leader_epoch = check.route.leader_epoch
+            position.leader_epoch, position.high_watermark = check.route.leader_epoch, -1
             outcome.reset.append(f"{error.message}; continuing there")
 
     # ---- reading -------------------------------------------------------------------------------------------------
