@@ -57,7 +57,7 @@ class Seeking:
         (position,) = self._assignment.of([partition])
         with self._lock:
             self._subscription.seek(position, offset)
-            position.topic_id, position.high_watermark = None, -1  # in whichever topic has the name now
+            position.topic_id = None  # in whichever topic has the name now
         self.reader.on_seek(position)
 
     @guarded

@@ -119,7 +119,7 @@ class SubscriptionState:
     def seek_to_time(self, position: Position, timestamp_ms: int) -> None:
         """Go on where ListOffsets says that `timestamp_ms` is; until then nothing is fetched."""
         position.go_to(None, start=timestamp_ms)
-        position.topic_id, position.high_watermark = None, -1  # wherever that will be, it is in the topic of then
+        position.topic_id = None  # wherever that will be, it is in the topic of then
         self._drop(position)
         self._on_moved(position)
 
@@ -218,7 +218,7 @@ class SubscriptionState:
         """Whether the topic is not the one that was read; then the position is reset."""
         known, topic, current = position.topic_id, position.partition.topic, route.partition_id.topic_id
         if known is None or known == current:
-            position.topic_id = current
+            position.topic_id, position.high_watermark = current, position.high_watermark if known else -1
             return False
         error = topic_recreated(topic, self.reset)
         if self.reset == "none":
