@@ -1,4 +1,4 @@
-"""What a table keeps of a record: the bytes of its value, deserialized when somebody looks."""
+"""What a table keeps of a record: the bytes of its value, deserialized when it is looked at."""
 
 from __future__ import annotations
 

@@ -27,6 +27,9 @@ _POLL_S: Final = 0.5
 _POLL_RECORDS: Final = 10_000
 _JOIN_S: Final = 5.0
 
+_MADE_ANEW: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INVALID_PARTITIONS)
+"""The topic has another id; the topic of that name has fewer partitions."""
+
 
 class Follower:
     """`consume` makes a consumer of the whole topic, from its beginning, that does not go elsewhere by itself."""
@@ -65,7 +68,7 @@ class Follower:
                 self._view.loads += 1
                 with self._consume() as self._consumer:
                     self._follow(self._consumer)
-        except BaseException as error:  # else whoever waits would never learn of it
+        except BaseException as error:  # else those who wait would never learn of it
             logger.error("the table %r is not kept up any more: %s", self._view.topic, error)  # noqa: TRY400
             self._view.fail(error)
 
@@ -89,7 +92,7 @@ class Follower:
         view = self._view
         if view.closed:
             return False
-        elsewhere = isinstance(error, OffsetOutOfRangeError) or error.code == ErrorCode.UNKNOWN_TOPIC_ID
+        elsewhere = isinstance(error, OffsetOutOfRangeError) or error.code in _MADE_ANEW
         if elsewhere:
             logger.warning("the table %r is emptied and loaded anew: %s", view.topic, error.message)
             view.clear()

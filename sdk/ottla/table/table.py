@@ -39,11 +39,11 @@ class Table(Generic[K, V]):
             print(table.get("apple"), len(table))
 
     It reads all partitions from their beginning, side by side, then what is written; a record without a value removes
-    its key. Records without a key are skipped, logged once and counted. Values are kept as bytes, and deserialized by
-    whoever looks. Keys are deserialized once, and must be hashable; those that are equal in Python are one.
+    its key. Records without a key are skipped, logged once and counted. Values are kept as bytes, and deserialized
+    when they are looked at. Keys are deserialized once, and must be hashable; those that are equal in Python are one.
 
     `get`, `[]`, `in`, `len` and `items` answer from memory with what is there so far, from any thread and also while no
-    broker can be reached. What goes wrong in the background is logged, tried again, and raised by whoever waits.
+    broker can be reached. What goes wrong in the background is logged, tried again, and raised by calls that wait.
 
     Where the topic was made anew, records were deleted that were yet to be read, or a new leader lacks what was read,
     the table is emptied and loads again. A table whose process was cut off for longer than `delete.retention.ms`
@@ -51,8 +51,8 @@ class Table(Generic[K, V]):
 
     Args:
         topic: its name. One that is not compacted will do; but it is read from its beginning.
-        on_bad_record: a record whose key can't be deserialized: "raise" (the table stays where it is, and whoever waits
-            gets SerializationError) or "skip" it with a line in the log. A value that can't be raises where it is
+        on_bad_record: a record whose key can't be deserialized: "raise" (the table stays where it is, and calls that
+            wait raise SerializationError) or "skip" it with a line in the log. A value that can't be raises where it is
             looked at.
         bootstrap, key, value, client_rack, request_timeout, connect_timeout, metadata_max_age, client_id: as of a
             Consumer. A partition that is added is found within `metadata_max_age` seconds, or when it is waited for.

@@ -33,7 +33,7 @@ class Watcher(Protocol):
 
 
 class Goal:
-    """Where a position is to come to before somebody goes on.
+    """Where a position is to come to before a call that waits goes on.
 
     `ends` are the next offsets by partition; None: the end of the log, not looked up yet.
     """
@@ -128,13 +128,13 @@ class TableView:
     # ---- the others ------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Whoever waits gets an error, and watches come to their end."""
+        """Calls that wait get an error, and watches come to their end."""
         with self.changed:
             self.closed = True
             self._notify()
 
     def watch(self, watch: Watcher) -> None:
-        """Tell it of changes for as long as somebody holds it."""
+        """Tell it of changes for as long as it is referenced."""
         with self.changed:
             self._watches.add(watch)
 

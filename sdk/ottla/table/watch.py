@@ -54,7 +54,7 @@ class Change(Generic[K, V]):
 
 
 class Watch(Generic[K, V]):
-    """An iterator over changes, until the table is closed. Whoever has it keeps the table (`owner`) open."""
+    """An iterator over changes, until the table is closed. While it is referenced, so is the table (`owner`)."""
 
     def __init__(self, owner: object, view: TableView, only: K | None) -> None:
         self._owner: Final = owner

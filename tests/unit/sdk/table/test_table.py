@@ -15,8 +15,11 @@ from waiting import wait_until
 
 import ottla
 from ottla.errors import ConfigError, ErrorCode, OttlaError, SerializationError, UnknownTopicError
-from ottla.fakes.scripted import Reject, ScriptedCluster
+from ottla.fakes.scripted import Hold, Reject, ScriptedCluster
+from ottla.serdes.record_reader import serdes_of
+from ottla.serdes.serdes import deserialize_bytes
 from ottla.table import follower as follower_module
+from ottla.table.view import Goal, TableView
 from ottla_core.model import TopicPartition
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
@@ -103,6 +106,32 @@ def test_a_topic_that_is_made_anew_empties_the_table_and_loads_again() -> None:
         send(cluster, [("a", 5)])
         table.wait_until_caught_up(20)  # of the topic that there is now
         assert (dict(table), table.position, table.metrics["loads-total"]) == ({"a": 5}, {0: 1, 1: 0}, 2)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_the_end_of_a_topic_made_anew_is_not_taken_for_that_of_the_one_before(partitions: int) -> None:
+    cluster = filled([("a", 1), ("b", 2), ("c", 3)], partitions=partitions)
+    with table_of(cluster) as table:
+        table.wait_until_caught_up(10)
+        before = len(cluster.requests(pb.FetchRequest))
+        cluster.will(Broker.FETCH, *[Hold()] * 20)  # so that the fetches tell nothing
+        cluster.until(lambda: len(cluster.requests(pb.FetchRequest)) > before)
+        cluster.drop_topic("t")
+        cluster.add_topic("t", 1)
+        send(cluster, [("a", 5)])
+        cluster.forget(Broker.FETCH)
+        table.wait_until_caught_up(10)
+        assert dict(table) == {"a": 5}
+        cluster.release()
+
+
+def test_an_end_that_was_looked_up_in_the_topic_before_is_looked_up_again() -> None:
+    view = TableView("t", serdes_of(deserialize_bytes, deserialize_bytes), skip_bad=False)
+    end, record = Goal(), Goal({0: 8})
+    view.goals.update({end: None, record: None})
+    view.set_ends([end], {0: 1000})
+    view.clear()
+    assert (end.ends, record.ends) == (None, {0: 8})
 
 
 def test_a_deleted_topic_is_an_error_for_those_who_wait_until_it_is_there_again(

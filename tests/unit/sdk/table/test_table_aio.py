@@ -72,6 +72,20 @@ async def _rest(watch: ottla.aio.Watch[Any, Any]) -> list[Any]:
     return [change async for change in watch]
 
 
+def test_a_loop_that_was_closed_while_it_waited_costs_the_table_nothing() -> None:
+    cluster = filled([("a", 1)])
+    loop = asyncio.new_event_loop()
+    table = table_of(cluster).start()
+    loop.run_until_complete(table.wait_until_caught_up(10))
+    waiting = loop.create_task(table.wait_for(0, 1, 30))
+    loop.run_until_complete(until(lambda: table._sync._view._listeners))
+    loop.close()
+    place = send(cluster, [("a", 2)])
+    table._sync.wait_for(0, place.offset, 10)
+    table._sync.close()
+    waiting._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio.gather does it, too
+
+
 async def test_an_error_is_raised_by_who_waits() -> None:
     async with table_of(filled([("a", 1)]), key=lambda _: 1 / 0) as table:
         for _ in range(2):
