@@ -34,9 +34,9 @@ _client_numbers = itertools.count(1)
 class Table(Generic[K, V]):
     """The latest value of each key of a topic, kept up in the background.
 
-        with ottla.Table("prices") as table:
+        with ottla.Table("orders") as table:
             table.wait_until_caught_up()
-            print(table.get("apple"), len(table))
+            print(table.get("eu"), len(table))
 
     It reads all partitions from their beginning, side by side, then what is written; a record without a value removes
     its key. Records without a key are skipped, logged once and counted. Values are kept as bytes, and deserialized
