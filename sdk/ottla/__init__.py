@@ -73,6 +73,8 @@ if TYPE_CHECKING:
     from ottla.producer.producer_record import ProducerRecord
     from ottla.producer.send_many import BatchResult, FailedRow
     from ottla.record import Record
+    from ottla.table.table import Table
+    from ottla.table.watch import Change, Watch
     from ottla_core.model import TopicPartition
 
 _HOMES = {
@@ -127,6 +129,8 @@ _HOMES = {
     "ottla.consumer.batch": ("Batch",),
     "ottla.record": ("Record",),
     "ottla.consumer.read": ("Rows", "read"),
+    "ottla.table.table": ("Table",),
+    "ottla.table.watch": ("Change", "Watch"),
     "ottla.admin.topics": ("PartitionInfo", "TopicInfo"),
     "ottla.admin.replica_verification": ("ReplicaCheck",),
     "ottla_core.model": ("TopicPartition",),
@@ -142,6 +146,7 @@ __all__ = [
     "BatchResult",
     "BrokerInfo",
     "BufferFullError",
+    "Change",
     "ClusterInfo",
     "CommitFailedError",
     "ConcurrentUseError",
@@ -185,6 +190,7 @@ __all__ = [
     "RetriableError",
     "Rows",
     "SerializationError",
+    "Table",
     "TimeoutError",
     "TopicExistsError",
     "TopicInfo",
@@ -192,6 +198,7 @@ __all__ = [
     "TruncationError",
     "UnknownTopicError",
     "WakeupError",
+    "Watch",
     "read",
 ]
 

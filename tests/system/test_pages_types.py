@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.walk.pages import ROOT, programs, text
 
-PAGES = ("README.md", "docs/use/sdk.md", "docs/use/serializers.md", "docs/use/producer.md")
+PAGES = ("README.md", "docs/use/sdk.md", "docs/use/serializers.md", "docs/use/producer.md", "docs/use/tables.md")
 SOURCES = [str(ROOT / part) for part in ("sdk", "core", "proto", "stack")]
 
 

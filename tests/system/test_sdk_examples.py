@@ -27,7 +27,7 @@ from ottla.testing import Cluster
 
 SDK = Path(ottla.__file__).parent
 JOBS = jobs()
-ROOMS = ("admin", "aio", "consumer", "fakes", "producer")
+ROOMS = ("admin", "aio", "consumer", "fakes", "producer", "table")
 
 
 def examples() -> Iterator[Any]:

@@ -14,5 +14,6 @@ from ottla.aio.admin import Admin
 from ottla.aio.consumer import Consumer
 from ottla.aio.producer import Producer
 from ottla.aio.read import Rows, read
+from ottla.aio.table import Table, Watch
 
-__all__ = ["Admin", "Consumer", "Producer", "Rows", "read"]
+__all__ = ["Admin", "Consumer", "Producer", "Rows", "Table", "Watch", "read"]

@@ -151,6 +151,10 @@ class Consumer(Generic[K, V]):
         ends = await self.offsets()
         return ByPartition({p: max(0, (end or 0) - await self.position(p)) for p, end in ends.items()})
 
+    async def caught_up(self) -> bool:
+        """Like ottla.Consumer.caught_up."""
+        return await self._call(self._sync.caught_up)
+
     async def pause(self, *partitions: tuple[str, int]) -> None:
         """Like ottla.Consumer.pause."""
         await self._call(self._sync.pause, *partitions)

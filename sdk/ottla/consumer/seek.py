@@ -9,7 +9,7 @@ from typing import Any
 from ottla.client.by_partition import ByPartition
 from ottla.client.cluster import ClusterClient
 from ottla.client.condition import Condition
-from ottla.client.list_offsets import OffsetSpec, list_offsets, spec_timestamp
+from ottla.client.list_offsets import OffsetSpec, list_offsets, list_offsets_or_end, spec_timestamp
 from ottla.consumer.assignment import Assignment
 from ottla.consumer.concurrent_use import ConcurrentUseGuard, guarded
 from ottla.consumer.group.assignment import GroupAssignment
@@ -88,6 +88,22 @@ class Seeking:
         """How many offsets each partition's position is behind the end of its log, looked up now."""
         ends = self.offsets("latest")
         return ByPartition({p: max(0, (end or 0) - self.position(p)) for p, end in ends.items()})
+
+    @guarded
+    def caught_up(self) -> bool:
+        """Whether nothing is left to be handed out in any assigned partition, as of its last fetch.
+
+        A partition that was not fetched yet is looked up now. False where no partition is assigned.
+        """
+        positions = self._assignment.of(())
+        self._assignment.locate()
+        if unknown := {p: p.version for p in positions if p.high_watermark < 0}:
+            latest = dict.fromkeys((p.partition for p in unknown), LATEST_TIMESTAMP)
+            ends = list_offsets_or_end(self._cluster, latest, timeout=self._timeout)
+            with self._lock:
+                for position in (p for p, version in unknown.items() if p.version == version):
+                    position.high_watermark = max(position.high_watermark, ends[position.partition])
+        return bool(positions) and all(position.lag == 0 for position in positions)
 
     @guarded
     def pause(self, *partitions: tuple[str, int]) -> None:

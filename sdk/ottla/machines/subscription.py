@@ -218,7 +218,7 @@ class SubscriptionState:
         """Whether the topic is not the one that was read; then the position is reset."""
         known, topic, current = position.topic_id, position.partition.topic, route.partition_id.topic_id
         if known is None or known == current:
-            position.topic_id = current
+            position.topic_id, position.high_watermark = current, position.high_watermark if known else -1
             return False
         error = topic_recreated(topic, self.reset)
         if self.reset == "none":
@@ -394,7 +394,7 @@ class SubscriptionState:
             )
         else:
             self.seek(position, end, epoch)
-            position.leader_epoch = check.route.leader_epoch
+            position.leader_epoch, position.high_watermark = check.route.leader_epoch, -1
             outcome.reset.append(f"{error.message}; continuing there")
 
     # ---- reading -------------------------------------------------------------------------------------------------

@@ -39,6 +39,10 @@ class Serdes:
         except Exception as error:
             raise unreadable(partition, offset, error) from error
 
+    def marked(self, headers: Headers) -> Serdes:
+        """How the record is read that has these headers."""
+        return self
+
     def keys(self, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:
         """The key of each record; raises SerializationError for the first that can't be read."""
         return _read(2, self.key, partition, raws)
@@ -68,22 +72,22 @@ class AutoSerdes(Serdes):
         headers = raw[4]
         if not headers:
             return super().record(partition, raw)
-        return self._as_marked(headers).record(partition, (*raw[:4], self._shown(headers)))
+        return self.marked(headers).record(partition, (*raw[:4], self._shown(headers)))
 
     def keys(self, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:
         """The same, as they are marked."""
-        return [key for raw in raws for key in _read(2, self._as_marked(raw[4]).key, partition, (raw,))]
+        return [key for raw in raws for key in _read(2, self.marked(raw[4]).key, partition, (raw,))]
 
     def values(self, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:
         """The same, as they are marked."""
-        return [value for raw in raws for value in _read(3, self._as_marked(raw[4]).value, partition, (raw,))]
+        return [value for raw in raws for value in _read(3, self.marked(raw[4]).value, partition, (raw,))]
 
     def headers(self, raws: Iterable[RawRecord]) -> list[Headers]:
         """The same, without the marks."""
         return [self._shown(raw[4]) for raw in raws]
 
-    def _as_marked(self, headers: Headers) -> Serdes:
-        """How the record is read that has these headers; an unknown mark is ignored."""
+    def marked(self, headers: Headers) -> Serdes:
+        """By its marks; an unknown one is ignored."""
         marks = {name: text for name, text in headers if name in self._hidden and text in AUTO_READERS}
         return self._as[marks.get(AUTO_KEY), marks.get(AUTO_VALUE)]
 

@@ -27,7 +27,9 @@ def public_definitions(path: Path) -> list[tuple[str, bool]]:
 
 
 def test_the_sdk_is_its_own_reference() -> None:
-    modules = [path for folder in ("", "machines", "group", "app", "aio") for path in (SDK / folder).glob("*.py")]
+    modules = [
+        path for folder in ("", "machines", "group", "app", "aio", "table") for path in (SDK / folder).glob("*.py")
+    ]
     definitions = [d for path in modules for d in public_definitions(path)]
     missing = [name for name, documented in definitions if not documented]
     assert len(definitions) > 200
@@ -52,7 +54,7 @@ def test_importing_ottla_costs_next_to_nothing() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", ["Producer", "Consumer", "Admin"])
+@pytest.mark.parametrize("name", ["Producer", "Consumer", "Admin", "Table"])
 def test_both_worlds_have_the_same_names_and_arguments(name: str) -> None:
     sync, asynchronous = getattr(ottla, name), getattr(ottla.aio, name)
     assert list(inspect.signature(asynchronous).parameters) == list(inspect.signature(sync).parameters)
@@ -82,10 +84,11 @@ def test_the_parts_of_admin_are_the_same_too(part: str) -> None:
 def test_reading_a_stretch_is_the_same_too() -> None:
     assert _arguments(ottla.aio.read) == _arguments(ottla.read)
     assert methods(ottla.aio.Rows) == methods(ottla.Rows)
+    assert methods(ottla.aio.Watch) <= methods(ottla.Watch)
 
 
 def test_both_worlds_have_the_same_clients() -> None:
-    functions = {"Admin", "Consumer", "Producer", "Rows", "read"}
+    functions = {"Admin", "Consumer", "Producer", "Rows", "Table", "Watch", "read"}
     assert set(ottla.aio.__all__) == functions <= set(ottla.__all__)
 
 

@@ -1,0 +1,102 @@
+"""Tables over a real cluster: the programs of docs/use/tables.md, and what outlives leaders and topics."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.walk.pages import programs, promised, text
+from waiting import wait_until
+
+import ottla
+import ottla.aio
+from ottla.testing import Cluster
+
+pytestmark = pytest.mark.feature(171)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(brokers=3) as running:
+        yield running
+
+
+@pytest.fixture
+def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
+    with ottla.Admin(cluster.bootstrap) as made:
+        yield made
+        for topic in made.topics.list():
+            made.topics.delete(topic)
+
+
+def test_the_page_does_what_it_promises(
+    cluster: Cluster, admin: ottla.Admin, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", cluster.bootstrap)
+    page = text("docs/use/tables.md")
+    admin.topics.create("orders")
+    first, app, last = programs(page)
+    for program, prints in ((first, promised(first)), (app, ["pear 90"]), (last, promised(last))):
+        assert prints[0] in page
+        module = types.ModuleType("page")
+        monkeypatch.setitem(sys.modules, "page", module)
+        exec(program, vars(module))  # the page is ours
+        assert capsys.readouterr().out.splitlines() == prints
+
+
+def test_it_loads_follows_and_survives_a_leaders_end_and_the_topic_made_anew(
+    cluster: Cluster, admin: ottla.Admin
+) -> None:
+    config = {"cleanup.policy": "compact", "min.insync.replicas": 2}
+    admin.topics.create("prices", partitions=6, replicas=3, config=config)
+    expected: dict[str, Any] = {f"k{n}": n + 9000 for n in range(1000)}
+    with (
+        ottla.Producer(cluster.bootstrap, topic="prices") as producer,
+        ottla.Table("prices", bootstrap=cluster.bootstrap) as table,
+    ):
+        for n in range(10_000):
+            producer.send(n, key=f"k{n % 1000}")
+        producer.flush()
+        table.wait_until_caught_up(60)
+        assert dict(table) == expected
+        victim = admin.topics.describe("prices")[0].partitions[0].leader
+        cluster.brokers[victim].kill()
+        for n in range(100):
+            sent = producer.send(None, key=f"k{n}").result(60)
+            table.wait_for(sent.partition, sent.offset, 60)  # one's own write
+            assert f"k{n}" not in table
+            del expected[f"k{n}"]
+        cluster.brokers[victim].restart()
+        assert dict(table.items()) == expected
+        assert table.metrics["loads-total"] == 1
+    with ottla.Table("prices", bootstrap=cluster.bootstrap) as table:
+        watch = table.watch("k")
+        admin.topics.delete("prices")
+        admin.topics.create("prices", partitions=2, config={"cleanup.policy": "compact"})
+        with ottla.Producer(cluster.bootstrap, topic="prices") as producer:
+            producer.send(5, key="k")
+        table.wait_until_caught_up(60)
+        wait_until(lambda: dict(table) == {"k": 5})
+        assert set(table.position) == {0, 1}
+        assert next(watch).value == 5
+
+
+async def test_the_same_for_asyncio(cluster: Cluster, admin: ottla.Admin) -> None:
+    await asyncio.to_thread(admin.topics.create, "prices", partitions=3)
+    async with (
+        ottla.aio.Producer(cluster.bootstrap, topic="prices") as producer,
+        ottla.aio.Table("prices", bootstrap=cluster.bootstrap) as table,
+    ):
+        watch = table.watch()
+        for n in range(100):
+            sent = await producer.send(n, key=f"k{n % 10}")
+            await table.wait_for(sent.partition, sent.offset, 30)
+            assert table[f"k{n % 10}"] == n
+            change = await anext(watch)
+            assert (change.key, change.value, change.offset) == (f"k{n % 10}", n, sent.offset)
+        await table.wait_until_caught_up(30)
+        assert table.caught_up
