@@ -21,6 +21,11 @@ def whether_owned(lock: Any) -> Callable[[], bool]:
     return owned
 
 
+def in_children(call: Callable[[], None]) -> None:
+    """Have it called in every child that is forked from now on."""
+    os.register_at_fork(after_in_child=call)
+
+
 class Guard:
     """Of one client; `client` names it, such as "the producer". `locks` are re-entrant, or conditions over such."""
 

@@ -10,7 +10,6 @@ import atexit
 import contextlib
 import itertools
 import logging
-import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -19,7 +18,7 @@ from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self
 
 from ottla.client.cluster import ClusterClient
-from ottla.client.guard import Guard, whether_owned
+from ottla.client.guard import Guard, in_children, whether_owned
 from ottla.client.limits import check_timeouts, producer_limits
 from ottla.client.settings import PRODUCER_NAMES, merge_config, read_properties
 from ottla.client.transport import Transport, grpc_transport
@@ -436,7 +435,7 @@ def _disown() -> None:
     _open_producers.clear()
 
 
-os.register_at_fork(after_in_child=_disown)
+in_children(_disown)
 
 
 @atexit.register

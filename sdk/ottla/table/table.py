@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import os
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self, TypeVar, overload
 
-from ottla.client.guard import Guard, whether_owned
+from ottla.client.guard import Guard, in_children, whether_owned
 from ottla.client.settings import CONSUMER_NAMES, merge_config, one_of
 from ottla.client.transport import Transport
 from ottla.client.units import Duration, seconds
@@ -289,4 +288,4 @@ def _after_fork_in_child() -> None:
         table._is_open = False
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+in_children(_after_fork_in_child)

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from ottla_broker.compaction.settings import CleanerSettings
 from ottla_broker.replication.replication_config import ReplicationSettings
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.config_table import BROKER_CONFIGS, ENFORCED, SYNONYMS, TOPIC_CONFIGS
 
 ROOT = Path(__file__).resolve().parents[3]
 TABLES = ("config_table.py", "kafka_configs.py")
-ONLY_JUDGED = {"min.compaction.lag.ms", "max.compaction.lag.ms"}
-"""They may not exclude each other, and that is all."""
 ONLY_REFUSED = {"remote.storage.enable"}
 """Nobody reads it, for it can't be true."""
 SYNONYMS_OF_TOPICS = {s.name for synonyms in SYNONYMS.values() for s in synonyms} - TOPIC_CONFIGS.keys()
@@ -40,10 +39,10 @@ def names_in(tree: ast.AST) -> set[str]:
 def test_what_services_name_is_what_is_said_to_have_an_effect() -> None:
     named: set[str] = set().union(*map(names_in, sources()))
     assert named & SYNONYMS_OF_TOPICS == set(), "resolve() knows them; who reads one passes the topic's value by"
-    assert named - ONLY_JUDGED == ENFORCED - ONLY_REFUSED
+    assert named == ENFORCED - ONLY_REFUSED
 
 
 def test_what_is_read_into_settings_is_used() -> None:
     used = {node.attr for tree in sources() for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    for settings in (LogConfig, ReplicationSettings):
+    for settings in (LogConfig, ReplicationSettings, CleanerSettings):
         assert {field.name for field in fields(settings)} <= used

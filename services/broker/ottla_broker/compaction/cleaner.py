@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ottla_broker.compaction.job import CleaningJob, CleaningResult, SourceSegment
+from ottla_broker.compaction.offset_map import bytes_for
 from ottla_broker.compaction.settings import CleanerSettings, cleaner_settings
 from ottla_broker.compaction.worker import run_worker
 from ottla_broker.disk_threads import DiskThreads
@@ -67,7 +68,7 @@ class _Candidate:
     truncations: int
 
     @property
-    def is_still_there(self) -> bool:
+    def is_unchanged(self) -> bool:
         log = self.replica.log
         return log.compaction.truncations == self.truncations and all(s in log.segments for s, _ in self.sources)
 
@@ -209,7 +210,7 @@ class LogCleaner:
         if self._replicas.get(replica.id) is not replica:
             return  # the topic is gone, or the partition has moved
         await self._threads.keep(swap.remove_cleaned, replica.log.directory)
-        if not candidate.is_still_there:
+        if not candidate.is_unchanged:
             return  # no wonder: its files are others by now
         failure = self._failures.setdefault(replica.id, _Failure())
         if str(error) != replica.log.compaction.failure:
@@ -245,7 +246,7 @@ def _job(candidate: _Candidate, settings: CleanerSettings, now_ms: int) -> Clean
         segment_bytes=log.config.segment_bytes,
         segment_index_bytes=log.config.segment_index_bytes,
         index_interval_bytes=log.config.index_interval_bytes,
-        map_bytes=settings.map_bytes,
+        map_bytes=min(settings.map_bytes, bytes_for(part.end_offset - part.first_dirty_offset)),
         most_bytes_per_s=settings.most_bytes_per_s,
         newest_batches=log.producers.newest_batches(),
     )

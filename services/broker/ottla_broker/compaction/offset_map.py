@@ -15,7 +15,14 @@ LEAST_BYTES: Final = 4 * SLOT_BYTES
 _FIELDS: Final = 3  # two halves of the hash, the offset + 1; 0 is an empty slot
 _HASH_BYTES: Final = 16
 _LOAD: Final = 0.9
+_PRIME_GAP: Final = 400
+"""There is a prime below any number of slots that is not further away."""
 _halves: Final = Struct("=QQ").unpack
+
+
+def bytes_for(keys: int) -> int:
+    """A size that has room for as many keys."""
+    return SLOT_BYTES * (int(keys / _LOAD) + _PRIME_GAP)
 
 
 class OffsetMap:

@@ -65,7 +65,7 @@ class BatchReader:
 
     def without(self, segments: Collection[Segment]) -> BatchReader:
         """For a log in which others are in the place of these: what reads meanwhile remembers nothing for it."""
-        return BatchReader(place if place and place.segment not in segments else None for place in self._positions)
+        return BatchReader(at if at and at.segment not in segments else None for at in self._positions)
 
     def read(
         self,

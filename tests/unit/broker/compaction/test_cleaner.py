@@ -278,11 +278,25 @@ async def test_configs_act_at_once(logs: Compacted, monkeypatch: pytest.MonkeyPa
     await asyncio.sleep(0.2)
     assert not jobs
     logs.metadata.become(
-        logs.image({"log.cleaner.dedupe.buffer.size": "4000000", "log.cleaner.io.max.bytes.per.second": "8000000"})
+        logs.image({"log.cleaner.dedupe.buffer.size": "1048576", "log.cleaner.io.max.bytes.per.second": "8000000"})
     )
     await until(lambda: logs.cleaner.totals.runs == 2)
-    assert {job.map_bytes for job in jobs} == {4_000_000}
+    assert max(job.map_bytes for job in jobs) < 20_000, "a key an offset at most"
     assert {job.most_bytes_per_s for job in jobs} == {8_000_000}
+
+
+async def test_all_maps_together_take_no_more_than_their_buffer(
+    logs: Compacted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = watch_workers(monkeypatch)
+    monkeypatch.setattr(cleaner_module, "bytes_for", lambda keys: keys << 20)
+    logs.metadata.become(
+        logs.image({"log.cleaner.dedupe.buffer.size": "4000000", "log.cleaner.threads": "2"})
+    )
+    await logs.produce(logs.add(1), 100)
+    await logs.cleaner.start()
+    await until(lambda: logs.cleaner.totals.runs == 1)
+    assert jobs[0].map_bytes == 2_000_000
 
 
 @pytest.mark.parametrize("threads", [1, 2])

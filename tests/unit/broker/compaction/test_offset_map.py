@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla_broker.compaction.offset_map import LEAST_BYTES, SLOT_BYTES, OffsetMap
+from ottla_broker.compaction.offset_map import LEAST_BYTES, SLOT_BYTES, OffsetMap, bytes_for
 
 
 def test_each_key_has_its_newest_offset() -> None:
@@ -27,3 +27,11 @@ def test_a_full_map_takes_no_new_key_and_keeps_to_its_bytes(size_bytes: int) -> 
     assert offsets._table.itemsize * len(offsets._table) <= size_bytes
     assert offsets.put(b"0", 1 << 40), "a key that it knows needs no room"
     assert [offsets.get(b"%d" % n) for n in range(taken + 1)] == [1 << 40, *range(1, taken), -1]
+
+
+@pytest.mark.parametrize("keys", [0, 1, 100, 12_345])
+def test_a_map_of_the_size_for_so_many_keys_has_room_for_them(keys: int) -> None:
+    size_bytes = bytes_for(keys)
+    offset_map = OffsetMap(size_bytes)
+    assert all(offset_map.put(b"%d" % n, n) for n in range(keys))
+    assert size_bytes <= 24 * (keys / 0.9 + 400)
