@@ -59,6 +59,7 @@ def until_compacted(admin: ottla.Admin, topic: str, below_bytes: int) -> None:
     wait_until(lambda: all(size < below_bytes for size in sizes(admin, topic)), limit_s=60)
 
 
+@pytest.mark.feature(95)
 def test_every_replica_keeps_the_newest_value_of_each_key(cluster: Cluster, admin: ottla.Admin) -> None:
     make(admin, "prices")
     rows: dict[str, str | None] = {f"key {n}": f"value {n}" for n in range(100)}
@@ -94,6 +95,7 @@ def test_kafkas_clients_read_what_is_left(cluster: Cluster, admin: ottla.Admin, 
     assert [(r.key and r.key.decode(), r.value and r.value.decode()) for r in found] == expected
 
 
+@pytest.mark.feature(100)
 def test_a_tombstone_goes_when_its_time_is_over_and_not_before(cluster: Cluster, admin: ottla.Admin) -> None:
     make(admin, "forgotten", **{"delete.retention.ms": "1h"})
     produce(cluster, "forgotten", {"gone": "value"})

@@ -66,7 +66,7 @@ STORIES = (
     Story(
         "fork-without-a-word",
         "After a fork a producer took the child's records for ever; results, polls and commits never came",
-        Edit("sdk/ottla/producer/producer.py", "os.register_at_fork(after_in_child=_disown)\n", ""),
+        Edit("sdk/ottla/producer/producer.py", "in_children(_disown)\n", ""),
         Edit("sdk/ottla/client/guard.py", "        if self.foreign:\n", "        if False:\n"),
     ),
     Story(

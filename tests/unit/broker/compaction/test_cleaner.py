@@ -137,6 +137,7 @@ async def test_what_stays_is_the_newest_value_of_each_key(logs: Compacted) -> No
     assert len(stored_headers(replica.log)) < 40
 
 
+@pytest.mark.feature(96)
 async def test_the_dirtiest_comes_first_and_one_that_waits_too_long_before_it(
     logs: Compacted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +155,7 @@ async def test_the_dirtiest_comes_first_and_one_that_waits_too_long_before_it(
     assert [job.directory for job in jobs] == [r.log.directory for r in (overdue, dirty, clean)]
 
 
+@pytest.mark.feature(97)
 async def test_a_log_that_is_not_dirty_enough_is_left_alone(logs: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = watch_workers(monkeypatch)
     replica = logs.add(1, replace(COMPACTED, least_dirty_ratio=0.9))
@@ -290,15 +292,14 @@ async def test_all_maps_together_take_no_more_than_their_buffer(
 ) -> None:
     jobs = watch_workers(monkeypatch)
     monkeypatch.setattr(cleaner_module, "bytes_for", lambda keys: keys << 20)
-    logs.metadata.become(
-        logs.image({"log.cleaner.dedupe.buffer.size": "4000000", "log.cleaner.threads": "2"})
-    )
+    logs.metadata.become(logs.image({"log.cleaner.dedupe.buffer.size": "4000000", "log.cleaner.threads": "2"}))
     await logs.produce(logs.add(1), 100)
     await logs.cleaner.start()
     await until(lambda: logs.cleaner.totals.runs == 1)
     assert jobs[0].map_bytes == 2_000_000
 
 
+@pytest.mark.feature(96)
 @pytest.mark.parametrize("threads", [1, 2])
 async def test_as_many_run_at_once_as_there_are_threads(
     logs: Compacted, monkeypatch: pytest.MonkeyPatch, threads: int

@@ -38,6 +38,7 @@ def two_segments(directory: Path, *later: bytes) -> list[SourceSegment]:
     )
 
 
+@pytest.mark.feature(99)
 @pytest.mark.rule(62)
 def test_the_newest_of_each_key_is_left_at_its_offset(tmp_path: Path) -> None:
     job = job_for(tmp_path, two_segments(tmp_path))
@@ -168,6 +169,7 @@ def test_nothing_at_or_above_the_end_is_cleaned(
     ]
 
 
+@pytest.mark.feature(99)
 @pytest.mark.parametrize("records", [1, 3, 50])
 def test_a_full_map_ends_the_clean_and_the_next_goes_on(tmp_path: Path, records: int) -> None:
     """Also inside of a batch that has more keys than the map has room."""
@@ -310,6 +312,7 @@ def test_its_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
     assert peak < 6 << 20
 
 
+@pytest.mark.feature(100)
 def test_tombstones_end_when_their_horizon_is_over(tmp_path: Path) -> None:
     left = write_segments(tmp_path, [pairs(0, (b"a", b"1"), (b"b", b"2")), pairs(2, (b"a", None), at_ms=1)])
     rows = []

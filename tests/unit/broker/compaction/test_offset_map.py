@@ -7,6 +7,7 @@ import pytest
 from ottla_broker.compaction.offset_map import LEAST_BYTES, SLOT_BYTES, OffsetMap, bytes_for
 
 
+@pytest.mark.feature(99)
 def test_each_key_has_its_newest_offset() -> None:
     offsets = OffsetMap(1 << 16)
     newest = {}

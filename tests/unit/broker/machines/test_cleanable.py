@@ -25,6 +25,7 @@ def look(first_dirty: int, last_stable: int = 1000, lag: CompactionLag = NO_LAG,
     return cleanable(segments(500, 300, 200), first_dirty, last_stable, lag, now_ms)
 
 
+@pytest.mark.feature(98)
 def test_all_before_the_active_segment_is_dirty_at_first() -> None:
     part = look(0)
     assert part == Cleanable(100, 130, 3, clean_bytes=0, dirty_bytes=1000, is_overdue=False)
@@ -32,6 +33,7 @@ def test_all_before_the_active_segment_is_dirty_at_first() -> None:
     assert part.is_due(0.99)
 
 
+@pytest.mark.feature(97)
 def test_what_was_cleaned_before_counts_against_it() -> None:
     part = look(110)
     assert (part.clean_bytes, part.dirty_bytes, part.dirty_ratio) == (500, 500, 0.5)
