@@ -37,6 +37,7 @@ NO_PRODUCER_ID: Final = -1
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _PREFIX: Final = struct.Struct(">qii")  # base offset, length, leader epoch
 _SPAN: Final = struct.Struct(">qi11xi")  # base offset, length, last offset delta
+_TIMESTAMP: Final = struct.Struct(">q")
 _MAX_TIMESTAMP_OFFSET: Final = 35
 
 
@@ -97,6 +98,12 @@ def read_header(data: Buffer, at: int = 0) -> BatchHeader:
         return BatchHeader._make(_HEADER.unpack_from(data, at))
     except struct.error:
         raise corrupt(f"{len(data) - at} bytes are left where a batch header of {HEADER_SIZE} should be") from None
+
+
+def max_timestamp(batch: Buffer) -> int:
+    """The largest timestamp of the first batch in `batch`, which was checked before; -1 where its records have none."""
+    largest_ms: int = _TIMESTAMP.unpack_from(batch, _MAX_TIMESTAMP_OFFSET)[0]
+    return largest_ms
 
 
 def write_header(header: BatchHeader) -> bytes:

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import partial
+from heapq import nlargest
+from typing import Final
 
 from ottla_broker.compaction.cleaner import LogCleaner
 from ottla_broker.replication.replica import Replica
@@ -13,6 +16,8 @@ from ottla_broker.replication.replicas import Replicas
 from ottla_broker.topic_metrics import Traffic
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.telemetry import Metrics, Table
+
+MAX_PARTITIONS: Final = 1_000
 
 
 def add_metrics(metrics: Metrics, follower: MetadataFollower, replicas: Replicas, replication: Replication) -> None:
@@ -89,5 +94,31 @@ def add_topic_tables(metrics: Metrics, replicas: Replicas) -> None:
 
     count("ottla_topic_bytes_in_total", "Bytes appended, as they came: compressed.", lambda traffic: traffic.bytes_in)
     count("ottla_topic_records_in_total", "Records appended.", lambda traffic: traffic.records_in)
+
+    def partitions(value: Callable[[Replica], float | None]) -> Mapping[tuple[str, ...], float]:
+        """The largest of them."""
+        largest = nlargest(MAX_PARTITIONS, ((r.log.size_bytes, r.topic, r.id.partition, r) for r in existing()))
+        found = ((topic, partition, value(replica)) for _, topic, partition, replica in largest)
+        return {(topic, str(partition)): number for topic, partition, number in found if number is not None}
+
+    count(
+        "ottla_topic_records_past_retention_total",
+        "Records that were older than retention.ms when they came.",
+        lambda traffic: traffic.past_retention,
+    )
+    for name, help_text, value in (
+        ("ottla_partition_log_bytes", "Of the thousand largest replicas here.", lambda r: r.log.size_bytes),
+        (
+            "ottla_partition_retention_size_percent",
+            "Its bytes, of retention.bytes (KIP-1257).",
+            _retention_size_percent,
+        ),
+    ):
+        metrics.table(name, Table(help_text, ("topic", "partition"), partial(partitions, value)))
     count("ottla_topic_bytes_out_total", "Bytes that consumers were sent.", lambda traffic: traffic.bytes_out)
     metrics.table("ottla_topic_log_bytes", Table("Logs of the replicas here.", ("topic",), log_bytes))
+
+
+def _retention_size_percent(replica: Replica) -> float | None:
+    most_bytes = replica.log.config.retention_bytes
+    return 100 * replica.log.size_bytes / most_bytes if most_bytes > 0 else None

@@ -6,6 +6,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 MAX_TOPICS: Final = 1_000
+_REPORTED_EVERY_MS: Final = 3_600_000
 REMAINING: Final = "(others)"
 """Not a topic's name: topics beyond the limit. Their figures are added up."""
 
@@ -13,13 +14,24 @@ REMAINING: Final = "(others)"
 class Traffic:
     """Of one topic, since its first replica came to this broker. Only a leader is written to."""
 
-    __slots__ = ("__weakref__", "bytes_in", "bytes_out", "records_in", "topic")
+    __slots__ = ("__weakref__", "_reported_at_ms", "bytes_in", "bytes_out", "past_retention", "records_in", "topic")
 
     def __init__(self, topic: str) -> None:
         self.topic: Final = topic
         self.bytes_in = 0
         self.records_in = 0
         self.bytes_out = 0
+        self.past_retention = 0
+        """Records that were older than retention.ms when they came: they go with their segment, soon."""
+        self._reported_at_ms = -_REPORTED_EVERY_MS
+
+    def on_past_retention(self, records: int, now_ms: int) -> bool:
+        """Count them; whether that is to be logged, once an hour."""
+        self.past_retention += records
+        if now_ms - self._reported_at_ms < _REPORTED_EVERY_MS:
+            return False
+        self._reported_at_ms = now_ms
+        return True
 
 
 class TopicTraffic:

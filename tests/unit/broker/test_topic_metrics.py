@@ -6,8 +6,12 @@ import gc
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
+from ottla_broker import metrics as metrics_module
 from ottla_broker.metrics import add_topic_tables
 from ottla_broker.replication.replicas import Replicas
+from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.topic_metrics import REMAINING, TopicTraffic
 from ottla_core.telemetry import Metrics
 
@@ -45,3 +49,24 @@ def test_a_scrape_shows_the_topics_that_are_there_and_adds_up_their_logs() -> No
     assert metrics.tables["ottla_topic_records_in_total"].read() == {("orders",): 3, ("refunds",): 0}
     del there[:2]
     assert metrics.tables["ottla_topic_records_in_total"].read() == {("refunds",): 0}
+
+
+@pytest.mark.parametrize("limit", [1_000, 2])
+def test_the_largest_partitions_have_their_sizes_and_how_full_they_are(
+    limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics_module, "MAX_PARTITIONS", limit)
+    metrics = Metrics()
+    there = [
+        SimpleNamespace(
+            topic=topic,
+            id=SimpleNamespace(partition=partition),
+            log=SimpleNamespace(size_bytes=size_bytes, config=LogConfig(retention_bytes=most_bytes)),
+        )
+        for topic, partition, size_bytes, most_bytes in (("a", 0, 50, 200), ("a", 1, 300, 200), ("b", 0, 70, -1))
+    ]
+    add_topic_tables(metrics, cast(Replicas, SimpleNamespace(all=lambda: there)))
+    sizes = {("a", "1"): 300, ("b", "0"): 70} | ({} if limit == 2 else {("a", "0"): 50})
+    assert metrics.tables["ottla_partition_log_bytes"].read() == sizes
+    full = {("a", "1"): 150.0} | ({} if limit == 2 else {("a", "0"): 25.0})
+    assert metrics.tables["ottla_partition_retention_size_percent"].read() == full

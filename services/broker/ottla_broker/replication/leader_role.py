@@ -5,6 +5,7 @@ Everything here runs on the loop and an append never yields (I1).
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from ottla_broker.machines.epochs import EpochStart
@@ -18,7 +19,9 @@ from ottla_broker.storage.reading import FoundOffset
 from ottla_broker.storage.validator import check_appendable
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from ottla_core.records.batch import Buffer
+from ottla_core.records.batch import Buffer, iter_headers, max_timestamp
+
+_log = logging.getLogger(__name__)
 
 ACKS_ALL: Final = -1
 
@@ -55,7 +58,21 @@ class LeaderRole(ReplicaState):
             done = self.log.append(records, leader.epoch, now_ms, looked_inside=looked_inside)
         if not done.duplicate:
             self._on_appended(leader, done, now_ms)
+            if self.log.config.retention_ms >= 0 and done.log_append_time_ms < 0:
+                self._count_past_retention(records, now_ms - self.log.config.retention_ms, now_ms)
         return done
+
+    def _count_past_retention(self, records: Buffer, oldest_ms: int, now_ms: int) -> None:
+        """A producer whose clock is wrong, or that writes history, loses its records soon: better to hear of it."""
+        if max_timestamp(records) >= oldest_ms:
+            return
+        past = [header for _, header in iter_headers(records) if 0 <= header.max_timestamp < oldest_ms]
+        if past and self.traffic.on_past_retention(sum(header.record_count for header in past), now_ms):
+            text = (
+                "%s: a batch came whose newest record is past retention.ms by %d ms: it goes with its segment; correct "
+                "the producer's clock, or lengthen retention (of this topic this is logged once an hour)"
+            )
+            _log.warning(text, self, oldest_ms - past[0].max_timestamp)
 
     def append_owned(self, batch: OwnedBatch, leader_epoch: int) -> AppendResult:
         """The same for the owner of a shard; whether it may append, and where, is compared in this step.

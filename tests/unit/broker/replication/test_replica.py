@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from batches import with_fresh_crc
 from logs import SMALL, records_of, values_batch
 from replicas import Brokers
 from waiting import LIMIT_S
@@ -20,6 +21,7 @@ from ottla_broker.replication.fetch_purgatory import ParkedFollowerFetch
 from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.records.batch import HEADER_SIZE, read_header, write_header
 
 LED_HERE = Partition(replicas=(1, 2), leader=1, leader_epoch=3, isr=(1,))
 
@@ -149,3 +151,31 @@ def test_an_election_is_announced_once_before_the_epoch_starts(tmp_path: Path) -
         brokers.apply(Partition(replicas=(1, 2), leader=leader, leader_epoch=epoch, isr=(1, 2)))
     starting = (ReplicaRole.STARTING_EPOCH, None)
     assert announced == [(ReplicaRole.FOLLOWER, 2), starting, starting, (ReplicaRole.FOLLOWER, 2)]
+
+
+async def test_records_past_retention_are_stored_counted_and_logged_once_an_hour(
+    held: Replica, brokers: Brokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, hour_ms = brokers.clock, 3_600_000
+    held.log.config = replace(held.log.config, retention_ms=hour_ms)
+    now_ms = clock.wall_ms()
+    held.append(values_batch(b"on time", at_ms=now_ms - hour_ms))
+    assert held.traffic.past_retention == 0
+    for _ in range(3):
+        held.append(values_batch(b"late", b"too", at_ms=now_ms - hour_ms - 1))
+    assert held.log.log_end_offset == 7
+    assert held.traffic.past_retention == 6
+    both = values_batch(b"late", at_ms=now_ms - 2 * hour_ms) + values_batch(b"on time", at_ms=now_ms)
+    held.append(both)
+    assert held.traffic.past_retention == 7
+    timeless = read_header(both)._replace(base_timestamp=-1, max_timestamp=-1)
+    held.append(with_fresh_crc(write_header(timeless) + both[HEADER_SIZE : timeless.size_bytes]))
+    assert held.traffic.past_retention == 7
+    logged = [record for record in caplog.records if "past retention.ms by" in record.message]
+    assert [record.args[1] for record in logged] == [1]  # type: ignore[index]  # a tuple
+    clock.advance(3600)
+    held.append(values_batch(b"late", at_ms=now_ms - hour_ms))
+    assert len([record for record in caplog.records if "past retention.ms by" in record.message]) == 2
+    held.log.config = replace(held.log.config, retention_ms=-1)
+    held.append(values_batch(b"late", at_ms=0))
+    assert held.traffic.past_retention == 8
