@@ -151,6 +151,10 @@ class FakeTopics:
             for number, log in enumerate(logs)
         }
 
+    def first_timestamps(self, name: str, timeout: float) -> dict[int, int]:
+        self.admin.check("offsets")
+        return {number: log.times[0] for number, log in enumerate(self.admin.logs[name]) if log.times}
+
     def _there(self, name: str) -> None:
         if name not in self.admin.logs:
             raise UnknownTopicError(

@@ -187,6 +187,15 @@ class Topics:
         found = list_offsets(self._channel.cluster, timestamps, timeout=deadline.left())
         return {partition.partition: None if at is None else at.offset for partition, at in sorted(found.items())}
 
+    def first_timestamps(self, name: str, *, timeout: Duration | None = None) -> dict[int, int]:
+        """The timestamp in ms of the first record with one, of each partition that has such. Raises
+        UnknownTopicError."""
+        deadline = self._channel.deadline(timeout)
+        (topic,) = self.describe(name, timeout=deadline.left())
+        beginning = {TopicPartition(name, partition.partition): 0 for partition in topic.partitions}
+        found = list_offsets(self._channel.cluster, beginning, timeout=deadline.left())
+        return {p.partition: at.timestamp for p, at in sorted(found.items()) if at is not None}
+
     def delete_records(
         self, name: str, before: Mapping[int, int] | None = None, *, timeout: Duration | None = None
     ) -> dict[int, int]:

@@ -48,6 +48,7 @@ class Topics(Facade[SyncTopics]):
     exists = threaded(SyncTopics.exists)
     add_partitions = threaded(SyncTopics.add_partitions)
     offsets = threaded(SyncTopics.offsets)
+    first_timestamps = threaded(SyncTopics.first_timestamps)
     delete_records = threaded(SyncTopics.delete_records)
 
 

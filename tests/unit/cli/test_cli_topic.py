@@ -81,10 +81,10 @@ def test_show_marks_what_is_wrong_with_replicas(admin: FakeAdmin, capsys: pytest
     admin.stand("orders", 1, leader=-1, replicas=(1,), isr=(1,), offline=(1,))
     assert ottla("topic show orders -o table") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2].split()[-2:] == ["OFFLINE", "STATE"]
-    assert lines[3].endswith("1,2      under-replicated, under min ISR")
-    assert lines[4].endswith("1        no leader")
-    assert lines[5].endswith("0    0")
+    assert lines[3].split()[-2:] == ["OFFLINE", "STATE"]
+    assert lines[4].endswith("1,2      under-replicated, under min ISR")
+    assert lines[5].endswith("1        no leader")
+    assert lines[6].endswith("0    0")
     assert ottla("topic show orders") == 0
     told = data(capsys)[0]["partitions"]
     assert [p["offline"] for p in told] == [[1, 2], [1], []]
@@ -100,12 +100,14 @@ def test_show_tells_partitions_offsets_and_own_configs(capsys: pytest.CaptureFix
     assert told["kind"] == "topic-details/v1"
     (item,) = told["items"]
     assert item["configs"] == {"segment.ms": "3600000"}
+    assert item["growth"]["by"] == "retention.ms"
     assert [(p["start"], p["end"], p["leader"]) for p in item["partitions"]] == [(0, 5, 0), (10, 12, 0), (0, 0, 0)]
     assert ottla("topic show orders -o table") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("orders  id abab")
     assert lines[1] == "  segment.ms=3600000"
-    assert lines[3].split() == ["0", "0", "0", "0", "0", "5"]
+    assert lines[2].endswith(" bytes a day; retention.ms deletes the oldest"), "the fake's records are of 1970"
+    assert lines[4].split() == ["0", "0", "0", "0", "0", "5"]
 
 
 def test_show_tells_what_it_can_while_brokers_are_away(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ import typer
 from ottla.cli.connection import ASIDE_S, open_admin, or_nothing
 from ottla.cli.extents import Extent, check_reached, look_up
 from ottla.cli.failures import count, say
+from ottla.cli.growth import PartitionAge, growth
 from ottla.cli.lazy import Command
 from ottla.cli.offsets import parse_position
 from ottla.cli.options import DryRun, Internal, Numbers, Topic, Topics
@@ -69,7 +70,7 @@ def list_topics(
 
 @app.command("show", cls=Command)
 def show(ctx: typer.Context, names: Topics) -> None:
-    """Show partitions with their leaders and replicas, offsets and configs of topics."""
+    """Show partitions with their leaders and replicas, offsets, configs and growth of topics."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         items = [_details(admin, topic) for topic in admin.topics.describe(*names)]
@@ -82,6 +83,8 @@ def show(ctx: typer.Context, names: Topics) -> None:
         print(f"{item['name']}  id {item['id']}")
         for name, value in (item["configs"] or {}).items():
             print(f"  {name}={value}")
+        if item["growth"]:
+            print(f"  {item['growth']['text']}")
         write_table(Listing("", item["partitions"], columns), indent=2)
 
 
@@ -307,7 +310,27 @@ def _details(admin: Admin, topic: TopicInfo) -> dict[str, Any]:
         for p in topic.partitions
     ]
     own = {name: entry.value for name, entry in (configs or {}).items() if entry.source == OF_TOPIC}
-    return {**_summary(topic), "partitions": partitions, "configs": None if configs is None else own}
+    known = None if configs is None else own
+    values = {name: entry.value for name, entry in (configs or {}).items() if entry.value is not None}
+    grows = or_nothing(lambda: _growth(admin, topic, values)) if configs else None
+    return {**_summary(topic), "partitions": partitions, "configs": known, "growth": grows}
+
+
+def _growth(admin: Admin, topic: TopicInfo, configs: Mapping[str, str]) -> dict[str, Any] | None:
+    """As the leaders report it; None for a topic without records."""
+    first_ms = admin.topics.first_timestamps(topic.name, timeout=ASIDE_S)
+    leaders = {partition.partition: partition.leader for partition in topic.partitions}
+    led = {leader for number, leader in leaders.items() if number in first_ms}
+    sizes = {
+        p.partition: PartitionAge(size_bytes, first_ms[p.partition])
+        for broker in led
+        for directory in admin.cluster.log_dirs(broker, timeout=ASIDE_S)
+        for p, size_bytes in directory.replica_bytes.items()
+        if p.topic == topic.name and leaders.get(p.partition) == broker and p.partition in first_ms
+    }
+    now_ms = int(time.time() * 1000)
+    found = growth(list(sizes.values()), configs, now_ms)
+    return None if found is None else found.item(now_ms)
 
 
 def _extent(extent: Extent | None) -> dict[str, int | None]:
