@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 from weakref import WeakValueDictionary
+
+_log = logging.getLogger(__name__)
 
 MAX_TOPICS: Final = 1_000
 _REPORTED_EVERY_MS: Final = 3_600_000
@@ -25,13 +28,17 @@ class Traffic:
         """Records that were older than retention.ms when they came: they go with their segment, soon."""
         self._reported_at_ms = -_REPORTED_EVERY_MS
 
-    def on_past_retention(self, records: int, now_ms: int) -> bool:
-        """Count them; whether that is to be logged, once an hour."""
+    def on_past_retention(self, partition: str, records: int, by_ms: int, now_ms: int) -> None:
+        """A batch of so many came to it, the newest of them too old by that much: counted, and logged once an hour."""
         self.past_retention += records
-        if now_ms - self._reported_at_ms < _REPORTED_EVERY_MS:
-            return False
-        self._reported_at_ms = now_ms
-        return True
+        if now_ms - self._reported_at_ms >= _REPORTED_EVERY_MS:
+            self._reported_at_ms = now_ms
+            _log.warning(
+                "%s: a batch came whose newest record is past retention.ms by %d ms: it goes with its segment; correct "
+                "the producer's clock, or lengthen retention (of this topic this is logged once an hour)",
+                partition,
+                by_ms,
+            )
 
 
 class TopicTraffic:

@@ -5,7 +5,6 @@ Everything here runs on the loop and an append never yields (I1).
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from ottla_broker.machines.epochs import EpochStart
@@ -20,8 +19,6 @@ from ottla_broker.storage.validator import check_appendable
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla_core.records.batch import Buffer, iter_headers, max_timestamp
-
-_log = logging.getLogger(__name__)
 
 ACKS_ALL: Final = -1
 
@@ -67,12 +64,9 @@ class LeaderRole(ReplicaState):
         if max_timestamp(records) >= oldest_ms:
             return
         past = [header for _, header in iter_headers(records) if 0 <= header.max_timestamp < oldest_ms]
-        if past and self.traffic.on_past_retention(sum(header.record_count for header in past), now_ms):
-            text = (
-                "%s: a batch came whose newest record is past retention.ms by %d ms: it goes with its segment; correct "
-                "the producer's clock, or lengthen retention (of this topic this is logged once an hour)"
-            )
-            _log.warning(text, self, oldest_ms - past[0].max_timestamp)
+        if past:
+            records_past, by_ms = sum(header.record_count for header in past), oldest_ms - past[0].max_timestamp
+            self.traffic.on_past_retention(str(self), records_past, by_ms, now_ms)
 
     def append_owned(self, batch: OwnedBatch, leader_epoch: int) -> AppendResult:
         """The same for the owner of a shard; whether it may append, and where, is compared in this step.
