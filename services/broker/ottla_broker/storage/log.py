@@ -333,10 +333,10 @@ class Log:
     def delete_old_segments(self, high_watermark: int, now_ms: int) -> list[retention.DeletionCause]:
         """Delete what retention.ms and retention.bytes no longer keep; why each segment went, oldest first."""
         self._segments.check_open()
-        causes = self._segments.expired(high_watermark, now_ms, self.config)
-        if len(causes) == len(self.segments):
+        causes, end_offset = self._segments.expired(high_watermark, now_ms, self.config)
+        if end_offset > self.segments[-1].base_offset:
             self._segments.roll(self.log_end_offset, now_ms, self.config)
-        self._drop(len(causes), self.log_start_offset)
+        self._drop(end_offset, self.log_start_offset)
         return causes
 
     def delete_records_before(self, offset: int, high_watermark: int) -> int:
@@ -349,16 +349,16 @@ class Log:
         if not 0 <= offset <= high_watermark:
             raise _not_deletable(offset, high_watermark)
         if offset > self.log_start_offset:
-            self._drop(sum(end <= offset for _, end in self._segments.ranges()[:-1]), offset)
+            self._drop(offset, offset)
         return self.log_start_offset
 
     def expire_producers(self, now_ms: int) -> int:
         """Forget the producers that have been idle for producer.id.expiration.ms (rule 30); how many."""
         return self._history.producers.expire(now_ms, self.config.producer_expiration_ms)
 
-    def _drop(self, count: int, log_start_offset: int) -> None:
-        """Forget the first `count` segments and rename their files away; `Disk.unlink_discarded` frees the space."""
-        dropped = self._segments.drop(count, log_start_offset)
+    def _drop(self, until: int, log_start_offset: int) -> None:
+        """Forget the segments before `until` and rename their files away; `Disk.unlink_discarded` frees the space."""
+        dropped = self._segments.drop(until, log_start_offset)
         self.epochs.truncate_from_start(self.log_start_offset)  # not written now: opening the log does it again
         try:
             for segment in dropped:

@@ -143,14 +143,15 @@ class LogSegments:
         self._reader = BatchReader()
         self._disturbances += 1
 
-    def expired(self, high_watermark: int, now_ms: int, config: LogConfig) -> list[retention.DeletionCause]:
-        """Why retention.ms and retention.bytes no longer keep the first segments, one cause for each."""
+    def expired(self, high_watermark: int, now_ms: int, config: LogConfig) -> tuple[list[retention.DeletionCause], int]:
+        """Why retention.ms and retention.bytes no longer keep the first segments, one cause for each; and where the
+        last of them ends."""
+        ranges = self.ranges()
         facts = [
-            retention.SegmentFacts(end, segment.size_bytes, segment.retention_timestamp_ms)
-            for segment, end in self.ranges()
+            retention.SegmentFacts(end, segment.size_bytes, segment.retention_timestamp_ms) for segment, end in ranges
         ]
         try:
-            return retention.decide(
+            causes = retention.decide(
                 facts,
                 log_start_offset=self.start_offset,
                 high_watermark=high_watermark,
@@ -160,10 +161,13 @@ class LogSegments:
             )
         except OSError as error:
             raise self._disk.error(f"looking for what is old in {self._directory.name}", error) from error
+        return causes, facts[len(causes) - 1].next_offset if causes else ranges[0][0].base_offset
 
-    def drop(self, count: int, start_offset: int) -> Sequence[Segment]:
-        """Without the first `count` segments, which are returned; nothing before `start_offset` is served any more."""
+    def drop(self, until: int, start_offset: int) -> Sequence[Segment]:
+        """Without the segments that end at or before `until`, which are returned, but for the active one; nothing
+        before `start_offset` is served any more."""
         with self._changing:
+            count = sum(end <= until for _, end in self.ranges()[:-1])  # here: a swap makes one segment of many
             dropped, kept = self.segments[:count], self.segments[count:]
             # Readers take the segments first and look at the start after that: it must never be behind.
             self.start_offset = max(start_offset, kept[0].base_offset)

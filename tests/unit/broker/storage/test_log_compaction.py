@@ -178,6 +178,29 @@ def test_retention_beside_a_swap(log: Log, step: str) -> None:
     assert stored_headers(log) == stored_headers(open_log(log.directory, log_start_offset=end))
 
 
+@pytest.mark.parametrize("by", ["time", "records"])
+def test_retention_takes_what_it_has_chosen_and_not_as_many_of_what_a_swap_has_left(log: Log, by: str) -> None:
+    """Between its choice and the drop a swap makes one segment of five: a number of segments is another place."""
+    sources, end = log.segments[:5], log.segments[2].base_offset
+    kept = write_cleaned(log, sources, every_other)
+    rest = [h for h in stored_headers(log) if h.base_offset >= log.segments[5].base_offset]
+    plain = log._segments.drop
+
+    def after_swap(*arguments: int) -> object:
+        assert log.compaction.swap(sources, SMALL)
+        return plain(*arguments)
+
+    with patch.object(log._segments, "drop", after_swap):
+        if by == "time":
+            assert len(log.delete_old_segments(end, NOON + 10**12)) == 2
+        else:
+            log.delete_records_before(end, log.log_end_offset)
+    assert [h for h in stored_headers(log) if h.base_offset >= end] == [
+        h for h in (*kept, *rest) if h.base_offset >= end
+    ]
+    assert log.log_start_offset <= end
+
+
 def test_the_decision_lasts_before_anything_goes(log: Log) -> None:
     sources, steps = log.segments[:3], []
     write_cleaned(log, sources, every_other)
