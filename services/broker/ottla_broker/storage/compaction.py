@@ -11,6 +11,7 @@ from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_segments import LogSegments
 from ottla_broker.storage.segment import Segment
+from ottla_core.errors import OttlaError
 
 
 class Compaction:
@@ -39,7 +40,8 @@ class Compaction:
         """Put what a cleaner has made of `sources` in their place; whether they were all there still.
 
         For a thread, beside appends and reads; a truncation or a flush that runs is waited for. Readers see the ones or
-        the other. Raises KAFKA_STORAGE_ERROR: the directory is offline then, and a start finishes what was decided.
+        the other. Raises KAFKA_STORAGE_ERROR: the log is as it was, or the directory is offline and a start finishes what
+        was decided.
         """
         first = sources[0]
         cleaned = Segment(first.path.parent, first.base_offset, self._disk, config, first.created_at_ms)
@@ -54,7 +56,13 @@ class Compaction:
         if self._segments.index_of(sources) is None:  # a crash in between would bring back what was truncated
             swap.withdraw(cleaned.path, self._disk)
             return False
-        cleaned.begin_swap(sources[-1])
+        try:
+            cleaned.begin_swap(sources[-1])
+        except (OSError, OttlaError) as error:  # the log goes on: no start may find in its place what it is by now
+            swap.withdraw(cleaned.path, self._disk)
+            if isinstance(error, OSError):
+                raise self._disk.error(f"swapping {cleaned.path}", error) from error
+            raise
         if not self._segments.exchange(sources, cleaned):
             swap.withdraw(cleaned.path, self._disk)
             return False

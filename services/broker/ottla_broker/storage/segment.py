@@ -136,7 +136,7 @@ class Segment:
     def begin_swap(self, like: Segment) -> None:
         """Be what a cleaner has written to replace `like` and those before it.
 
-        Raises OSError or KAFKA_STORAGE_ERROR; the swap is withdrawn then, or by a start.
+        Raises OSError or KAFKA_STORAGE_ERROR; the swap is to be withdrawn then.
         """
         swap.decide(self.path, like.path, self._disk)
         self._swap = DataFile(swap.path_of(self.path, SWAP))
@@ -146,7 +146,7 @@ class Segment:
         """Those segments are gone. Raises OSError; a start ends it then."""
         swap.take_names(self.path)
         self._swap = None
-        self._load(self.size_bytes, None)
+        self._indexes = None  # loaded when they are used: retention may take the files at any moment
 
     def rebuild_indexes(self) -> int:
         """Both indexes anew from the headers of the batches (rule 59); the offset after the last, or -1 as above."""

@@ -201,6 +201,52 @@ def test_retention_takes_what_it_has_chosen_and_not_as_many_of_what_a_swap_has_l
     assert log.log_start_offset <= end
 
 
+def test_retention_takes_a_new_segment_as_soon_as_it_has_its_name(log: Log) -> None:
+    sources, end = log.segments[:2], log.segments[3].base_offset
+    write_cleaned(log, sources, every_other)
+    plain = swap.take_names
+
+    def then_retention(path: Path) -> None:
+        plain(path)
+        log.delete_records_before(end, log.log_end_offset)
+
+    with patch.object(swap, "take_names", then_retention):
+        assert log.compaction.swap(sources, SMALL)
+    assert not log.is_offline
+    assert {name for name in names_of(log) if name.endswith(".log")} == {s.path.name for s in log.segments}
+
+
+@pytest.mark.parametrize("step", ["utime", "sync", "open", "cleaned"])
+def test_a_swap_that_can_not_begin_leaves_the_log_as_it_was(log: Log, step: str) -> None:
+    """For want of a descriptor, say. A swap that stayed decided would bring back by a start what is truncated later."""
+    sources, before = log.segments[:3], stored_headers(log)
+    write_cleaned(log, sources, every_other)
+    if step == "cleaned":
+        swap.path_of(log.segments[0].path, swap.CLEANED).unlink()
+    want = OSError(24, "Too many open files")
+    plain = os.open
+
+    def open_or_fail(path: Path, flags: int, *arguments: int) -> int:
+        if step == ("sync" if flags & os.O_DIRECTORY else "open" if str(path).endswith(".log.swap") else ""):
+            raise want
+        return plain(path, flags, *arguments)
+
+    with (
+        patch("os.open", open_or_fail),
+        patch("os.utime", side_effect=want if step == "utime" else None),
+        pytest.raises(OttlaError) as caught,
+    ):
+        log.compaction.swap(sources, SMALL)
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert not log.is_offline
+    assert stored_headers(log) == before
+    assert not any(swap.SWAP in name or swap.CLEANED in name for name in names_of(log))
+    log.truncate_to(sources[1].base_offset + 3)
+    fill(log, 10, leader_epoch=2)
+    expected = all_records(log)
+    assert all_records(open_log(log.directory)) == expected
+
+
 def test_the_decision_lasts_before_anything_goes(log: Log) -> None:
     sources, steps = log.segments[:3], []
     write_cleaned(log, sources, every_other)
