@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -140,15 +141,22 @@ class LogCleaner:
         ratios = [0.0]
         for replica in list(self._replicas.compacted):
             await slice_.rest()
-            if self._replicas.get(replica.id) is not replica or replica.is_in_a_thread:
+            if self._replicas.get(replica.id) is not replica or replica.is_in_a_thread or replica.log.is_offline:
                 continue
-            candidate = _candidate(replica, now_ms)
+            try:
+                candidate = _candidate(replica, now_ms)
+            except (OSError, OttlaError) as error:
+                if self._may_be_cleaned(replica.id):
+                    self._note_failure(replica, error)
+                continue
             ratios.append(candidate.part.dirty_ratio)
             if self._may_be_cleaned(replica.id) and candidate.part.is_due(replica.log.config.least_dirty_ratio):
                 found.append(candidate)
         self.dirtiest_ratio = max(ratios)
         for id_ in self._failures.keys() - {replica.id for replica in self._replicas.compacted}:
             del self._failures[id_]
+            if (replica := self._replicas.get(id_)) is not None:  # its cleanup.policy is another
+                replica.log.compaction.failure = ""
         return max(found, key=lambda each: (each.part.is_overdue, each.part.dirty_ratio), default=None)
 
     def _may_be_cleaned(self, id_: PartitionId) -> bool:
@@ -205,13 +213,16 @@ class LogCleaner:
         return saved if all_taken else None
 
     async def _on_failure(self, candidate: _Candidate, error: Exception) -> None:
-        """Logged once for each cause."""
         replica = candidate.replica
         if self._replicas.get(replica.id) is not replica:
             return  # the topic is gone, or the partition has moved
-        await self._threads.keep(swap.remove_cleaned, replica.log.directory)
-        if not candidate.is_unchanged:
-            return  # no wonder: its files are others by now
+        with suppress(OSError):  # the next cleaning writes over them
+            await self._threads.keep(swap.remove_cleaned, replica.log.directory)
+        if candidate.is_unchanged:  # else no wonder: its files are others by now
+            self._note_failure(replica, error)
+
+    def _note_failure(self, replica: Replica, error: Exception) -> None:
+        """Logged once for each cause."""
         failure = self._failures.setdefault(replica.id, _Failure())
         if str(error) != replica.log.compaction.failure:
             known = error if not isinstance(error, OttlaError) else None

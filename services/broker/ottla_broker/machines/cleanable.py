@@ -68,11 +68,11 @@ def cleanable(
         if segment.next_offset <= dirty:
             clean_bytes += segment.size_bytes
             continue
-        if segment.base_offset >= last_stable_offset:
+        if max(segment.base_offset, dirty) >= last_stable_offset:
             break
         if lag.least_ms > 0 and segment.largest_timestamp_ms() > now_ms - lag.least_ms:
             break
-        overdue = overdue or 0 <= segment.oldest_timestamp_ms() < now_ms - lag.most_ms
+        overdue = overdue or (lag.most_ms < now_ms and 0 <= segment.oldest_timestamp_ms() < now_ms - lag.most_ms)
         dirty_bytes += segment.size_bytes
         end, count = min(segment.next_offset, last_stable_offset), number
     return Cleanable(dirty, end, count, clean_bytes, dirty_bytes, overdue)

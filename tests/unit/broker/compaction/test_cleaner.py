@@ -175,6 +175,9 @@ async def test_nothing_above_the_high_watermark_is_cleaned(logs: Compacted, monk
     await logs.cleaner.start()
     await until(lambda: replica.log.compaction.first_dirty_offset > 0)
     assert jobs[0].end_offset == 50
+    await until(lambda: logs.cleaner.dirtiest_ratio < 0.5)
+    assert len(jobs) == 1
+    assert not logs.cleaner.uncleanable, "it waits for the high watermark"
     assert [h.base_offset for h in stored_headers(replica.log)][-50:] == list(range(50, 100))
 
 
@@ -223,6 +226,60 @@ async def test_a_log_that_can_not_be_cleaned_stays_and_holds_up_no_other(
     await until(lambda: not logs.cleaner.uncleanable)
     assert bad.log.compaction.first_dirty_offset == sealed_end(bad)
     assert len([r for r in caplog.records if "can't be compacted" in r.message]) == 1
+
+
+async def test_a_log_that_can_not_even_be_looked_at_holds_up_no_other(
+    logs: Compacted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Someone has removed a file of it. It is no longer named once it is no longer compacted."""
+    bad, good = logs.add(1, replace(COMPACTED, max_compaction_lag_ms=1)), logs.add(2)
+    for replica in (bad, good):
+        await logs.produce(replica, 100)
+    bad.log._disk.files.forget(bad.log.segments[0].path)
+    bad.log.segments[0].path.unlink()
+    await logs.cleaner.start()
+    await until(lambda: good.log.compaction.first_dirty_offset > 0)
+    assert bad.log.compaction.failure
+    assert logs.cleaner.uncleanable == 1
+    logs.replicas.compacted.discard(bad)
+    await until(lambda: not logs.cleaner.uncleanable)
+    assert not bad.log.compaction.failure
+    bad.log.segments[0].path.touch()
+
+
+async def test_a_log_on_a_disk_that_is_offline_is_left_alone(logs: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = watch_workers(monkeypatch)
+    replica = logs.add(1)
+    await logs.produce(replica, 100)
+    monkeypatch.setattr(replica.log._disk, "failure", "fsync failed")
+    await logs.cleaner.start()
+    await asyncio.sleep(0.3)
+    assert not jobs
+    monkeypatch.setattr(replica.log._disk, "failure", "")
+    await until(lambda: replica.log.compaction.first_dirty_offset > 0)
+
+
+async def test_what_a_failed_worker_left_and_can_not_be_removed_is_no_reason_to_try_on_without_end(
+    logs: Compacted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[CleaningJob] = []
+
+    async def fail(job: CleaningJob) -> CleaningResult:
+        jobs.append(job)
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(cleaner_module, "run_worker", fail)
+    monkeypatch.setattr("ottla_broker.storage.swap.remove_cleaned", fail_to_remove)
+    await logs.produce(logs.add(1), 100)
+    await logs.cleaner.start()
+    await until(lambda: bool(jobs))
+    await asyncio.sleep(0.3)
+    assert len(jobs) == 1
+    assert logs.cleaner.uncleanable == 1
+
+
+def fail_to_remove(directory: Path) -> None:
+    raise OSError(30, "Read-only file system")
 
 
 async def test_a_worker_that_is_killed_costs_a_try(logs: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:

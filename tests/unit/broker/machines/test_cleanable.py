@@ -75,6 +75,14 @@ def test_a_log_with_nothing_stable_is_not_due(last_stable: int) -> None:
     assert not part.is_due(0.0)
 
 
+@pytest.mark.parametrize("last_stable", [110, 115])
+def test_what_is_clean_up_to_the_last_stable_offset_is_not_due(last_stable: int) -> None:
+    """Though the rest of its segment is dirty: there is nothing to do before more of it is stable."""
+    part = look(last_stable, last_stable)
+    assert (part.dirty_bytes, part.end_offset) == (0, last_stable)
+    assert not part.is_due(0.0)
+
+
 def test_what_is_younger_than_the_least_lag_waits() -> None:
     """And all after it, however old its timestamps are."""
     part = look(0, lag=CompactionLag(10_000, MAX_INT64), now_ms=129_900)
@@ -102,5 +110,5 @@ def test_times_are_looked_up_only_where_they_matter() -> None:
     def fail() -> int:
         raise AssertionError("read from the disk for nothing")
 
-    facts = [SegmentFacts(0, 10, 100, lambda: 0, fail)]
+    facts = [SegmentFacts(0, 10, 100, fail, fail)]
     assert cleanable(facts, 0, 10, NO_LAG, NOW).end_offset == 10
