@@ -13,7 +13,7 @@ from ottla_broker.storage.index import SegmentIndexes
 from ottla_broker.storage.log_config import MAX_INT32
 from ottla_broker.storage.swap import CLEANED, INDEX_SUFFIXES, LOG_SUFFIX
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records.batch import HEADER_SIZE, BatchHeader
+from ottla_core.records.batch import HEADER_SIZE, BatchHeader, read_header
 
 _CHUNK_BYTES: Final = 1 << 20
 _INDEX_ENTRY_BYTES: Final = 12  # of the time index, the larger one
@@ -60,7 +60,7 @@ class CleanedFile:
         if self._withheld is not None:
             self._is_changed, self._withheld = True, None
         if left.batch is not batch:
-            self._is_changed = True
+            self._is_changed, header = True, read_header(left.batch)
         if stays:
             self._write(header, left.batch)
         else:

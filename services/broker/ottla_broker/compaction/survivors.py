@@ -1,6 +1,7 @@
 """What a clean leaves of one batch. Pure.
 
-A survivor keeps its bytes and its offset, and a batch its offsets, its producer and its leader epoch. But for its last
+A survivor keeps its bytes and its offset, and a batch its offsets, its producer and its leader epoch; a batch's
+maxTimestamp is that of its survivors, for the record with the largest timestamp is found by it. But for its last
 batches, which the log needs at their places, a batch without survivors has no header either: that is for `cleaning`.
 """
 
@@ -70,7 +71,8 @@ class Survival:
         in_part, has_horizon = header.next_offset > self.end_offset, bool(header.attributes & DELETE_HORIZON)
         drops_tombstones = has_horizon and not in_part and self.now_ms >= header.base_timestamp
         newest_offset, survives, has_tombstone = self.newest_offset, bytearray(), False
-        for offset, _, key, value, _ in read_records(batch):
+        largest_ms = header.max_timestamp if header.has_log_append_time else -1
+        for offset, timestamp_ms, key, value, _ in read_records(batch):
             if offset < self.log_start_offset:
                 survives.append(False)
                 continue
@@ -79,6 +81,8 @@ class Survival:
             stays = offset >= newest_offset(key) and not (value is None and drops_tombstones)
             survives.append(stays)
             has_tombstone |= stays and value is None
+            if stays and timestamp_ms is not None and timestamp_ms > largest_ms:
+                largest_ms = timestamp_ms
         count = sum(survives)
         if not count:
             return emptied(header)
@@ -86,7 +90,7 @@ class Survival:
         if count == header.record_count and not gets_horizon:
             return Survivors(batch, count)
         kept = list(compress(split(decompress(header.codec, memoryview(batch)[HEADER_SIZE:])), survives))
-        header = header._replace(record_count=count)
+        header = header._replace(record_count=count, max_timestamp=largest_ms)
         return Survivors(_sealed(self._with_horizon(header, kept) if gets_horizon else header, b"".join(kept)), count)
 
     def _with_horizon(self, header: BatchHeader, kept: list[bytes]) -> BatchHeader:
@@ -99,7 +103,9 @@ class Survival:
 
 def emptied(header: BatchHeader) -> Survivors:
     """The header alone; without a codec, as Kafka's readers decompress even nothing."""
-    return Survivors(framed(header._replace(attributes=header.attributes & ~CODEC_MASK, record_count=0), b""), 0)
+    largest_ms = header.max_timestamp if header.has_log_append_time else -1
+    attributes = header.attributes & ~CODEC_MASK
+    return Survivors(framed(header._replace(attributes=attributes, max_timestamp=largest_ms, record_count=0), b""), 0)
 
 
 def without_key(offset: int) -> OttlaError:

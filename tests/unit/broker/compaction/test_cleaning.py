@@ -52,6 +52,28 @@ def test_the_newest_of_each_key_is_left_at_its_offset(tmp_path: Path) -> None:
     assert [header_of(batch).base_offset for batch in kept] == [0, 3, 5], "a batch without survivors has no header"
 
 
+@pytest.mark.parametrize("others", [[], [(b"b", b"2")]])
+def test_the_largest_timestamp_is_that_of_a_record_that_is_left(
+    tmp_path: Path, others: list[tuple[bytes, bytes]]
+) -> None:
+    """ListOffsets looks for the record that has it. Once as the batches are written, once as a start finds them."""
+    late = pairs(0, (b"x", b"0"), *others, (b"a", b"1"), at_ms=NOON + DAY_MS, base_sequence=0, producer_id=5)
+    next_offset = header_of(late).next_offset
+    sources = write_segments(
+        tmp_path, [late, pairs(next_offset, (b"a", b"3"), (b"x", b"4")), pairs(next_offset + 2, (b"c", b"5"))]
+    )
+    job = job_for(tmp_path, sources, newest_batches=frozenset({next_offset - 1}), index_interval_bytes=1)
+    swap(job, clean(job))
+    largest = NOON + DAY_MS + 1000 if others else NOON + 1000
+    segment = Segment(tmp_path, 0, Disk(tmp_path), LogConfig(), NOON)
+    segment.load()
+    assert segment.largest.timestamp_ms == largest
+    for timestamp_ms in (NOON, NOON + 1000, NOON + DAY_MS + 1000):
+        segment.position_for_time(timestamp_ms)
+    segment.rebuild_indexes()
+    assert segment.largest.timestamp_ms == largest
+
+
 @pytest.mark.rule(58)
 def test_a_cleaned_segment_ends_where_the_next_begins(tmp_path: Path) -> None:
     """Recovery takes a gap between two segments for a loss."""
