@@ -176,9 +176,13 @@ class CleanerMachine(RuleBasedStateMachine):
 
     @invariant()
     def batches_are_who_they_were(self) -> None:
-        left = [header_of(batch) for batch in (*batches_in(self.directory, self.sealed), *self.active)]
-        for header in left:
+        batches = (*batches_in(self.directory, self.sealed), *self.active)
+        left = [header_of(batch) for batch in batches]
+        for header, batch in zip(left, batches, strict=True):
             before = self.headers[header.base_offset]
+            largest_ms = before.max_timestamp
+            if header.record_count < before.record_count:
+                largest_ms = max((ms for _, ms, *_ in read_records(batch)), default=-1)
             bits = CODEC_MASK | DELETE_HORIZON
             assert header.attributes & ~bits == before.attributes & ~bits
             assert header.codec in (before.codec, 0 if header.record_count == 0 else before.codec)
@@ -188,6 +192,7 @@ class CleanerMachine(RuleBasedStateMachine):
                 base_timestamp=header.base_timestamp,
                 batch_length=header.batch_length,
                 crc=header.crc,
+                max_timestamp=largest_ms,
                 record_count=header.record_count,
             )
         assert set(self.newest_of.values()) <= {header.last_offset for header in left}

@@ -155,8 +155,8 @@ class LogCleaner:
         self.dirtiest_ratio = max(ratios)
         for id_ in self._failures.keys() - {replica.id for replica in self._replicas.compacted}:
             del self._failures[id_]
-            if (replica := self._replicas.get(id_)) is not None:  # its cleanup.policy is another
-                replica.log.compaction.failure = ""
+            if (former := self._replicas.get(id_)) is not None:  # its cleanup.policy is another
+                former.log.compaction.failure = ""
         return max(found, key=lambda each: (each.part.is_overdue, each.part.dirty_ratio), default=None)
 
     def _may_be_cleaned(self, id_: PartitionId) -> bool:

@@ -40,8 +40,8 @@ class Compaction:
         """Put what a cleaner has made of `sources` in their place; whether they were all there still.
 
         For a thread, beside appends and reads; a truncation or a flush that runs is waited for. Readers see the ones or
-        the other. Raises KAFKA_STORAGE_ERROR: the log is as it was, or the directory is offline and a start finishes what
-        was decided.
+        the other. Raises KAFKA_STORAGE_ERROR: the log is as it was, or else the directory is offline, and a start
+        finishes what was decided.
         """
         first = sources[0]
         cleaned = Segment(first.path.parent, first.base_offset, self._disk, config, first.created_at_ms)
