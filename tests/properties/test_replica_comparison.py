@@ -88,6 +88,8 @@ def test_one_byte_that_differs_is_found_in_its_batch(
     assert list(comparison.differences) == [broker]
     found = comparison.differences[broker]
     assert (found.offset, found.what) == (read_header(batches[victim]).base_offset, "bytes")
+    assert found.expected is not None
+    assert found.found is not None
     assert (found.expected.is_sound, found.found.is_sound) == (True, False)
     assert comparison.equal == (0, 3 - broker), "the others were compared to the end"
     assert comparison.compared_bytes == len(b"".join(batches))

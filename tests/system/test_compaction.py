@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from batches import with_fresh_crc
 from kafka_clients import CLIENTS, Client
 from waiting import wait_until
 
 import ottla
 from ottla.testing import Cluster
 from ottla_core.model import TopicPartition
+from ottla_core.records.batch import iter_headers
 
 pytestmark = pytest.mark.rule(62)
 
@@ -151,3 +153,30 @@ def test_a_log_with_records_without_keys_is_named_until_they_are_gone(cluster: C
     admin.configs.set({"cleanup.policy": "compact"}, topic="late")
     cluster.clock.move(timedelta(minutes=11))  # it is not tried again all the time
     wait_until(lambda: not reasons(), limit_s=60)
+
+
+@pytest.mark.feature(115)
+def test_replicas_are_compared_while_they_are_cleaned(cluster: Cluster, admin: ottla.Admin) -> None:
+    """Each cleans at its own times, so they are not equal byte for byte; a newest value that one has lost is found."""
+    make(admin, "compared")
+    rows: dict[str, str | None] = {f"key {n}": f"value {n}" for n in range(50)}
+    produce(cluster, "compared", {"lost": "once, long ago"})
+    for _ in range(10):
+        produce(cluster, "compared", rows | {"key 7": None}, rounds=20)
+        found = admin.partitions.verify_replicas("compared", 0)
+        assert found.is_good, found
+    until_compacted(admin, "compared", 60_000)
+    found = admin.partitions.verify_replicas("compared", 0)
+    assert (found.is_good, found.end) == (True, 10_001)
+    [topic] = admin.topics.describe("compared")
+    liar = cluster.brokers[(topic.partitions[0].leader + 1) % 3]
+    liar.stop()
+    [log, *_] = sorted((liar.data_dir / f"{topic.id.replace('-', '')}-0").glob("*.log"))
+    first, header = next(iter_headers(data := log.read_bytes()))
+    key, value = b"lost", b"LOST"
+    at = data.index(key, first, header.size_bytes)
+    log.write_bytes(with_fresh_crc(data[:at] + value + data[at + 4 : header.size_bytes]) + data[header.size_bytes :])
+    liar.restart()
+    wait_until(lambda: len(admin.topics.describe("compared")[0].partitions[0].isr) == 3)
+    difference = admin.partitions.verify_replicas("compared", 0).differences[liar.id]
+    assert (difference.what, difference.offset) == ("key", 0)

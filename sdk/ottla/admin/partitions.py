@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
+from ottla.admin.configs import Configs
 from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.propagation import until_all
 from ottla.admin.replica_verification import Progress, ReplicaCheck, check_replicas
@@ -15,6 +17,8 @@ from ottla.machines.metadata import ClusterView
 from ottla_core.model import NO_LEADER, PartitionId
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
+
+_POLICY: Final = "cleanup.policy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,9 @@ class Partitions:
     ) -> ReplicaCheck:
         """Read every replica of a partition from its own broker and compare them, batch by batch, byte by byte.
 
+        Replicas of a topic that is compacted may lack what was superseded: records that two of them have are compared,
+        and one that is missing has to have a newer one with its key, or a tombstone.
+
         They are compared from where the last of their logs begins up to the smallest high watermark; what each holds
         beyond it may still change. `on_progress` is called with (offset, end offset) after every fetch, `timeout` in
         seconds is for each answer. A replica that can't be read is in the result.
@@ -95,6 +102,7 @@ class Partitions:
             found.partitions[partition],
             timeout=deadline.timeout,
             on_progress=on_progress or (lambda offset, end: None),
+            compacted="compact" in Configs(self._channel).get(topic=topic, timeout=deadline.left())[_POLICY].value,
         )
 
     def _until_known(self, elections: list[Election], before: ClusterView, deadline: Deadline) -> None:

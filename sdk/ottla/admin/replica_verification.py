@@ -1,7 +1,8 @@
 """Reading every replica of a partition from its own broker, and comparing them (kafka-replica-verification's job).
 
 A replica answers consumers as well as its leader does, up to its own high watermark: what is below the smallest of
-these is on all of them for good, and has to be equal. Fetches go to all replicas at once, one each.
+these is on all of them for good, and has to be equal, as far as compaction lets it. Fetches go to all replicas at once,
+one each.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 from ottla.client.cluster import ClusterClient
 from ottla.client.transport import Connection, Stream
 from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
+from ottla.machines.compacted_comparison import CompactedComparison
 from ottla.machines.comparison import Comparison, Difference
 from ottla.machines.metadata import PartitionView
 from ottla_core.model import PartitionId
@@ -64,13 +66,15 @@ def check_replicas(
     *,
     timeout: float,
     on_progress: Progress,
+    compacted: bool = False,
 ) -> ReplicaCheck:
     """Compare the replicas; `timeout` in seconds is for each answer. What goes wrong is in the result."""
     with _Replicas(cluster, partition_id, timeout) as replicas:
         logs = replicas.open(_leader_first(partition))
         watermarks = {broker: log.high_watermark for broker, log in logs.items()}
         start = max((log.log_start_offset for log in logs.values()), default=0)
-        comparison = Comparison(logs, start, max(start, min(watermarks.values(), default=0)))
+        kind = CompactedComparison if compacted else Comparison
+        comparison = kind(logs, start, max(start, min(watermarks.values(), default=0)))
         while wants := comparison.wants():
             for broker, response in replicas.fetch(wants, _FETCH_BYTES).items():
                 with replicas.noting(broker):
@@ -78,7 +82,8 @@ def check_replicas(
             for broker in set(comparison.equal) & replicas.unreadable.keys():
                 comparison.drop(broker)
             comparison.compare()
-            on_progress(comparison.offset, comparison.end)
+            replicas.unreadable.update(comparison.given_up)
+            on_progress(min(comparison.offset, comparison.end), comparison.end)
     return ReplicaCheck(
         name,
         partition_id.partition,

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from ottla.errors import OttlaError
 from ottla_core.records.batch import BatchHeader, body_crc, corrupt, iter_headers, read_header, whole_batches
 
 _FIELDS: Final = (
@@ -34,21 +35,20 @@ class BatchSeen:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first batch that is another one than on the broker `reference`; `what` names the field that differs."""
+    """The first batch that is another one than on the broker `reference`; `what` names the field that differs.
+
+    `offset` is where it lies: all before it is equal. Of compacted replicas, one may have no batch there: None.
+    """
 
     what: str
     reference: int
-    expected: BatchSeen
-    found: BatchSeen
-
-    @property
-    def offset(self) -> int:
-        """Where it lies: all before it is equal."""
-        return min(self.expected.base_offset, self.found.base_offset)
+    offset: int
+    expected: BatchSeen | None
+    found: BatchSeen | None
 
 
 @dataclass(slots=True)
-class _Reading:
+class Reading:
     """How far a replica has been read: `offset` comes next, of `records` is left to compare what is behind `at`."""
 
     offset: int
@@ -76,7 +76,10 @@ class Comparison:
         self.end: Final = end
         self.compared_bytes = 0
         self.differences: Final[dict[int, Difference]] = {}
-        self._readings = {broker: _Reading(start) for broker in brokers}
+        self.given_up: Final[dict[int, OttlaError]] = {}
+        """The brokers whose replicas could not be compared to the end, and why."""
+        self._read_limit = end
+        self._readings = {broker: Reading(start) for broker in brokers}
 
     @property
     def equal(self) -> tuple[int, ...]:
@@ -97,7 +100,7 @@ class Comparison:
     def on_records(self, broker: int, records: bytes) -> None:
         """What a broker has from the offset on that was wanted. Raises CORRUPT_MESSAGE for what are no such batches."""
         reading = self._readings[broker]
-        size_bytes, offset = whole_batches(records, self.end)
+        size_bytes, offset = whole_batches(records, self._read_limit)
         if not size_bytes:  # a batch that reaches beyond the end belongs to the comparison all the same
             header = _first_header(records, reading.offset)
             size_bytes, offset = header.size_bytes, header.next_offset
@@ -130,7 +133,7 @@ class Comparison:
                 reading.skip(common)
             self.compared_bytes += common
 
-    def _skip_deleted(self, reading: _Reading) -> None:
+    def _skip_deleted(self, reading: Reading) -> None:
         reading.offset = max(reading.offset, self.start)
         reading.skip(whole_batches(memoryview(reading.records)[reading.at :], self.start)[0])
 
@@ -144,17 +147,18 @@ def _first_header(records: bytes, offset: int) -> BatchHeader:
     return header
 
 
-def _first_difference(reference: int, expected: bytes, theirs: _Reading) -> Difference:
+def _first_difference(reference: int, expected: bytes, theirs: Reading) -> Difference:
     """Both are whole batches that differ before either ends, so one of the pairs is not the same."""
     found = theirs.records[theirs.at :]
     for (at, ours), (_, other) in zip(iter_headers(expected), iter_headers(found), strict=False):
         mine, its = expected[at : at + ours.size_bytes], found[at : at + other.size_bytes]
         if mine != its:
             named = (label for field, label in _FIELDS if getattr(ours, field) != getattr(other, field))
-            return Difference(next(named, "bytes"), reference, _seen(ours, mine), _seen(other, its))
+            offset = min(ours.base_offset, other.base_offset)
+            return Difference(next(named, "bytes"), reference, offset, seen(ours, mine), seen(other, its))
     raise AssertionError("bytes that differ lie in a batch")
 
 
-def _seen(header: BatchHeader, batch: bytes) -> BatchSeen:
+def seen(header: BatchHeader, batch: bytes) -> BatchSeen:
     sound = body_crc(batch) == header.crc
     return BatchSeen(header.base_offset, header.leader_epoch, header.crc, header.size_bytes, sound)

@@ -30,7 +30,7 @@ def spoil(admin: FakeAdmin) -> None:
     """orders-1 differs on broker 1, and broker 2 can't be read."""
     gone = error_from_code(ErrorCode.BROKER_NOT_AVAILABLE, "broker 2 is not registered", hint="start it")
     admin.partitions.confirmations["orders", 1] = ReplicaCheck(
-        "orders", 1, 10, 150, 5000, (0,), {1: Difference("CRC", 0, OURS, THEIRS)}, {2: gone}, {0: 200, 1: 150}
+        "orders", 1, 10, 150, 5000, (0,), {1: Difference("CRC", 0, 120, OURS, THEIRS)}, {2: gone}, {0: 200, 1: 150}
     )
 
 
@@ -92,6 +92,22 @@ def test_a_difference_is_told_with_its_place_and_is_code_1(
     ]
     assert ottla("doctor replicas -o table") == 1
     assert capsys.readouterr().out.splitlines()[2].split()[1:] == ["1", "10", "150", "50", "5000", "0", "1", "2"]
+
+
+def test_a_record_that_compacted_replicas_lack_is_told_with_its_place(
+    admin: FakeAdmin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = Difference("missing record", 0, 123, OURS, None)
+    admin.partitions.confirmations["orders", 1] = ReplicaCheck(
+        "orders", 1, 10, 150, 5000, (0,), {1: lost}, {}, {0: 200, 1: 150}
+    )
+    assert ottla("doctor replicas orders") == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out.splitlines()[1])["different"][0]["found"] is None
+    assert printed.err.splitlines()[0] == (
+        "ottla: orders-1: broker 1 differs from broker 0 at offset 123 (missing record): it has no batch there, "
+        "the other a batch of 90 bytes from offset 120 on, leader epoch 3, CRC 00000def"
+    )
 
 
 def test_only_what_is_named_is_read(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:

@@ -122,7 +122,8 @@ def replicas(ctx: typer.Context, topics: AnyTopics = None, partition: Numbers = 
     """Read every replica of every partition from its broker, and compare them batch by batch, byte by byte.
 
     They are compared from where the last of the logs begins up to the smallest high watermark; NOT COMPARED counts
-    what some replica has beyond it. --timeout is for each answer of a broker. Compacted topics may differ rightly.
+    what some replica has beyond it. --timeout is for each answer of a broker. Of compacted topics the records
+    are compared that two replicas have; a missing one has to be superseded.
 
     Exit code 1 where a replica differs or can't be read.
     """
@@ -237,12 +238,16 @@ def _difference_text(broker: int, found: Difference) -> str:
         f"it has {_batch_text(found.found)}, the other {_batch_text(found.expected)}"
     )
     damaged = [
-        str(id_) for id_, batch in ((broker, found.found), (found.reference, found.expected)) if not batch.is_sound
+        str(id_)
+        for id_, batch in ((broker, found.found), (found.reference, found.expected))
+        if batch is not None and not batch.is_sound
     ]
     return message + (f"; the CRC is not that of the bytes on broker {' and '.join(damaged)}" if damaged else "")
 
 
-def _batch_text(batch: BatchSeen) -> str:
+def _batch_text(batch: BatchSeen | None) -> str:
+    if batch is None:
+        return "no batch there"
     return (
         f"a batch of {batch.size_bytes} bytes from offset {batch.base_offset} on, "
         f"leader epoch {batch.leader_epoch}, CRC {batch.crc:08x}"
@@ -259,9 +264,7 @@ def _item(check: ReplicaCheck) -> dict[str, Any]:
         "not_compared": check.not_compared,
         "compared_bytes": check.compared_bytes,
         "equal": check.equal,
-        "different": [
-            {"broker": broker, "offset": found.offset, **asdict(found)} for broker, found in check.differences.items()
-        ],
+        "different": [{"broker": broker, **asdict(found)} for broker, found in check.differences.items()],
         "unreadable": [
             {"broker": broker, "error": error.name, "message": error.message}
             for broker, error in check.unreadable.items()

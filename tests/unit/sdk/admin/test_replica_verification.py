@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from batches import raw_batch, raw_record
+from cleanings import pairs
 
 from ottla.admin.replica_verification import ReplicaCheck, check_replicas
 from ottla.client.cluster import ClusterClient
@@ -66,7 +67,10 @@ class FakeReplica:
 
 
 def check(
-    *replicas: FakeReplica | None, leader: int = 0, on_progress: Callable[[int, int], None] = lambda offset, end: None
+    *replicas: FakeReplica | None,
+    leader: int = 0,
+    on_progress: Callable[[int, int], None] = lambda offset, end: None,
+    compacted: bool = False,
 ) -> ReplicaCheck:
     """The replicas of a partition by broker id; None is not registered."""
     there = {f"b{number}:1": replica for number, replica in enumerate(replicas) if replica is not None}
@@ -74,7 +78,7 @@ def check(
     brokers = {n: BrokerView(n, f"b{n}:1") for n, replica in enumerate(replicas) if replica is not None}
     cluster.view = ClusterView(brokers=brokers)
     partition = PartitionView(leader, 0, tuple(range(len(replicas))))
-    found = check_replicas(cluster, "t", ID, partition, timeout=0.2, on_progress=on_progress)
+    found = check_replicas(cluster, "t", ID, partition, timeout=0.2, on_progress=on_progress, compacted=compacted)
     assert all(replica.closed for replica in there.values())
     return found
 
@@ -173,3 +177,34 @@ def test_a_broker_that_does_not_know_the_partition_has_no_replica_to_read() -> N
     found = check(FakeReplica(log()), stranger)
     assert found.unreadable[1].code == ErrorCode.UNKNOWN_TOPIC_ID
     assert (found.end, found.equal) == (4, (0,)), "what it would have said of its log counts for nothing"
+
+
+def keyed(*keys: bytes) -> list[bytes]:
+    return [pairs(offset, (key, b"value")) for offset, key in enumerate(keys)]
+
+
+@pytest.mark.feature(115)
+def test_compacted_replicas_are_compared_by_what_is_left() -> None:
+    steps: list[tuple[int, int]] = []
+    batches = keyed(b"a", b"b", b"a")
+    cleaned = FakeReplica(batches[1:], high_watermark=3)
+    lagging = FakeReplica(batches, high_watermark=2)
+    assert check(lagging, cleaned, on_progress=lambda *step: steps.append(step), compacted=True).is_good
+    assert steps[-1] == (2, 2), "though it was read on"
+    found = check(FakeReplica(batches), cleaned, on_progress=lambda *step: steps.append(step), compacted=True)
+    assert found.is_good
+    assert (found.end, found.equal, found.compared_bytes) == (3, (0, 1), len(b"".join(batches)))
+    assert steps[-1] == (3, 3)
+    assert not check(FakeReplica(batches), cleaned).is_good, "byte by byte they are not equal"
+    lost = check(FakeReplica(batches), FakeReplica(batches[:2], high_watermark=3), compacted=True)
+    assert (lost.differences[1].what, lost.differences[1].offset) == ("missing record", 2)
+
+
+def test_a_compacted_replica_that_can_not_be_compared_to_the_end_is_unreadable() -> None:
+    batches = keyed(b"a", b"b", b"a")
+    damaged = batches[2][:-2] + b"x" + batches[2][-1:]
+    found = check(
+        FakeReplica(batches, high_watermark=2), FakeReplica([batches[1], damaged], high_watermark=3), compacted=True
+    )
+    assert found.unreadable[1].code == ErrorCode.CORRUPT_MESSAGE
+    assert (found.equal, found.differences) == ((0,), {})

@@ -36,6 +36,8 @@ def test_what_differs_is_named_with_both_batches(second: bytes, what: str, offse
     comparison.compare()
     found = comparison.differences[2]
     assert (found.what, found.offset, found.reference) == (what, offset, 1)
+    assert found.expected is not None
+    assert found.found is not None
     assert found.expected.crc == read_header(batch(2)).crc
     assert (found.found.base_offset, found.found.size_bytes) == (read_header(second).base_offset, len(second))
     assert found.expected.is_sound

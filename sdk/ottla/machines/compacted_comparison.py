@@ -1,0 +1,246 @@
+"""Replicas of a compacted partition side by side: each was cleaned by itself, so not every record is on all (I16).
+
+A batch keeps its offsets and its producer in every cleaning, and a record all that it is: what two replicas have has to
+be the same. A record that one of them lacks was superseded there: by a newer one with its key, for which the replica is
+read on up to its high watermark, or by a tombstone, which may be gone by now, and all that it deleted with it: for that
+a replica without the tombstone is read again. What nothing supersedes is looked for once more before it counts, as the
+replica that had it may have been cleaned since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
+from typing import Final, NamedTuple
+
+from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
+from ottla.machines.comparison import Comparison, Difference, seen
+from ottla.machines.missing_records import FENCE, MissingRecords, Suspect, key_hash
+from ottla_core.records.batch import CODEC_MASK, DELETE_HORIZON, BatchHeader, iter_headers, read_header
+from ottla_core.records.fence import fence_of
+from ottla_core.records.reader import read_records
+from ottla_core.records.record import RawRecord
+
+_MISSING_BYTES: Final = 32 << 20
+_NO_LIMIT: Final = (1 << 63) - 1
+_CLEANED_BITS: Final = CODEC_MASK | DELETE_HORIZON
+_RECORD_FIELDS: Final = ("offset", "timestamp", "key", "value", "headers")
+
+
+class _Found(NamedTuple):
+    """A record of these brokers. `key` is its key's hash; None for what belongs to no key, as markers."""
+
+    offset: int
+    record: RawRecord
+    key: bytes | None
+    brokers: list[int]
+
+    @property
+    def is_tombstone(self) -> bool:
+        return self.record[2] is not None and self.record[3] is None
+
+
+class CompactedComparison(Comparison):
+    """As `Comparison`, of what compaction leaves alone. `missing_bytes` bounds what is known of a replica's missing
+    records: one that lacks more of them at a time is given up."""
+
+    def __init__(self, brokers: Iterable[int], start: int, end: int, *, missing_bytes: int = _MISSING_BYTES) -> None:
+        super().__init__(brokers, start, end)
+        self._read_limit = _NO_LIMIT
+        self._missing_bytes: Final = missing_bytes
+        self._missing: Final = MissingRecords(self._readings)
+        self._is_read: Final[set[int]] = set()
+        self._second: dict[int, int] | None = None  # the next offset of a second reading
+        self._suspect: Suspect | None = None
+        self._there: Final[dict[int, bytes]] = {}  # the batch at the suspect's offset, and who has the record
+        self._holders: Final[list[int]] = []
+        self._take: Callable[[int, bytes], None] = self._on_next
+
+    def wants(self) -> list[tuple[int, int]]:
+        if (below := super().wants()) or len(self._readings) < 2 or self._missing.is_empty:
+            return below
+        beyond = [(broker, r.offset) for broker, r in self._readings.items() if broker not in self._is_read]
+        if beyond and self._missing:
+            self._take = self._on_next
+            return beyond
+        if self._second is None:
+            self._second = dict.fromkeys(self._missing.without_tombstones(), self.start)
+        if again := [(b, max(at, self.start)) for b, at in self._second.items() if at < self.end]:
+            self._take = self._on_second
+            return again
+        self._suspect, self._take = self._missing.first(self.start), self._on_there
+        return [(broker, self._suspect.offset) for broker in self._readings] if self._suspect else []
+
+    def on_records(self, broker: int, records: bytes) -> None:
+        self._take(broker, records)
+
+    def drop(self, broker: int) -> None:
+        super().drop(broker)
+        self._missing.drop(broker)
+        if self._second:
+            self._second.pop(broker, None)
+
+    def compare(self) -> None:
+        if self._suspect is not None:
+            self._judge(self._suspect)
+            return
+        while len(self._readings) > 1 and all(r.left_bytes or r.offset >= self.end for r in self._readings.values()):
+            fronts = {b: read_header(r.records, r.at) for b, r in self._readings.items() if r.left_bytes}
+            first = min(fronts.values(), key=itemgetter(0), default=None)
+            if first is None:
+                return
+            if first.base_offset < self.end:
+                self._compare_batch({b: h for b, h in fronts.items() if h.base_offset < first.next_offset})
+            else:
+                for broker, header in fronts.items():
+                    self._read_on(broker, self._next_batch(broker, header))
+
+    # ---- below the end: batch by batch, record by record -------------------------------------------------------------
+
+    def _on_next(self, broker: int, records: bytes) -> None:
+        """Without records it is read up to its high watermark: before that, tombstones may have left nothing."""
+        if records:
+            super().on_records(broker, records)
+        else:
+            self._is_read.add(broker)
+            self._readings[broker].offset = max(self._readings[broker].offset, self.end)
+
+    def _next_batch(self, broker: int, header: BatchHeader) -> bytes:
+        reading = self._readings[broker]
+        batch = reading.records[reading.at : reading.at + header.size_bytes]
+        reading.skip(header.size_bytes)
+        return batch
+
+    def _compare_batch(self, headers: Mapping[int, BatchHeader]) -> None:
+        """The batches at the same offsets, of which the replicas that are not among them have nothing."""
+        batches = {broker: self._next_batch(broker, header) for broker, header in headers.items()}
+        (reference, expected), *others = headers.items()
+        for broker, header in others:
+            if what := _first_field(BatchHeader._fields, _lasting(expected), _lasting(header)):
+                offset = min(header.base_offset, expected.base_offset)
+                self._differ(broker, what.replace("_", " "), reference, offset, batches)
+        alike: dict[bytes, list[int]] = {}
+        for broker, batch in batches.items():
+            if broker in self._readings:
+                alike.setdefault(batch, []).append(broker)
+        self.compared_bytes += expected.size_bytes
+        if len(alike) == 1 and len(batches) == len(self._readings) and self._missing.is_empty:
+            return
+        for offset, same in groupby(merge(*self._parsed(alike, batches), key=itemgetter(0)), key=itemgetter(0)):
+            found = [one for one in same if not self._readings.keys().isdisjoint(one.brokers)]
+            if found and offset >= self.start:
+                self._compare_record(found, batches)
+
+    def _parsed(self, alike: Mapping[bytes, list[int]], batches: Mapping[int, bytes]) -> list[Iterator[_Found]]:
+        """The records of each batch that is not damaged. The same damage everywhere is no difference."""
+        parsed = []
+        for batch, brokers in alike.items():
+            try:
+                parsed.append(_found(batch, brokers))
+            except OttlaError:
+                reference = next((broker for broker in self._readings if broker not in brokers), brokers[0])
+                for broker in set(brokers) - {reference}:
+                    self._differ(broker, "bytes", reference, read_header(batch).base_offset, batches)
+        return parsed
+
+    def _compare_record(self, found: list[_Found], batches: Mapping[int, bytes]) -> None:
+        first, *others = found
+        for other in others:
+            if what := _first_field(_RECORD_FIELDS, first.record, other.record):
+                for broker in other.brokers:
+                    self._differ(broker, what, first.brokers[0], first.offset, batches)
+        if first.key is None:
+            return
+        holders = {broker for one in found for broker in one.brokers}
+        if first.is_tombstone:
+            self._missing.delete(first.key)
+        for broker in list(self._readings):
+            if broker in holders:
+                self._missing.supersede(broker, first.key)
+                continue
+            add = self._missing.add_tombstone if first.is_tombstone else self._missing.add
+            if add(broker, first.key, first.offset) > self._missing_bytes:
+                self._give_up(broker, first.offset)
+
+    # ---- what is missing: beyond the end, in a second reading, and once more where it was ----------------------------
+
+    def _read_on(self, broker: int, batch: bytes) -> None:
+        try:
+            found = _found(batch, [broker]) if self._missing else ()
+        except OttlaError as error:
+            self.given_up[broker] = from_core(error)
+            self.drop(broker)
+            return
+        for one in found:
+            if one.key is not None and one.is_tombstone:
+                self._missing.delete(one.key)
+            elif one.key is not None:
+                self._missing.supersede(broker, one.key)
+
+    def _on_second(self, broker: int, records: bytes) -> None:
+        assert self._second is not None
+        self._second[broker] = self.end
+        for at, header in iter_headers(records):
+            self._second[broker] = header.next_offset
+            for one in _found(records[at : at + header.size_bytes], [broker]):
+                if one.key is not None and one.offset >= self.start:
+                    self._missing.found(broker, one.key, one.offset)
+
+    def _on_there(self, broker: int, records: bytes) -> None:
+        assert self._suspect is not None
+        header = next((header for _, header in iter_headers(records)), None)
+        if header is None or header.base_offset > self._suspect.offset:
+            return
+        self._there[broker] = batch = records[: header.size_bytes]
+        offset, _, key = self._suspect
+        if any(one.offset == offset and one.key == key for one in _found(batch, [broker])):
+            self._holders.append(broker)
+
+    def _judge(self, suspect: Suspect) -> None:
+        holders = [broker for broker in self._readings if broker in self._holders]
+        if suspect.broker in holders or not holders:
+            self._missing.supersede(*suspect[1:])
+        else:
+            self._differ(suspect.broker, "missing record", holders[0], suspect.offset, self._there)
+        self._suspect = None
+        self._there.clear()
+        self._holders.clear()
+
+    # ---- brokers that are not compared any further -------------------------------------------------------------------
+
+    def _differ(self, broker: int, what: str, reference: int, offset: int, batches: Mapping[int, bytes]) -> None:
+        if broker in self._readings:
+            expected, found = (
+                seen(read_header(batches[b]), batches[b]) if b in batches else None for b in (reference, broker)
+            )
+            self.differences[broker] = Difference(what, reference, offset, expected, found)
+            self.drop(broker)
+
+    def _give_up(self, broker: int, offset: int) -> None:
+        self.given_up[broker] = error_from_code(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"before offset {offset} it lacks records of more keys than {self._missing_bytes >> 20} MiB can hold",
+            hint="its log was cleaned and another was not: compare them when all have been",
+        )
+        self.drop(broker)
+
+
+def _lasting(header: BatchHeader) -> BatchHeader:
+    """Without what a cleaning changes."""
+    attributes = header.attributes & ~_CLEANED_BITS
+    return header._replace(batch_length=0, crc=0, attributes=attributes, base_timestamp=0, record_count=0)
+
+
+def _first_field(names: Iterable[str], ours: tuple[object, ...], theirs: tuple[object, ...]) -> str | None:
+    return next((name for name, mine, other in zip(names, ours, theirs, strict=True) if mine != other), None)
+
+
+def _found(batch: bytes, brokers: list[int]) -> Iterator[_Found]:
+    """The records of one batch. Everything is raised here: CORRUPT_MESSAGE."""
+    is_control, records = read_header(batch).is_control, read_records(batch)
+    if is_control:
+        key = None if fence_of(batch) is None else FENCE
+        return (_Found(record[0], record, key, brokers) for record in records)
+    return (_Found(record[0], record, key_hash(record[2], record[0]), brokers) for record in records)
