@@ -20,7 +20,7 @@ from ottla_stack.log_tools.damage import Damage
 from ottla_stack.log_tools.dump import items_of
 from ottla_stack.log_tools.export import export
 from ottla_stack.log_tools.items import Item, as_text
-from ottla_stack.log_tools.log_files import LogFiles, find_logs, naming_failures
+from ottla_stack.log_tools.log_files import LogFiles, find_logs, naming_failures, reading
 from ottla_stack.log_tools.reindex import rebuild
 from ottla_stack.log_tools.verify import LogVerifier, SegmentReport
 
@@ -87,8 +87,9 @@ def _dumped(files: Iterable[Path], *, records: bool) -> Iterator[Item]:
     for path in files:
         items = items_of(path, records=records)
         try:
-            for item in items:
-                yield {"file": str(path), **item}
+            with reading(path):
+                for item in items:
+                    yield {"file": str(path), **item}
         except ValueError as error:
             yield {"file": str(path), "type": "damage", "position": 0, "problem": f"it is torn ({error})"}
 

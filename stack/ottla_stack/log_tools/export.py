@@ -12,13 +12,14 @@ import shutil
 from pathlib import Path
 from typing import Final
 
+from ottla.client.settings import check_topic
 from ottla.errors import ErrorCode, FatalError, config_error
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.storage import checkpoint
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.identity import META
 from ottla_broker.storage.log_dir import PARTITION_METADATA
-from ottla_stack.log_tools.log_files import LogFiles, name_of, read_metadata
+from ottla_stack.log_tools.log_files import LogFiles, name_of, read_metadata, reading
 from ottla_stack.log_tools.reindex import rebuild
 from ottla_stack.log_tools.verify import LogVerifier, SegmentReport
 
@@ -32,7 +33,9 @@ def export(log: LogFiles, out: Path, topic_id: str | None = None) -> tuple[Path,
     `topic_id` is the one that the topic has in the other cluster, 22 characters of base64; else that of this one.
     Raises ConfigError where `out` will not do, FatalError for a log that is damaged; nothing is left behind then.
     """
-    directory = out / "{}-{}".format(*name_of(log.directory))
+    name = name_of(log.directory)
+    check_topic(name.topic)  # a file's text becomes a path
+    directory = out / f"{name.topic}-{name.partition}"
     uuid = topic_id or read_metadata(log.directory).get("topic_id", "")
     if not _UUID.fullmatch(uuid):
         raise config_error(f"{uuid!r} is not a topic id", hint="kafka-topics --describe shows the TopicId to give")
@@ -40,9 +43,10 @@ def export(log: LogFiles, out: Path, topic_id: str | None = None) -> tuple[Path,
         raise config_error(
             f"{out} is a broker's data directory", hint="export into another one, and move it in from there"
         )
-    if directory.exists():
-        raise config_error(f"{directory} exists", hint="remove it, or export into another directory")
     draft = directory.with_name(directory.name + _UNFINISHED)
+    for path in (directory, draft):
+        if path.exists():
+            raise config_error(f"{path} exists", hint="remove it, or export into another directory")
     draft.mkdir(parents=True)
     try:
         reports = _copied(log, draft, uuid)
@@ -65,10 +69,13 @@ def _copied(log: LogFiles, draft: Path, topic_id: str) -> list[SegmentReport]:
                 f"{damage.path} is damaged at position {damage.position}: {damage.problem}",
                 hint=f"nothing was exported; {damage.remedy}",
             )
-        with report.path.open("rb") as source, (draft / report.path.name).open("wb") as copy:
+        path = draft / report.path.name
+        with reading(path), report.path.open("rb") as source, path.open("wb") as copy:
             shutil.copyfileobj(source, copy, 1 << 20)
             copy.truncate(report.size_bytes)
         reports.append(report)
+    if not reports:
+        raise config_error(f"{log.directory} has no segment", hint="take another replica of it")
     end = reports[-1].next_offset
     starts = [start for start in verifier.epochs.entries if start.start_offset < end]
     checkpoint.write_epochs(disk, draft / checkpoint.LEADER_EPOCHS, starts or [EpochStart(0, reports[0].base_offset)])

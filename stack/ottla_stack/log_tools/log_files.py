@@ -17,6 +17,7 @@ from ottla.errors import ConfigError, ErrorCode, FatalError, config_error
 from ottla_broker.storage.log_dir import PARTITION_METADATA
 
 SEGMENT_NAME: Final = re.compile(r"\d{20}\.log")
+_OPENED: Final = re.compile(r"\d{20}\.(log|index|timeindex|snapshot)|.+-checkpoint")
 PARTITION_NAME: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)(\.\w+-\w+-stray)?")
 
 
@@ -74,7 +75,8 @@ def name_of(directory: Path) -> PartitionName:
 def read_metadata(directory: Path) -> dict[str, str]:
     """The fields of partition.metadata; none where it is missing."""
     try:
-        lines = (directory / PARTITION_METADATA).read_text(encoding="utf-8", errors="replace").splitlines()
+        path = _regular(directory / PARTITION_METADATA)
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return {}
     return {name: value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
@@ -83,6 +85,16 @@ def read_metadata(directory: Path) -> dict[str, str]:
 def no_log_file(path: Path) -> ConfigError:
     """The error for a file that is no part of a log."""
     return config_error(f"{path} is not a file of a log", hint="segments are called 00000000000000000000.log and so on")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """What fails in a read or write of an open file names no file: it was this one."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
 
 
 @contextmanager
@@ -115,4 +127,13 @@ def _is_chosen(directory: Path, topic: str | None, partitions: Sequence[int]) ->
 
 
 def _segments(directory: Path) -> list[Path]:
-    return sorted(directory / name for name in os.listdir(directory) if SEGMENT_NAME.fullmatch(name))
+    files = [_regular(directory / name) for name in os.listdir(directory) if _OPENED.fullmatch(name)]
+    return sorted(path for path in files if SEGMENT_NAME.fullmatch(path.name))
+
+
+def _regular(path: Path) -> Path:
+    """The same, or one that is gone by now. Raises ConfigError for what has no end, or none to read: a FIFO, a
+    directory, a link to nothing."""
+    if (path.exists() or path.is_symlink()) and not path.is_file():
+        raise config_error(f"{path} is no regular file", hint="move it out of the directory, or give another path")
+    return path

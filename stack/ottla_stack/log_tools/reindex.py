@@ -19,7 +19,7 @@ from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.segment import Segment
 from ottla_broker.storage.swap import INDEX_SUFFIXES
 from ottla_core.errors import OttlaError
-from ottla_stack.log_tools.log_files import LogFiles
+from ottla_stack.log_tools.log_files import LogFiles, reading
 
 
 class Rebuilt(NamedTuple):
@@ -36,16 +36,17 @@ def rebuild(log: LogFiles) -> Iterator[Rebuilt]:
     directory, disk = log.directory, Disk(log.directory)
     with _locked(directory.resolve().parent):
         for path in log.segments:
-            segment = Segment(directory, int(path.stem), disk, LogConfig(), time.time_ns() // 1_000_000)
-            segment.size_bytes = path.stat().st_size
-            indexes = [path.with_suffix(suffix) for suffix in INDEX_SUFFIXES]
-            for index in indexes:
-                index.unlink(missing_ok=True)
-            next_offset = segment.rebuild_indexes()
-            segment.sync(sealed=True)
-            disk.files.forget(path)
-            sizes = [index.stat().st_size if index.exists() else 0 for index in indexes]
-            yield Rebuilt(path, next_offset, sizes[0] // OFFSET_ENTRY.size, sizes[1] // TIME_ENTRY.size)
+            with reading(path):
+                segment = Segment(directory, int(path.stem), disk, LogConfig(), time.time_ns() // 1_000_000)
+                segment.size_bytes = path.stat().st_size
+                indexes = [path.with_suffix(suffix) for suffix in INDEX_SUFFIXES]
+                for index in indexes:
+                    index.unlink(missing_ok=True)
+                next_offset = segment.rebuild_indexes()
+                segment.sync(sealed=True)
+                disk.files.forget(path)
+                sizes = [index.stat().st_size if index.exists() else 0 for index in indexes]
+                yield Rebuilt(path, next_offset, sizes[0] // OFFSET_ENTRY.size, sizes[1] // TIME_ENTRY.size)
         disk.sync_directory(directory)
 
 

@@ -28,7 +28,7 @@ from ottla_core.errors import OttlaError
 from ottla_core.records.batch import DELETE_HORIZON, BatchHeader
 from ottla_core.records.reader import read_records
 from ottla_stack.log_tools.damage import Damage, IndexCheck, bytes_problem, header_problem
-from ottla_stack.log_tools.log_files import PARTITION_NAME, LogFiles, read_metadata
+from ottla_stack.log_tools.log_files import PARTITION_NAME, LogFiles, read_metadata, reading
 
 _OF_A_LOG: Final = (LOG_SUFFIX, *INDEX_SUFFIXES, producer_snapshot.SUFFIX, ".txnindex")
 _LEFTOVERS: Final = (DELETED_SUFFIX, TEMPORARY_SUFFIX, CLEANED, SWAP)
@@ -87,7 +87,8 @@ class LogVerifier:
         end: int | None = None
         for path in self._log.segments:
             try:
-                report = self._segment(path)
+                with reading(path):
+                    report = self._segment(path)
             except FileNotFoundError:
                 if path.exists() or not self._log.is_whole:
                     raise
@@ -109,6 +110,8 @@ class LogVerifier:
         """What is wrong beside the segments and their indexes; a broker may remove files meanwhile."""
         directory = self._log.directory
         names = sorted(os.listdir(directory)) if self._log.is_whole else ()
+        if self._log.is_whole and not any(name.endswith(LOG_SUFFIX) for name in names):
+            yield Damage(directory, 0, -1, "it has no segment", _COPY)
         for name in names:
             path = directory / name
             with suppress(FileNotFoundError):

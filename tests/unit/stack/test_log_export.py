@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,46 @@ def test_where_an_export_may_not_go(
     arguments = ("export", "--topic", "orders", "--partition", "7", "--dir", data, tmp_path / "new")
     assert ottla_log(monkeypatch, *arguments) == 4
     assert not (tmp_path / "new").exists()
+    (out / "orders-0").rmdir()
+    left_over = out / "orders-0.unfinished"  # of an export that was killed
+    left_over.mkdir()
+    assert exported(monkeypatch, data / f"{TOPIC_ID.hex()}-0", out) == 2
+    assert f"{left_over} exists; remove it" in capsys.readouterr().err
+
+
+def test_a_topics_name_in_a_file_is_no_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory, out = write_data(tmp_path / "data"), tmp_path / "in" / "out"
+    metadata = directory / "partition.metadata"
+    metadata.write_text(metadata.read_text().replace("orders", "../../elsewhere"))
+    assert ottla_log(monkeypatch, "export", "-t", TOPIC_ID.hex(), "-p", "0", "--dir", directory, out) == 2
+    assert "'../../elsewhere'" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_log_without_segments_is_not_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = write_data(tmp_path / "data")
+    for path in segments(directory):
+        path.unlink()
+    assert exported(monkeypatch, tmp_path / "data", tmp_path / "out") == 2
+    assert f"{directory} has no segment" in capsys.readouterr().err
+    assert list((tmp_path / "out").iterdir()) == []
+    assert ottla_log(monkeypatch, "verify", directory) == 1
+    assert f"{directory}: at position 0: it has no segment" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = segments(write_data(tmp_path / "data"))[0]
+
+    def full(*_: object) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    assert exported(monkeypatch, tmp_path / "data", tmp_path / "out") == 1
+    assert f"{first.name}: No space left on device" in capsys.readouterr().err
+    assert list((tmp_path / "out").iterdir()) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable
+from errno import EIO
 from pathlib import Path
 
 import pytest
@@ -314,3 +315,41 @@ def test_what_retention_deletes_meanwhile_is_left_out(tmp_path: Path, monkeypatc
     assert not any(report.damages for report in found)
     monkeypatch.setattr(os, "listdir", lambda _: [name for name in names if name != log.segments[1].name])
     assert list(verifier.other_files()) == []
+
+
+def link_to_nothing(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+@pytest.mark.parametrize("command", ["verify", "dump", "index", "export"])
+@pytest.mark.parametrize("kind", ["00000000000000000033.log", "00000000000000000033.index", "partition.metadata"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, link_to_nothing])
+def test_what_is_no_regular_file_is_named_and_nothing_hangs(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    make: Callable[[Path], None],
+    kind: str,
+    command: str,
+) -> None:
+    path = write_data(tmp_path / "data") / kind
+    path.unlink()
+    make(path)
+    of_export = ("-t", path.parent.name[:32], "-p", "0", "--dir") if command == "export" else ()
+    out = (tmp_path / "out",) if command == "export" else ()
+    assert ottla_log(monkeypatch, command, *of_export, path.parent, *out) == 2
+    assert capsys.readouterr().err.startswith(f"ottla: {path} is no regular file; move it out")
+
+
+@pytest.mark.parametrize("command", ["verify", "dump", "index"])
+def test_a_file_that_the_disk_does_not_give_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    directory = write_data(tmp_path / "data")
+
+    def broken(*_: object) -> bytes:
+        raise OSError(EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "pread", broken)
+    assert ottla_log(monkeypatch, command, directory) == 1
+    assert f"ottla: {segments(directory)[0]}: Input/output error" in capsys.readouterr().err
