@@ -26,3 +26,14 @@ def filled(records: Iterable[tuple[Any, Any]], *, partitions: int = 1) -> Script
 def seen(change: ottla.Change[Any, Any] | None) -> tuple[Any, Any, Any, int, int]:
     assert change is not None
     return change.key, change.old, change.value, change.partition, change.offset
+
+
+def take_first(watch: ottla.Watch[Any, Any]) -> None:
+    """Another thread takes its next change, just before the one that has seen it."""
+    take = watch.take
+
+    def late() -> None:
+        watch.take = take  # type: ignore[method-assign]
+        assert take() is not None
+
+    watch.take = late  # type: ignore[method-assign]

@@ -16,6 +16,7 @@ from ottla.table.table import record_goal
 from ottla.table.view import Goal, TableView, late_error
 from ottla.table.watch import Change
 from ottla.table.watch import Watch as SyncWatch
+from ottla_core.slices import Slice
 
 D = TypeVar("D")
 
@@ -26,22 +27,25 @@ class Watch(Generic[K, V]):
     def __init__(self, sync: SyncWatch[K, V], view: TableView) -> None:
         self._sync: Final = sync
         self._view: Final = view
+        self._slice: Final = Slice()
 
     async def poll(self, timeout: Duration = 1.0) -> Change[K, V] | None:
         """Like ottla.Watch.poll."""
         await _wait_for(self._view, self._sync.is_ready, seconds(timeout, "timeout"))
-        return self._sync.take()
+        if (change := self._sync.take()) is None:
+            self._view.check()
+        return change
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Change[K, V]:
         """Like the next of ottla.Watch; to be cancelled costs no change."""
-        await _wait_for(self._view, self._sync.is_ready, None)
-        change = None if self._sync.is_over else self._sync.take()
-        if change is None:
-            raise StopAsyncIteration
-        return change
+        await self._slice.rest()  # changes that are there need no waiting, and there may be a million
+        while await _wait_for(self._view, self._sync.is_ready, None) and not self._sync.is_over:
+            if (change := self._sync.take()) is not None:  # else another task that iterates has taken it
+                return change
+        raise StopAsyncIteration
 
 
 class Table(Generic[K, V]):

@@ -91,7 +91,7 @@ class Table(Generic[K, V]):
         self._view: Final = TableView(topic, serdes, skip_bad=skip_bad)
         self._read: Final = serdes.value
         self._follower: Final = Follower(self._view, lambda: Consumer(topic, **ours))
-        self._guard: Final = Guard("the table", self._view.changed)
+        self._guard: Final = self._view.guard
         self._is_open = False  # from its start to its end; `get` has no time to look which process this is
         _tables.add(self)
         self._end: Final = weakref.finalize(self, _end, self._follower, self._guard)
@@ -106,8 +106,8 @@ class Table(Generic[K, V]):
             if self._view.closed:
                 raise closed_error(self._view.topic)
             if not self._is_open:
+                self._is_open = True  # before: a signal may come while the thread starts, which it does once
                 self._follower.start()
-                self._is_open = True
         return self
 
     # ---- what is there ---------------------------------------------------------------------------------------------
@@ -166,6 +166,7 @@ class Table(Generic[K, V]):
         While a watch is slow, changes of one key become one. Those of the loading are among them: to begin with what is
         there, watch first and look at `items` then. Iterating waits, and ends when the table is closed.
         """
+        hash(key)  # no record has one that can't be
         self.start()
         return Watch(self, self._view, key)
 
@@ -230,9 +231,10 @@ class Table(Generic[K, V]):
         """
         if self._guard.foreign:
             return
-        was_open, self._is_open = self._is_open, False
-        self._end()
-        if was_open and not whether_owned(self._view.changed)():
+        self._is_open = False
+        self._follower.end()
+        self._end.detach()  # after: a second call ends what a signal has interrupted
+        if not whether_owned(self._view.changed)():
             self._follower.join()
 
     def __enter__(self) -> Self:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakSet
 
 from ottla.client.condition import Condition
+from ottla.client.guard import Guard
 from ottla.errors import ErrorCode, OttlaError, SerializationError, config_error, error_from_code
 from ottla.serdes.record_reader import Serdes, unreadable
 from ottla.table.entry import Entry
@@ -50,6 +51,7 @@ class TableView:
         self.topic: Final = topic
         self.serdes: Final = serdes
         self.changed: Final = Condition()
+        self.guard: Final = Guard("the table", self.changed)
         self.entries: dict[Any, Entry] = {}
         self.position: Mapping[int, int] = {}
         self.caught_up = False
@@ -164,7 +166,9 @@ class TableView:
             raise error.with_traceback(None)  # its traceback is of another thread, and grows with each raise
 
     def wait_for(self, reached: Callable[[], bool], timeout: float) -> bool:
-        """Wait until `reached`, for `timeout` seconds at most; whether it is. Raises what it raises."""
+        """Wait until `reached`, for `timeout` seconds at most; whether it is. Raises what it raises, and ConfigError in
+        a child of a fork, where nothing would ever come."""
+        self.guard.check_process()
         with self.changed:
             return self.changed.wait_for(reached, min(timeout, TIMEOUT_MAX))
 

@@ -75,28 +75,28 @@ class Watch(Generic[K, V]):
                 self._waiting[key] = (before, after, partition, offset)
 
     def take(self) -> Change[K, V] | None:
-        """The next change if there is one. Raises what is wrong with the table."""
+        """The next change if there is one."""
         with self._lock:
             for key in self._waiting:
                 return Change(self._view, key, *self._waiting.pop(key))
-        self._view.check()
         return None
 
     def poll(self, timeout: Duration = 1.0) -> Change[K, V] | None:
         """The next change, waited for up to `timeout` seconds; None where there is none. Raises like iterating."""
         self._view.wait_for(self.is_ready, seconds(timeout, "timeout"))
-        return self.take()
+        if (change := self.take()) is None:
+            self._view.check()
+        return change
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Change[K, V]:
         """The next change, however long it takes. Raises what is wrong with the table; the next call waits again."""
-        self._view.wait_for(self.is_ready, float("inf"))
-        change = None if self.is_over else self.take()
-        if change is None:
-            raise StopIteration
-        return change
+        while self._view.wait_for(self.is_ready, float("inf")) and not self.is_over:
+            if (change := self.take()) is not None:  # else another thread that iterates has taken it
+                return change
+        raise StopIteration
 
     def is_ready(self) -> bool:
         """Whether there is a change, or the end. Raises what is wrong with the table."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import signal
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tables import filled, seen, send
+from tables import filled, seen, send, take_first
 from waiting import wait_until
 
 import ottla
@@ -314,6 +316,56 @@ def test_a_child_of_a_fork_is_refused() -> None:
         assert table["a"] == 1
 
 
+def test_a_child_of_a_fork_waits_for_no_change_whoever_had_the_lock() -> None:
+    with table_of(filled([("a", 1)])) as table:
+        watch, holding, free = table.watch(), threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with table._view.changed:
+                holding.set()
+                free.wait(10)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        holding.wait(10)
+        child = os.fork()
+        if not child:
+            signal.alarm(5)
+            try:
+                for timeout in (0, 60):
+                    with pytest.raises(ConfigError, match="before a fork"):
+                        watch.poll(timeout)
+                with pytest.raises(ConfigError, match="before a fork"):
+                    next(watch)
+                os._exit(7)
+            finally:
+                os._exit(1)
+        free.set()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        thread.join(10)
+
+
+def test_a_signal_while_the_thread_starts_or_the_table_closes_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of(filled([("a", 1)]))
+    start, end = table._follower.start, table._view.close
+
+    def interrupted(call: Callable[[], None]) -> None:
+        call()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(table._follower, "start", lambda: interrupted(start))
+    with pytest.raises(KeyboardInterrupt):
+        table.start()
+    table.wait_until_caught_up(10)
+    assert table["a"] == 1
+    monkeypatch.setattr(table._view, "close", lambda: interrupted(lambda: None))
+    with pytest.raises(KeyboardInterrupt):
+        table.close()
+    monkeypatch.setattr(table._view, "close", end)
+    table.close()
+    assert not table._follower._thread.is_alive()
+
+
 def test_items_go_on_while_the_table_changes() -> None:
     cluster = filled([(f"k{n}", n) for n in range(100)])
     with table_of(cluster) as table:
@@ -401,6 +453,20 @@ def test_a_watch_survives_an_error_and_a_value_that_cannot_be_read() -> None:
         wait_until(lambda: table.caught_up)
         send(cluster, [("c", "3")])
         assert next(watch).value == 3
+
+
+def test_a_watch_goes_on_where_another_thread_was_faster() -> None:
+    with table_of(filled([("a", 1), ("b", 2)])) as table:
+        watch = table.watch()
+        take_first(watch)
+        assert next(watch).key == "b"
+
+
+def test_a_key_that_no_record_can_have_is_not_watched() -> None:
+    with table_of(filled([("a", 1)])) as table:
+        for look in (table.watch, table.get):
+            with pytest.raises(TypeError, match="unhashable"):
+                look(["a"])
 
 
 def test_a_watch_that_nobody_holds_costs_nothing() -> None:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tables import filled, seen, send
+from tables import filled, seen, send, take_first
 from waiting import until
 
 import ottla.aio
@@ -91,3 +91,23 @@ async def test_an_error_is_raised_by_who_waits() -> None:
         for _ in range(2):
             with pytest.raises(ottla.SerializationError, match="offset 0"):
                 await table.wait_until_caught_up(10)
+
+
+async def test_a_watch_goes_on_where_another_task_was_faster() -> None:
+    async with table_of(filled([("a", 1), ("b", 2)])) as table:
+        watch = table.watch()
+        take_first(watch._sync)
+        assert (await anext(watch)).key == "b"
+
+
+async def test_changes_that_are_there_leave_the_loop_to_others() -> None:
+    cluster = filled([("a", 1)])
+    async with table_of(cluster) as table:
+        watch = table.watch()
+        await asyncio.to_thread(send, cluster, [(f"k{n}", n) for n in range(20_000)])
+        await table.wait_until_caught_up(10)
+        other = asyncio.create_task(asyncio.sleep(0))
+        async for _ in watch:
+            if other.done():
+                break
+        assert len(watch._sync._waiting) > 0
