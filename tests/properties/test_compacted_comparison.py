@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+from itertools import count
+
 import pytest
 from batches import NOON
 from cleaned_replicas import CleanedReplica, compare
@@ -40,17 +44,8 @@ def test_whenever_each_is_cleaned_they_do_not_differ(
     ends = [header_of(batch).next_offset for batch in batches]
     replicas = []
     for schedule in cleanings:
-        replica = CleanedReplica(batches, per_fetch=per_fetch)
-        fetches = iter(range(1 << 30))
-
-        def before_fetch(offset: int, replica=replica, schedule=schedule, fetches=fetches) -> None:  # type: ignore[no-untyped-def]
-            number = next(fetches)
-            for at, end in schedule:
-                if at == number:
-                    replica.clean(end, now_ms=NOON + number)
-
-        replica.before_fetch = before_fetch
-        replicas.append(replica)
+        replicas.append(CleanedReplica(batches, per_fetch=per_fetch))
+        replicas[-1].before_fetch = partial(clean_as_scheduled, replicas[-1], schedule, count())
     found = compare(*replicas, end=data.draw(st.sampled_from(ends)))
     assert found.differences == {}
     assert found.given_up == {}
@@ -73,6 +68,15 @@ def test_a_newest_value_that_is_lost_is_found_where_it_was(
     bad.batches = [left for batch in bad.batches if (left := without(batch, lost))]
     found = compare(sound, bad)
     assert [(broker, d.what, d.offset) for broker, d in found.differences.items()] == [(1, "missing record", lost)]
+
+
+def clean_as_scheduled(
+    replica: CleanedReplica, schedule: list[tuple[int, int]], fetches: Iterator[int], offset: int
+) -> None:
+    number = next(fetches)
+    for at, end in schedule:
+        if at == number:
+            replica.clean(end, now_ms=NOON + number)
 
 
 def without(batch: bytes, lost: int) -> bytes:

@@ -83,7 +83,7 @@ def check_replicas(
                 comparison.drop(broker)
             comparison.compare()
             replicas.unreadable.update(comparison.given_up)
-            on_progress(min(comparison.offset, comparison.end), comparison.end)
+            on_progress(comparison.offset, comparison.end)
     return ReplicaCheck(
         name,
         partition_id.partition,

@@ -54,7 +54,7 @@ class CompactedComparison(Comparison):
         self._is_read: Final[set[int]] = set()
         self._second: dict[int, int] | None = None  # the next offset of a second reading
         self._suspect: Suspect | None = None
-        self._there: Final[dict[int, bytes]] = {}  # the batch at the suspect's offset, and who has the record
+        self._at_suspect: Final[dict[int, bytes]] = {}  # the batch at the suspect's offset, and who has the record
         self._holders: Final[list[int]] = []
         self._take: Callable[[int, bytes], None] = self._on_next
 
@@ -67,10 +67,12 @@ class CompactedComparison(Comparison):
             return beyond
         if self._second is None:
             self._second = dict.fromkeys(self._missing.without_tombstones(), self.start)
-        if again := [(b, max(at, self.start)) for b, at in self._second.items() if at < self.end]:
+        if again := [
+            (b, max(at, self.start)) for b, at in self._second.items() if b in self._readings and at < self.end
+        ]:
             self._take = self._on_second
             return again
-        self._suspect, self._take = self._missing.first(self.start), self._on_there
+        self._suspect, self._take = self._missing.first(self.start), self._on_suspect
         return [(broker, self._suspect.offset) for broker in self._readings] if self._suspect else []
 
     def on_records(self, broker: int, records: bytes) -> None:
@@ -79,8 +81,6 @@ class CompactedComparison(Comparison):
     def drop(self, broker: int) -> None:
         super().drop(broker)
         self._missing.drop(broker)
-        if self._second:
-            self._second.pop(broker, None)
 
     def compare(self) -> None:
         if self._suspect is not None:
@@ -128,9 +128,9 @@ class CompactedComparison(Comparison):
         self.compared_bytes += expected.size_bytes
         if len(alike) == 1 and len(batches) == len(self._readings) and self._missing.is_empty:
             return
-        for offset, same in groupby(merge(*self._parsed(alike, batches), key=itemgetter(0)), key=itemgetter(0)):
+        for _, same in groupby(merge(*self._parsed(alike, batches), key=itemgetter(0)), key=itemgetter(0)):
             found = [one for one in same if not self._readings.keys().isdisjoint(one.brokers)]
-            if found and offset >= self.start:
+            if found:
                 self._compare_record(found, batches)
 
     def _parsed(self, alike: Mapping[bytes, list[int]], batches: Mapping[int, bytes]) -> list[Iterator[_Found]]:
@@ -188,12 +188,12 @@ class CompactedComparison(Comparison):
                 if one.key is not None and one.offset >= self.start:
                     self._missing.found(broker, one.key, one.offset)
 
-    def _on_there(self, broker: int, records: bytes) -> None:
+    def _on_suspect(self, broker: int, records: bytes) -> None:
         assert self._suspect is not None
         header = next((header for _, header in iter_headers(records)), None)
         if header is None or header.base_offset > self._suspect.offset:
             return
-        self._there[broker] = batch = records[: header.size_bytes]
+        self._at_suspect[broker] = batch = records[: header.size_bytes]
         offset, _, key = self._suspect
         if any(one.offset == offset and one.key == key for one in _found(batch, [broker])):
             self._holders.append(broker)
@@ -203,9 +203,9 @@ class CompactedComparison(Comparison):
         if suspect.broker in holders or not holders:
             self._missing.supersede(*suspect[1:])
         else:
-            self._differ(suspect.broker, "missing record", holders[0], suspect.offset, self._there)
+            self._differ(suspect.broker, "missing record", holders[0], suspect.offset, self._at_suspect)
         self._suspect = None
-        self._there.clear()
+        self._at_suspect.clear()
         self._holders.clear()
 
     # ---- brokers that are not compared any further -------------------------------------------------------------------

@@ -55,7 +55,7 @@ class MissingRecords:
         return not any(missing.values or missing.tombstones for missing in self._missing.values())
 
     def add(self, broker: int, key: bytes, offset: int) -> int:
-        """A value is missing there. What is known of this broker's takes so many bytes then."""
+        """A value is missing there. Returns the bytes that this broker's missing records take."""
         missing = self._missing[broker]
         missing.supersede(key)
         missing.values[key] = offset

@@ -290,9 +290,10 @@ def test_a_replica_that_goes_away_is_not_read_any_more(fetches: int) -> None:
 
 def test_a_second_reading_begins_where_the_log_does_by_then() -> None:
     batches = log((A, b"1"), (B, b"1"), (A, None), (C, b"1"))
-    comparison = until_read(
-        CleanedReplica(batches, per_fetch=9), CleanedReplica([*batches[:2], batches[3]], per_fetch=9), fetches=1
-    )
-    assert comparison.wants() == [(1, 0)]
+    logs = (batches, [*batches[:2], batches[3]], [*batches[:2], batches[3]])
+    comparison = until_read(*(CleanedReplica(kept, per_fetch=9) for kept in logs), fetches=1)
+    assert comparison.wants() == [(1, 0), (2, 0)]
     comparison.on_log_start(1)
-    assert comparison.wants() == [(1, 1)]
+    assert comparison.wants() == [(1, 1), (2, 1)]
+    comparison.drop(1)
+    assert comparison.wants() == [(2, 1)]
