@@ -128,6 +128,20 @@ class LogVerifier:
                     yield Damage(path, 0, -1, problem, remedy)
 
     def _segment(self, path: Path) -> SegmentReport:
+        """Compaction may exchange the files meanwhile: an old segment is damaged by its new indexes, or not there."""
+        leader_epoch = self._leader_epoch
+        while True:
+            before, self._leader_epoch = _identity(path), leader_epoch
+            try:
+                report = self._read(path)
+            except FileNotFoundError:
+                if before == _identity(path):
+                    raise
+            else:
+                if not report.damages or before == _identity(path):
+                    return report
+
+    def _read(self, path: Path) -> SegmentReport:
         file = DataFile(path)
         report = SegmentReport(path, file.size_bytes(), leader_epoch=self._leader_epoch)
         report.next_offset = report.base_offset
@@ -177,6 +191,15 @@ class LogVerifier:
         if known in (NO_EPOCH, header.leader_epoch) or known == self.epochs.latest < header.leader_epoch:
             return ""
         return f"a batch has the leader epoch {header.leader_epoch} where {checkpoint.LEADER_EPOCHS} has {known}"
+
+
+def _identity(path: Path) -> list[int]:
+    """Of a segment's files that are there."""
+    found = []
+    for file in (path, *map(path.with_suffix, INDEX_SUFFIXES)):
+        with suppress(FileNotFoundError):
+            found.append(file.stat().st_ino)
+    return found
 
 
 def _count(report: SegmentReport, header: BatchHeader) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import struct
 from collections.abc import Callable
 from errno import EIO
@@ -13,10 +14,14 @@ from batches import raw_batch, raw_record, with_fresh_crc
 from log_tools import ottla_log, segments, write_data
 from logs import open_log
 
+from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.identity import DirectoryLock
+from ottla_broker.storage.log_config import LogConfig
 from ottla_core.records.batch import BatchHeader, iter_headers
+from ottla_stack.log_tools import verify
 from ottla_stack.log_tools.damage import Damage
 from ottla_stack.log_tools.log_files import find_logs
+from ottla_stack.log_tools.reindex import rebuild
 from ottla_stack.log_tools.verify import LogVerifier, SegmentReport
 
 FIELDS = {
@@ -353,3 +358,36 @@ def test_a_file_that_the_disk_does_not_give_is_named(
     monkeypatch.setattr(os, "pread", broken)
     assert ottla_log(monkeypatch, command, directory) == 1
     assert f"ottla: {segments(directory)[0]}: Input/output error" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_between_names", [True, False])
+def test_what_compaction_exchanges_meanwhile_is_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_between_names: bool
+) -> None:
+    """Without the second look the old segment does not go with its new indexes, or is not there for a moment."""
+    directory, cleaned = write_data(tmp_path / "data", batches=2_000, config=LogConfig()), tmp_path / "cleaned"
+    shutil.copytree(directory, cleaned)
+    first = segments(cleaned)[0]
+    (_, header), *_ = starts(first)
+    first.write_bytes(first.read_bytes()[header.size_bytes :])
+    (log,) = find_logs(cleaned)
+    list(rebuild(log))
+    opened: list[Path] = []
+
+    def opens(path: Path) -> DataFile:
+        file = DataFile(path)
+        opened.append(path)
+        if len(opened) == 1:
+            for suffix in (".index", ".timeindex", ".log"):
+                path.with_suffix(suffix).unlink(missing_ok=True)
+                if first.with_suffix(suffix).exists():
+                    first.with_suffix(suffix).rename(path.with_suffix(suffix))
+            if is_between_names:
+                raise FileNotFoundError(path)
+        return file
+
+    monkeypatch.setattr(verify, "DataFile", opens)
+    found = reports(directory)
+    assert not any(report.damages for report in found)
+    assert (found[0].gaps, found[0].is_cleaned) == (1, True)
+    assert opened[:2] == [found[0].path] * 2
