@@ -33,7 +33,7 @@ def take_first(watch: ottla.Watch[Any, Any]) -> None:
     take = watch.take
 
     def late() -> None:
-        watch.take = take  # type: ignore[method-assign]
+        watch.take = take  # type: ignore[method-assign]  # a stand-in
         assert take() is not None
 
-    watch.take = late  # type: ignore[method-assign]
+    watch.take = late  # type: ignore[method-assign]  # a stand-in

@@ -230,7 +230,9 @@ class CompactedComparison(Comparison):
 def _lasting(header: BatchHeader) -> BatchHeader:
     """Without what a cleaning changes."""
     attributes = header.attributes & ~_CLEANED_BITS
-    return header._replace(batch_length=0, crc=0, attributes=attributes, base_timestamp=0, record_count=0)
+    return header._replace(
+        batch_length=0, crc=0, attributes=attributes, base_timestamp=0, max_timestamp=0, record_count=0
+    )
 
 
 def _first_field(names: Iterable[str], ours: tuple[object, ...], theirs: tuple[object, ...]) -> str | None:

@@ -29,7 +29,7 @@ class Traffic:
         self._reported_at_ms = -_REPORTED_EVERY_MS
 
     def on_past_retention(self, partition: str, records: int, by_ms: int, now_ms: int) -> None:
-        """A batch of so many came to it, the newest of them too old by that much: counted, and logged once an hour."""
+        """A batch with that many records came to it, the newest of them too old by `by_ms`: logged once an hour."""
         self.past_retention += records
         if now_ms - self._reported_at_ms >= _REPORTED_EVERY_MS:
             self._reported_at_ms = now_ms

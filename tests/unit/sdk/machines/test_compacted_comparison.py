@@ -76,7 +76,7 @@ def test_an_older_value_that_came_back_is_found() -> None:
     [
         (pairs(1, (B, b"x")), "value"),
         (pairs(1, (A, b"1")), "key"),
-        (pairs(1, (B, b"1"), at_ms=NOON + 1), "max timestamp"),
+        (pairs(1, (B, b"1"), at_ms=NOON + 1), "timestamp"),
         (placed(sealed([(0, NOON, B, b"1", [("h", b"")])]), 1), "headers"),
         (pairs(1, (B, b"1"), producer_id=3), "producer id"),
         (pairs(1, (B, b"1"), producer_epoch=3), "producer epoch"),
