@@ -49,7 +49,7 @@ class Cleanable:
         return self.dirty_bytes / max(1, self.clean_bytes + self.dirty_bytes)
 
     def is_due(self, least_dirty_ratio: float) -> bool:
-        return self.dirty_bytes > 0 and (self.is_overdue or self.dirty_ratio > least_dirty_ratio)
+        return self.is_overdue or self.dirty_ratio > least_dirty_ratio
 
 
 def cleanable(

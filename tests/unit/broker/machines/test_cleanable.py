@@ -98,6 +98,8 @@ def test_what_waits_for_longer_than_the_most_lag_makes_the_log_due() -> None:
     assert overdue.is_overdue
     assert overdue.is_due(1.0)
     assert not look(130, lag=lag, now_ms=NOW).is_overdue
+    without_time = SegmentFacts(0, 10, 100, lambda: -1, lambda: -1)
+    assert not cleanable([without_time], 0, 10, lag, NOW).is_overdue
 
 
 def test_a_log_of_an_active_segment_alone_has_nothing() -> None:

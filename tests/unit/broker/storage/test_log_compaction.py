@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 from batches import NOON
-from logs import SMALL, all_records, fill, headers_of, open_log, records_of
+from logs import SMALL, all_records, close_files, fill, headers_of, open_log, records_of
 from produced import stored_headers
 from swapped import write_cleaned
 
@@ -247,6 +247,53 @@ def test_a_swap_that_can_not_begin_leaves_the_log_as_it_was(log: Log, step: str)
     assert all_records(open_log(log.directory)) == expected
 
 
+def test_a_start_leaves_no_index_of_what_a_short_segment_replaces(log: Log) -> None:
+    sources = log.segments[:3]
+    write_cleaned(log, sources, lambda header: False)
+    assert sources[0].path.with_suffix(".index").exists()
+    swap.decide(sources[0].path, sources[2].path, log._disk)
+    swap.finish_all(log.directory, os.listdir(log.directory), log._disk)
+    assert sorted(name for name in os.listdir(log.directory) if name.startswith(sources[0].path.stem)) == [
+        sources[0].path.name
+    ]
+
+
+def test_a_log_that_is_closed_takes_no_swap(log: Log) -> None:
+    """Its directory may be another's by then, or its next opening's."""
+    sources = log.segments[:3]
+    write_cleaned(log, sources, every_other)
+    before = {name for name in names_of(log) if name.endswith(".log")}
+    log.abandon()
+    with pytest.raises(OttlaError) as caught:
+        log.compaction.swap(sources, SMALL)
+    assert caught.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert {name for name in names_of(log) if name.endswith(".log")} == before
+
+
+def test_a_new_segment_holds_no_file_open_and_has_its_indexes(log: Log) -> None:
+    sources = log.segments[:4]
+    kept = write_cleaned(log, sources, every_other)
+    assert log.compaction.swap(sources, SMALL)
+    assert log.segments[0].indexes.position_for(kept[-1].last_offset).position > 0
+    close_files(log)
+    files = {os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")}
+    assert not any(path.startswith(str(log.directory)) for path in files)
+
+
+def test_truncations_and_flushes_wait_for_a_swap(log: Log) -> None:
+    sources, seen = log.segments[:3], []
+    write_cleaned(log, sources, every_other)
+    plain = swap.take_names
+
+    def look(path: Path) -> None:
+        seen.append(log._flusher.lock.locked())
+        plain(path)
+
+    with patch.object(swap, "take_names", look):
+        assert log.compaction.swap(sources, SMALL)
+    assert seen == [True]
+
+
 def test_the_decision_lasts_before_anything_goes(log: Log) -> None:
     sources, steps = log.segments[:3], []
     write_cleaned(log, sources, every_other)
@@ -267,7 +314,7 @@ def test_a_swap_that_fails_once_it_is_decided_is_finished_by_a_start(log: Log, s
     rest = [h for h in stored_headers(log) if h.base_offset >= log.segments[3].base_offset]
     log.flush(NOON)
     with (
-        patch.object(Segment if step == "discard" else swap, step, side_effect=OSError(5, "Input/output error")),
+        patch.object(Segment if step == "discard" else swap, step, side_effect=OSError(28, "No space left on device")),
         pytest.raises(OttlaError) as caught,
     ):
         log.compaction.swap(sources, SMALL)
