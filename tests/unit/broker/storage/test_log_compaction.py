@@ -353,6 +353,17 @@ def test_a_segment_is_as_old_as_the_newest_of_those_it_replaces(log: Log) -> Non
     assert log.segments[0].changed_at_ms() == NOON - 100_000
 
 
+def test_a_cleaning_that_a_truncation_has_overtaken_vouches_for_nothing(log: Log) -> None:
+    """Though all that it made was taken: of what lost nothing it has made nothing."""
+    began, end = log.compaction.truncations, log.log_end_offset
+    log.truncate_to(100)
+    fill(log, 50, leader_epoch=2)
+    log.compaction.on_cleaned(end, began)
+    assert log.compaction.first_dirty_offset == 0
+    log.compaction.on_cleaned(end, log.compaction.truncations)
+    assert log.compaction.first_dirty_offset == end
+
+
 @pytest.mark.rule(60)
 def test_a_truncation_takes_back_what_was_compacted(tmp_path: Path) -> None:
     """On disk before anything is appended: else a start would take for compacted what another leader wrote."""
