@@ -17,6 +17,7 @@ from ottla.client.metadata_updater import MetadataUpdater
 from ottla.consumer.assignment import Assignment
 from ottla.consumer.consumer import Consumer
 from ottla.errors import ErrorCode, OffsetOutOfRangeError, OttlaError, SerializationError, WakeupError
+from ottla.table.snapshot import TableSnapshot
 from ottla.table.view import Goal, TableView
 from ottla_core.model import TopicId
 from ottla_core.rpc.retry import Backoff
@@ -26,6 +27,7 @@ logger = logging.getLogger("ottla.table")
 _POLL_S: Final = 0.5
 _POLL_RECORDS: Final = 10_000
 _JOIN_S: Final = 5.0
+_WRITE_S: Final = 60.0
 
 _MADE_ANEW: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INVALID_PARTITIONS)
 """The topic has another id; the topic of that name has fewer partitions."""
@@ -34,8 +36,11 @@ _MADE_ANEW: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INVALID_PARTITIONS)
 class Follower:
     """`consume` makes a consumer of the whole topic, from its beginning, that does not go elsewhere by itself."""
 
-    def __init__(self, view: TableView, consume: Callable[[], Consumer[bytes, bytes]]) -> None:
+    def __init__(
+        self, view: TableView, consume: Callable[[], Consumer[bytes, bytes]], snapshot: TableSnapshot | None = None
+    ) -> None:
         self._view: Final = view
+        self._snapshot: Final = snapshot
         self._consume: Final = consume
         self._consumer: Consumer[bytes, bytes] | None = None
         self._missing_since: float | None = None
@@ -58,9 +63,9 @@ class Follower:
             self._consumer.close()
 
     def join(self) -> None:
-        """Wait for the end, for some seconds."""
+        """Wait for the end, for some seconds; longer where a snapshot is written."""
         if self._thread.is_alive() and current_thread() is not self._thread:
-            self._thread.join(_JOIN_S)
+            self._thread.join(_JOIN_S if self._snapshot is None else _WRITE_S)
 
     def _run(self) -> None:
         try:
@@ -68,6 +73,8 @@ class Follower:
                 self._view.loads += 1
                 with self._consume() as self._consumer:
                     self._follow(self._consumer)
+            if self._snapshot is not None:
+                self._snapshot.write()
         except BaseException as error:  # else those who wait would never learn of it
             logger.error("the table %r is not kept up any more: %s", self._view.topic, error)  # noqa: TRY400
             self._view.fail(error)
@@ -96,6 +103,8 @@ class Follower:
         if elsewhere:
             logger.warning("the table %r is emptied and loaded anew: %s", view.topic, error.message)
             view.clear()
+            if self._snapshot is not None:
+                self._snapshot.clear()
         else:
             logger.warning("the table %r can't be kept up; trying again: %s", view.topic, error)
             view.fail(error)
@@ -103,9 +112,11 @@ class Follower:
         return not elsewhere
 
     def _step(self, consumer: Consumer[bytes, bytes], timeout: float) -> None:
-        view = self._view
+        view, snapshot = self._view, self._snapshot
+        if snapshot is not None:
+            snapshot.restore(consumer, view)
         for partition, part in consumer.poll(timeout, max_records=_POLL_RECORDS).segments:
-            view.apply(partition, part)
+            view.apply(partition, part if snapshot is None else snapshot.keeping(part))
         caught_up = consumer.caught_up()
         self._check_topic(consumer)
         positions = consumer._assignment.positions()
@@ -115,6 +126,8 @@ class Follower:
             self._backoff.reset()
         if goals := list(view.goals):
             self._look_up(consumer, goals, {at.topic_id for at in positions.values()})
+        if snapshot is not None:  # last: it may write a file
+            snapshot.on_step(consumer, caught_up=caught_up)
 
     def _check_topic(self, consumer: Consumer[Any, Any]) -> None:
         """Raise UnknownTopicError once no broker has known the topic for some seconds: the consumer would wait."""

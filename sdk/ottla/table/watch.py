@@ -20,7 +20,8 @@ class Change(Generic[K, V]):
 
     Attributes:
         key: of which.
-        partition, offset: of the record that changed it; -1 where the table was emptied to be loaded anew.
+        partition, offset: of the record that changed it; -1 where the table was emptied to be loaded anew, or began
+            with its snapshot.
     """
 
     __slots__ = ("_after", "_before", "_view", "key", "offset", "partition")

@@ -1,0 +1,118 @@
+"""The file of a table's snapshot: records as they lie in the topic, and how far they reflect it.
+
+    magic with the version | length of the head | head, JSON | record batches | CRC-32C of everything before
+
+It is replaced whole, so a process that is killed leaves the one before. Keys and values are bytes, whatever
+deserializers the table has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from struct import Struct
+from tempfile import NamedTemporaryFile
+from typing import BinaryIO, Final, NamedTuple, TypeAlias
+
+from ottla_core.records.batch import LOG_OVERHEAD, extend_crc
+from ottla_core.records.reader import read_records
+from ottla_core.records.record import Header, RawRecord
+from ottla_core.records.twins import new_builder
+
+_MAGIC: Final = b"ottla table snapshot 1\n"
+_U32: Final = Struct(">I")
+_PIECE: Final = 1 << 20
+_LEFT_OVER_S: Final = 86_400.0
+
+Stored: TypeAlias = bytes | tuple[bytes, tuple[Header, ...]]
+"""A value; with its headers, where it has any: a million pairs are work for the garbage collector, bytes are none."""
+
+
+class Head(NamedTuple):
+    """`positions` has (next offset, leader epoch of the record before it or -1) by partition.
+
+    Whatever was in the topic at `as_of_ms` is reflected.
+    """
+
+    topic_id: str
+    positions: Mapping[int, tuple[int, int]]
+    as_of_ms: int
+
+
+def write_snapshot(path: Path, head: Head, latest: Mapping[bytes, Stored]) -> None:
+    """Replace the file. Raises OSError; then it is what it was."""
+    with NamedTemporaryFile(dir=path.parent, prefix=f"{path.name}.", suffix=".tmp", delete=False) as file:
+        try:
+            crc = 0
+            for piece in _pieces(head, latest):
+                file.write(piece)
+                crc = extend_crc(crc, piece)
+            file.write(_U32.pack(crc))
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+    for left_over in path.parent.glob(f"{path.name}.*.tmp"):  # of a process that was killed
+        with suppress(FileNotFoundError):
+            if left_over.stat().st_mtime < time.time() - _LEFT_OVER_S:
+                left_over.unlink()
+
+
+@contextmanager
+def open_snapshot(path: Path) -> Iterator[tuple[Head, Iterator[Iterator[RawRecord]]]]:
+    """Its head, and its records batch by batch; every byte was checked before.
+
+    Raises FileNotFoundError, OSError, or ValueError for a file that is torn or of another kind.
+    """
+    if path.exists() and not path.is_file():
+        raise ValueError("it is no regular file")
+    with path.open("rb") as file:
+        _check(file)
+        (length,) = _U32.unpack(file.read(_U32.size))
+        topic_id, positions, as_of_ms = json.loads(file.read(length))
+        head = Head(topic_id, {int(n): (offset, epoch) for n, (offset, epoch) in positions.items()}, as_of_ms)
+        yield head, _batches(file)
+
+
+def _pieces(head: Head, latest: Mapping[bytes, Stored]) -> Iterator[bytes]:
+    text = json.dumps(head).encode()
+    yield _MAGIC + _U32.pack(len(text)) + text
+    builder = new_builder(_PIECE)
+    for key, stored in latest.items():
+        value, headers = stored if isinstance(stored, tuple) else (stored, ())
+        if not builder.append(0, key, value, headers):
+            yield builder.seal()
+            builder = new_builder(_PIECE)
+            builder.append(0, key, value, headers)
+    if builder.record_count:
+        yield builder.seal()
+
+
+def _check(file: BinaryIO) -> None:
+    """Come to what follows the magic."""
+    if file.read(len(_MAGIC)) != _MAGIC:
+        raise ValueError("it is of another version, or no snapshot")
+    crc, left = extend_crc(0, _MAGIC), os.fstat(file.fileno()).st_size - len(_MAGIC) - _U32.size
+    while left > 0 and (piece := file.read(min(left, _PIECE))):
+        crc, left = extend_crc(crc, piece), left - len(piece)
+    if file.read() != _U32.pack(crc):
+        raise ValueError("it is torn: its bytes have another CRC")
+    file.seek(len(_MAGIC))
+
+
+def _batches(file: BinaryIO) -> Iterator[Iterator[RawRecord]]:
+    """A record's offset is -1: which one it had is not kept."""
+    while len(start := file.read(LOG_OVERHEAD)) == LOG_OVERHEAD:  # else it is the CRC
+        batch = start + file.read(int.from_bytes(start[8:], "big"))
+        yield ((-1, 0, key, value, headers) for _, _, key, value, headers in read_records(batch))
