@@ -88,9 +88,9 @@ class TableSnapshot:
         cluster = consumer._cluster
         if head.topic_id != cluster.view.topics[self._topic].id.hex():
             raise ValueError("it is of another topic of that name")
-        life_ms, age_ms = tombstone_life_ms(consumer, self._topic), cluster.clock.wall_ms() - head.as_of_ms
-        if not 0 <= age_ms < life_ms:
-            raise ValueError(f"it is {age_ms / 1000:.0f} s old, and delete.retention.ms is {life_ms}")
+        kept_ms, age_ms = delete_retention_ms(consumer, self._topic), cluster.clock.wall_ms() - head.as_of_ms
+        if not 0 <= age_ms < kept_ms:
+            raise ValueError(f"it is {age_ms / 1000:.0f} s old, and delete.retention.ms is {kept_ms}")
         first, end = consumer.offsets("earliest"), consumer.offsets("latest")
         for number, (offset, _) in head.positions.items():
             partition = TopicPartition(self._topic, number)
@@ -145,7 +145,7 @@ class TableSnapshot:
             logger.warning("the snapshot %s can't be written: %s", self._path, error.strerror)
 
 
-def tombstone_life_ms(consumer: Consumer[Any, Any], topic: str) -> int:
+def delete_retention_ms(consumer: Consumer[Any, Any], topic: str) -> int:
     """For how long brokers keep what removes a key. Raises OttlaError."""
     configs = Configs(ControllerChannel(consumer._cluster, _LOOK_UP_S)).get(topic=topic)
     return int(configs["delete.retention.ms"].value)

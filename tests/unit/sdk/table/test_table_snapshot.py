@@ -24,8 +24,8 @@ HEAD = Head("00" * 16, {0: (5, 0), 1: (7, -1)}, 1_700_000_000_000)
 
 
 @pytest.fixture(autouse=True)
-def life_ms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_module, "tombstone_life_ms", lambda *_: DAY_MS)
+def kept_ms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot_module, "delete_retention_ms", lambda *_: DAY_MS)
 
 
 def table_of(cluster: ScriptedCluster, directory: Path, **arguments: Any) -> ottla.Table[Any, Any]:
@@ -40,7 +40,7 @@ def loaded(cluster: ScriptedCluster, directory: Path, **arguments: Any) -> tuple
     with table_of(cluster, directory, **arguments) as table:
         table.wait_until_caught_up(10)
         contents, position = dict(table), table.position
-        wait_until(lambda: table._follower._snapshot._written is not None)  # type: ignore[union-attr]
+        wait_until(lambda: table._follower._snapshot._written is not None)  # type: ignore[union-attr]  # a stand-in
     fetched = [p.fetch_offset for r in cluster.requests(pb.FetchRequest) for p in r.partitions if p.partition == 0]
     return contents, min(fetched, default=position[0])
 
@@ -217,7 +217,7 @@ def test_its_time_is_that_of_a_lookup_whose_ends_were_reached(tmp_path: Path, mo
     )
     with table_of(cluster, tmp_path) as table:  # as if it were cut off from what comes after offset 0
         table.wait_until_caught_up(10)
-        wait_until(lambda: table._follower._snapshot._ends is not None)  # type: ignore[union-attr]
+        wait_until(lambda: table._follower._snapshot._ends is not None)  # type: ignore[union-attr]  # a stand-in
     assert list(tmp_path.iterdir()) == []
 
 
@@ -244,7 +244,7 @@ def test_where_the_time_of_tombstones_is_not_known_it_is_not_used(
     def refused(*_: object) -> int:
         raise OttlaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no")
 
-    monkeypatch.setattr(snapshot_module, "tombstone_life_ms", refused)
+    monkeypatch.setattr(snapshot_module, "delete_retention_ms", refused)
     with caplog.at_level(logging.WARNING):
         assert loaded(cluster, tmp_path) == ({"a": 1}, 0)
     assert "is not used: no" in caplog.text
@@ -254,4 +254,4 @@ def test_a_place_that_is_no_directory_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for place in (tmp_path / "file", tmp_path / "file" / "in", 3, "a\0b"):
         with pytest.raises(ConfigError, match="can't be used"):
-            table_of(filled([("a", 1)]), place)  # type: ignore[arg-type]
+            table_of(filled([("a", 1)]), place)  # type: ignore[arg-type]  # a stand-in
