@@ -57,9 +57,11 @@ class Reading:
 
     @property
     def left_bytes(self) -> int:
+        """Of the records that were given, those behind `at`."""
         return len(self.records) - self.at
 
     def skip(self, size_bytes: int) -> None:
+        """Go on behind so many bytes."""
         self.at += size_bytes
         if not self.left_bytes:
             self.records, self.at = b"", 0
@@ -160,5 +162,6 @@ def _first_difference(reference: int, expected: bytes, theirs: Reading) -> Diffe
 
 
 def seen(header: BatchHeader, batch: bytes) -> BatchSeen:
+    """What is told of a batch that differs."""
     sound = body_crc(batch) == header.crc
     return BatchSeen(header.base_offset, header.leader_epoch, header.crc, header.size_bytes, sound)

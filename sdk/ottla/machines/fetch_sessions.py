@@ -21,6 +21,8 @@ _NOTHING: Final = PartitionData()
 
 
 class FetchSessions:
+    """Of one consumer, one for each target that it fetches from."""
+
     def __init__(self) -> None:
         self.open: Final[dict[Fetch, None]] = {}
         self._by_target: Final[dict[Target, FetchSession]] = {}
@@ -32,6 +34,7 @@ class FetchSessions:
         return self._open_at.get(address, 0)
 
     def begin(self, target: Target, partition_bytes: int, now: float) -> Fetch:
+        """The next request to `target`, of nothing so far; `add` names what is new in it."""
         session = self._by_target.get(target)
         if session is None:
             session = self._by_target[target] = FetchSession(target, next(self._ids))
@@ -44,6 +47,7 @@ class FetchSessions:
         return fetch
 
     def add(self, fetch: Fetch, position: Position, route: Route) -> None:
+        """Have it name a partition, which is in flight from now on."""
         part = FetchPart(position, route, position.fetch_offset, position.version, fetch)
         fetch.parts.append(part)
         fetch.session.parts[route.partition_id] = part
@@ -57,6 +61,7 @@ class FetchSessions:
 
     @property
     def parts(self) -> list[FetchPart]:
+        """All that is in flight, at whatever target."""
         return [part for session in self._by_target.values() for part in session.parts.values()]
 
     def withdraw(self, part: FetchPart) -> None:
@@ -91,6 +96,7 @@ class FetchSessions:
             yield from self._respond(part, response, answered=True)
 
     def clear(self) -> None:
+        """Forget all sessions and what is under way."""
         self.open.clear()
         self._by_target.clear()
         self._open_at.clear()

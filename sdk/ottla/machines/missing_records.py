@@ -43,6 +43,8 @@ class _Missing:
 
 
 class MissingRecords:
+    """What each broker lacks of what another has, by key, until something newer shows that it may."""
+
     def __init__(self, brokers: Iterable[int]) -> None:
         self._missing: Final = {broker: _Missing() for broker in brokers}
 
@@ -52,6 +54,7 @@ class MissingRecords:
 
     @property
     def is_empty(self) -> bool:
+        """Whether neither values nor tombstones are missing."""
         return not any(missing.values or missing.tombstones for missing in self._missing.values())
 
     def add(self, broker: int, key: bytes, offset: int) -> int:

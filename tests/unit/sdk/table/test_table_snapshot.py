@@ -40,7 +40,7 @@ def loaded(cluster: ScriptedCluster, directory: Path, **arguments: Any) -> tuple
     with table_of(cluster, directory, **arguments) as table:
         table.wait_until_caught_up(10)
         contents, position = dict(table), table.position
-        wait_until(lambda: table._follower._snapshot._written is not None)  # type: ignore[union-attr]  # a stand-in
+        wait_until(lambda: table._follower._snapshot._written is not None)  # type: ignore[union-attr]  # it has one
     fetched = [p.fetch_offset for r in cluster.requests(pb.FetchRequest) for p in r.partitions if p.partition == 0]
     return contents, min(fetched, default=position[0])
 
@@ -217,7 +217,7 @@ def test_its_time_is_that_of_a_lookup_whose_ends_were_reached(tmp_path: Path, mo
     )
     with table_of(cluster, tmp_path) as table:  # as if it were cut off from what comes after offset 0
         table.wait_until_caught_up(10)
-        wait_until(lambda: table._follower._snapshot._ends is not None)  # type: ignore[union-attr]  # a stand-in
+        wait_until(lambda: table._follower._snapshot._ends is not None)  # type: ignore[union-attr]  # it has one
     assert list(tmp_path.iterdir()) == []
 
 
@@ -254,4 +254,4 @@ def test_a_place_that_is_no_directory_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for place in (tmp_path / "file", tmp_path / "file" / "in", 3, "a\0b"):
         with pytest.raises(ConfigError, match="can't be used"):
-            table_of(filled([("a", 1)]), place)  # type: ignore[arg-type]  # a stand-in
+            table_of(filled([("a", 1)]), place)  # type: ignore[arg-type]  # what it refuses
