@@ -61,7 +61,7 @@ class Reading:
         return len(self.records) - self.at
 
     def skip(self, size_bytes: int) -> None:
-        """Go on behind so many bytes."""
+        """Go on behind that many bytes."""
         self.at += size_bytes
         if not self.left_bytes:
             self.records, self.at = b"", 0
@@ -162,6 +162,6 @@ def _first_difference(reference: int, expected: bytes, theirs: Reading) -> Diffe
 
 
 def seen(header: BatchHeader, batch: bytes) -> BatchSeen:
-    """What is told of a batch that differs."""
+    """How a batch that differs is reported."""
     sound = body_crc(batch) == header.crc
     return BatchSeen(header.base_offset, header.leader_epoch, header.crc, header.size_bytes, sound)
