@@ -1,7 +1,6 @@
 """The file of a table's snapshot: records as they lie in the topic, and how far they reflect it.
 
-    magic with the version | length of the head | head, JSON | record batches | CRC-32C of everything before
-
+In this order: magic with the version, length of the head, head as JSON, record batches, CRC-32C of everything before.
 It is replaced whole, so a process that is killed leaves the one before. Keys and values are bytes, whatever
 deserializers the table has.
 """
