@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 from batches import sealed, simple_records
+from cleaned_replicas import compared
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.machines.comparison import Comparison
 from ottla_core.records.batch import HEADER_SIZE, placed_prefix, read_header
-
-ROUNDS = 10_000
 
 
 def log_of(counts: list[int]) -> list[bytes]:
@@ -39,15 +38,7 @@ class Served:
 
 
 def compare(replicas: list[Served], start: int, end: int) -> Comparison:
-    comparison = Comparison(range(len(replicas)), start, end)
-    for _ in range(ROUNDS):
-        wants = comparison.wants()
-        if not wants:
-            return comparison
-        for broker, offset in wants:
-            comparison.on_records(broker, replicas[broker].fetch(offset))
-        comparison.compare()
-    raise AssertionError("the comparison does not end")
+    return compared(Comparison(range(len(replicas)), start, end), replicas)
 
 
 counts = st.lists(st.integers(1, 5), min_size=1, max_size=12)

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 from batches import NOON
 from cleanings import header_of
 
 from ottla.machines.compacted_comparison import CompactedComparison
+from ottla.machines.comparison import Comparison
 from ottla_broker.compaction.survivors import NO_FENCE, Survival
 from ottla_core.records.fence import fence_of
 from ottla_core.records.reader import read_records
 
 ROUNDS = 10_000
+
+C = TypeVar("C", bound=Comparison)
+
+
+class Fetched(Protocol):
+    """A replica that is read by fetches."""
+
+    def fetch(self, offset: int) -> bytes: ...
 
 
 class CleanedReplica:
@@ -50,7 +60,11 @@ class CleanedReplica:
 def compare(*replicas: CleanedReplica, start: int = 0, end: int | None = None) -> CompactedComparison:
     """Up to the smallest high watermark, as `check_replicas` does it."""
     end = min(replica.high_watermark for replica in replicas) if end is None else end
-    comparison = CompactedComparison(range(len(replicas)), start, end)
+    return compared(CompactedComparison(range(len(replicas)), start, end), replicas)
+
+
+def compared(comparison: C, replicas: Sequence[Fetched]) -> C:
+    """Once it needs nothing more of them."""
     for _ in range(ROUNDS):
         wants = comparison.wants()
         if not wants:

@@ -192,6 +192,11 @@ class ClusterImage:
         ids = (PartitionId(topic.id, n) for n in range(topic.partition_count))
         return [(p, self.partitions[p]) for p in ids]
 
+    def broker_configs(self, broker_id: int | None = None) -> Mapping[str, str]:
+        """What was set for one broker, or for all."""
+        configs = self.configs.get(("broker", "" if broker_id is None else str(broker_id)))
+        return {} if configs is None else configs.values
+
     def owner_of(self, kind: str, shard: int) -> Coordinator | None:
         """The coordinator that owns the shard, as long as it is registered in the incarnation that was given it."""
         owned = self.shards.get((kind, shard))

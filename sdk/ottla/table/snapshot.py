@@ -66,9 +66,9 @@ class TableSnapshot:
 
     def restore(self, consumer: Consumer[Any, Any], view: TableView) -> None:
         """Begin with the snapshot, once, before anything was read; where it can't be used, a line in the log."""
-        consumer.assignment()  # raises where no broker answers, or the topic is not there
         if self._is_restored:
             return
+        consumer.assignment()  # raises where no broker answers, or the topic is not there
         self._is_restored = True
         try:
             with open_snapshot(self._path) as (head, batches):

@@ -24,9 +24,7 @@ def add_metrics(metrics: Metrics, follower: MetadataFollower, replicas: Replicas
     def existing() -> list[Replica]:
         return list(replicas.all())  # in one step: a scrape has a thread of its own
 
-    def gauge(name: str, help_text: str, value: Callable[[], float]) -> None:
-        metrics.gauge(name, help_text, lambda: float(value()))
-
+    gauge = partial(_add_gauge, metrics)
     gauge("ottla_broker_partitions", "Replicas on this broker.", lambda: len(replicas.all()))
     gauge("ottla_broker_parked_fetches", "Fetches that wait for data.", lambda: replicas.consumers.parked)
     gauge("ottla_broker_leaders", "Partitions that this broker leads.", lambda: sum(r.leads for r in existing()))
@@ -57,11 +55,7 @@ def add_metrics(metrics: Metrics, follower: MetadataFollower, replicas: Replicas
 
 def add_cleaner_metrics(metrics: Metrics, cleaner: LogCleaner) -> None:
     """Kafka's figures of its LogCleanerManager."""
-
-    def gauge(name: str, help_text: str, value: Callable[[], float]) -> None:
-        metrics.gauge(name, help_text, lambda: float(value()))
-
-    totals = cleaner.totals
+    gauge, totals = partial(_add_gauge, metrics), cleaner.totals
     gauge("ottla_cleaner_max_dirty_ratio", "Of the dirtiest compacted log.", lambda: cleaner.dirtiest_ratio)
     gauge("ottla_cleaner_uncleanable_partitions", "Logs that can't be compacted.", lambda: cleaner.uncleanable)
     gauge("ottla_cleaner_last_run_timestamp_seconds", "When the last one ended.", lambda: totals.ended_at_ms / 1000)
@@ -72,6 +66,10 @@ def add_cleaner_metrics(metrics: Metrics, cleaner: LogCleaner) -> None:
         ("seconds", "That compaction took.", lambda: totals.seconds),
     ):
         gauge(f"ottla_cleaner_{name}_total", help_text, value)
+
+
+def _add_gauge(metrics: Metrics, name: str, help_text: str, value: Callable[[], float]) -> None:
+    metrics.gauge(name, help_text, lambda: float(value()))
 
 
 def add_topic_tables(metrics: Metrics, replicas: Replicas) -> None:

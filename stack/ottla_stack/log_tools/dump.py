@@ -10,11 +10,12 @@ from ottla_broker.storage import checkpoint, producer_snapshot
 from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla_broker.storage.log_dir import PARTITION_METADATA
+from ottla_broker.storage.recovery import SEGMENT_NAME
 from ottla_broker.storage.scan import headers
 from ottla_broker.storage.swap import INDEX_SUFFIXES
 from ottla_stack.log_tools.damage import bytes_problem, read_entries, stored_crc
 from ottla_stack.log_tools.items import Item, batch_item, record_items
-from ottla_stack.log_tools.log_files import SEGMENT_NAME, no_log_file, read_metadata
+from ottla_stack.log_tools.log_files import no_log_file, read_metadata
 
 
 def items_of(path: Path, *, records: bool = False) -> Iterator[Item]:

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from ottla.cli.failures import NotFoundError
 from ottla.errors import ConfigError, ErrorCode, FatalError, config_error
 from ottla_broker.storage.log_dir import PARTITION_METADATA
+from ottla_broker.storage.recovery import SEGMENT_NAME
 
-SEGMENT_NAME: Final = re.compile(r"\d{20}\.log")
 _OPENED: Final = re.compile(r"\d{20}\.(log|index|timeindex|snapshot)|.+-checkpoint")
 PARTITION_NAME: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)(\.\w+-\w+-stray)?")
 

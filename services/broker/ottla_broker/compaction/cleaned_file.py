@@ -11,7 +11,7 @@ from ottla_broker.compaction.throttle import Throttle
 from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.index import SegmentIndexes
 from ottla_broker.storage.log_config import MAX_INT32
-from ottla_broker.storage.swap import CLEANED, INDEX_SUFFIXES, LOG_SUFFIX
+from ottla_broker.storage.swap import CLEANED, INDEX_SUFFIXES, LOG_SUFFIX, path_of, segment_path
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import HEADER_SIZE, BatchHeader, read_header
 
@@ -24,7 +24,7 @@ class CleanedFile:
     recovery, a gap between two segments is a loss."""
 
     def __init__(self, job: CleaningJob, base_offset: int, throttle: Throttle) -> None:
-        log_path = job.directory / f"{base_offset:020d}{LOG_SUFFIX}"
+        log_path = segment_path(job.directory, base_offset)
         self.base_offset: Final = base_offset
         self.size_bytes = 0
         self._job: Final = job
@@ -35,7 +35,7 @@ class CleanedFile:
         self._chunk: list[bytes] = []
         self._chunk_bytes = 0
         self._indexes: Final = SegmentIndexes(log_path, base_offset, job.index_interval_bytes, ending=CLEANED)
-        self._paths: Final = [log_path.with_suffix(suffix + CLEANED) for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES)]
+        self._paths: Final = [path_of(log_path.with_suffix(kind), CLEANED) for kind in (LOG_SUFFIX, *INDEX_SUFFIXES)]
         for path in self._paths:
             path.write_bytes(b"")  # whatever a clean before this one has left in it
         self._file: Final = DataFile(self._paths[0], write=True)

@@ -23,9 +23,8 @@ class CleanerSettings:
 
 
 def cleaner_settings(image: ClusterImage, broker_id: int) -> CleanerSettings:
-    cluster, broker = image.configs.get(("broker", "")), image.configs.get(("broker", str(broker_id)))
-    values = resolve_broker(cluster.values if cluster else {}, broker.values if broker else {}, {})
-    threads = values.integer("log.cleaner.threads")
+    values = resolve_broker(image.broker_configs(), image.broker_configs(broker_id), {})
+    threads = max(1, values.integer("log.cleaner.threads"))  # 0 could be stored once
     rate = values.decimal("log.cleaner.io.max.bytes.per.second")
     return CleanerSettings(
         enabled=values.boolean("log.cleaner.enable"),

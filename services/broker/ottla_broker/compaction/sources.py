@@ -9,7 +9,7 @@ from ottla_broker.compaction.job import CleaningJob, SourceSegment
 from ottla_broker.compaction.throttle import Throttle
 from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.scan import sound_batches
-from ottla_broker.storage.swap import LOG_SUFFIX
+from ottla_broker.storage.swap import segment_path
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import BatchHeader, corrupt
 
@@ -30,7 +30,7 @@ class Sources:
 
     def batches(self, segment: SourceSegment) -> Iterator[tuple[BatchHeader, bytes]]:
         """Each batch of a segment. Raises CORRUPT_MESSAGE before the first that can't be read, and OSError."""
-        path = self._directory / f"{segment.base_offset:020d}{LOG_SUFFIX}"
+        path = segment_path(self._directory, segment.base_offset)
         file = DataFile(path)
         position, next_offset = 0, segment.base_offset
         self._position = (path.name, position, next_offset)

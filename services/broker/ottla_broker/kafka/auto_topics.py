@@ -13,7 +13,7 @@ from typing import Final
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import forward, until_known
-from ottla_core.cluster.image import ClusterImage, ResourceConfigs
+from ottla_core.cluster.image import ClusterImage
 from ottla_core.config_values import resolve_broker
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS, check_topic_name
@@ -57,8 +57,7 @@ async def create(backend: Backend, names: Sequence[str]) -> dict[str, ErrorCode]
 
 
 def _is_enabled(image: ClusterImage) -> bool:
-    cluster = image.configs.get(("broker", ""), ResourceConfigs({})).values
-    return resolve_broker(cluster, {}, {}).boolean("auto.create.topics.enable")
+    return resolve_broker(image.broker_configs(), {}, {}).boolean("auto.create.topics.enable")
 
 
 def _may_be_created(name: str) -> bool:

@@ -31,8 +31,7 @@ class ReplicationSettings:
 
 
 def replication_settings(image: ClusterImage, broker_id: int) -> ReplicationSettings:
-    cluster, broker = image.configs.get(("broker", "")), image.configs.get(("broker", str(broker_id)))
-    values = resolve_broker(cluster.values if cluster else {}, broker.values if broker else {}, {})
+    values = resolve_broker(image.broker_configs(), image.broker_configs(broker_id), {})
     return ReplicationSettings(
         lag_max_s=values.integer("replica.lag.time.max.ms") / 1000,
         fetch_max_bytes=values.integer("replica.fetch.max.bytes"),

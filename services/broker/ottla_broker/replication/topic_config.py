@@ -19,8 +19,7 @@ def default_log_config(image: ClusterImage, broker_id: int) -> LogConfig:
 
 
 def _log_config(image: ClusterImage, topic: Mapping[str, str], broker_id: int) -> LogConfig:
-    configs = (image.configs.get(("broker", "")), image.configs.get(("broker", str(broker_id))))
-    cluster, broker = ({} if config is None else config.values for config in configs)
+    cluster, broker = image.broker_configs(), image.broker_configs(broker_id)
     values = resolve(topic, cluster, broker)
     policy = values.items("cleanup.policy")
     # A compacted topic keeps the newest value of every key, however old: time and size delete nothing of it.

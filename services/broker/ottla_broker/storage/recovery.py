@@ -27,7 +27,7 @@ from ottla_broker.storage.swap import CLEANED, INDEX_SUFFIXES, LOG_SUFFIX, SWAP
 from ottla_core.records.batch import BatchHeader
 
 _HALF_DONE: Final = (DELETED_SUFFIX, TEMPORARY_SUFFIX, CLEANED, SWAP)
-_LOG_NAME: Final = re.compile(r"\d{20}\.log")
+SEGMENT_NAME: Final = re.compile(r"\d{20}\.log")
 _logger = logging.getLogger(__name__)
 
 
@@ -54,8 +54,8 @@ def open_segments(
     now_ms: int,
 ) -> Recovered:
     """The segments of `directory`, mended. `epochs` learns what the batches contain and forgets what was truncated."""
-    names = _settled_names(directory, disk)
-    bases = sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names if _LOG_NAME.fullmatch(name))
+    names = _settled_names(directory)
+    bases = sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names if SEGMENT_NAME.fullmatch(name))
     segments = [Segment(directory, base, disk, config, now_ms) for base in bases]
     sealed_count = max(0, len(segments) - 1) if clean else _count_below(bases, recovery_point)
     for segment in segments[:sealed_count]:
@@ -80,12 +80,12 @@ def open_segments(
     return Recovered(segments, log_end_offset, log_start_offset, offsets_in(names))
 
 
-def _settled_names(directory: Path, disk: Disk) -> set[str]:
+def _settled_names(directory: Path) -> set[str]:
     """The files, without what a crash left half done: swaps are finished; deletions, temporary files, what a cleaner
     wrote, indexes whose segment is gone are removed."""
     names = set(os.listdir(directory))
     if any(name.endswith(SWAP) for name in names):
-        swap.finish_all(directory, names, disk)
+        swap.finish_all(directory, names)
         names = set(os.listdir(directory))
     left = {name for name in names if name.endswith(_HALF_DONE) or _is_orphan(name, names)}
     for name in left:

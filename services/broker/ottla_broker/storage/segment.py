@@ -14,7 +14,7 @@ from ottla_broker.storage.index import NO_TIMESTAMP, IndexDamagedError, SegmentI
 from ottla_broker.storage.log_config import MAX_INT32, LogConfig
 from ottla_broker.storage.positioned import PositionedBatch
 from ottla_broker.storage.scan import headers
-from ottla_broker.storage.swap import INDEX_SUFFIXES, LOG_SUFFIX, SWAP
+from ottla_broker.storage.swap import INDEX_SUFFIXES, SWAP
 from ottla_core.errors import OttlaError
 from ottla_core.records.batch import HEADER_SIZE, BatchHeader, read_header
 
@@ -44,7 +44,7 @@ class Segment:
     )
 
     def __init__(self, directory: Path, base_offset: int, disk: Disk, config: LogConfig, now_ms: int) -> None:
-        self.path: Final = directory / f"{base_offset:020d}{LOG_SUFFIX}"
+        self.path: Final = swap.segment_path(directory, base_offset)
         self.base_offset: Final = base_offset
         self.created_at_ms: Final = now_ms
         self.size_bytes = 0

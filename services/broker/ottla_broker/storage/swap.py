@@ -32,6 +32,11 @@ _SWAPPED: Final = re.compile(r"\d{20}\.log\.swap")
 _logger = logging.getLogger(__name__)
 
 
+def segment_path(directory: Path, base_offset: int) -> Path:
+    """Of the segment that begins there."""
+    return directory / f"{base_offset:020d}{LOG_SUFFIX}"
+
+
 def path_of(log_path: Path, state: str) -> Path:
     """Of a log's cleaned file, in the state CLEANED or SWAP."""
     return log_path.with_name(log_path.name + state)
@@ -63,14 +68,13 @@ def remove_cleaned(directory: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def finish_all(directory: Path, names: Collection[str], disk: Disk) -> None:
-    """At a start: the swaps that were decided. Raises OSError or KAFKA_STORAGE_ERROR."""
+def finish_all(directory: Path, names: Collection[str]) -> None:
+    """At a start: the swaps that were decided; a torn one is left, as it is none. Raises OSError."""
     for name in sorted(filter(_SWAPPED.fullmatch, names)):
         log_path = directory / name.removesuffix(SWAP)
         end_offset = _end_of(directory / name)
         if end_offset is None:
             _logger.warning("%s is torn: the segments that it was made of stay", directory / name)
-            withdraw(log_path, disk)
             continue
         base_offset = int(log_path.stem)
         for other in names:

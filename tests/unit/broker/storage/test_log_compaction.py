@@ -252,7 +252,7 @@ def test_a_start_leaves_no_index_of_what_a_short_segment_replaces(log: Log) -> N
     write_cleaned(log, sources, lambda header: False)
     assert sources[0].path.with_suffix(".index").exists()
     swap.decide(sources[0].path, sources[2].path, log._disk)
-    swap.finish_all(log.directory, os.listdir(log.directory), log._disk)
+    swap.finish_all(log.directory, os.listdir(log.directory))
     assert sorted(name for name in os.listdir(log.directory) if name.startswith(sources[0].path.stem)) == [
         sources[0].path.name
     ]

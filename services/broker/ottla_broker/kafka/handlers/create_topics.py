@@ -25,7 +25,7 @@ from ottla_broker.kafka.forwarding import (
     until_known,
 )
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_core.cluster.image import ClusterImage, ResourceConfigs
+from ottla_core.cluster.image import ClusterImage
 from ottla_core.config_table import TOPIC_CONFIGS
 from ottla_core.config_values import resolve
 from ottla_core.errors import ErrorCode, OttlaError
@@ -99,7 +99,7 @@ def _new_topic(topic: Message) -> pb.NewTopic | OttlaError:
 def configs_of(image: ClusterImage, configs: Mapping[str, str], version: int) -> list[Message]:
     """What holds for a topic that was created with these configs, which are legal."""
     canonical = {name: TOPIC_CONFIGS[name].parse(text) for name, text in configs.items()}
-    cluster = image.configs.get(("broker", ""), ResourceConfigs({})).values
+    cluster = image.broker_configs()
     return [
         _Topic.CreatableTopicConfigs(
             version=version,
