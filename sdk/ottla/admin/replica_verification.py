@@ -8,22 +8,25 @@ one each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Final
 
 from ottla.client.cluster import ClusterClient
-from ottla.client.transport import Connection, Stream
+from ottla.client.transport import Stream
 from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
 from ottla.machines.compacted_comparison import CompactedComparison
 from ottla.machines.comparison import Comparison, Difference
 from ottla.machines.metadata import PartitionView
 from ottla_core.model import PartitionId
+from ottla_core.rpc.retry import Backoff
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
 
 _FETCH_BYTES: Final = 1 << 20
+_RECONNECTS: Final = 4
+_LONGEST_PAUSE_S: Final = 0.4
 
 Progress = Callable[[int, int], None]
 """(offset reached, end offset), after every fetch."""
@@ -131,7 +134,7 @@ class _Replicas:
                     ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker} is not registered", hint="start it"
                 )
             else:
-                self._replicas[broker] = _Replica(self._cluster.connection(registered.address), registered.address)
+                self._replicas[broker] = _Replica(self._cluster, registered.address)
         logs = self.fetch([(broker, 0) for broker in self._replicas], max_bytes=0)
         for broker, log in logs.items():
             if log.error.code not in (0, ErrorCode.OFFSET_OUT_OF_RANGE):
@@ -173,31 +176,52 @@ class _Replicas:
 
 
 class _Replica:
-    """The fetches of one broker, one at a time; asked first and waited for later, so that all of them read at once."""
+    """The fetches of one broker, one at a time; sent first and waited for later, so that all of them read at once."""
 
-    def __init__(self, connection: Connection, address: str) -> None:
+    def __init__(self, cluster: ClusterClient, address: str) -> None:
+        self._cluster = cluster
         self._address = address
-        self._responses: SimpleQueue[pb.FetchResponse | OttlaError] = SimpleQueue()
-        self._stream: Stream[pb.FetchRequest] = connection.open_stream(
-            Broker.FETCH, lambda _, response: self._responses.put(response), lambda error, _: self._responses.put(error)
+        self._request = pb.FetchRequest()
+        self._open()
+
+    def _open(self) -> None:
+        responses: SimpleQueue[pb.FetchResponse | OttlaError] = SimpleQueue()
+        self._responses = responses
+        self._stream: Stream[pb.FetchRequest] = self._cluster.connection(self._address).open_stream(
+            Broker.FETCH, lambda _, response: responses.put(response), lambda error, _: responses.put(error)
         )
 
     def send(self, request: pb.FetchRequest, timeout: float) -> None:
-        self._stream.send(request, timeout_ms=max(1, round(timeout * 1000)))
+        self._request = request
+        with suppress(OttlaError):  # the stream broke before: `receive` finds that
+            self._stream.send(request, timeout_ms=max(1, round(timeout * 1000)))
 
     def receive(self, timeout: float) -> pb.PartitionFetched:
-        """Raises what the stream or the whole fetch failed with; the partition's error is in the answer."""
-        try:
-            response = self._responses.get(timeout=timeout)
-        except Empty:
-            raise error_from_code(
-                ErrorCode.REQUEST_TIMED_OUT, f"{self._address} did not answer within {timeout:g} s"
-            ) from None
+        """Raises what the stream or the whole fetch failed with; the partition's error is in the response.
+
+        A connection that was lost, or was not made at once, is made again a few times: the broker may be well.
+        """
+        backoff = Backoff(most_s=_LONGEST_PAUSE_S)
+        response = self._next(timeout)
+        while isinstance(response, OttlaError) and backoff.attempts < _RECONNECTS:
+            self._cluster.wait(backoff.next())
+            self.close()
+            self._open()
+            self.send(self._request, timeout)
+            response = self._next(timeout)
         if isinstance(response, OttlaError):
             raise response
         if response.error.code:
             raise error_from_code(response.error.code, response.error.message)
         return response.partitions[0]
+
+    def _next(self, timeout: float) -> pb.FetchResponse | OttlaError:
+        try:
+            return self._responses.get(timeout=timeout)
+        except Empty:
+            raise error_from_code(
+                ErrorCode.REQUEST_TIMED_OUT, f"{self._address} did not answer within {timeout:g} s"
+            ) from None
 
     def close(self) -> None:
         self._stream.close()

@@ -148,7 +148,20 @@ def failed(code: ErrorCode) -> Callable[[], pb.FetchResponse]:
 
 
 def broken(replica: FakeReplica) -> Callable[[], None]:
-    return replica.break_stream
+    """Each time: its broker is down."""
+
+    def answer() -> None:
+        replica.hooks[2] = answer
+        replica.break_stream()
+
+    return answer
+
+
+def test_a_connection_that_breaks_is_made_again() -> None:
+    shaky = FakeReplica(log())
+    shaky.hooks[0] = shaky.hooks[2] = shaky.break_stream
+    assert check(FakeReplica(log()), shaky).equal == (0, 1)
+    assert [request.partitions[0].fetch_offset for request in shaky.asked] == [0, 0, 0, 1, 2, 2, 3]
 
 
 @pytest.mark.parametrize(
