@@ -170,11 +170,16 @@ def check_stored(data: Buffer, at: int = 0) -> BatchHeader:
     Raises CORRUPT_MESSAGE, UNSUPPORTED_FOR_MESSAGE_FORMAT or UNSUPPORTED_COMPRESSION_TYPE.
     """
     header = read_header(data, at)
+    check_form(header)
+    _check_bytes(data, at, header)
+    return header
+
+
+def check_form(header: BatchHeader) -> None:
+    """The part of `check_stored` that needs no more than the header."""
     _check_format(header)
     if header.last_offset_delta < 0 or not 0 <= header.record_count <= header.last_offset_delta + 1:
         raise corrupt(f"a batch of {header.record_count} records has the last offset delta {header.last_offset_delta}")
-    _check_bytes(data, at, header)
-    return header
 
 
 def iter_headers(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:

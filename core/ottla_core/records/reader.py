@@ -30,12 +30,19 @@ def read_records(batch: Buffer, *, pure: bool = False) -> Iterator[RawRecord]:
     header = check_stored(batch)
     if header.size_bytes != len(batch):
         raise corrupt(f"{len(batch) - header.size_bytes} bytes follow a batch of {header.size_bytes}")
+    return sound_records(header, batch, pure=pure)
+
+
+def sound_records(header: BatchHeader, batch: Buffer, *, pure: bool = False) -> Iterator[RawRecord]:
+    """As `read_records`, of the one batch of `header` that passed `check_stored`: its bytes are what was written."""
     records = decompress(header.codec, memoryview(batch)[HEADER_SIZE:])
-    source = twin(pure=pure).source(header._replace(attributes=header.attributes & ~CODEC_MASK), records)
+    plain = header._replace(attributes=header.attributes & ~CODEC_MASK) if header.codec else header
+    source = twin(pure=pure).source(plain, records)
     try:
         _check_inside(header, source)
     except UnicodeDecodeError:
-        return read_records(batch, pure=True)  # a header's name is not UTF-8: only the pure twin reads it as Java does
+        # A header's name is not UTF-8: only the pure twin reads it as Java does.
+        return sound_records(header, batch, pure=True)
     # The limit keeps the compiled reader from being asked again after its end, when it would start anew.
     return islice(source.records(), header.record_count)
 

@@ -16,7 +16,7 @@ from ottla_broker.compaction.throttle import Throttle
 from ottla_core.errors import OttlaError
 from ottla_core.records.batch import BatchHeader
 from ottla_core.records.fence import fence_of
-from ottla_core.records.reader import read_records
+from ottla_core.records.reader import sound_records
 
 
 def clean(job: CleaningJob) -> CleaningResult:
@@ -80,7 +80,7 @@ class _Clean:
                 self._newest_fence = header.base_offset
             return None
         first_offset, put = max(self._job.first_dirty_offset, self._job.log_start_offset), self._map.put
-        for offset, _, key, _, _ in read_records(batch):
+        for offset, _, key, _, _ in sound_records(header, batch):
             if offset < first_offset:
                 continue
             if key is None:

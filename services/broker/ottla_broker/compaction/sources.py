@@ -11,7 +11,7 @@ from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.scan import sound_batches
 from ottla_broker.storage.swap import segment_path
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records.batch import BatchHeader, corrupt
+from ottla_core.records.batch import BatchHeader, check_form, corrupt
 
 _DAMAGED: Final = (
     "the log is left as it is; stop the broker, move the partition's directory away and start it: it copies the "
@@ -38,6 +38,7 @@ class Sources:
             self._position = (path.name, position, header.base_offset)
             if header.base_offset < next_offset or header.next_offset > segment.next_offset:
                 raise corrupt(f"its offsets are not within [{next_offset}, {segment.next_offset})")
+            check_form(header)
             batch = file.read(position, header.size_bytes)
             self.bytes_read += len(batch)
             self._throttle.take(len(batch))

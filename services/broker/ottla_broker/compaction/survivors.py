@@ -25,7 +25,7 @@ from ottla_core.records.batch import (
 )
 from ottla_core.records.compression import decompress, output_limit
 from ottla_core.records.fence import fence_of
-from ottla_core.records.reader import read_records
+from ottla_core.records.reader import sound_records
 
 NO_FENCE: Final = -1
 
@@ -72,7 +72,7 @@ class Survival:
         drops_tombstones = has_horizon and not in_part and self.now_ms >= header.base_timestamp
         newest_offset, survives, has_tombstone = self.newest_offset, bytearray(), False
         largest_ms = header.max_timestamp if header.has_log_append_time else -1
-        for offset, timestamp_ms, key, value, _ in read_records(batch):
+        for offset, timestamp_ms, key, value, _ in sound_records(header, batch):
             if offset < self.log_start_offset:
                 survives.append(False)
                 continue
