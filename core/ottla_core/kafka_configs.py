@@ -142,7 +142,6 @@ metrics.sample.window.ms long 30000 1.. static
 node.id int - 0.. static
 num.io.threads int 8 1.. cluster
 num.network.threads int 3 1.. cluster
-num.recovery.threads.per.data.dir int 2 1.. cluster
 num.replica.alter.log.dirs.threads int - - static
 num.replica.fetchers int 1 1.. cluster
 offsets.load.buffer.size int 5242880 1.. static

@@ -15,6 +15,7 @@ from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.config_values import resolve_broker
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId
 
@@ -49,8 +50,16 @@ class DataDirectory:
     async def start(self) -> None:
         identity = await self._identity()
         path, now_ms = self._config.data_dir, self._clock.wall_ms()
-        log_config = default_log_config(self._metadata.image, identity.node_id)
-        self._log_dir = await asyncio.to_thread(LogDir.open, path, identity, log_config, now_ms=now_ms)
+        image = self._metadata.image
+        configs = resolve_broker(image.broker_configs(), image.broker_configs(identity.node_id), {})
+        self._log_dir = await asyncio.to_thread(
+            LogDir.open,
+            path,
+            identity,
+            default_log_config(image, identity.node_id),
+            now_ms=now_ms,
+            threads=configs.integer("num.recovery.threads.per.data.dir"),
+        )
         _log.info("node %d: %d logs in %s", identity.node_id, len(self._log_dir.logs), path)
 
     async def stop(self) -> None:

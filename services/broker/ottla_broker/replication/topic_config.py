@@ -29,6 +29,7 @@ def _log_config(image: ClusterImage, topic: Mapping[str, str], broker_id: int) -
     return LogConfig(
         segment_bytes=values.integer("segment.bytes"),
         segment_ms=min(values.integer("segment.ms"), longest_ms),
+        segment_jitter_ms=values.integer("segment.jitter.ms"),
         segment_index_bytes=values.integer("segment.index.bytes"),
         index_interval_bytes=values.integer("index.interval.bytes"),
         retention_ms=values.integer("retention.ms") if deletes else -1,

@@ -21,6 +21,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -102,8 +103,11 @@ class LogDir:
         self._set_aside: Final = {_log_of(stray) for stray in disk.path.glob(f"*{STRAY_SUFFIX}")}
 
     @classmethod
-    def open(cls, path: Path, identity: DirectoryIdentity, config: LogConfig, *, now_ms: int) -> LogDir:
-        """Lock the directory, check whose it is, open every log in it; a new one is made. May take long: for a thread.
+    def open(
+        cls, path: Path, identity: DirectoryIdentity, config: LogConfig, *, now_ms: int, threads: int = 1
+    ) -> LogDir:
+        """Lock the directory, check whose it is, open every log in it, some `threads` at a time; a new one is made. May
+        take long: for a thread.
 
         `config` is the cluster's default, to be replaced log by log once the topics are known. Raises INVALID_CONFIG or
         INCONSISTENT_CLUSTER_ID for a directory that is not this node's, KAFKA_STORAGE_ERROR for one that can't be read.
@@ -118,7 +122,7 @@ class LogDir:
             Reserve(path).release()  # a start has to mend logs, on a full disk too; `keep_reserve` takes it back
             claim(disk, identity)
             log_dir = cls(disk, lock, identity)
-            log_dir._open_logs(config, now_ms)
+            log_dir._open_logs(config, now_ms, threads)
         except OSError as error:
             lock.release()
             raise disk.error(f"opening the data directory {path}", error) from error
@@ -127,15 +131,15 @@ class LogDir:
             raise
         return log_dir
 
-    def _open_logs(self, config: LogConfig, now_ms: int) -> None:
+    def _open_logs(self, config: LogConfig, now_ms: int, threads: int) -> None:
         marker = self._take_marker()
         incarnation = soundness.vouched_incarnation(self.disk.path, self.identity.directory_id, marker=marker)
-        for directory in sorted(self.disk.path.iterdir()):
-            name = _PARTITION_NAME.fullmatch(directory.name)
-            if name is None or not directory.is_dir():
-                continue
-            partition = PartitionId(TopicId(bytes.fromhex(name[1])), int(name[2]))
-            self._open_log(partition, directory, config, now_ms, clean=marker is not None)
+        with ThreadPoolExecutor(threads, "recovery") as recovery:
+            opening = recovery.map(
+                lambda directory: self._open_log(directory, config, now_ms, clean=marker is not None),
+                sorted(self.disk.path.iterdir()),
+            )
+            list(opening)  # raises what went wrong
         if self._reaches_checkpoints() and incarnation is not None:
             self._whole = True
             self.vouch(incarnation)
@@ -157,9 +161,12 @@ class LogDir:
         self.disk.sync_directory(self.disk.path)
         return text
 
-    def _open_log(
-        self, partition: PartitionId, directory: Path, config: LogConfig, now_ms: int, *, clean: bool = False
-    ) -> None:
+    def _open_log(self, directory: Path, config: LogConfig, now_ms: int, *, clean: bool) -> None:
+        """If it is one; a directory of another kind is left alone."""
+        name = _PARTITION_NAME.fullmatch(directory.name)
+        if name is None or not directory.is_dir():
+            return
+        partition = PartitionId(TopicId(bytes.fromhex(name[1])), int(name[2]))
         log = self._logs[partition] = Log.open(
             directory,
             self.disk,

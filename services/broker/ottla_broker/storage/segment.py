@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from random import random
 from typing import Final, TypeAlias
 
 from ottla_broker.storage import swap
@@ -35,6 +36,7 @@ class Segment:
         "_index_interval_bytes",
         "_indexes",
         "_is_active",
+        "_jitter",
         "_swap",
         "base_offset",
         "created_at_ms",
@@ -53,6 +55,7 @@ class Segment:
         self._disk: Final = disk
         self._index_interval_bytes: Final = config.index_interval_bytes
         self._is_active = False
+        self._jitter: Final = random()  # noqa: S311 - spreads segments' ends in time, not a secret
         self._swap: DataFile | None = None
         """What it reads instead of its file while the segments that it replaces are in the way."""
         self._indexes: SegmentIndexes | None = self._new_indexes()
@@ -216,7 +219,7 @@ class Segment:
             waited_ms = now_ms - self.created_at_ms
         return (
             self.size_bytes + size_bytes > config.segment_bytes
-            or waited_ms > config.segment_ms
+            or waited_ms > config.segment_ms - self._jitter * min(config.segment_jitter_ms, config.segment_ms)
             or self.indexes.is_full(config.segment_index_bytes)
         )
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -160,6 +161,45 @@ class TestRestart:
         assert (tmp_path / RECOVERY_POINTS).read_text() == f"0\n1\n{TOPIC.hex()} 0 12\n"
 
     @pytest.mark.rule(16)
+    def test_logs_are_recovered_side_by_side(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        log_dir = opened(tmp_path)
+        for number in range(4):
+            fill(log_dir.create(PartitionId(TOPIC, number), "t", SMALL, now_ms=NOON), 20 + number)
+        crash(log_dir)
+        together, open_log = Barrier(2), Log.open
+
+        def open_beside_another(*args: Any, **options: Any) -> Log:
+            together.wait(timeout=10)
+            return open_log(*args, **options)
+
+        monkeypatch.setattr(Log, "open", open_beside_another)
+        again = LogDir.open(tmp_path, ME, SMALL, now_ms=NOON, threads=2)
+        assert {p.partition: log.log_end_offset for p, log in again.logs.items()} == {n: 60 + 3 * n for n in range(4)}
+        again.close({}, now_ms=NOON)
+
+    def test_one_log_that_can_not_be_opened_stops_the_start(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log_dir = opened(tmp_path)
+        for number in range(4):
+            fill(log_dir.create(PartitionId(TOPIC, number), "t", SMALL, now_ms=NOON), 5)
+        log_dir.close({}, now_ms=NOON)
+        open_log = Log.open
+
+        def open_most(directory: Path, *args: Any, **options: Any) -> Log:
+            if directory.name.endswith("-2"):
+                raise OSError(errno.EIO, "Input/output error")
+            return open_log(directory, *args, **options)
+
+        monkeypatch.setattr(Log, "open", open_most)
+        with pytest.raises(OttlaError) as failure:
+            LogDir.open(tmp_path, ME, SMALL, now_ms=NOON, threads=2)
+        assert failure.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+        monkeypatch.undo()
+        again = opened(tmp_path)
+        assert {log.log_end_offset for log in again.logs.values()} == {15}
+        again.close({}, now_ms=NOON)
+
     def test_a_checkpointed_high_watermark_is_a_lower_bound_within_the_log(self, tmp_path: Path) -> None:
         log_dir = opened(tmp_path)
         fill(log_dir.create(ONE, "flights", SMALL, now_ms=NOON), 5)

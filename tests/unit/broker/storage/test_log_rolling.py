@@ -40,6 +40,19 @@ def test_a_segment_ends_after_its_time_by_the_clock_of_its_records(tmp_path: Pat
 
 
 @pytest.mark.feature(84)
+def test_segments_end_at_times_of_their_own_within_the_jitter(tmp_path: Path) -> None:
+    config = LogConfig(segment_ms=1000, segment_jitter_ms=600)
+    ends = set()
+    for number in range(40):
+        log = open_log(tmp_path / f"{number}", config)
+        times_ms = iter(range(0, 1100, 50))
+        ends.add(next(ms for ms in times_ms if log.append(values_batch(b"x", at_ms=NOON + ms), 1, NOON + ms).rolled))
+    assert min(ends) > 400
+    assert max(ends) <= 1050
+    assert len(ends) > 5
+
+
+@pytest.mark.feature(84)
 def test_without_timestamps_the_brokers_clock_counts(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", LogConfig(segment_ms=1000))
     batch = raw_batch(raw_record(0), base_timestamp=-1, max_timestamp=-1)
