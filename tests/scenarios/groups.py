@@ -393,9 +393,8 @@ class GroupWorld:
         for batch in read_batches(self._log.stored(SHARD)):
             if batch.fence is not None:
                 self._lines.append(f"{offset}: the fence of {batch.fence.incarnation - 100}, epoch {batch.fence.epoch}")
-            for n, record in enumerate(batch.records):
-                assert isinstance(record, Entry)
-                self._lines.append(f"{offset + n}: {_record(record)}")
+            for n, pair in enumerate(batch.pairs):
+                self._lines.append(f"{offset + n}: {_record(Entry(*pair))}")
             offset = batch.next_offset
 
 

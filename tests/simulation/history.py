@@ -157,4 +157,4 @@ class History:
 
 def entries_of(batch: Stored) -> list[Written]:
     """What a batch holds that is not a fence."""
-    return [written(entry) for read in read_batches(batch.data) for entry in read.records if isinstance(entry, Entry)]
+    return [written(Entry(*pair)) for read in read_batches(batch.data) for pair in read.pairs]

@@ -21,10 +21,12 @@ _FRAMING_BYTES: Final = 24
 
 
 class StoredBatch(NamedTuple):
-    """One batch of the log. Its `fence`, or its `records`, or neither where it means nothing to a coordinator."""
+    """One batch of the log. It has keys with values, or entries and markers of transactions, or a fence, or nothing
+    that means something to a coordinator."""
 
     next_offset: int
-    records: list[Record]
+    pairs: list[tuple[bytes, bytes | None]]
+    of_transactions: list[Record]
     fence: ShardFence | None = None
 
 
@@ -53,14 +55,14 @@ def read_batches(data: Buffer) -> Iterator[StoredBatch]:
         batch = view[at : at + header.size_bytes]
         if header.is_control:
             fence = fence_of(batch)
-            yield StoredBatch(header.next_offset, [] if fence else _markers(header, batch), fence)
+            yield StoredBatch(header.next_offset, [], [] if fence else _markers(header, batch), fence)
+            continue
+        pairs = [(key, value) for _, _, key, value, _ in read_records(batch) if key is not None]
+        if header.is_transactional:
+            producer = TransactionProducer(header.producer_id, header.producer_epoch)
+            yield StoredBatch(header.next_offset, [], [Entry(key, value, producer) for key, value in pairs])
         else:
-            yield StoredBatch(header.next_offset, _entries(header, batch))
-
-
-def _entries(header: BatchHeader, batch: Buffer) -> list[Record]:
-    producer = TransactionProducer(header.producer_id, header.producer_epoch) if header.is_transactional else None
-    return [Entry(key, value, producer) for _, _, key, value, _ in read_records(batch) if key is not None]
+            yield StoredBatch(header.next_offset, pairs, [])
 
 
 def _markers(header: BatchHeader, batch: Buffer) -> list[Record]:

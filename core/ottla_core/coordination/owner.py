@@ -29,7 +29,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final, Generic
 
 from ottla_core.coordination.append_round import AppendRound, RoundOutcome, ShardRequest, apply_decision
-from ottla_core.coordination.batches import read_batches, seal_entries
+from ottla_core.coordination.batches import seal_entries
 from ottla_core.coordination.effects import (
     Effect,
     Leave,
@@ -46,6 +46,7 @@ from ottla_core.coordination.effects import (
     superseded,
 )
 from ottla_core.coordination.phases import NEEDS_EPOCH, NEXT_PHASE, OwnerEvent, Phase
+from ottla_core.coordination.replay import Replay
 from ottla_core.coordination.shard import Later, Resolve, S, ShardDecision
 from ottla_core.coordination.shard_log import (
     Append,
@@ -100,8 +101,7 @@ class Owner(Generic[S]):
         self._doubtful = False  # whether a sending of the round's batch may have been carried out
         self._proved_until = -NEVER
         self._fence_batch: Final = seal_fence(fence, now.wall_ms)
-        self._fence_end = 0
-        self._fence_seen = False
+        self._replay: Replay | None = None  # while it loads
         self._out: list[Effect] = []
 
     # ---- what happens ---------------------------------------------------------------------------------------------
@@ -146,6 +146,8 @@ class Owner(Generic[S]):
             self._reject_late(now)
             if now.at >= self._retry_at and self._call is not None:
                 self._send(self._call, now)
+            elif self.phase is Phase.LOADING and self._call is None:
+                self._apply_next(now)
             else:
                 self._begin_round(now)
         return self._effects()
@@ -198,7 +200,7 @@ class Owner(Generic[S]):
         match result:
             case Appended(base_offset, high_watermark) if high_watermark > base_offset:
                 self._move(OwnerEvent.FENCE_COMMITTED)
-                self.next_offset, self._fence_end = 0, base_offset + 1
+                self.next_offset, self._replay = 0, Replay(self.fence, base_offset + 1)
                 self._ask(Read(0), now)
             case Mismatch(log_end_offset):
                 self.next_offset = log_end_offset
@@ -211,32 +213,25 @@ class Owner(Generic[S]):
 
     def _on_read_result(self, result: Result, now: Moment) -> None:
         """Replay the records below the high watermark, up to the own fence (rule 3); beyond it there is nothing yet."""
-        before, reason = self.next_offset, _reason(result)
+        replay, before, reason = self._replay, self.next_offset, _reason(result)
+        assert replay is not None, "it loads"
         if isinstance(result, Batches):
             try:
-                self._replay(result.data)
+                replay.read(result.data, self.shard)
             except OttlaError as error:  # damaged on its way, or in that replica: it is read again, maybe from another
                 reason = str(error)
-        if self.next_offset < self._fence_end:
+        self.next_offset = replay.next_offset
+        if self.next_offset < replay.end_offset:
             if self.next_offset > before:
                 self._ask(Read(self.next_offset), now)
             else:
                 self._ask_later(now)  # such as a new leader, whose high watermark is behind
                 self._report(f"its log can't be read from offset {self.next_offset} on", reason)
-        elif self._fence_seen and self.next_offset == self._fence_end:
-            self._serve(now)
+        elif replay.ends_with_fence:
+            self._call, self._failures, self.trouble = None, 0, ""
+            self._apply_next(now)
         else:
             self._leave(OwnerEvent.DIVERGED, "the own fence was not where it had been written")
-
-    def _replay(self, data: bytes) -> None:
-        for batch in read_batches(data):
-            if self.next_offset >= self._fence_end:
-                return
-            if batch.next_offset > self.next_offset:
-                for record in batch.records:
-                    self.shard.apply(record)
-                self.next_offset = batch.next_offset
-                self._fence_seen = batch.fence == self.fence
 
     def _report(self, failure: str, reason: str) -> None:
         tries = self._failures
@@ -245,9 +240,14 @@ class Owner(Generic[S]):
             if tries & (tries - 1) == 0:
                 self._out.append(ReportTrouble(self.trouble))
 
-    def _serve(self, now: Moment) -> None:
+    def _apply_next(self, now: Moment) -> None:
+        """And serve after the last of it; else the next tick goes on."""
+        assert self._replay is not None, "it loads"
+        if not self._replay.apply_next(self.shard):
+            self._retry_at = now.at
+            return
         self._move(OwnerEvent.LOADED)
-        self._call, self._failures, self.trouble = None, 0, ""
+        self._replay, self._retry_at = None, NEVER
         self._waiting.append(ShardRequest(None, lambda shard, then: shard.on_loaded(then), NEVER))
         self._begin_round(now)
 

@@ -5,7 +5,8 @@
                                           │ high watermark is past them
                                           └──► response and effects leave
 
-A load is `apply` for every record of the log: the state has no other source. Source of the shape: Apache Kafka's
+A load is `apply` for the records of the log, the state has no other source: of each key the newest, as the log is
+compacted, and in any order; but what belongs to transactions in the log's. Source of the shape: Apache Kafka's
 CoordinatorShard and CoordinatorResult.
 """
 

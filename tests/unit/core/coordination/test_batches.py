@@ -25,7 +25,8 @@ def test_entries_come_back_and_take_no_more_room_than_was_said(entries: list[Ent
     batch = seal_entries(entries, NOON)
     assert len(batch) <= EMPTY_BATCH_BYTES + size_limit(entries)
     [read] = read_batches(stored(batch, 40))
-    assert (read.next_offset, read.records, read.fence) == (40 + len(entries), entries, None)
+    assert [Entry(*pair) for pair in read.pairs] == entries
+    assert (read.next_offset, read.of_transactions, read.fence) == (40 + len(entries), [], None)
 
 
 def test_the_largest_varints_have_room() -> None:
@@ -44,9 +45,9 @@ def test_transactions_are_read_in_the_same_pass() -> None:
     fence = seal_fence(ShardFence(3, 8), NOON)
     data = stored(pending, 0) + stored(fence, 1) + stored(marker, 2)
     assert [tuple(batch) for batch in read_batches(data)] == [
-        (1, [Entry(b"k", b"v", TransactionProducer(9, 2))], None),
-        (2, [], ShardFence(3, 8)),
-        (3, [Marker(TransactionProducer(9, 2), committed=True, coordinator_epoch=4)], None),
+        (1, [], [Entry(b"k", b"v", TransactionProducer(9, 2))], None),
+        (2, [], [], ShardFence(3, 8)),
+        (3, [], [Marker(TransactionProducer(9, 2), committed=True, coordinator_epoch=4)], None),
     ]
 
 
@@ -54,4 +55,4 @@ def test_what_concerns_nobody_here_is_passed_over_and_counted() -> None:
     unknown_control = sealed([(0, NOON, b"\0\0\x12\x34", b"", [])], attributes=CONTROL)
     keyless = sealed([(0, NOON, None, b"v", []), (1, NOON, b"k", b"v", [])])
     data = stored(unknown_control, 7) + stored(keyless, 8) + stored(keyless, 10)[:-1]
-    assert [tuple(batch) for batch in read_batches(data)] == [(8, [], None), (10, [Entry(b"k", b"v")], None)]
+    assert [tuple(batch) for batch in read_batches(data)] == [(8, [], [], None), (10, [(b"k", b"v")], [], None)]

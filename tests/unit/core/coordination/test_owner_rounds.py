@@ -36,7 +36,7 @@ def code(hand: Hand, token: str | None) -> int:
 def appended(hand: Hand) -> list[Entry]:
     assert isinstance(hand.call, Append)
     [batch] = read_batches(stored(hand.call.batch, hand.call.expected_offset))
-    return batch.records  # type: ignore[return-value]  # there are some
+    return [Entry(*pair) for pair in batch.pairs]
 
 
 # ---- rule 6: answers wait for the high watermark --------------------------------------------------------------------

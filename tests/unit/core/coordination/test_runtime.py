@@ -20,7 +20,7 @@ from ottla_core.coordination.batches import read_batches
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.memory_log import MemoryShardLog
 from ottla_core.coordination.runtime import OwnedShards
-from ottla_core.coordination.shard import Entry, ShardDecision
+from ottla_core.coordination.shard import ShardDecision
 from ottla_core.coordination.shard_log import (
     Append,
     Batches,
@@ -156,8 +156,8 @@ async def test_many_at_once_share_their_appends(process: Process) -> None:
     await asyncio.gather(*(process.put(b"%d" % n) for n in range(300)))
     appends = [call for call in process.log.calls[before:] if isinstance(call, Append)]
     assert len(appends) <= 10
-    entries = [e for batch in read_batches(process.log.stored(2)) for e in batch.records if isinstance(e, Entry)]
-    assert sorted(e.value or b"" for e in entries) == sorted(b"%d" % n for n in range(300))
+    values = [value for batch in read_batches(process.log.stored(2)) for _, value in batch.pairs]
+    assert sorted(value or b"" for value in values) == sorted(b"%d" % n for n in range(300))
     append_seconds: Any = process.shards.append_seconds
     assert sum(append_seconds.counts) >= len(appends)
 
