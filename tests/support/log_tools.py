@@ -14,9 +14,11 @@ from ottla_broker.storage.identity import DirectoryIdentity, new_directory_id
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.model import PartitionId, TopicId
-from ottla_core.records.batch import read_header
+from ottla_core.records.batch import iter_headers, read_header
 from ottla_core.records.compression import Codec
 from ottla_core.records.fence import ShardFence, seal_fence
+from ottla_core.records.reader import read_records
+from ottla_core.records.record import RawRecord
 from ottla_stack.log_tools import commands
 
 TOPIC_ID = TopicId(bytes(range(16)))
@@ -47,3 +49,34 @@ def ottla_log(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> int:
 
 def segments(directory: Path) -> list[Path]:
     return sorted(directory.glob("*.log"))
+
+
+KEYS = 20
+
+
+def write_compacted(directory: Path, *, batches: int = 400, high_watermark: int | None = None) -> Path:
+    """A broker's directory after an orderly stop: `table`, whose batches of three give keys `k0` to `k19` ever newer
+    values, the records' offsets. Its partition."""
+    identity = DirectoryIdentity("cluster", 1, new_directory_id())
+    config = LogConfig(segment_bytes=4000, index_interval_bytes=500, compacts=True)
+    log_dir = LogDir.open(directory, identity, config, now_ms=NOON)
+    id_ = PartitionId(TOPIC_ID, 0)
+    log = log_dir.create(id_, "table", config, now_ms=NOON)
+    for n in range(batches):
+        at, codec = 3 * n, list(Codec)[n % len(Codec)]
+        rows: list[RawRecord] = [(i, NOON + at + i, b"k%d" % ((at + i) % KEYS), b"%d" % (at + i), []) for i in range(3)]
+        log.append(sealed(rows, codec), 1 + n // 100, NOON)
+    log_dir.close({id_: log.log_end_offset if high_watermark is None else high_watermark}, now_ms=NOON)
+    return directory / str(id_)
+
+
+def table_in(directory: Path) -> dict[bytes | None, bytes | None]:
+    """The newest value of each key, with the offsets of all records checked to rise."""
+    found, last = {}, -1
+    for path in segments(directory):
+        data = path.read_bytes()
+        for at, header in iter_headers(data):
+            for offset, _, key, value, _ in read_records(data[at : at + header.size_bytes]):
+                assert offset > last
+                found[key], last = value, offset
+    return found

@@ -1,4 +1,4 @@
-"""`ottla log dump`, `verify`, `index` and `export`: the options, what is written, and the exit codes."""
+"""`ottla log dump`, `verify`, `index`, `compact` and `export`: the options, what is written, and the exit codes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from ottla.cli.failures import ExitCode, count, say
 from ottla.cli.lazy import Command
 from ottla.cli.options import Numbers
 from ottla.cli.output import Listing, form_for, write
+from ottla.cli.prompts import confirm
 from ottla.cli.settings import Settings
+from ottla.client.units import parse_duration
 from ottla.errors import config_error
+from ottla_stack.log_tools.compact import compact
 from ottla_stack.log_tools.damage import Damage
 from ottla_stack.log_tools.dump import items_of
 from ottla_stack.log_tools.export import export
@@ -24,7 +27,7 @@ from ottla_stack.log_tools.log_files import LogFiles, find_logs, naming_failures
 from ottla_stack.log_tools.reindex import rebuild
 from ottla_stack.log_tools.verify import LogVerifier, SegmentReport
 
-_HELP: Final = "Look into the files of logs, check them, export them; without a cluster."
+_HELP: Final = "Look into the files of logs, check, compact and export them; without a cluster."
 _SEGMENT_COLUMNS: Final = ("file", "base_offset", "next_offset", "batches", "records", "bytes", "gaps", "state")
 _INDEX_COLUMNS: Final = ("file", "next_offset", "offset_entries", "time_entries")
 
@@ -198,6 +201,29 @@ def index(ctx: typer.Context, paths: Paths, topic: TopicName = None, partition: 
         )
     if torn:
         raise typer.Exit(ExitCode.FAILED)
+
+
+@app.command("compact", cls=Command)
+def compact_log(
+    ctx: typer.Context,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory of one partition.")],
+    delete_retention: Annotated[
+        str, typer.Option(metavar="TIME", help="How long a tombstone stays from its first cleaning on.")
+    ] = "24h",
+    min_lag: Annotated[str, typer.Option(metavar="TIME", help="What is younger is left as it is.")] = "0s",
+) -> None:
+    """Clean the log of a compacted topic as its broker would. That broker has to be stopped.
+
+    Its directory has no configs: where the topic's delete.retention.ms and min.compaction.lag.ms are others, say so.
+    """
+    settings = Settings.of(ctx)
+    delete_retention_ms = round(parse_duration(delete_retention, "--delete-retention") * 1000)
+    min_lag_ms = round(parse_duration(min_lag, "--min-lag") * 1000)
+    confirm(f"Compact {directory}? Of each key the newest record stays, and all before it go.", settings)
+    with naming_failures():
+        done = compact(directory, delete_retention_ms=delete_retention_ms, min_lag_ms=min_lag_ms)
+    item = {**done._asdict(), "directory": str(done.directory), "seconds": round(done.seconds, 3)}
+    write(Listing("log-compactions/v1", [item], name="directory"), settings.output)
 
 
 @app.command("export", cls=Command)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from ottla.client.settings import check_topic
-from ottla.errors import ErrorCode, FatalError, config_error
+from ottla.errors import config_error
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.storage import checkpoint
 from ottla_broker.storage.disk import Disk
@@ -61,14 +61,7 @@ def export(log: LogFiles, out: Path, topic_id: str | None = None) -> tuple[Path,
 def _copied(log: LogFiles, draft: Path, topic_id: str) -> list[SegmentReport]:
     """Segments as far as they were checked: a broker that runs may append meanwhile."""
     disk, verifier, reports = Disk(draft), LogVerifier(log), []
-    for report in verifier.segments():
-        if report.damages:
-            damage = report.damages[0]
-            raise FatalError(
-                ErrorCode.CORRUPT_MESSAGE,
-                f"{damage.path} is damaged at position {damage.position}: {damage.problem}",
-                hint=f"nothing was exported; {damage.remedy}",
-            )
+    for report in verifier.sound_segments("nothing was exported"):
         path = draft / report.path.name
         with reading(path), report.path.open("rb") as source, path.open("wb") as copy:
             shutil.copyfileobj(source, copy, 1 << 20)

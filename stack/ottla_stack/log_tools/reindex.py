@@ -1,24 +1,18 @@
-"""`ottla log index`: both indexes of segments built anew from the headers of their batches (rule 59).
-
-While a broker runs, its logs are its own: the directory's lock is held meanwhile.
-"""
+"""`ottla log index`: both indexes of segments built anew from the headers of their batches (rule 59)."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from ottla.errors import ErrorCode, FatalError
 from ottla_broker.storage.disk import Disk
-from ottla_broker.storage.identity import META, DirectoryLock
 from ottla_broker.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.segment import Segment
 from ottla_broker.storage.swap import INDEX_SUFFIXES
-from ottla_core.errors import OttlaError
+from ottla_stack.log_tools.directory_lock import locked
 from ottla_stack.log_tools.log_files import LogFiles, reading
 
 
@@ -34,7 +28,7 @@ class Rebuilt(NamedTuple):
 def rebuild(log: LogFiles) -> Iterator[Rebuilt]:
     """Each segment's indexes anew, fsynced. A segment of a few kilobytes has none. Raises FatalError or OSError."""
     directory, disk = log.directory, Disk(log.directory)
-    with _locked(directory.resolve().parent):
+    with locked(directory.resolve().parent):
         for path in log.segments:
             with reading(path):
                 segment = Segment(directory, int(path.stem), disk, LogConfig(), time.time_ns() // 1_000_000)
@@ -48,23 +42,3 @@ def rebuild(log: LogFiles) -> Iterator[Rebuilt]:
                 sizes = [index.stat().st_size if index.exists() else 0 for index in indexes]
                 yield Rebuilt(path, next_offset, sizes[0] // OFFSET_ENTRY.size, sizes[1] // TIME_ENTRY.size)
         disk.sync_directory(directory)
-
-
-@contextmanager
-def _locked(data_directory: Path) -> Iterator[None]:
-    """The lock of the data directory; a copy of a partition lies in none."""
-    if not (data_directory / META).exists():
-        yield
-        return
-    try:
-        lock = DirectoryLock(data_directory)
-    except OttlaError as error:
-        raise FatalError(
-            ErrorCode.INVALID_CONFIG,
-            error.message,
-            hint="stop that broker first, or copy the partition's directory and give the copy",
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from ottla.errors import ErrorCode, FatalError
 from ottla_broker.machines.epochs import NO_EPOCH, EpochStart, LeaderEpochs
 from ottla_broker.storage import checkpoint, producer_snapshot
 from ottla_broker.storage.disk import DELETED_SUFFIX, TEMPORARY_SUFFIX, DataFile
@@ -100,6 +101,18 @@ class LogVerifier:
                 problem = f"it begins at offset {report.base_offset}, and the segment before it ends at {before}"
                 report.damages.insert(
                     0, Damage(path, 0, before, problem, f"restore the file that is missing, or {_COPY}")
+                )
+            yield report
+
+    def sound_segments(self, consequence: str) -> Iterator[SegmentReport]:
+        """The same; raises FatalError at the first damage. `consequence` says what that means to the caller's work."""
+        for report in self.segments():
+            if report.damages:
+                damage = report.damages[0]
+                raise FatalError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"{damage.path} is damaged at position {damage.position}: {damage.problem}",
+                    hint=f"{consequence}; {damage.remedy}",
                 )
             yield report
 

@@ -14,20 +14,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from ottla_broker.compaction.job import CleaningJob, CleaningResult, SourceSegment
-from ottla_broker.compaction.offset_map import bytes_for
+from ottla_broker.compaction.candidate import Candidate
+from ottla_broker.compaction.job import CleaningResult
 from ottla_broker.compaction.settings import CleanerSettings, cleaner_settings
 from ottla_broker.compaction.worker import run_worker
 from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.machines.cleanable import Cleanable, CompactionLag, SegmentFacts, cleanable
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.storage import swap
-from ottla_broker.storage.segment import Ranges, ranges_of
 from ottla_core.clock import Clock
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage
-from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId
 from ottla_core.rpc.retry import Backoff
 from ottla_core.slices import Slice
@@ -57,21 +55,6 @@ class _Failure:
 
     due_at: float = 0.0
     backoff: Backoff = field(default_factory=lambda: Backoff(_TRY_AGAIN_FIRST_S, _TRY_AGAIN_MOST_S))
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A log as it was when it was looked at."""
-
-    replica: Replica
-    part: Cleanable
-    sources: Ranges
-    truncations: int
-
-    @property
-    def is_unchanged(self) -> bool:
-        log = self.replica.log
-        return log.compaction.truncations == self.truncations and all(s in log.segments for s, _ in self.sources)
 
 
 class LogCleaner:
@@ -123,7 +106,7 @@ class LogCleaner:
                     found = await self._dirtiest()
                     if found is None:
                         break
-                    self._begin(found, settings)
+                    self._begin(*found, settings)
             except Exception:
                 _log.exception("looking for logs to compact failed, trying on")
             try:
@@ -134,30 +117,30 @@ class LogCleaner:
 
     # ---- which one ---------------------------------------------------------------------------------------------------
 
-    async def _dirtiest(self) -> _Candidate | None:
+    async def _dirtiest(self) -> tuple[Replica, Candidate] | None:
         """Those with a record that waits too long come before all others."""
         slice_, now_ms = Slice(), self._clock.wall_ms()
-        found: list[_Candidate] = []
+        found: list[tuple[Replica, Candidate]] = []
         ratios = [0.0]
         for replica in list(self._replicas.compacted):
             await slice_.rest()
             if self._replicas.get(replica.id) is not replica or replica.is_in_a_thread or replica.log.is_offline:
                 continue
             try:
-                candidate = _candidate(replica, now_ms)
+                candidate = Candidate.of(replica.log, replica.high_watermark, now_ms)
             except (OSError, OttlaError) as error:
                 if self._may_be_cleaned(replica.id):
                     self._note_failure(replica, error)
                 continue
             ratios.append(candidate.part.dirty_ratio)
             if self._may_be_cleaned(replica.id) and candidate.part.is_due(replica.log.config.least_dirty_ratio):
-                found.append(candidate)
+                found.append((replica, candidate))
         self.dirtiest_ratio = max(ratios)
         for id_ in self._failures.keys() - {replica.id for replica in self._replicas.compacted}:
             del self._failures[id_]
             if (former := self._replicas.get(id_)) is not None:  # its cleanup.policy is another
                 former.log.compaction.failure = ""
-        return max(found, key=lambda each: (each.part.is_overdue, each.part.dirty_ratio), default=None)
+        return max(found, key=lambda each: (each[1].part.is_overdue, each[1].part.dirty_ratio), default=None)
 
     def _may_be_cleaned(self, id_: PartitionId) -> bool:
         failure = self._failures.get(id_)
@@ -165,25 +148,23 @@ class LogCleaner:
 
     # ---- cleaning one ------------------------------------------------------------------------------------------------
 
-    def _begin(self, candidate: _Candidate, settings: CleanerSettings) -> None:
-        replica = candidate.replica
-
+    def _begin(self, replica: Replica, candidate: Candidate, settings: CleanerSettings) -> None:
         def on_done(_: asyncio.Task[None]) -> None:
             del self._running[replica.id]
             self._look.set()
 
-        task = asyncio.create_task(self._clean(candidate, settings), name=f"compact-{replica}")
+        task = asyncio.create_task(self._clean(replica, candidate, settings), name=f"compact-{replica}")
         self._running[replica.id] = task
         task.add_done_callback(on_done)
 
-    async def _clean(self, candidate: _Candidate, settings: CleanerSettings) -> None:
-        replica, began_at = candidate.replica, self._clock.monotonic()
+    async def _clean(self, replica: Replica, candidate: Candidate, settings: CleanerSettings) -> None:
+        began_at = self._clock.monotonic()
         try:
-            result = await run_worker(_job(candidate, settings, self._clock.wall_ms()))
-            _check_progress(result, candidate, settings)
+            result = await run_worker(candidate.job(settings, self._clock.wall_ms()))
+            candidate.check_progress(result, settings)
             saved = await self._take(candidate, result)
         except Exception as error:
-            await self._on_failure(candidate, error)
+            await self._on_failure(replica, candidate, error)
             return
         self._failures.pop(replica.id, None)
         replica.log.compaction.failure = ""
@@ -200,20 +181,12 @@ class LogCleaner:
         text = "%s is compacted up to %d: %d of %d records stay, %d bytes saved, %.1f s"
         _log.info(text, replica, result.end_offset, result.records_kept, result.records_read, saved, seconds)
 
-    async def _take(self, candidate: _Candidate, result: CleaningResult) -> int | None:
+    async def _take(self, candidate: Candidate, result: CleaningResult) -> int | None:
         """How many bytes less there are now; None where the log has changed meanwhile, and was not taken for clean."""
-        log, by_offset = candidate.replica.log, {segment.base_offset: segment for segment, _ in candidate.sources}
-        saved, all_taken = 0, True
-        for cleaned in result.segments:
-            replaced = [by_offset[base_offset] for base_offset in cleaned.replaced]
-            if await self._threads.keep(log.compaction.swap, replaced, log.config):
-                saved += sum(segment.size_bytes for segment in replaced) - cleaned.size_bytes
-            else:
-                all_taken = False
-        return saved if all_taken else None
+        saved = [await self._threads.keep(candidate.swap, cleaned) for cleaned in result.segments]
+        return None if None in saved else sum(filter(None, saved))
 
-    async def _on_failure(self, candidate: _Candidate, error: Exception) -> None:
-        replica = candidate.replica
+    async def _on_failure(self, replica: Replica, candidate: Candidate, error: Exception) -> None:
         if self._replicas.get(replica.id) is not replica:
             return  # the topic is gone, or the partition has moved
         with suppress(OSError):  # the next cleaning writes over them
@@ -229,44 +202,3 @@ class LogCleaner:
             _log.error("%s can't be compacted, and stays as it is: %s", replica, error, exc_info=known)
             replica.log.compaction.failure = str(error)
         failure.due_at = self._clock.monotonic() + failure.backoff.next()
-
-
-def _candidate(replica: Replica, now_ms: int) -> _Candidate:
-    log = replica.log
-    lag = CompactionLag(log.config.min_compaction_lag_ms, log.config.max_compaction_lag_ms)
-    sealed = ranges_of(log.segments, log.log_end_offset)[:-1]
-    facts = [
-        SegmentFacts(s.base_offset, end, s.size_bytes, s.oldest_timestamp_ms, s.retention_timestamp_ms)
-        for s, end in sealed
-    ]
-    first_dirty_offset = max(log.compaction.first_dirty_offset, log.log_start_offset)
-    part = cleanable(facts, first_dirty_offset, replica.high_watermark, lag, now_ms)
-    return _Candidate(replica, part, sealed[: part.segments], log.compaction.truncations)
-
-
-def _job(candidate: _Candidate, settings: CleanerSettings, now_ms: int) -> CleaningJob:
-    log, part = candidate.replica.log, candidate.part
-    return CleaningJob(
-        directory=log.directory,
-        segments=[SourceSegment(segment.base_offset, end, segment.size_bytes) for segment, end in candidate.sources],
-        log_start_offset=log.log_start_offset,
-        first_dirty_offset=part.first_dirty_offset,
-        end_offset=part.end_offset,
-        now_ms=now_ms,
-        delete_retention_ms=log.config.delete_retention_ms,
-        segment_bytes=log.config.segment_bytes,
-        segment_index_bytes=log.config.segment_index_bytes,
-        index_interval_bytes=log.config.index_interval_bytes,
-        map_bytes=min(settings.map_bytes, bytes_for(part.end_offset - part.first_dirty_offset)),
-        most_bytes_per_s=settings.most_bytes_per_s,
-        newest_batches=log.producers.newest_batches(),
-    )
-
-
-def _check_progress(result: CleaningResult, candidate: _Candidate, settings: CleanerSettings) -> None:
-    if result.end_offset <= candidate.part.first_dirty_offset:
-        raise OttlaError(
-            ErrorCode.KAFKA_STORAGE_ERROR,
-            f"the keys of not even one batch fit into an offset map of {settings.map_bytes} bytes",
-            hint="raise log.cleaner.dedupe.buffer.size, or lower log.cleaner.threads, which share it",
-        )

@@ -163,10 +163,9 @@ class LogDir:
 
     def _open_log(self, directory: Path, config: LogConfig, now_ms: int, *, clean: bool) -> None:
         """If it is one; a directory of another kind is left alone."""
-        name = _PARTITION_NAME.fullmatch(directory.name)
-        if name is None or not directory.is_dir():
+        partition = partition_of(directory.name)
+        if partition is None or not directory.is_dir():
             return
-        partition = PartitionId(TopicId(bytes.fromhex(name[1])), int(name[2]))
         log = self._logs[partition] = Log.open(
             directory,
             self.disk,
@@ -391,6 +390,12 @@ class LogDir:
         except OSError as error:
             raise self.disk.error(f"renaming {directory}", error) from error
         return renamed
+
+
+def partition_of(directory_name: str) -> PartitionId | None:
+    """Whose log lies in a directory of that name; None for any other directory."""
+    name = _PARTITION_NAME.fullmatch(directory_name)
+    return PartitionId(TopicId(bytes.fromhex(name[1])), int(name[2])) if name else None
 
 
 def _log_of(renamed: Path) -> str:

@@ -348,7 +348,7 @@ async def test_all_maps_together_take_no_more_than_their_buffer(
     logs: Compacted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = watch_workers(monkeypatch)
-    monkeypatch.setattr(cleaner_module, "bytes_for", lambda keys: keys << 20)
+    monkeypatch.setattr("ottla_broker.compaction.candidate.bytes_for", lambda keys: keys << 20)
     logs.metadata.become(logs.image({"log.cleaner.dedupe.buffer.size": "4000000", "log.cleaner.threads": "2"}))
     await logs.produce(logs.add(1), 100)
     await logs.cleaner.start()

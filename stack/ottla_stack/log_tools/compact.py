@@ -1,0 +1,137 @@
+"""`ottla log compact`: one log cleaned while its broker is stopped, by the code of that broker's cleaner and its swap.
+
+What it may touch is what the cleaner might: not the active segment, and nothing above the high watermark that the
+broker wrote down when it stopped. Whatever ends it, a start of the broker finds the log before it or after it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from ottla.errors import ErrorCode, FatalError, config_error, from_core
+from ottla_broker.compaction.candidate import Candidate
+from ottla_broker.compaction.cleaning import clean
+from ottla_broker.compaction.settings import CleanerSettings
+from ottla_broker.storage import checkpoint, swap
+from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.identity import META
+from ottla_broker.storage.log import Log
+from ottla_broker.storage.log_config import LogConfig
+from ottla_broker.storage.log_dir import partition_of
+from ottla_broker.storage.reserve import NO_ROOM
+from ottla_core.errors import OttlaError
+from ottla_core.model import PartitionId
+from ottla_stack.log_tools.directory_lock import locked
+from ottla_stack.log_tools.log_files import LogFiles, find_logs, reading
+from ottla_stack.log_tools.verify import LogVerifier
+
+
+class Compacted(NamedTuple):
+    """`end_offset`: all before it is compacted. Records are those before it."""
+
+    directory: Path
+    end_offset: int
+    records_before: int
+    records_kept: int
+    bytes_before: int
+    bytes_after: int
+    seconds: float
+
+
+def compact(directory: Path, *, delete_retention_ms: int, min_lag_ms: int) -> Compacted:
+    """Raises ConfigError for what is not one partition, FatalError for a log that can't be cleaned, OSError.
+
+    The log is left as it was then, but that of several rounds, where the keys are too many for one, some may be done.
+    """
+    data = directory.resolve().parent
+    with locked(data):
+        if (data / META).exists() and partition_of(directory.resolve().name) is None:
+            raise config_error(f"{directory} is no partition of this broker", hint="copy it, and give the copy")
+        swap.finish_all(directory, os.listdir(directory) if directory.is_dir() else ())
+        found, *others = find_logs(directory)
+        if others or not found.is_whole or found.directory != directory:
+            raise config_error(f"{directory} is not one partition", hint="give the directory of a partition")
+        largest_segment = _checked(found)
+        config = LogConfig(
+            segment_bytes=largest_segment, delete_retention_ms=delete_retention_ms, min_compaction_lag_ms=min_lag_ms
+        )
+        return _Compaction(directory, config).run()
+
+
+def _checked(found: LogFiles) -> int:
+    """The bytes of the largest segment. A damaged log is left alone: to open it would cut it."""
+    if checkpoint.read_epochs(found.directory / checkpoint.LEADER_EPOCHS) is None:
+        raise config_error(
+            f"{found.directory} has no {checkpoint.LEADER_EPOCHS} that can be read",
+            hint="start its broker and stop it in order: that makes it anew",
+        )
+    consequence = "nothing was changed"
+    return max(report.size_bytes for report in LogVerifier(found).sound_segments(consequence))
+
+
+class _Compaction:
+    def __init__(self, directory: Path, config: LogConfig) -> None:
+        self._directory, self._began_at = directory, time.monotonic()
+        self._now_ms = time.time_ns() // 1_000_000
+        self._disk = Disk(directory.resolve().parent)
+        self._id = partition_of(directory.resolve().name) if (self._disk.path / META).exists() else None
+        start = self._checkpoint(checkpoint.LOG_START_OFFSETS, 0)
+        self._log = Log.open(directory, self._disk, config, now_ms=self._now_ms, clean=True, log_start_offset=start)
+        self._log.compaction.first_dirty_offset = self._checkpoint(checkpoint.CLEANED, 0)
+
+    def run(self) -> Compacted:
+        log, before = self._log, self._log.size_bytes
+        high_watermark = self._checkpoint(checkpoint.HIGH_WATERMARKS, log.log_end_offset)
+        removed = kept = 0
+        while (candidate := Candidate.of(log, high_watermark, self._now_ms)).part.dirty_bytes:
+            with _leaving_nothing(self._directory):
+                settings = CleanerSettings()
+                result = clean(candidate.job(settings, self._now_ms))
+                candidate.check_progress(result, settings)
+                for cleaned in result.segments:
+                    candidate.swap(cleaned)
+            removed, kept = removed + result.records_read - result.records_kept, result.records_kept
+            log.compaction.on_cleaned(result.end_offset, candidate.truncations)
+        self._disk.unlink_discarded()
+        self._disk.sync_directory(self._directory)
+        self._note(log.compaction.first_dirty_offset)
+        log.abandon()
+        seconds, end = time.monotonic() - self._began_at, log.compaction.first_dirty_offset
+        return Compacted(self._directory, end, kept + removed, kept, before, log.size_bytes, seconds)
+
+    def _checkpoint(self, name: str, default: int) -> int:
+        """What the broker wrote down of this log; a copy has nothing of it."""
+        return default if self._id is None else checkpoint.read_offsets(self._disk.path / name).get(self._id, 0)
+
+    def _note(self, first_dirty_offset: int) -> None:
+        """The broker need not clean it again."""
+        if self._id is not None:
+            path = self._disk.path / checkpoint.CLEANED
+            offsets: dict[PartitionId, int] = {**checkpoint.read_offsets(path), self._id: first_dirty_offset}
+            checkpoint.write_offsets(self._disk, path, offsets, {id_: checkpoint.name_of(id_) for id_ in offsets})
+
+
+@contextmanager
+def _leaving_nothing(directory: Path) -> Iterator[None]:
+    """What a clean has written is removed where it fails, and the failure names the log."""
+    try:
+        with reading(directory):
+            yield
+    except (OttlaError, OSError) as error:
+        swap.remove_cleaned(directory)
+        if isinstance(error, OttlaError):
+            raise from_core(error) from None
+        if error.errno in NO_ROOM:
+            free = shutil.disk_usage(directory).free
+            raise FatalError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{directory}: there is no room for the cleaned segments beside the others: {free} bytes are free",
+                hint="nothing was changed; make room, for as much as the log has at the most, and say it again",
+            ) from None
+        raise
