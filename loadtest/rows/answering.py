@@ -96,6 +96,9 @@ class AnsweringBroker:
     async def log_ends(self, request: Any, context: RequestContext) -> pb.LogEndsResponse:
         return pb.LogEndsResponse()
 
+    async def import_records(self, request: Any, context: RequestContext) -> pb.ImportRecordsResponse:
+        return pb.ImportRecordsResponse()
+
 
 async def serve(port: int, partitions: int, response_bytes: int) -> None:
     service = AnsweringBroker(partitions, bytes(response_bytes))

@@ -94,6 +94,7 @@ class Broker:
     )
     CHECK_FENCE = Method("Broker", "CheckFence", b.CheckFenceRequest, b.CheckFenceResponse, Operation.CLUSTER_ACTION)
     LOG_ENDS = Method("Broker", "LogEnds", b.LogEndsRequest, b.LogEndsResponse, Operation.CLUSTER_ACTION)
+    IMPORT_RECORDS = Method("Broker", "ImportRecords", b.ImportRecordsRequest, b.ImportRecordsResponse, Operation.WRITE)
 
 
 class Controller:

@@ -1,4 +1,4 @@
-"""admin.partitions: elect leaders, and compare the replicas of a partition."""
+"""admin.partitions: elect leaders, compare the replicas of a partition, import batches into one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from ottla.admin.configs import Configs
 from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.propagation import until_all
 from ottla.admin.replica_verification import Progress, ReplicaCheck, check_replicas
-from ottla.admin.topics import topic_in
+from ottla.admin.topics import raise_in_band, topic_in
 from ottla.client.units import Duration
 from ottla.errors import ErrorCode, OttlaError, error_from_code
-from ottla.machines.metadata import ClusterView
-from ottla_core.model import NO_LEADER, PartitionId
+from ottla.machines.metadata import ClusterView, TopicView
+from ottla_core.model import NO_LEADER, PartitionId, TopicPartition
+from ottla_core.rpc.retry import Backoff
+from ottla_proto import broker_pb2
 from ottla_proto import controller_pb2 as pb
-from ottla_proto.contracts import Controller
+from ottla_proto.contracts import Broker, Controller
 
 _POLICY: Final = "cleanup.policy"
 
@@ -88,13 +90,7 @@ class Partitions:
         """
         deadline = self._channel.deadline(timeout)
         view = self._channel.cluster.fetch_metadata([topic], timeout=deadline.left())
-        found = topic_in(self._channel, view, topic)
-        if not 0 <= partition < len(found.partitions):
-            raise error_from_code(
-                ErrorCode.INVALID_PARTITIONS,
-                f"{topic} has no partition {partition}",
-                hint=f"its partitions are 0 to {len(found.partitions) - 1}",
-            )
+        found = self._existing(topic_in(self._channel, view, topic), partition)
         return check_replicas(
             self._channel.cluster,
             topic,
@@ -104,6 +100,63 @@ class Partitions:
             on_progress=on_progress or (lambda offset, end: None),
             compacted="compact" in Configs(self._channel).get(topic=topic, timeout=deadline.left())[_POLICY].value,
         )
+
+    def import_records(
+        self,
+        topic: str,
+        partition: int,
+        records: bytes,
+        *,
+        expected_offset: int,
+        log_start_offset: int = 0,
+        timeout: Duration | None = None,
+    ) -> int:
+        """Append whole batches of another log at the offsets that they have there; the offset after them.
+
+        The partition has to end at `expected_offset`; it begins at `log_start_offset` afterwards. Batches are of no
+        producer and of no transaction. The same call again is the same append.
+
+        Raises OttlaError with OFFSET_MISMATCH where the partition ends elsewhere, UnknownTopicError, ConnectError.
+        """
+        deadline, backoff = self._channel.deadline(timeout), Backoff()
+        while True:
+            try:
+                topic_id, address = self._leader(topic, partition, deadline)
+                request = broker_pb2.ImportRecordsRequest(
+                    topic_id=topic_id,
+                    partition=partition,
+                    expected_next_offset=expected_offset,
+                    records=records,
+                    log_start_offset=log_start_offset,
+                    timeout_ms=int(1000 * deadline.left()),
+                )
+                response = self._channel.cluster.call(address, Broker.IMPORT_RECORDS, request, timeout=deadline.left())
+                raise_in_band(response.error)
+            except OttlaError as error:  # a leader may have moved, or an answer be lost
+                pause = backoff.next()
+                if not error.retriable or deadline.is_over(pause):
+                    raise
+                self._channel.cluster.wait(pause)
+            else:
+                return response.next_offset
+
+    def _leader(self, topic: str, partition: int, deadline: Deadline) -> tuple[bytes, str]:
+        """The topic's id and the leader's address. Raises ConfigError, LEADER_NOT_AVAILABLE."""
+        view = self._channel.cluster.fetch_metadata([topic], timeout=deadline.left())
+        found = self._existing(topic_in(self._channel, view, topic), partition)
+        route = view.routes.get(TopicPartition(topic, partition))
+        if route is None:
+            raise error_from_code(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")
+        return found.id, route.address
+
+    def _existing(self, topic: TopicView, partition: int) -> TopicView:
+        if not 0 <= partition < len(topic.partitions):
+            raise error_from_code(
+                ErrorCode.INVALID_PARTITIONS,
+                f"{topic.name} has no partition {partition}",
+                hint=f"its partitions are 0 to {len(topic.partitions) - 1}",
+            )
+        return topic
 
     def _until_known(self, elections: list[Election], before: ClusterView, deadline: Deadline) -> None:
         """Wait until brokers know the leader epochs that these elections began."""

@@ -57,6 +57,7 @@ class Partitions(Facade[SyncPartitions]):
 
     elect_leaders = threaded(SyncPartitions.elect_leaders)
     verify_replicas = threaded(SyncPartitions.verify_replicas)
+    import_records = threaded(SyncPartitions.import_records)
 
 
 class Configs(Facade[SyncConfigs]):

@@ -18,6 +18,7 @@ from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.machines.follower_session import Followed
 from ottla_broker.peers.advertised_addresses import Addresses
 from ottla_broker.producer_ids import ProducerIdManager
+from ottla_broker.record_import import import_records
 from ottla_broker.registration_view import RegistrationView
 from ottla_broker.replication.delete_records import delete_records
 from ottla_broker.replication.fetch import (
@@ -276,6 +277,22 @@ class BrokerService:
                     log_end_offset=end.start_offset,
                     sound=sound,
                 )
+        return response
+
+    async def import_records(
+        self, request: pb.ImportRecordsRequest, context: RequestContext
+    ) -> pb.ImportRecordsResponse:
+        response = pb.ImportRecordsResponse(next_offset=-1)
+        try:
+            response.next_offset = await import_records(
+                self._replicas.leader(_id_of(request), None),
+                request.expected_next_offset,
+                request.records,
+                request.log_start_offset,
+                timeout_s=request.timeout_ms / 1000,
+            )
+        except OttlaError as error:
+            response.error.CopyFrom(error_message(error))
         return response
 
     async def init_producer_id(

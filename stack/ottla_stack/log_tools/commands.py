@@ -1,4 +1,4 @@
-"""`ottla log dump`, `verify`, `index`, `compact` and `export`: the options, what is written, and the exit codes."""
+"""`ottla log …`: the options of each command, what is written, and the exit codes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from ottla.cli.connection import open_admin
 from ottla.cli.failures import ExitCode, count, say
 from ottla.cli.lazy import Command
 from ottla.cli.options import Numbers
@@ -22,12 +23,13 @@ from ottla_stack.log_tools.compact import compact
 from ottla_stack.log_tools.damage import Damage
 from ottla_stack.log_tools.dump import items_of
 from ottla_stack.log_tools.export import export
+from ottla_stack.log_tools.import_log import check_empty, import_log, sources_of
 from ottla_stack.log_tools.items import Item, as_text
 from ottla_stack.log_tools.log_files import LogFiles, find_logs, naming_failures, reading
 from ottla_stack.log_tools.reindex import rebuild
 from ottla_stack.log_tools.verify import LogVerifier, SegmentReport
 
-_HELP: Final = "Look into the files of logs, check, compact and export them; without a cluster."
+_HELP: Final = "Look into the files of logs, check, compact, export and import them."
 _SEGMENT_COLUMNS: Final = ("file", "base_offset", "next_offset", "batches", "records", "bytes", "gaps", "state")
 _INDEX_COLUMNS: Final = ("file", "next_offset", "offset_entries", "time_entries")
 
@@ -249,3 +251,33 @@ def export_log(
         made, reports = export(found, out, topic_id)
     items = [{**_item(report), "file": str(made / report.path.name)} for report in reports]
     write(Listing("log-exports/v1", items, _SEGMENT_COLUMNS, name="file"), Settings.of(ctx).output)
+
+
+@app.command("import", cls=Command)
+def import_logs(
+    ctx: typer.Context,
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Partitions' directories: Kafka's, or exports of ottla's.")
+    ],
+    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="An empty topic of the cluster.")],
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", metavar="N", help="Its partition; else the one in DIR's name.")
+    ] = None,
+    compacted: Annotated[
+        bool, typer.Option("--compacted", help="Offsets may be missing between segments: compaction leaves them out.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an import of the same logs that was interrupted.")
+    ] = False,
+) -> None:
+    """Append partitions' logs to an empty topic, through its leaders: offsets, times and compression stay.
+
+    Every byte is checked before the first is sent. See docs/operate/log-tools.md for what changes.
+    """
+    settings = Settings.of(ctx)
+    with naming_failures(), open_admin(settings) as admin:
+        sources = sources_of(directories, partition, compacted=compacted)
+        check_empty(admin, topic, [] if resume else sources)
+        done = [import_log(admin, topic, source, settings.timeout) for source in sources]
+    items = [{**each._asdict(), "directory": str(each.directory), "seconds": round(each.seconds, 3)} for each in done]
+    write(Listing("log-imports/v1", items, name="directory"), settings.output)

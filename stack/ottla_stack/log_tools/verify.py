@@ -104,11 +104,13 @@ class LogVerifier:
                 )
             yield report
 
-    def sound_segments(self, consequence: str) -> Iterator[SegmentReport]:
-        """The same; raises FatalError at the first damage. `consequence` says what that means to the caller's work."""
+    def sound_segments(self, consequence: str, *, but_indexes: bool = False) -> Iterator[SegmentReport]:
+        """The same; raises FatalError at the first damage, `but_indexes`: of a segment itself. `consequence` says what
+        that means to the caller's work."""
         for report in self.segments():
-            if report.damages:
-                damage = report.damages[0]
+            for damage in report.damages:
+                if but_indexes and damage.path != report.path:
+                    continue
                 raise FatalError(
                     ErrorCode.CORRUPT_MESSAGE,
                     f"{damage.path} is damaged at position {damage.position}: {damage.problem}",

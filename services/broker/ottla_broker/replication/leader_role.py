@@ -14,11 +14,12 @@ from ottla_broker.replication.pending import PendingBytes
 from ottla_broker.replication.replica_state import ReplicaState
 from ottla_broker.storage.log import AppendResult
 from ottla_broker.storage.owned import OwnedBatch, append_owned, find_repeated
+from ottla_broker.storage.positioned import in_epoch
 from ottla_broker.storage.reading import FoundOffset
-from ottla_broker.storage.validator import check_appendable
+from ottla_broker.storage.validator import check_appendable, check_imported
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from ottla_core.records.batch import Buffer, iter_headers, max_timestamp
+from ottla_core.records.batch import BatchHeader, Buffer, iter_headers, max_timestamp, read_header
 
 ACKS_ALL: Final = -1
 
@@ -82,6 +83,33 @@ class LeaderRole(ReplicaState):
                 return repeated
             self._check_min_isr(leader)
             done = append_owned(self.log, batch, leader.epoch, now_ms)
+        self._on_appended(leader, done, now_ms)
+        return done
+
+    async def check_imported(self, records: bytes) -> None:
+        """In a thread. Raises INVALID_RECORD."""
+        await self._threads.work(check_imported, records, self.log.config)
+
+    async def first_header_from(self, offset: int) -> BatchHeader:
+        """Of the batch that holds `offset`, or else the next. Raises what `Log.read` raises."""
+        return read_header(await self._threads.look_up(self.log.read, offset, 1, self.log.log_end_offset))
+
+    def append_imported(self, records: bytes, expected_offset: int) -> AppendResult:
+        """Write checked batches of another cluster's log at their own offsets, if the log ends where it is expected to.
+
+        Raises OFFSET_MISMATCH, NOT_ENOUGH_REPLICAS, and what `Log.append_replicated` raises; nothing was appended then.
+        """
+        leader = self.check_leader(None)
+        self._check_min_isr(leader)
+        if self.log.log_end_offset != expected_offset:
+            raise OttlaError(
+                ErrorCode.OFFSET_MISMATCH,
+                f"{self} ends at offset {self.log.log_end_offset}, and the import goes on from {expected_offset}",
+                hint="import into a topic that has no other writer",
+            )
+        now_ms = self._clock.wall_ms()
+        with self._watching_the_disk():
+            done = self.log.append_replicated(in_epoch(records, leader.epoch), now_ms)
         self._on_appended(leader, done, now_ms)
         return done
 
@@ -212,7 +240,12 @@ class LeaderRole(ReplicaState):
                 hint="delete keys by tombstones, or set cleanup.policy to compact,delete",
             )
         offset = high_watermark if before_offset == -1 else before_offset
+        self.begin_at(offset)
+        return offset
+
+    def begin_at(self, offset: int) -> None:
+        """Serve nothing before `offset` from now on. Raises OFFSET_OUT_OF_RANGE above the high watermark."""
+        high_watermark = self.check_leader(None).high_watermark
         with self._watching_the_disk():
             self.log.delete_records_before(offset, high_watermark)
         self._wake()
-        return offset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ottla_core.records.batch import BatchHeader, Buffer, placed_prefix, read_header, with_log_append_time
+from ottla_core.records.batch import BatchHeader, Buffer, iter_headers, placed_prefix, read_header, with_log_append_time
 
 _PREFIX_SIZE: Final = 16  # what `placed_prefix` replaces
 
@@ -39,6 +39,14 @@ def positioned(
         batches.append(PositionedBatch(end - at, next_offset - 1, header.max_timestamp))
         at, base_offset = end, next_offset
     return buffers, batches
+
+
+def in_epoch(records: bytes, leader_epoch: int) -> bytes:
+    """The batches at their own offsets, as of this leader epoch."""
+    draft = bytearray(records)
+    for at, header in iter_headers(records):
+        draft[at : at + _PREFIX_SIZE] = placed_prefix(header, header.base_offset, leader_epoch)
+    return bytes(draft)
 
 
 def kept(records: bytes, headers: list[BatchHeader]) -> tuple[memoryview, list[PositionedBatch]]:

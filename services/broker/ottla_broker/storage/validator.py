@@ -23,6 +23,7 @@ from ottla_core.records.batch import (
     check_batch,
     check_stored,
     corrupt,
+    iter_headers,
     read_header,
 )
 from ottla_core.records.compression import Codec, has_linked_blocks, output_limit
@@ -133,6 +134,24 @@ def check_replicated(records: bytes, log_end_offset: int, latest_epoch: int) -> 
     if not headers:
         raise corrupt("a leader's answer without a batch")
     return headers
+
+
+def check_imported(records: Buffer, config: LogConfig) -> None:
+    """Raise INVALID_RECORD for batches of another cluster's log that would mean something else in this one.
+
+    Its producers' ids are others' here, and so would their sequences be; of its transactions nothing is known. What
+    `check_replicated` checks is not checked here.
+    """
+    for at, header in iter_headers(records):
+        if header.is_control or header.is_transactional or header.producer_id != NO_PRODUCER_ID:
+            raise OttlaError(
+                ErrorCode.INVALID_RECORD,
+                f"the batch at offset {header.base_offset} has the attributes {header.attributes:#06x} and the "
+                f"producer {header.producer_id}: transactions and producers of another cluster have no meaning here",
+                hint="import it by ottla log import, which takes them out",
+            )
+        if config.compacts:
+            check_keys(memoryview(records)[at : at + header.size_bytes])
 
 
 def _check_admissible(header: BatchHeader) -> None:

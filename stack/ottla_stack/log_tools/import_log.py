@@ -1,0 +1,176 @@
+"""`ottla log import`: the log of a partition, Kafka's or an export of ottla's, into an empty partition of a cluster.
+
+It goes through the partition's leader, which appends the batches at the offsets that they have, so the replicas copy it
+as they copy everything, and no broker stops (ADR 0018). Offsets, times and compression stay, and what compaction has
+left stays as it is. The leader's epoch takes the place of theirs, and the ids of producers, which are others' here, go.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ottla.admin.admin import Admin
+from ottla.errors import ErrorCode, FatalError, config_error
+from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.log_config import MAX_INT32
+from ottla_broker.storage.scan import headers
+from ottla_core.records.batch import HEADER_SIZE, NO_PRODUCER_ID, BatchHeader, framed
+from ottla_core.rpc.status import MAX_MESSAGE_BYTES
+from ottla_stack.log_tools.log_files import LogFiles, find_logs, name_of, reading
+from ottla_stack.log_tools.verify import LogVerifier, SegmentReport
+
+_NOTHING: Final = "nothing was imported"
+_CHUNK_BYTES: Final = 4 << 20
+_MOST_BYTES: Final = MAX_MESSAGE_BYTES - (1 << 16)
+_NO_SEQUENCE: Final = -1
+
+
+class Source(NamedTuple):
+    """A log that is sound, up to what its segments had when they were read; `partition` is where it goes."""
+
+    log: LogFiles
+    partition: int
+    segments: Sequence[SegmentReport]
+
+    @property
+    def start_offset(self) -> int:
+        return self.segments[0].base_offset
+
+    @property
+    def records(self) -> int:
+        return sum(report.records for report in self.segments)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(report.size_bytes for report in self.segments)
+
+
+class Imported(NamedTuple):
+    directory: Path
+    partition: int
+    start_offset: int
+    next_offset: int
+    records: int
+    bytes: int
+    seconds: float
+
+
+class Chunk(NamedTuple):
+    """Whole batches that one segment can hold behind `expected_offset`, where those before them end."""
+
+    expected_offset: int
+    records: bytes
+
+
+def sources_of(paths: Sequence[Path], partition: int | None, *, compacted: bool) -> list[Source]:
+    """The logs in these directories, each checked whole: every byte of its segments, and what they may hold.
+
+    `partition` is where the one log goes, None: each to the number in its name. Raises NotFoundError, ConfigError, and
+    FatalError for a log that is damaged or can't be imported.
+    """
+    logs = [found for path in paths for found in find_logs(path)]
+    if any(not found.is_whole for found in logs):
+        raise config_error("a segment is not a log", hint="give the directory of a partition")
+    if partition is not None and len(logs) > 1:
+        raise config_error(f"{len(logs)} logs can't become one partition", hint="leave --partition out, or give one")
+    numbers = [name_of(found.directory).partition if partition is None else partition for found in logs]
+    for found, number in zip(logs, numbers, strict=True):
+        if number < 0:
+            raise config_error(f"{found.directory} names no partition", hint="give one directory and its --partition")
+        if numbers.count(number) > 1:
+            raise config_error(f"{found.directory} is not the only log of partition {number}", hint="give one of them")
+    return [_checked(found, number, compacted=compacted) for found, number in zip(logs, numbers, strict=True)]
+
+
+def _checked(found: LogFiles, partition: int, *, compacted: bool) -> Source:
+    verifier = LogVerifier(found, is_compacted=compacted)
+    segments = list(verifier.sound_segments(_NOTHING, but_indexes=True))
+    for damage in verifier.other_files():
+        if damage.path.name == "partition.metadata":
+            raise FatalError(ErrorCode.CORRUPT_MESSAGE, f"{damage.path}: {damage.problem}", hint=damage.remedy)
+    if not any(report.batches for report in segments):
+        raise config_error(f"{found.directory} has no batch", hint="there is nothing to import")
+    for report in segments:
+        for position, header in _headers(report):
+            if problem := _problem(header):
+                text = f"{report.path}: at position {position}, offset {header.base_offset}: {problem}"
+                raise FatalError(ErrorCode.INVALID_RECORD, text, hint=f"{_NOTHING}; have a client copy the topic")
+    return Source(found, partition, segments)
+
+
+def _problem(header: BatchHeader) -> str:
+    if header.is_control or header.is_transactional:
+        return "a batch is of a transaction, and transactions are not served yet"
+    return f"a batch of {header.size_bytes} bytes is too large to be sent" if header.size_bytes > _MOST_BYTES else ""
+
+
+def check_empty(admin: Admin, topic: str, sources: Sequence[Source]) -> None:
+    """Raise ConfigError unless nothing was ever written to the partitions; UnknownTopicError."""
+    ends = admin.topics.offsets(topic)
+    for source in sources:
+        if source.partition not in ends:
+            raise config_error(
+                f"{topic} has no partition {source.partition} for {source.log.directory}",
+                hint=f"its partitions are 0 to {len(ends) - 1}; create the topic with as many as there are logs",
+            )
+        if ends[source.partition] != 0:
+            raise config_error(
+                f"{topic}-{source.partition} is not empty: it ends at offset {ends[source.partition]}; {_NOTHING}",
+                hint="import into a new topic; or with --resume, where an import of the same log was interrupted",
+            )
+
+
+def import_log(admin: Admin, topic: str, source: Source, timeout: float) -> Imported:
+    """Send it, chunk by chunk, each once the one before it is on every replica in sync. What is there already, of the
+    same log, is passed over. `timeout` in seconds is for each. Raises what `import_records` raises."""
+    began_at, next_offset = time.monotonic(), 0
+    for chunk in _chunks(source):
+        next_offset = admin.partitions.import_records(
+            topic,
+            source.partition,
+            chunk.records,
+            expected_offset=chunk.expected_offset,
+            log_start_offset=source.start_offset,
+            timeout=timeout,
+        )
+    seconds = time.monotonic() - began_at
+    return Imported(
+        source.log.directory,
+        source.partition,
+        source.start_offset,
+        next_offset,
+        source.records,
+        source.size_bytes,
+        seconds,
+    )
+
+
+def _chunks(source: Source) -> Iterator[Chunk]:
+    batches: list[bytes] = []
+    size = expected_offset = next_offset = 0
+    for report in source.segments:
+        file = DataFile(report.path)
+        for position, header in _headers(report):
+            too_far = header.last_offset - expected_offset > MAX_INT32
+            if batches and (size + header.size_bytes > _CHUNK_BYTES or too_far):
+                yield Chunk(expected_offset, b"".join(batches))
+                batches, size, expected_offset = [], 0, next_offset
+            batches.append(_of_no_producer(header, file.read(position, header.size_bytes)))
+            size, next_offset = size + header.size_bytes, header.next_offset
+    yield Chunk(expected_offset, b"".join(batches))
+
+
+def _of_no_producer(header: BatchHeader, batch: bytes) -> bytes:
+    if header.producer_id == NO_PRODUCER_ID:
+        return batch
+    nameless = header._replace(producer_id=NO_PRODUCER_ID, producer_epoch=-1, base_sequence=_NO_SEQUENCE)
+    return framed(nameless, memoryview(batch)[HEADER_SIZE:])
+
+
+def _headers(report: SegmentReport) -> Iterator[tuple[int, BatchHeader]]:
+    """Of the batches as far as they were checked."""
+    with reading(report.path):
+        yield from headers(DataFile(report.path), 0, report.size_bytes)
