@@ -9,8 +9,9 @@ from __future__ import annotations
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
 from peers.kafka.jars import classpath, java
@@ -54,11 +55,14 @@ class KafkaServer:
     """`with KafkaServer(folder, nodes=3) as kafka:` takes connections at `kafka.bootstrap`, known before it runs.
 
     A folder that is new is formatted on the way in; `format()` does that beforehand. What the nodes say is in
-    `node-<n>.log` there. The folder is the caller's.
+    `node-<n>.log` there, their logs are in `node-<n>/`. The folder is the caller's. `settings` come after the defaults.
     """
 
-    def __init__(self, directory: Path, *, nodes: int = 1) -> None:
+    def __init__(
+        self, directory: Path, *, nodes: int = 1, settings: Mapping[str, object] = MappingProxyType({})
+    ) -> None:
         self._directory: Final = directory
+        self._own_settings: Final = settings
         ports = free_ports(2 * nodes)
         self._broker_ports: Final = ports[:nodes]
         self._controller_ports: Final = ports[nodes:]
@@ -118,6 +122,7 @@ class KafkaServer:
         voters = [f"{n}@127.0.0.1:{port}" for n, port in enumerate(self._controller_ports)]
         return {
             **_DEFAULTS,
+            **self._own_settings,
             "node.id": node,
             "listeners": f"{broker},CONTROLLER://127.0.0.1:{self._controller_ports[node]}",
             "advertised.listeners": broker,

@@ -55,7 +55,8 @@ class Program(NamedTuple):
 
 TOOLS = Program("tools", "kafka-tools", kafka.VERSION, kafka.classpath)
 SPARK = Program("spark", "spark-sql-kafka", spark.VERSION, spark.classpath)
-PROGRAMS = (TOOLS, SPARK)
+LOGS = Program("logs", "kafka-logs", kafka.VERSION, kafka.classpath)
+PROGRAMS = (TOOLS, SPARK, LOGS)
 
 SDK = Listed("SDK over gRPC", Sdk)  # type: ignore[arg-type]  # it takes part in cross-reading alone
 

@@ -6,12 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 from peers.client import Client
-from tests.compat.cells import SPARK, TOOLS, opened
+from tests.compat.cells import LOGS, SPARK, TOOLS, opened
 from tests.compat.topics import Topics
 
 from ottla_stack.cluster import Cluster
 
-_OF_PROGRAMS = {TOOLS: ["test_kafka_tools.py", "test_kafka_group_tools.py"], SPARK: ["test_spark.py"]}
+_OF_PROGRAMS = {
+    TOOLS: ["test_kafka_tools.py", "test_kafka_group_tools.py"],
+    SPARK: ["test_spark.py"],
+    LOGS: ["test_logs.py"],
+}
 collect_ignore = [name for program, names in _OF_PROGRAMS.items() if not program.is_chosen for name in names]
 
 
