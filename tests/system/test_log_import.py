@@ -154,6 +154,26 @@ def test_an_import_that_was_interrupted_is_resumed(
     assert rows_of(three, topic) == rows_in(source)
 
 
+def test_it_goes_on_where_the_leader_changes(
+    three: Cluster, admin: ottla.Admin, topic: str, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunks, leader = import_log._chunks, admin.topics.describe(topic)[0].partitions[0].leader
+
+    def stopping(of: import_log.Source) -> Iterator[import_log.Chunk]:
+        for n, chunk in enumerate(chunks(of)):
+            if n == 2:
+                three.brokers[leader].stop()
+            yield chunk
+
+    monkeypatch.setattr(import_log, "_CHUNK_BYTES", 200)
+    monkeypatch.setattr(import_log, "_chunks", stopping)
+    assert imported(monkeypatch, three, topic, source, "--timeout", "30s") == 0
+    three.brokers[leader].restart()
+    wait_until(lambda: len(admin.topics.describe(topic)[0].partitions[0].isr) == 3)
+    assert rows_of(three, topic) == rows_in(source)
+    assert admin.partitions.verify_replicas(topic, 0).equal
+
+
 def test_the_same_batches_again_are_the_same_append(admin: ottla.Admin, topic: str) -> None:
     batch = sealed([(0, NOON, b"k", b"v", [])])
     for _ in range(2):

@@ -26,7 +26,7 @@ async def import_records(
     try:
         async with asyncio.timeout(timeout_s):
             await replica.check_imported(records)
-            if await _is_there(replica, records):
+            if await _has_batch(replica, records):
                 next_offset = min(replica.log.log_end_offset, max(h.next_offset for _, h in iter_headers(records)))
                 await replica.committed(next_offset, replica.leadership)
             else:
@@ -43,7 +43,7 @@ async def import_records(
     return next_offset
 
 
-async def _is_there(replica: Replica, records: bytes) -> bool:
+async def _has_batch(replica: Replica, records: bytes) -> bool:
     """Whether the first of the batches lies at its offset already."""
     log, first = replica.log, read_header(records)
     if not log.log_start_offset <= first.base_offset < log.log_end_offset:

@@ -23,7 +23,9 @@ from ottla_stack.log_tools.log_files import LogFiles, find_logs, name_of, readin
 from ottla_stack.log_tools.verify import LogVerifier, SegmentReport
 
 _NOTHING: Final = "nothing was imported"
-_CHUNK_BYTES: Final = 4 << 20
+_CHUNK_BYTES: Final = 1 << 20
+"""A leader writes what comes together into one segment: it is larger than segment.bytes by so much at the most, but for
+a batch that is larger."""
 _MOST_BYTES: Final = MAX_MESSAGE_BYTES - (1 << 16)
 _NO_SEQUENCE: Final = -1
 
