@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from asyncio.subprocess import PIPE, Process
+from contextlib import suppress
 from typing import Final
 
 from ottla_broker.compaction.job import CleaningJob, CleaningResult
@@ -45,7 +46,8 @@ async def _line_from(process: Process, job: CleaningJob) -> bytes:
     """Its stdin stays open: a worker whose broker is gone ends at once."""
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(job.to_json().encode() + b"\n")
+    with suppress(RuntimeError):  # uvloop's, where the worker has ended before it had its job
+        process.stdin.write(job.to_json().encode() + b"\n")
     line, _ = await asyncio.gather(process.stdout.readline(), process.stdin.drain(), return_exceptions=True)
     await process.wait()
     return line if isinstance(line, bytes) else b""

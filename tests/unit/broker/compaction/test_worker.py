@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import pytest
+import uvloop
 from cleanings import job_for, pairs, write_segments
 
 from ottla_broker.compaction.cleaning import clean
 from ottla_broker.compaction.job import CleaningJob, CleaningResult
+from ottla_broker.compaction.worker import run_worker
+from ottla_core.errors import ErrorCode, OttlaError
 
 WORKER = (sys.executable, "-m", "ottla_broker.compaction")
 
@@ -55,6 +61,23 @@ def test_it_ends_with_its_broker(tmp_path: Path) -> None:
     job = job_in(tmp_path, speed=1)  # minutes
     worker = subprocess.run(WORKER, input=job.to_json() + "\n", capture_output=True, text=True, timeout=30, check=False)
     assert (worker.returncode, worker.stdout) == (1, "")
+
+
+def test_one_that_ends_before_it_has_its_job_is_an_error_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker's loop says so with a RuntimeError of its own."""
+    start = asyncio.create_subprocess_exec
+
+    async def ended(_: str, *arguments: str, **named: Any) -> asyncio.subprocess.Process:
+        process = await start("/bin/false", **named)
+        await process.wait()
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", ended)
+    with pytest.raises(OttlaError, match="its worker ended with the exit code 1") as caught:
+        uvloop.run(run_worker(job_in(tmp_path)))
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_to_start_it_imports_little() -> None:
