@@ -1,10 +1,10 @@
 """`python -m tests.faults --rows F1,F5 --minutes 3`: runs rows of the fault table and says what they found.
 
 All rows of the log and their mutants take at most 15 minutes. The rows of groups (F10, F16, F18) are run by name, each
-with its mutants, and have a summary of their own, the last line. So have F21, hostile connections, F25 to F28, of
-disks and the metadata store, which go on until each had its hits, F30, a starved cluster, whose minutes are those of
-the busy processes, and F29, consumers that are interrupted, which is run alone. Exit code 0: every row ran, reached its
-floors and its goals, and nothing was found; and every mutant was caught.
+with its mutants, and have a summary of their own, the last line. So have F19, cleanings that are killed, F21, hostile
+connections, F25 to F28, of disks and the metadata store, which go on until each had its hits, F30, a starved cluster,
+whose minutes are those of the busy processes, and F29, consumers that are interrupted, which is run alone. Exit code 0:
+every row ran, reached its floors and its goals, and nothing was found; and every mutant was caught.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from tests.faults import network
+from tests.faults.compacted.report import run_compacted
+from tests.faults.compacted.rows import MUTANT_ROWS as COMPACTED_MUTANTS
+from tests.faults.compacted.rows import ROW as COMPACTED_ROW
 from tests.faults.disks.mutants import DISK_MUTANTS, DiskMutant, catch
 from tests.faults.disks.report import disks_summary
 from tests.faults.disks.rows import DISK_ROWS, DiskRow
@@ -55,7 +58,7 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     known = {row.name: row for row in ROWS}
     others: list[Any] = [*MUTANT_ROWS, *GROUP_ROWS, *MUTANT_GROUP_ROWS, *DISK_ROWS, *DISK_MUTANTS]
-    others += [STARVED_ROW, HOSTILE_ROW]
+    others += [STARVED_ROW, HOSTILE_ROW, COMPACTED_ROW, *COMPACTED_MUTANTS]
     there_are = [*known, MUTANTS, *(row.name for row in others), MUTANT, interrupted.NAME]
     chosen = [name for name in given.rows.split(",") if name] or [*known, MUTANTS]
     if unknown := [name for name in chosen if name not in there_are]:
@@ -82,9 +85,12 @@ def main(arguments: list[str]) -> int:
         code |= run_hostile(given.minutes, directory / HOSTILE_ROW.name, seed)
     if of_disks := [row.name for row in (*DISK_ROWS, *DISK_MUTANTS) if row.name in chosen]:
         code |= _run_rows_of_disks(of_disks, given, directory, seed)
-    by_themselves = (STARVED_ROW.name, MUTANT, HOSTILE_ROW.name, *of_disks)
+    compacted = [row.name for row in (COMPACTED_ROW, *COMPACTED_MUTANTS) if row.name in chosen]
+    by_themselves = (STARVED_ROW.name, MUTANT, HOSTILE_ROW.name, *of_disks, *compacted)
     if len(of_the_log) < len([name for name in chosen if name not in by_themselves]):
         code |= _run_rows_of_groups(chosen, given, directory, seed)
+    if compacted:
+        code |= run_compacted(compacted, given.minutes, directory, seed, unbroken=given.unbroken)
     if STARVED_ROW.name in chosen or MUTANT in chosen:
         code |= _run_starved(chosen, given, directory, seed)
     return code

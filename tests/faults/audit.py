@@ -86,15 +86,16 @@ def stored_batches(directory: Path) -> Iterator[StoredBatch]:
     """Every batch of one replica in order. Raises ValueError where a byte is wrong or an offset comes too early."""
     next_offset = 0
     for path in sorted(directory.glob("*.log")):
-        for batch in _batches(path):
+        for batch in kafka_batches(path):
             if batch.base_offset < next_offset:
                 raise ValueError(f"{path} has offset {batch.base_offset} behind {next_offset - 1}")
             next_offset = batch.next_offset
             yield StoredBatch(batch.base_offset, next_offset, batch.leader_epoch, batch.crc, batch.size_in_bytes)
 
 
-def _batches(path: Path) -> Iterator[Any]:
-    """What kafka-python takes for sound batches, one behind the other to the end of the file."""
+def kafka_batches(path: Path) -> Iterator[Any]:
+    """What kafka-python takes for sound batches, one behind the other to the end of the file. Raises ValueError where
+    there is anything else."""
     at, size_bytes = 0, path.stat().st_size
     with path.open("rb") as file:
         while at < size_bytes:

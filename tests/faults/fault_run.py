@@ -71,7 +71,7 @@ class FaultRun(ABC, Generic[AnyResult]):
             self._harm(seconds)
             self.come_to_rest()
             self.cluster.stop()
-            result.audit = compare_replicas(self.cluster.data_dirs, factor=FACTOR)
+            result.audit = self.audit()
             self.complete = True
         except (TimeoutError, RuntimeError, ottla.OttlaError) as error:
             result.failures.append(f"{type(error).__name__}: {error}")
@@ -96,6 +96,10 @@ class FaultRun(ABC, Generic[AnyResult]):
     @abstractmethod
     def come_to_rest(self) -> None:
         """The harm is undone: let clients come to an end, and see what is there then."""
+
+    def audit(self) -> AuditResult:
+        """Of the replicas on disk; nothing runs any more."""
+        return compare_replicas(self.cluster.data_dirs, factor=FACTOR)
 
     @abstractmethod
     def judge(self, *, share: float) -> None:

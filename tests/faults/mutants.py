@@ -7,12 +7,13 @@ is there for (`mutant_rows`) has to end in a finding.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
+
+from tests.faults.put_in_place import put_in_place
 
 import ottla_broker.__main__
 import ottla_broker.kafka.network.inbound
@@ -37,7 +38,7 @@ def _acks_before_the_high_watermark() -> None:
         done.set_result(None)
         return done
 
-    _replace(ottla_broker.replication.high_watermark_waiters.HighWatermarkWaiters, "until", until)
+    put_in_place(ottla_broker.replication.high_watermark_waiters.HighWatermarkWaiters, "until", until)
 
 
 def _truncation_by_high_watermark() -> None:
@@ -49,7 +50,7 @@ def _truncation_by_high_watermark() -> None:
         if self.leader_id is not None:
             self.log.truncate_to(self.high_watermark)
 
-    _replace(Replica, "_retire", retire)
+    put_in_place(Replica, "_retire", retire)
 
 
 def _isr_without_compare_and_set() -> None:
@@ -59,14 +60,14 @@ def _isr_without_compare_and_set() -> None:
         isr = tuple(broker_id for broker_id, _ in proposal.isr)
         return replace(partition, isr=isr, partition_epoch=partition.partition_epoch + 1)
 
-    _replace(ottla_controller.machines.isr, "check_registered", lambda *_: None)
-    _replace(ottla_controller.machines.isr, "_altered", believe)
+    put_in_place(ottla_controller.machines.isr, "check_registered", lambda *_: None)
+    put_in_place(ottla_controller.machines.isr, "_altered", believe)
 
 
 def _no_epoch_check() -> None:
     """A leader asks no follower in which epoch its log ends, and nobody which epoch it knows (rules 2 and 5)."""
-    _replace(ottla_broker.replication.leader_role, "find_divergence", lambda *_: None)
-    _replace(Replica, "check_epoch", lambda *_: None)
+    put_in_place(ottla_broker.replication.leader_role, "find_divergence", lambda *_: None)
+    put_in_place(Replica, "check_epoch", lambda *_: None)
 
 
 def _no_sequence_check() -> None:
@@ -77,22 +78,22 @@ def _no_sequence_check() -> None:
             pass
         return Checked(None, {})
 
-    _replace(Producers, "check", check)
+    put_in_place(Producers, "check", check)
 
 
 def _producer_state_forgotten_at_restart() -> None:
     """A log that is opened knows no producer (rule 29)."""
-    _replace(ottla_broker.storage.producer_history.ProducerHistory, "restore", lambda *_: None)
+    put_in_place(ottla_broker.storage.producer_history.ProducerHistory, "restore", lambda *_: None)
 
 
 def _announced_bytes_charged() -> None:
     """A connection is charged for the whole of a frame as soon as it is announced."""
-    _replace(ottla_broker.kafka.network.inbound.Inbound, "held_bytes", property(lambda self: self.whole_bytes))
+    put_in_place(ottla_broker.kafka.network.inbound.Inbound, "held_bytes", property(lambda self: self.whole_bytes))
 
 
 def _marker_without_epoch() -> None:
     """A directory that was closed in order is whole, whichever life of its broker closed it (rule C17)."""
-    _replace(ottla_broker.storage.log_dir.LogDir, "compare", lambda *_: False)
+    put_in_place(ottla_broker.storage.log_dir.LogDir, "compare", lambda *_: False)
 
 
 MUTANTS: Final = MappingProxyType(
@@ -107,15 +108,6 @@ MUTANTS: Final = MappingProxyType(
         "marker-without-epoch": _marker_without_epoch,
     }
 )
-
-
-def _replace(owner: Any, name: str, new: Any) -> None:
-    """Raises AttributeError where the product has no such thing any more, and TypeError where it is called otherwise: a
-    mutant that changes nothing, or breaks everything, is none."""
-    former = getattr(owner, name)
-    if callable(former):
-        inspect.signature(new).bind(*inspect.signature(former).parameters)
-    setattr(owner, name, new)
 
 
 def main(arguments: list[str]) -> int:

@@ -90,13 +90,16 @@ class Writer:
             self._send_one(lane.partition, number)
 
     def _send_one(self, partition: int, number: int) -> None:
-        key = key_of(Name(self._history.process, partition, number))
         try:
-            delivery = self._producer.send(value_of(key), key=key, partition=partition)
+            delivery = self._deliver(Name(self._history.process, partition, number))
         except ottla.OttlaError as error:  # nothing was sent then
             self._outcomes.put(Outcome(partition, number, -1, time.monotonic_ns(), str(error), definite=True))
         else:
             delivery.add_done_callback(partial(self._on_done, partition, number))
+
+    def _deliver(self, name: Name) -> Any:
+        key = key_of(name)
+        return self._producer.send(value_of(key), key=key, partition=name.partition)
 
     def _on_done(self, partition: int, number: int, delivery: Any) -> None:
         error, now = delivery.exception(), time.monotonic_ns()
@@ -140,7 +143,7 @@ def _goes_on(last: Outcome, outcome: Outcome) -> bool:
     )
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], kind: type[Writer] = Writer) -> int:
     parser = client_parser("writer", __doc__)
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topic", required=True)
@@ -153,7 +156,7 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     history = HistoryWriter(given.history, given.process)
     with _producer(given) as producer:
-        writer = Writer(producer, given.partitions, given.rate, given.tick, history)
+        writer = kind(producer, given.partitions, given.rate, given.tick, history)
         signal.signal(signal.SIGTERM, lambda *_: setattr(writer, "stopping", True))
         writer.run()
     history.close()

@@ -63,6 +63,16 @@ def test_programs_that_consume_may_be_interrupted_anywhere_and_a_mutant_is_caugh
     assert (fields["mutants"], fields["mutants_caught"]) == (4, 4)
 
 
+@pytest.mark.rule(62)
+def test_a_compacted_topic_is_the_table_of_what_was_acknowledged_whatever_cleanings_are_killed(tmp_path: Path) -> None:
+    fields = faults(tmp_path, "--rows", "F19", "--minutes", "0.1", "--unbroken")
+    assert sum(fields["cleaner_kills_per_phase"].values()) == 3
+    assert fields["map_equal"]
+    assert fields["keys"] > 500
+    for kind in ("lost_committed", "tombstones_early", "misplaced", "skipped", "forgotten", "unfenced", "unreadable"):
+        assert fields[kind] == 0, kind
+
+
 def test_a_row_that_does_not_exist_is_named(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.faults", "--rows", "F1,F99"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT, check=False)

@@ -1,0 +1,83 @@
+"""The cluster with brokers that are killed in the phases of their cleanings, and one group-coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from tests.faults.cluster import FaultCluster, until
+from tests.faults.compacted.phases import HIT
+from tests.faults.compacted.replicas import Replica, fences_in, read_replica
+from tests.faults.history import Operation, read_lines
+from tests.faults.network import Network
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+SHARDS: Final = 2
+_READ_LIMIT_S: Final = 10.0
+
+
+class CompactedCluster(FaultCluster):
+    """`mutant` names one of tests.faults.compacted.mutants or worker_mutants."""
+
+    def __init__(self, directory: Path, network: Network, *, mutant: str = "") -> None:
+        self.launched: Final = directory / "launched"
+        self.launched.mkdir(parents=True, exist_ok=True)
+        self._broken: Final = mutant or "none"
+        super().__init__(directory, network, coordinators=1)
+
+    def module(self, kind: str) -> list[str]:
+        if kind != "broker":
+            return [f"ottla_{'group_coordinator' if kind == 'coordinator' else kind}"]
+        return ["tests.faults.compacted.launch", self._broken, str(self.launched), kind]
+
+    def settings(self, kind: str) -> Mapping[str, object]:
+        return {"first-configs": f"offsets.topic.num.partitions={SHARDS}"} if kind == "controller" else {}
+
+    # ---- killing --------------------------------------------------------------------------------------------------
+
+    def arm(self, name: str, phase: str, step: int) -> None:
+        """The broker is killed at that step, the next time that it is in that phase."""
+        aside = self.launched / f"{name}.aside"
+        aside.write_text(f"{phase} {step}", encoding="utf-8")
+        aside.rename(self.launched / name)
+
+    def was_hit(self, name: str) -> bool:
+        """Whether that has come; once."""
+        hit = (self.launched / name).with_suffix(HIT)
+        there = hit.exists()
+        hit.unlink(missing_ok=True)
+        return there
+
+    # ---- what brokers have on their disks -------------------------------------------------------------------------
+
+    def cleanings(self) -> Iterator[Operation]:
+        """Of every broker, in the order of each."""
+        for name in self.brokers:
+            yield from read_lines(self.launched, name)
+
+    def partition_name(self, topic: str, partition: int) -> str:
+        """Of its directories."""
+        [found] = self.admin().topics.describe(topic)
+        return f"{found.id.replace('-', '')}-{partition}"
+
+    def replicas(self, names: Mapping[int, str]) -> dict[str, dict[int, Replica]]:
+        """By broker and partition; `names` are those of the partitions' directories. Raises ValueError."""
+        return {
+            data_dir.name: {partition: read_replica(data_dir / name) for partition, name in names.items()}
+            for data_dir in self.data_dirs
+        }
+
+    def newest_fence(self, name: str) -> int:
+        """Of a partition that is written and cleaned meanwhile: what any replica has."""
+
+        def fences() -> list[int]:
+            found = []
+            for data_dir in self.data_dirs:
+                try:
+                    found += fences_in(data_dir / name)
+                except (OSError, ValueError):  # it is being written, or cleaned
+                    continue
+            return found
+
+        return max(until(fences, f"a fence in {name}", _READ_LIMIT_S))
