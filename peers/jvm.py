@@ -1,7 +1,46 @@
-"""What Java programs are started with that live for minutes at most: not long enough for optimised code to pay."""
+"""Java programs: what those are started with that live for minutes at most, and one that runs beside a test."""
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from typing import Final
 
+from peers.maven import java
+from peers.place import PeerError
+
 SHORT_LIVED: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+"""They don't live long enough for optimised code to pay."""
+_STOP_LIMIT_S: Final = 30.0
+_TAIL_CHARS: Final = 2000
+
+
+class Jvm:
+    """A Java program that runs until it is stopped or killed; what it prints is added to `log`."""
+
+    def __init__(self, classpath: str, main: str, *arguments: str, log: Path) -> None:
+        command = [java(), *SHORT_LIVED, "-Xmx512m", "-Dlog4j2.level=INFO", "-cp", classpath, main, *arguments]
+        self._log: Final = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+
+    def check(self) -> None:
+        """Raises PeerError with the end of its log where it has ended."""
+        if (ended := self._process.poll()) is not None:
+            log = self._log.read_text(errors="replace")
+            raise PeerError(f"{self._log.stem} has ended with {ended}:\n{log[-_TAIL_CHARS:]}")
+
+    def kill(self) -> None:
+        """By SIGKILL; it has ended when this returns."""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """By SIGTERM, and SIGKILL where that is not enough. Nothing where it has ended."""
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=_STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()

@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 import pytest
 from peers.client import Client
+from peers.connect import jars as connect
 from peers.kafka import jars as kafka
 from peers.place import PeerError
 from peers.spark import jars as spark
+from peers.streams import jars as streams
 from tests.compat.clients import CLIENTS, Listed
 from tests.compat.clients.sdk import Sdk
 
@@ -56,7 +58,9 @@ class Program(NamedTuple):
 TOOLS = Program("tools", "kafka-tools", kafka.VERSION, kafka.classpath)
 SPARK = Program("spark", "spark-sql-kafka", spark.VERSION, spark.classpath)
 LOGS = Program("logs", "kafka-logs", kafka.VERSION, kafka.classpath)
-PROGRAMS = (TOOLS, SPARK, LOGS)
+CONNECT = Program("connect", "kafka-connect", connect.VERSION, connect.classpath)
+STREAMS = Program("streams", "kafka-streams", streams.VERSION, streams.classpath)
+PROGRAMS = (TOOLS, SPARK, LOGS, CONNECT, STREAMS)
 
 SDK = Listed("SDK over gRPC", Sdk)  # type: ignore[arg-type]  # it takes part in cross-reading alone
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from peers.client import Client
-from tests.compat.cells import LOGS, SPARK, TOOLS, opened
+from tests.compat.cells import CONNECT, LOGS, SPARK, STREAMS, TOOLS, opened
 from tests.compat.topics import Topics
 
 from ottla_stack.cluster import Cluster
@@ -15,6 +15,8 @@ _OF_PROGRAMS = {
     TOOLS: ["test_kafka_tools.py", "test_kafka_group_tools.py"],
     SPARK: ["test_spark.py"],
     LOGS: ["test_logs.py"],
+    CONNECT: ["test_connect.py"],
+    STREAMS: ["test_streams.py"],
 }
 collect_ignore = [name for program, names in _OF_PROGRAMS.items() if not program.is_chosen for name in names]
 

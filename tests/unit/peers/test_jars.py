@@ -1,4 +1,4 @@
-"""Apache Kafka, and Spark's source of it, by Maven."""
+"""Apache Kafka, its Connect and Streams, and Spark's source of it, by Maven."""
 
 from __future__ import annotations
 
@@ -7,11 +7,20 @@ from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
+from peers.connect import jars as connect
 from peers.kafka import jars as kafka
 from peers.spark import jars as spark
+from peers.streams import jars as streams
+
+MAIN = [
+    (kafka, "kafka_2.13"),
+    (spark, "spark-sql-kafka-0-10_2.13"),
+    (connect, "connect-runtime"),
+    (streams, "kafka-streams-examples"),
+]
 
 
-@pytest.mark.parametrize(("jars", "artifact"), [(kafka, "kafka_2.13"), (spark, "spark-sql-kafka-0-10_2.13")])
+@pytest.mark.parametrize(("jars", "artifact"), MAIN)
 def test_the_version_is_the_one_that_maven_gets(jars: ModuleType, artifact: str) -> None:
     pom = ElementTree.parse(Path(str(jars.__file__)).parent / "pom.xml").getroot()
     versions = {found.findtext("artifactId"): found.findtext("version") for found in pom.iter("dependency")}

@@ -1,0 +1,1 @@
+"""Kafka Connect in distributed mode, with Debezium's connectors as a plugin."""

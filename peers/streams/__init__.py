@@ -1,0 +1,1 @@
+"""Kafka Streams, with the WordCount of its own examples."""
