@@ -32,6 +32,8 @@ AT_ONCE = {
     "session.timeout.ms": 6000,
     "heartbeat.interval.ms": 1000,
     "scheduled.rebalance.max.delay.ms": 0,
+    "consumer.session.timeout.ms": 6000,
+    "consumer.heartbeat.interval.ms": 1000,
     **{f"{kind}.storage.max.compaction.lag.ms": 1000 for kind in ("config", "offset", "status")},
     **{f"{kind}.storage.min.cleanable.dirty.ratio": 0 for kind in ("config", "offset", "status")},
 }
@@ -49,6 +51,8 @@ class Shop:
         self.workers = [Worker(f"worker-{n}", directory, lines) for n in range(2)]
         self.cluster = cluster
         self._database = database
+        url = COPY["connection.url"].replace("5432", str(database.port))
+        self._source, self._sink = ORDERS | {"database.port": database.port}, COPY | {"connection.url": url}
         self._ids = 0
 
     def insert(self, rows: int) -> range:
@@ -91,18 +95,15 @@ class Shop:
         [given] = re.findall(rf"^    curl {re.escape(words)}$", PAGE, re.MULTILINE)
         [path] = re.findall(r"localhost:8083(\S+)", given)
         [method] = re.findall(r"-X (\S+)", given) or ["GET"]
-        port = self._database.port
-        files = {
-            "orders.json": ORDERS | {"database.port": port},
-            "orders-copy.json": COPY | {"connection.url": COPY["connection.url"].replace("5432", str(port))},
-        }
+        files = {"orders.json": self._source, "orders-copy.json": self._sink}
         body = [files[name] for name in re.findall(r"--data @(\S+)", given)]
         answers: list[Any] = []
         wait(lambda: answers.append(self.workers[0].call(method, path, *body)) or True)
         return answers[0]
 
-    def create(self) -> None:
-        """Both connectors, or what has gone of them."""
+    def create(self, sinks_topic: str = "orders") -> None:
+        """Both connectors, or what has gone or changed of them."""
+        self._sink["topics"] = sinks_topic
         for name in ("orders", "orders-copy"):
             self.curl(f'-X PUT -H "Content-Type: application/json" --data @{name}.json {API}/{name}/config')
 
@@ -146,6 +147,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
                 worker.start()
             for worker in shop.workers:
                 wait_until(worker.is_ready, limit_s=LIMIT_S)
+            shop.create(sinks_topic="elsewhere")  # what the cleaner must not bring back
             shop.create()
             wait(lambda: shop.runs_on("orders") and shop.runs_on("orders-copy") and shop.is_copied())
             yield shop

@@ -23,8 +23,11 @@ from ottla_stack.cluster import Cluster
 pytestmark = pytest.mark.timeout(900)
 
 KILLS = 10
+PARTITIONS = 2
 WORDS = [f"word{n}" for n in range(20)]
 LINES = 200
+MOST_LEFT = PARTITIONS * 5 * LINES + len(WORDS)
+"""Records of a changelog that is clean: the last segment of each partition, of one round at most, and a table."""
 SETTINGS: dict[str, object] = {
     "replication.factor": 3,
     "commit.interval.ms": 100,
@@ -50,8 +53,9 @@ class Counting:
         self._admin = admin
 
     def write(self, lines: int) -> None:
-        """Of five words each, by chance."""
-        values = [random.choices(WORDS, k=5) for _ in range(lines)]
+        """Of five words each, out of a few: of all others the newest counts lie further back in the changelog."""
+        few = random.sample(WORDS, 5)
+        values = [random.choices(few, k=5) for _ in range(lines)]
         self._cluster.produce(INPUT, [" ".join(words) for words in values], value="str", acks="all")
         self.counts.update(word for words in values for word in words)
 
@@ -91,7 +95,7 @@ def counting(three: Cluster, tmp_path: Path) -> Iterator[Counting]:
     with ottla.Admin(three.bootstrap) as admin:
         admin.configs.set({"log.cleaner.backoff.ms": 100})
         for topic in (INPUT, OUTPUT):
-            admin.topics.create(topic, partitions=2, replicas=3)
+            admin.topics.create(topic, partitions=PARTITIONS, replicas=3)
         counting = Counting(three, admin, tmp_path)
         try:
             yield counting
@@ -108,7 +112,7 @@ def test_counts_are_exact_where_it_is_killed_after_a_commit(counting: Counting) 
     for kill in range(KILLS):
         counting.write(LINES)
         counting.until(counting.is_committed)
-        counting.until(lambda: len(counting.left(CHANGELOG)) <= 5 * LINES + len(WORDS))  # the last segment and a table
+        counting.until(lambda: len(counting.left(CHANGELOG)) <= MOST_LEFT)
         counting.running.kill()
         if kill % 2:
             shutil.rmtree(counting.program.state)
@@ -120,6 +124,7 @@ def test_counts_are_exact_where_it_is_killed_after_a_commit(counting: Counting) 
         found[word].append(count)
     assert found == {word: list(range(1, count + 1)) for word, count in counting.counts.items()}
     assert counting.written(CHANGELOG) == counting.counts.total()
+    assert counting.written(REPARTITION) > len(counting.left(REPARTITION))  # purged
     left = counting.left(CHANGELOG)
     assert dict(left) == counting.counts
     print(
