@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--clients",
         default="all",
-        help="names with commas between them; `tools`, `connect`, `streams` are Kafka's own, `spark` is Spark's source, "
+        help="names with commas between them; `tools`, `connect`, `streams` are Kafka's own, `spark` is Spark's, "
         "`logs` are the files of logs, between Kafka and ottla",
     )
     given = parser.parse_args(arguments)

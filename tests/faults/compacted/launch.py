@@ -7,8 +7,8 @@ how far it goes. MUTANT is one of `mutants` or `worker_mutants`, `none` for none
 
 from __future__ import annotations
 
-import asyncio
 import json
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -21,6 +21,7 @@ from tests.faults.put_in_place import put_in_place
 
 import ottla_broker.__main__
 import ottla_broker.compaction.cleaner
+import ottla_broker.compaction.worker
 import ottla_broker.storage.swap
 from ottla_broker.compaction.cleaner import LogCleaner
 from ottla_broker.compaction.job import CleaningJob, CleaningResult
@@ -64,14 +65,12 @@ def watch_broker(point: KillPoint) -> None:
 
 
 def _start_workers_as(*module: str) -> None:
-    start = asyncio.create_subprocess_exec
+    class Worker(subprocess.Popen[bytes]):
+        def __init__(self, command: list[str], **named: Any) -> None:
+            assert command[1:] == ["-m", _WORKER], "the broker starts nothing else"
+            super().__init__([command[0], "-m", *module], **named)
 
-    async def started(program: str, *arguments: str, **named: Any) -> asyncio.subprocess.Process:
-        if arguments == ("-m", _WORKER):
-            arguments = ("-m", *module)
-        return await start(program, *arguments, **named)
-
-    asyncio.create_subprocess_exec = started  # type: ignore[assignment]
+    put_in_place(ottla_broker.compaction.worker, "Popen", Worker)
 
 
 def _note_cleanings(file: Path) -> None:

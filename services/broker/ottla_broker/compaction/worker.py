@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from asyncio.subprocess import PIPE, Process
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from subprocess import PIPE, Popen
 from typing import Final
 
 from ottla_broker.compaction.job import CleaningJob, CleaningResult
@@ -21,18 +22,20 @@ async def run_worker(job: CleaningJob) -> CleaningResult:
     """Raises KAFKA_STORAGE_ERROR where the log can't be cleaned, or the worker ended or took too long; the log is as it
     was then. Cancelled, it ends the worker."""
     limit_s = _limit_s(job)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "ottla_broker.compaction", stdin=PIPE, stdout=PIPE, limit=_RESULT_LIMIT_BYTES
-    )
+    # Not by the loop: uvloop forks, and the child of a process with gRPC's threads may abort before it is another.
+    command = [sys.executable, "-m", "ottla_broker.compaction"]
+    process = Popen(command, stdin=PIPE, stdout=PIPE)  # noqa: ASYNC220 - vfork, which copies nothing
+    thread = ThreadPoolExecutor(1, "cleaner-worker")
+    line = asyncio.get_running_loop().run_in_executor(thread, _line_from, process, job)
     try:
         async with asyncio.timeout(limit_s):
-            return _result(await _line_from(process, job), process)
+            return _result(await asyncio.shield(line), process.returncode)
     except TimeoutError:
         raise _failed(f"its worker did not finish within {limit_s:.0f} s", "it is tried again") from None
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        process.kill()
+        await asyncio.wait([line])
+        thread.shutdown(wait=False)
 
 
 def _limit_s(job: CleaningJob) -> float:
@@ -42,20 +45,21 @@ def _limit_s(job: CleaningJob) -> float:
     return _LEAST_LIMIT_S + 3 * size_bytes / rate
 
 
-async def _line_from(process: Process, job: CleaningJob) -> bytes:
+def _line_from(process: Popen[bytes], job: CleaningJob) -> bytes:
     """Its stdin stays open: a worker whose broker is gone ends at once."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    with suppress(RuntimeError):  # uvloop's, where the worker has ended before it had its job
+    line = b""
+    with suppress(BrokenPipeError), process:  # it may have ended before it had its job
+        assert process.stdin is not None
+        assert process.stdout is not None
         process.stdin.write(job.to_json().encode() + b"\n")
-    line, _ = await asyncio.gather(process.stdout.readline(), process.stdin.drain(), return_exceptions=True)
-    await process.wait()
-    return line if isinstance(line, bytes) else b""
+        process.stdin.flush()
+        line = process.stdout.readline(_RESULT_LIMIT_BYTES)
+    return line
 
 
-def _result(line: bytes, process: Process) -> CleaningResult:
+def _result(line: bytes, returncode: int) -> CleaningResult:
     if not line.endswith(b"\n"):
-        raise _failed(f"its worker ended with the exit code {process.returncode}", "it is tried again")
+        raise _failed(f"its worker ended with the exit code {returncode}", "it is tried again")
     if "error" in (found := json.loads(line)):
         raise _failed(found["error"]["message"], found["error"]["hint"])
     return CleaningResult.from_json(line)

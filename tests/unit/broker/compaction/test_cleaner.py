@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from replicas import replica_context
 from waiting import until
 
 from ottla_broker.compaction import cleaner as cleaner_module
+from ottla_broker.compaction import worker as worker_module
 from ottla_broker.compaction.cleaner import LogCleaner
 from ottla_broker.compaction.job import CleaningJob, CleaningResult
 from ottla_broker.compaction.worker import run_worker
@@ -287,17 +289,16 @@ async def test_a_worker_that_is_killed_costs_a_try(logs: Compacted, monkeypatch:
     replica = logs.add(1)
     await logs.produce(replica, 100)
     before = table_of(replica)
-    create = asyncio.create_subprocess_exec
     pids: list[int] = []
 
-    async def create_and_kill(*arguments: Any, **options: Any) -> Any:
-        process = await create(*arguments, **options)
+    def create_and_kill(*arguments: Any, **options: Any) -> Any:
+        process = subprocess.Popen(*arguments, **options)
         if not pids:
             os.kill(process.pid, signal.SIGKILL)
         pids.append(process.pid)
         return process
 
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", create_and_kill)
+    monkeypatch.setattr(worker_module, "Popen", create_and_kill)
     await logs.cleaner.start()
     await until(lambda: logs.cleaner.uncleanable == 1)
     assert "-9" in logs.failure
@@ -310,16 +311,15 @@ async def test_a_worker_that_is_killed_costs_a_try(logs: Compacted, monkeypatch:
 async def test_a_stop_ends_the_workers(logs: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:
     replica = logs.add(1)
     await logs.produce(replica, 100)
-    create = asyncio.create_subprocess_exec
     processes: list[Any] = []
 
-    async def create_stopped(*arguments: Any, **options: Any) -> Any:
-        process = await create(*arguments, **options)
+    def create_stopped(*arguments: Any, **options: Any) -> Any:
+        process = subprocess.Popen(*arguments, **options)
         os.kill(process.pid, signal.SIGSTOP)
         processes.append(process)
         return process
 
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", create_stopped)
+    monkeypatch.setattr(worker_module, "Popen", create_stopped)
     await logs.cleaner.start()
     await until(lambda: bool(processes))
     async with asyncio.timeout(5):
@@ -419,14 +419,13 @@ async def test_a_partition_that_is_deleted_meanwhile_is_no_failure(
 
 async def test_a_worker_that_hangs_is_ended(logs: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla_broker.compaction.worker._LEAST_LIMIT_S", 0.2)
-    create = asyncio.create_subprocess_exec
 
-    async def create_stopped(*arguments: Any, **options: Any) -> Any:
-        process = await create(*arguments, **options)
+    def create_stopped(*arguments: Any, **options: Any) -> Any:
+        process = subprocess.Popen(*arguments, **options)
         os.kill(process.pid, signal.SIGSTOP)
         return process
 
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", create_stopped)
+    monkeypatch.setattr(worker_module, "Popen", create_stopped)
     await logs.produce(logs.add(1), 100)
     await logs.cleaner.start()
     await until(lambda: logs.cleaner.uncleanable == 1)

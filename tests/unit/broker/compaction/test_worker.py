@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
 from cleanings import job_for, pairs, write_segments
+from waiting import until
 
+from ottla_broker.compaction import worker
 from ottla_broker.compaction.cleaning import clean
 from ottla_broker.compaction.job import CleaningJob, CleaningResult
 from ottla_broker.compaction.worker import run_worker
@@ -66,18 +71,35 @@ def test_it_ends_with_its_broker(tmp_path: Path) -> None:
 def test_one_that_ends_before_it_has_its_job_is_an_error_like_any_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The broker's loop says so with a RuntimeError of its own."""
-    start = asyncio.create_subprocess_exec
 
-    async def ended(_: str, *arguments: str, **named: Any) -> asyncio.subprocess.Process:
-        process = await start("/bin/false", **named)
-        await process.wait()
+    def ended(_: list[str], **named: Any) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(["/bin/false"], **named)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         return process
 
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", ended)
+    monkeypatch.setattr(worker, "Popen", ended)
     with pytest.raises(OttlaError, match="its worker ended with the exit code 1") as caught:
         uvloop.run(run_worker(job_in(tmp_path)))
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_one_that_is_cancelled_is_gone_when_that_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(command: list[str], **named: Any) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(command, **named))
+        return started[0]
+
+    monkeypatch.setattr(worker, "Popen", start)
+    cleaning = asyncio.create_task(run_worker(job_in(tmp_path, speed=1)))  # minutes
+    await asyncio.sleep(0)
+    cleaning.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cleaning
+    assert started[0].returncode == -signal.SIGKILL
+    await until(lambda: not [t for t in threading.enumerate() if t.name.startswith("cleaner-worker")])
 
 
 def test_to_start_it_imports_little() -> None:
