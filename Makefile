@@ -122,7 +122,10 @@ bench: $(VENV)/.dev  ## the measured figures, side by side in one run
 bench-scale: $(VENV)/.dev  ## what many partitions cost, on three brokers beside Apache Kafka; PARTITIONS=10000 PAIRS=5 ALONE=1
 	$(BIN)/python -m loadtest.scale --partitions $(or $(PARTITIONS),10000) --pairs $(or $(PAIRS),5) --picture docs/design/pictures/scale.png $(if $(ALONE),--alone,)
 
-compat: $(VENV)/.dev  ## the compatibility matrix: every Kafka client, unchanged, with every capability; CLIENTS=java,kcat
+bench-log: $(VENV)/.dev  ## cleaning beside Apache Kafka's cleaner, takeovers, ten gigabytes, tables; ROWS=clean,long PAIRS=5
+	$(BIN)/python -m loadtest.log --rows "$(ROWS)" --pairs $(or $(PAIRS),5)
+
+compat: $(VENV)/.dev  ## the compatibility matrix: every Kafka client, unchanged, with every capability, Connect, Streams, files; CLIENTS=java,logs
 	$(BIN)/python -m tests.compat --clients "$(or $(CLIENTS),all)"
 
 bench-kafka: $(VENV)/.dev  ## ottla beside Apache Kafka, same clients, in turn; ROWS=start,p99 PAIRS=3
@@ -160,4 +163,4 @@ clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup lock proto demo demo-selftest up down check format test test-busy test-spark walk regressions coverage-table house pictures bench-before bench bench-kafka bench-spark scaling compose compat faults faults-spark fuzz sim load soak clean
+.PHONY: help setup lock proto demo demo-selftest up down check format test test-busy test-spark walk regressions coverage-table house pictures bench-before bench bench-log bench-kafka bench-spark scaling compose compat faults faults-spark fuzz sim load soak clean

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from loadtest.log.cleaning import KafkaCleaner, clean, make_log, within
 from loadtest.log.meanwhile import produce_p99
+from loadtest.log.offline import RECORD_BYTES
 from loadtest.log.table import table
 from loadtest.log.takeover import takeover
 from loadtest.log.ten_gigabytes import TenGigabytes
@@ -60,7 +61,7 @@ Figures = dict[str, list[float]]
 def cleaning(directory: Path, pairs: int) -> Figures:
     """In turn with Kafka's cleaner, which had one log before."""
     job = make_log(directory / "plain", _LOG_BYTES, Codec.NONE)
-    mb = sum(segment.size_bytes for segment in job.segments) / 1e6
+    mb = job.end_offset * RECORD_BYTES / 1e6
     kafka, ours, theirs = KafkaCleaner(directory / "kafka", job, pairs + 1), [], []
     with kafka.server:
         for number in range(pairs + 1):
@@ -72,6 +73,7 @@ def cleaning(directory: Path, pairs: int) -> Figures:
                 run()
             say("clean", ours=ours[-1], kafka=theirs[-1])
     packed = make_log(directory / "zstd", _LOG_BYTES, Codec.ZSTD)
+    packed_mb = packed.end_offset * RECORD_BYTES / 1e6
     zstd = [clean(packed) for _ in range(pairs)]
     say("zstd", ours=zstd[-1])
     few = clean(within(job, _FEW_KEYS * SLOT_BYTES))
@@ -80,7 +82,7 @@ def cleaning(directory: Path, pairs: int) -> Figures:
     return {
         "clean_mb_s_a_core": [mb / run["core_s"] for run in ours[1:]],
         "clean_vs_kafka": [k["seconds"] / o["seconds"] for o, k in zip(ours[1:], theirs[1:], strict=True)],
-        "clean_zstd_mb_s_a_core": [mb / run["core_s"] for run in zstd],
+        "clean_zstd_mb_s_a_core": [packed_mb / run["core_s"] for run in zstd],
         "map_share_of_budget": [few["map_bytes"] / (_FEW_KEYS * SLOT_BYTES)],
     }
 

@@ -44,12 +44,13 @@ def now_ms() -> int:
 def keyed_batches(size_bytes: int, keys: int, codec: Codec, seed: int) -> Iterator[bytes]:
     """Batches of records of a kilobyte, `size_bytes` of them before compression, whose keys come at random."""
     source, at_ms = random.Random(seed), now_ms()
-    filler = source.randbytes(_RANDOM_BYTES)
+    noise = source.randbytes(1 << 16)
     tail = b"x" * (RECORD_BYTES - _RANDOM_BYTES - len(b"key-00000000"))
     for _ in range(size_bytes // (RECORD_BYTES * _A_BATCH)):
         builder = new_builder(1 << 20)
         for _ in range(_A_BATCH):
-            builder.append(at_ms, b"key-%08d" % source.randrange(keys), filler + tail)
+            begin = source.randrange(len(noise) - _RANDOM_BYTES)
+            builder.append(at_ms, b"key-%08d" % source.randrange(keys), noise[begin : begin + _RANDOM_BYTES] + tail)
         yield builder.seal(codec)
 
 
