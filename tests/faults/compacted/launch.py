@@ -66,9 +66,9 @@ def watch_broker(point: KillPoint) -> None:
 
 def _start_workers_as(*module: str) -> None:
     class Worker(subprocess.Popen[bytes]):
-        def __init__(self, command: list[str], **named: Any) -> None:
-            assert command[1:] == ["-m", _WORKER], "the broker starts nothing else"
-            super().__init__([command[0], "-m", *module], **named)
+        def __init__(self, args: list[str], *more: Any, **named: Any) -> None:
+            assert args[1:] == ["-m", _WORKER], "the broker starts nothing else"
+            super().__init__([args[0], "-m", *module], *more, **named)
 
     put_in_place(ottla_broker.compaction.worker, "Popen", Worker)
 
