@@ -8,7 +8,7 @@ from typing import Final
 
 from tests.faults.put_in_place import put_in_place
 
-import ottla_broker.compaction.cleaner
+import ottla_broker.compaction.candidate
 import ottla_broker.storage.swap
 from ottla_broker.machines.cleanable import Cleanable, CompactionLag, SegmentFacts, cleanable
 from ottla_broker.machines.producers import Producers
@@ -33,7 +33,7 @@ def _active_segment_cleaned() -> None:
         end_swap(self)
         self.activate()
 
-    put_in_place(ottla_broker.compaction.cleaner, "ranges_of", all_and_one)
+    put_in_place(ottla_broker.compaction.candidate, "ranges_of", all_and_one)
     put_in_place(LogSegments, "index_of", index_of)
     put_in_place(Segment, "end_swap", end_swap_as_active)
 
@@ -55,7 +55,7 @@ def _cleaned_above_the_last_stable_offset() -> None:
     ) -> Cleanable:
         return cleanable(segments, first_dirty_offset, MAX_INT64, lag, now)
 
-    put_in_place(ottla_broker.compaction.cleaner, "cleanable", all_stable)
+    put_in_place(ottla_broker.compaction.candidate, "cleanable", all_stable)
 
 
 def _reader_keeps_the_old_files_place() -> None:
