@@ -26,7 +26,8 @@ _PAUSE_AFTER_ERROR_S: Final = 0.2
 
 class PassingReader:
     def __init__(self, bootstrap: str, topic: str, rack: str, passes: int, history: HistoryWriter) -> None:
-        self._where: Final[dict[str, Any]] = {"bootstrap": bootstrap, "client_rack": rack}
+        # Brokers are killed all at a time.
+        self._where: Final[dict[str, Any]] = {"bootstrap": bootstrap, "client_rack": rack, "connect_timeout": 40}
         self._topic: Final = topic
         self._passes: Final = passes
         self._history: Final = history
