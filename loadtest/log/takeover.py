@@ -23,7 +23,7 @@ from ottla_stack.running import RunningStack, wait_for
 COMMITS: Final = 10_000_000
 _GROUPS: Final = 100
 _PARTITIONS: Final = 1_000
-_A_BATCH: Final = 1_000
+_A_BATCH: Final = 100
 _TOPIC: Final = "__consumer_offsets"
 _LEFT_BYTES: Final = 120 << 20
 """What is left of them once they are compacted, and the segment that is not yet full."""

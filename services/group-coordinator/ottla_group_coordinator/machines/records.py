@@ -9,6 +9,7 @@ Source: OffsetCommitKey/Value.json and GroupMetadataKey/Value.json of Apache Kaf
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from ottla_core.model import TopicId, TopicPartition
@@ -31,6 +32,8 @@ _TOPIC_ID: Final = 0
 
 _NO_TOPIC_ID: Final = bytes(16)
 _LEAST_MEMBER_BYTES: Final = 18
+_PARTITION_BYTES: Final = 4
+_NAMES_KEPT: Final = 1_000
 
 
 class OffsetKey(NamedTuple):
@@ -102,8 +105,19 @@ def decode_key(data: bytes) -> Key | None:
     reader = Reader(memoryview(data))
     version = reader.int16()
     if version in _OFFSET_KEYS:
-        return OffsetKey(_text(reader), TopicPartition(_text(reader), reader.int32()))
+        group, topic = _names(data[:-_PARTITION_BYTES])
+        return OffsetKey(group, TopicPartition(topic, int.from_bytes(data[-_PARTITION_BYTES:], signed=True)))
     return GroupKey(_text(reader)) if version == _GROUP_KEY else None
+
+
+@lru_cache(_NAMES_KEPT)
+def _names(version_and_names: bytes) -> tuple[str, str]:
+    """The group and the topic of an offset's key: thousands of partitions have the same, and share the strings."""
+    reader = Reader(memoryview(version_and_names), at=2)
+    group, topic = _text(reader), _text(reader)
+    if reader.left:
+        raise MalformedError(f"{reader.left} bytes follow the key of a committed offset")
+    return group, topic
 
 
 # ---- committed offsets ----------------------------------------------------------------------------------------------
