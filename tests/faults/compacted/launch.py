@@ -77,14 +77,9 @@ def _note_cleanings(file: Path) -> None:
     async def noted(job: CleaningJob) -> CleaningResult:
         now_ns = time.monotonic_ns() - (time.time_ns() - job.now_ms * 1_000_000)
         result = await run_worker(job)
-        fields = {
-            "broker": file.stem,
-            "partition": job.directory.name,
-            "now_ns": now_ns,
-            "end_offset": result.end_offset,
-        }
+        fields = {"partition": job.directory.name, "now_ns": now_ns, "end_offset": result.end_offset}
         with file.open("a", encoding="utf-8") as lines:
-            lines.write(json.dumps(fields | {"end_offset": result.end_offset}) + "\n")
+            lines.write(json.dumps({"broker": file.stem, **fields}) + "\n")
         return result
 
     put_in_place(ottla_broker.compaction.cleaner, "run_worker", noted)

@@ -47,8 +47,8 @@ def _kill_in_each_phase(nemesis: CompactedNemesis, seconds: float) -> None:
 
 
 def _let_them_clean(nemesis: CompactedNemesis, seconds: float) -> None:
-    nemesis.let_clean()
     """For so many seconds at least, and until every log was cleaned some times."""
+    nemesis.let_clean()
     until_at = time.monotonic() + seconds
     while time.monotonic() < until_at or not nemesis.all_cleaned(_LEAST_CLEANINGS):
         nemesis.between()

@@ -1,0 +1,50 @@
+"""What a proof puts in place of the product's own has its place still: else its brokers don't start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cleanings import job_for, pairs, write_segments
+
+from ottla_broker.compaction.cleaning import clean
+from ottla_broker.compaction.job import CleaningResult
+
+
+def output_of(*arguments: object, code: int = 0) -> str:
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=30, check=False)
+    assert done.returncode == code, done.stdout
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "mutants", ["mutants.MUTANTS", "compacted.mutants.MUTANTS", "compacted.worker_mutants.WORKER_MUTANTS"]
+)
+def test_every_mutant_has_its_place(mutants: str) -> None:
+    module, _, name = mutants.rpartition(".")
+    output_of(
+        "-c", f"from tests.faults.{module} import {name} as mutants; [break_it() for break_it in mutants.values()]"
+    )
+
+
+def test_brokers_begin_that_are_killed_in_their_cleanings(tmp_path: Path) -> None:
+    launch = ("-m", "tests.faults.compacted.launch", "none", tmp_path, "broker", "--node-id=0", "--nothing=0")
+    assert "there is no setting 'nothing' of broker" in output_of(*launch, code=2)
+
+
+def test_workers_that_are_killed_clean_as_the_products_own_do(tmp_path: Path) -> None:
+    job = job_for(tmp_path, write_segments(tmp_path, [pairs(0, (b"a", b"1"), (b"a", b"2"))]))
+    armed_by = tmp_path / "broker-0"
+    with subprocess.Popen(
+        (sys.executable, "-m", "tests.faults.compacted.worker", "none", armed_by),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as worker:  # fmt: skip
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        worker.stdin.write(job.to_json() + "\n")
+        worker.stdin.flush()
+        line = worker.stdout.readline()
+    assert CleaningResult.from_json(line) == clean(job)
