@@ -6,8 +6,6 @@ few keys a hundred thousand times a day, and to apply a record costs ten times w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
 from typing import Final
 
 from ottla_core.coordination.batches import StoredBatch, read_batches
@@ -21,7 +19,7 @@ _AT_ONCE: Final = 1_000
 class Replay:
     """Of the log up to `end_offset`, where the own fence has to end. Memory: the keys and values of the shard."""
 
-    __slots__ = ("_fence", "_left", "_newest", "end_offset", "ends_with_fence", "next_offset")
+    __slots__ = ("_fence", "_newest", "end_offset", "ends_with_fence", "next_offset")
 
     def __init__(self, fence: ShardFence, end_offset: int) -> None:
         self.end_offset: Final = end_offset
@@ -29,7 +27,6 @@ class Replay:
         self.ends_with_fence = False
         self._fence: Final = fence
         self._newest: dict[bytes, bytes | None] = {}
-        self._left: Iterator[tuple[bytes, bytes | None]] | None = None
 
     def read(self, data: bytes, shard: ShardState) -> None:
         """Whole batches of the log, some of which may have been read before. Raises CORRUPT_MESSAGE; those before the
@@ -52,10 +49,7 @@ class Replay:
             shard.apply(record)
 
     def apply_next(self, shard: ShardState) -> bool:
-        """Up to a thousand, once all is added; whether these were the last."""
-        if self._left is None:
-            self._left = iter(self._newest.items())
-        group = list(islice(self._left, _AT_ONCE))
-        for key, value in group:
-            shard.apply(Entry(key, value))
-        return len(group) < _AT_ONCE
+        """Up to a thousand, once all is added; whether these were the last. They are forgotten: the shard has them."""
+        for _ in range(min(_AT_ONCE, len(self._newest))):
+            shard.apply(Entry(*self._newest.popitem()))
+        return not self._newest
