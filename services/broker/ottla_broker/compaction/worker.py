@@ -24,7 +24,8 @@ async def run_worker(job: CleaningJob) -> CleaningResult:
     limit_s = _limit_s(job)
     # Not by the loop: uvloop forks, and the child of a process with gRPC's threads may abort before it is another.
     command = [sys.executable, "-m", "ottla_broker.compaction"]
-    process = Popen(command, stdin=PIPE, stdout=PIPE)  # noqa: ASYNC220 - vfork, which copies nothing
+    # A session of its own: what interrupts a broker at its terminal is no end of the worker's own.
+    process = Popen(command, stdin=PIPE, stdout=PIPE, start_new_session=True)  # noqa: ASYNC220 - copies nothing
     thread = ThreadPoolExecutor(1, "cleaner-worker")
     line = asyncio.get_running_loop().run_in_executor(thread, _line_from, process, job)
     try:
@@ -58,11 +59,14 @@ def _line_from(process: Popen[bytes], job: CleaningJob) -> bytes:
 
 
 def _result(line: bytes, returncode: int) -> CleaningResult:
-    if not line.endswith(b"\n"):
-        raise _failed(f"its worker ended with the exit code {returncode}", "it is tried again")
-    if "error" in (found := json.loads(line)):
-        raise _failed(found["error"]["message"], found["error"]["hint"])
-    return CleaningResult.from_json(line)
+    try:
+        if "error" in (found := json.loads(line)):
+            raise _failed(found["error"]["message"], found["error"]["hint"])
+        return CleaningResult.from_json(line)
+    except (ValueError, KeyError, TypeError):
+        raise _failed(
+            f"its worker ended with the exit code {returncode}, without a result", "it is tried again"
+        ) from None
 
 
 def _failed(reason: str, hint: str) -> OttlaError:

@@ -83,6 +83,24 @@ def test_one_that_ends_before_it_has_its_job_is_an_error_like_any_other(
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+@pytest.mark.parametrize("prints", ["", "no JSON", "5", "{}", '{"error": "of another kind"}', "x" * 1_000_000])
+async def test_one_that_prints_no_result_is_an_error_like_any_other(
+    prints: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "printed").write_text(prints + "\n")
+    command = ["cat", str(tmp_path / "printed")]
+    monkeypatch.setattr(worker, "Popen", lambda _, **named: subprocess.Popen(command, **named))
+    with pytest.raises(OttlaError, match="its worker ended with the exit code 0, without a result"):
+        await run_worker(job_in(tmp_path))
+
+
+async def test_one_that_prints_without_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_RESULT_LIMIT_BYTES", 1 << 20)
+    monkeypatch.setattr(worker, "Popen", lambda _, **named: subprocess.Popen(["cat", "/dev/zero"], **named))
+    with pytest.raises(OttlaError, match=f"the exit code {-signal.SIGPIPE}, without a result"):
+        await run_worker(job_in(tmp_path))
+
+
 async def test_one_that_is_cancelled_is_gone_when_that_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +113,7 @@ async def test_one_that_is_cancelled_is_gone_when_that_is_known(
     monkeypatch.setattr(worker, "Popen", start)
     cleaning = asyncio.create_task(run_worker(job_in(tmp_path, speed=1)))  # minutes
     await asyncio.sleep(0)
+    assert os.getpgid(started[0].pid) != os.getpgid(0), "an interrupt at the broker's terminal is not for it"
     cleaning.cancel()
     with pytest.raises(asyncio.CancelledError):
         await cleaning
