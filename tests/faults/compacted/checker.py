@@ -212,7 +212,8 @@ class TableChecker:
         elif f == "pass":
             self.findings.passes += 1
             seen = self._seen.pop((process, operation["pass"]), {})
-            for partition, records in seen.items():
+            for partition in self._left:
+                records = seen.get(partition, {})
                 self._check_pass(f"{process}'s pass {operation['pass']}", partition, records, operation)
                 if process.startswith(FINAL):
                     self._check_table(process, partition, records)

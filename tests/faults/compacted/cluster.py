@@ -62,7 +62,7 @@ class CompactedCluster(FaultCluster):
         return f"{found.id.replace('-', '')}-{partition}"
 
     def replicas(self, names: Mapping[int, str]) -> dict[str, dict[int, Replica]]:
-        """By broker and partition; `names` are those of the partitions' directories. Raises ValueError."""
+        """By broker and partition; `names` are those of the partitions' directories."""
         return {
             data_dir.name: {partition: read_replica(data_dir / name) for partition, name in names.items()}
             for data_dir in self.data_dirs

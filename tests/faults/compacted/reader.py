@@ -21,13 +21,15 @@ import ottla
 _POLL_RECORDS: Final = 100
 _FETCH_BYTES: Final = 4096
 _PAUSE_S: Final = 0.03
+_START_LIMIT_S: Final = 40.0
+"""All brokers may have been killed at once: no reader gives up before they are there again."""
 _PAUSE_AFTER_ERROR_S: Final = 0.2
 
 
 class PassingReader:
     def __init__(self, bootstrap: str, topic: str, rack: str, passes: int, history: HistoryWriter) -> None:
-        # Brokers are killed all at a time.
-        self._where: Final[dict[str, Any]] = {"bootstrap": bootstrap, "client_rack": rack, "connect_timeout": 40}
+        where = {"bootstrap": bootstrap, "client_rack": rack, "connect_timeout": _START_LIMIT_S}
+        self._where: Final[dict[str, Any]] = where
         self._topic: Final = topic
         self._passes: Final = passes
         self._history: Final = history

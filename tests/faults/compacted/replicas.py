@@ -29,25 +29,23 @@ class Replica:
     records: dict[int, Name] = field(default_factory=dict)
     """By offset."""
     batches: list[Span] = field(default_factory=list)
-    fences: list[int] = field(default_factory=list)
-    """Their offsets."""
     wrong: list[str] = field(default_factory=list)
-    """In words, what no writer has written."""
+    """In words, what no writer has written; nothing is read behind a byte that is wrong."""
 
 
 def read_replica(directory: Path) -> Replica:
-    """Raises ValueError where a byte is wrong or an offset comes too early."""
     replica, next_offset = Replica(), 0
-    for path in sorted(directory.glob("*.log")):
-        for batch in kafka_batches(path):
-            if batch.base_offset < next_offset:
-                raise ValueError(f"{path} has offset {batch.base_offset} behind {next_offset - 1}")
-            next_offset = batch.next_offset
-            replica.batches.append(Span(batch.base_offset, next_offset - 1, batch.producer_id))
-            if batch.is_control_batch:
-                replica.fences += _fences(batch)
-            else:
-                _take(replica, batch, path)
+    try:
+        for path in sorted(directory.glob("*.log")):
+            for batch in kafka_batches(path):
+                if batch.base_offset < next_offset:
+                    replica.wrong.append(f"{path} has offset {batch.base_offset} behind {next_offset - 1}")
+                next_offset = batch.next_offset
+                replica.batches.append(Span(batch.base_offset, next_offset - 1, batch.producer_id))
+                if not batch.is_control_batch:
+                    _take(replica, batch, path)
+    except ValueError as error:
+        replica.wrong.append(str(error))
     return replica
 
 

@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 from cleanings import job_for, pairs, write_segments
+from tests.faults.compacted.checker import KINDS
+from tests.faults.compacted.mutants import MUTANTS
+from tests.faults.compacted.rows import MUTANT_ROWS
+from tests.faults.compacted.run import CompactedResult
+from tests.faults.compacted.worker_mutants import WORKER_MUTANTS
 
 from ottla_broker.compaction.cleaning import clean
 from ottla_broker.compaction.job import CleaningResult
@@ -48,3 +53,17 @@ def test_workers_that_are_killed_clean_as_the_products_own_do(tmp_path: Path) ->
         worker.stdin.flush()
         line = worker.stdout.readline()
     assert CleaningResult.from_json(line) == clean(job)
+
+
+def test_each_mutant_of_compaction_has_its_fault_and_what_it_is_found_by() -> None:
+    assert {row.name for row in MUTANT_ROWS} == {*MUTANTS, *WORKER_MUTANTS}
+    assert {row.finding for row in MUTANT_ROWS} <= {*KINDS}
+
+
+def test_one_that_is_slow_or_does_not_start_is_not_caught() -> None:
+    [row] = [row for row in MUTANT_ROWS if row.finding == "lost"][:1]
+    result = CompactedResult(row, failures=["a broker is not ready"])
+    result.findings.add("unreadable", "a reader comes to no end")
+    assert not result.caught
+    result.findings.add("lost", "a record")
+    assert result.caught

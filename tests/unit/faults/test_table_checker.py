@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.faults.compacted.checker import Horizons, TableChecker, Told
 from tests.faults.compacted.records import is_tombstone, key_of
-from tests.faults.compacted.replicas import Replica, Span
-from tests.faults.history import Name, Operation
+from tests.faults.compacted.replicas import Replica, Span, read_replica
+from tests.faults.history import FINAL, Name, Operation
 
 pytestmark = pytest.mark.rule(62)
 
@@ -81,6 +82,22 @@ def test_a_reader_who_passes_what_is_there_has_skipped_it() -> None:
     checker.on_operation(poll | {"pass": 2, "type": "info", "error": "of a reader"})
     counts = checker.findings.counts
     assert (counts["reordered"], counts["unreadable"], counts["misplaced"]) == (1, 1, 0)
+
+
+def test_a_last_reader_who_reads_nothing_has_lost_it_all() -> None:
+    checker = TableChecker(Told(HISTORY), Horizons([], RETENTION_MS), {0: "p"}, {"b": {0: Replica(dict(ALL))}})
+    ended = {"type": "ok", "f": "pass", "pass": 1, "began_ns": 9 * MS, "mono_ns": 9 * MS}
+    checker.on_operation({"process": "r0", **ended})
+    assert checker.findings.clean, "its replica may have had a high watermark of 0"
+    checker.on_operation({"process": f"{FINAL}0", **ended})
+    assert checker.findings.counts["lost"] == 3
+
+
+def test_a_log_that_is_damaged_is_a_finding_and_not_the_end_of_the_proof(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020d}.log").write_bytes(bytes(100))
+    replica = read_replica(tmp_path)
+    assert (replica.records, len(replica.wrong)) == ({}, 1)
+    assert "has no sound batch at byte 0 of 100" in replica.wrong[0]
 
 
 def test_a_replica_without_the_newest_fence_is_found() -> None:
