@@ -16,10 +16,12 @@ _TAIL_CHARS: Final = 2000
 
 
 class Jvm:
-    """A Java program that runs until it is stopped or killed; what it prints is added to `log`."""
+    """A Java program that runs until it is stopped or killed; what it prints is added to `log`, and what it unpacks, as
+    RocksDB's library, lies beside that: one that is killed removes nothing."""
 
     def __init__(self, classpath: str, main: str, *arguments: str, log: Path) -> None:
-        command = [java(), *SHORT_LIVED, "-Xmx512m", "-Dlog4j2.level=INFO", "-cp", classpath, main, *arguments]
+        properties = ["-Dlog4j2.level=INFO", f"-Djava.io.tmpdir={log.parent}"]
+        command = [java(), *SHORT_LIVED, "-Xmx512m", *properties, "-cp", classpath, main, *arguments]
         self._log: Final = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
