@@ -115,7 +115,7 @@ class BatchReader:
         if location is not None and location.offset == offset and location.position < location.segment.size_bytes:
             return location
         number = max(0, bisect_right(segments, offset, key=_base_offset) - 1)
-        if segments[number].base_offset == offset:
+        if segments[number].base_offset == offset and segments[number].size_bytes:  # else a wide gap follows
             return _Position(offset, segments[number], 0)
         if hot:
             return None  # indexes and headers are read from files, which may wait

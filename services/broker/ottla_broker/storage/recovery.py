@@ -110,8 +110,8 @@ def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs) -> int:
         epochs.truncate_from_end(segments[first].base_offset)
     for number in range(first, len(segments)):
         segment = segments[number]
-        gap = segment.base_offset - next_offset
-        if number > first and 0 != gap <= MAX_INT32:  # any file may have lost its end; compaction leaves a wider one
+        has_gap = number > first and segment.base_offset != next_offset
+        if has_gap and _reach(segment, next_offset) <= MAX_INT32:  # any file may have lost its end
             _discard(segments, number, f"{segment.path.name} is not at {next_offset}, where the one before it ends")
             break
         found_bytes = segment.path.stat().st_size
@@ -121,6 +121,12 @@ def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs) -> int:
             _discard(segments, number + 1, f"what follows a cut at offset {next_offset} is not known to be whole")
             break
     return next_offset
+
+
+def _reach(segment: Segment, offset: int) -> int:
+    """How far the first batch goes beyond `offset`: what a segment that begins there can't hold is in the next one."""
+    first = next(sound_batches(segment.file(), segment.path.stat().st_size), None)
+    return (first[1].last_offset if first else segment.base_offset) - offset
 
 
 def _discard(segments: list[Segment], start: int, reason: str) -> None:

@@ -167,10 +167,22 @@ def test_offsets_too_far_apart_for_one_segment_come_in_two_steps(follower: Log) 
     assert (first.base_offset, follower.log_end_offset) == (2**31 + 5, 2**31 + 6)
     assert follower.append_replicated(distant, NOON).rolled
     assert [segment.base_offset for segment in follower.segments] == [0, 2**31 + 5, far]
+    assert follower.read(0, 1 << 20, far + 1) == near, "the segment before them is empty"
     assert follower.read(2**31 + 6, 1 << 20, far + 1) == distant
     again = open_log(follower.directory, SMALL)
     assert again.log_end_offset == far + 1
     assert stored_bytes(again) == near + distant
+
+
+@pytest.mark.rule(58)
+@pytest.mark.parametrize("before", [b"", values_batch(b"first")])
+def test_a_batch_of_which_only_a_part_is_too_far_is_not_taken_for_a_loss(follower: Log, before: bytes) -> None:
+    batch = at_offset(values_batch(b"a", b"b", b"c"), 2**31 - 1)
+    for records in filter(None, (before and at_offset(before, 0), batch)):
+        follower.append_replicated(records, NOON)
+    again = open_log(follower.directory, SMALL)
+    assert again.log_end_offset == 2**31 + 2
+    assert again.read(5, 1 << 20, 2**31 + 2) == batch
 
 
 @pytest.mark.rule(28)
