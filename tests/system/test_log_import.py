@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from batches import NOON, sealed
@@ -65,6 +67,10 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def rows_in(directory: Path) -> list[Row]:
     data = b"".join(path.read_bytes() for path in segments(directory))
     return [row[:4] for at, h in iter_headers(data) for row in read_records(data[at : at + h.size_bytes])]
+
+
+def at_offset(offset: int, batch: bytes) -> bytes:
+    return struct.pack(">q", offset) + batch[8:]
 
 
 def rows_of(cluster: Cluster, topic: str, partition: int = 0) -> list[Row]:
@@ -137,8 +143,8 @@ def test_an_import_that_was_interrupted_is_resumed(
     monkeypatch.setattr(import_log, "_CHUNK_BYTES", 200)
     chunks = import_log._chunks
 
-    def some(of: import_log.Source) -> Iterator[import_log.Chunk]:
-        for n, chunk in enumerate(chunks(of)):
+    def some(*of: Any) -> Iterator[import_log.Chunk]:
+        for n, chunk in enumerate(chunks(*of)):
             if n == 2:
                 raise KeyboardInterrupt
             yield chunk
@@ -159,8 +165,8 @@ def test_it_goes_on_where_the_leader_changes(
 ) -> None:
     chunks, leader = import_log._chunks, admin.topics.describe(topic)[0].partitions[0].leader
 
-    def stopping(of: import_log.Source) -> Iterator[import_log.Chunk]:
-        for n, chunk in enumerate(chunks(of)):
+    def stopping(*of: Any) -> Iterator[import_log.Chunk]:
+        for n, chunk in enumerate(chunks(*of)):
             if n == 2:
                 three.brokers[leader].stop()
             yield chunk
@@ -178,11 +184,63 @@ def test_the_same_batches_again_are_the_same_append(admin: ottla.Admin, topic: s
     batch = sealed([(0, NOON, b"k", b"v", [])])
     for _ in range(2):
         assert admin.partitions.import_records(topic, 0, batch, expected_offset=0) == 1
+    both = batch + at_offset(1, batch)
+    for _ in range(2):
+        assert admin.partitions.import_records(topic, 0, both, expected_offset=0) == 2, "what is not there yet"
     other = sealed([(0, NOON, b"k", b"other", [])])
-    with pytest.raises(ottla.OttlaError) as caught:
-        admin.partitions.import_records(topic, 0, other, expected_offset=0)
-    assert caught.value.code == ErrorCode.OFFSET_MISMATCH
-    assert admin.topics.offsets(topic)[0] == 1
+    for records in (other, batch + at_offset(1, other), batch + at_offset(3, other)):
+        with pytest.raises(ottla.OttlaError) as caught:
+            admin.partitions.import_records(topic, 0, records, expected_offset=0)
+        assert caught.value.code == ErrorCode.OFFSET_MISMATCH
+    assert admin.topics.offsets(topic)[0] == 2
+
+
+def test_a_log_that_lost_its_first_records_or_has_grown_meanwhile_is_resumed(
+    three: Cluster,
+    admin: ottla.Admin,
+    topic: str,
+    source: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = segments(source)[-1]
+    data, rows = path.read_bytes(), rows_in(source)
+    *_, (at, _) = iter_headers(data)
+    path.write_bytes(data[:at])
+    assert imported(monkeypatch, three, topic, source) == 0
+    middle = rows[len(rows) // 2][0]
+    admin.topics.delete_records(topic, {0: middle})
+    path.write_bytes(data)
+    assert imported(monkeypatch, three, topic, source, "--resume") == 0
+    assert rows_of(three, topic) == [row for row in rows if row[0] >= middle]
+    path.write_bytes(data[:at])
+    assert imported(monkeypatch, three, topic, source, "--resume") == 2
+    assert f"{topic}-0 has more than {source}: it ends at offset 1200" in capsys.readouterr().err
+
+
+def test_offsets_too_far_apart_for_one_segment_are_no_loss(three: Cluster, admin: ottla.Admin, topic: str) -> None:
+    batch = sealed([(0, NOON, b"k", b"v", [])])
+    first, second = 3 * 10**9, 7 * 10**9
+    info = admin.topics.describe(topic)[0].partitions[0]
+    behind = three.brokers[next(replica for replica in info.replicas if replica != info.leader)]
+    behind.stop()
+    for expected, offset in ((0, first), (first + 1, second)):
+        records = at_offset(offset, batch)
+        end = admin.partitions.import_records(topic, 0, records, expected_offset=expected, log_start_offset=first)
+        assert end == offset + 1
+    behind.restart()
+    wait_until(lambda: len(admin.topics.describe(topic)[0].partitions[0].isr) == 3)
+    assert [row[0] for row in rows_of(three, topic)] == [first, second]
+    assert admin.topics.offsets(topic, "earliest")[0] == first
+    assert admin.partitions.verify_replicas(topic, 0).equal
+
+
+def test_many_small_batches_go_in_several_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (source,) = import_log.sources_of([write_compacted(tmp_path / "data")], None, compacted=False)
+    monkeypatch.setattr(import_log, "MOST_IMPORTED_BATCHES", 7)
+    found = [[h.base_offset for _, h in iter_headers(chunk.records)] for chunk in import_log._chunks(source, 0)]
+    assert [offset for chunk in found for offset in chunk] == list(range(0, 1200, 3))
+    assert max(map(len, found)) == 7
 
 
 @pytest.mark.parametrize("damage", ["flipped", "hole", "transaction", "moved"])
@@ -218,7 +276,7 @@ def test_what_can_not_be_imported_is_named_before_anything_is_sent(
         assert imported(monkeypatch, three, topic, source, "--compacted") == 0
 
 
-def test_records_without_keys_go_into_no_compacted_topic(admin: ottla.Admin, topic: str) -> None:
+def test_what_would_do_harm_is_refused(admin: ottla.Admin, topic: str) -> None:
     admin.configs.set({"cleanup.policy": "compact"}, topic=topic)
     batch = sealed([(0, NOON, None, b"v", [])])
 
@@ -228,6 +286,14 @@ def test_records_without_keys_go_into_no_compacted_topic(admin: ottla.Admin, top
         return caught.value.code == ErrorCode.INVALID_RECORD
 
     wait_until(refused)
+    keyed = sealed([(0, NOON, b"k", b"v", [])])
+    for records, start, problem in (
+        (at_offset(2**63 - 1, keyed), 0, "used up"),
+        (keyed, 1, "can't begin at 1"),
+        (b"".join(at_offset(n, keyed) for n in range(1001)), 0, "more than 1000 batches"),
+    ):
+        with pytest.raises(ottla.OttlaError, match=problem):
+            admin.partitions.import_records(topic, 0, records, expected_offset=0, log_start_offset=start)
     named = framed(next(iter_headers(batch))[1]._replace(producer_id=1), batch[61:])
     with pytest.raises(ottla.OttlaError, match="producer 1"):
         admin.partitions.import_records(topic, 0, named, expected_offset=0)

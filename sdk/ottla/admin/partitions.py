@@ -113,8 +113,9 @@ class Partitions:
     ) -> int:
         """Append whole batches of another log at the offsets that they have there; the offset after them.
 
-        The partition has to end at `expected_offset`; it begins at `log_start_offset` afterwards. Batches are of no
-        producer and of no transaction. The same call again is the same append.
+        The partition has to end at `expected_offset`, or to have the first of the batches already; it begins at
+        `log_start_offset` afterwards. Batches are of no producer and of no transaction, 1000 at the most. The same call
+        again is the same append.
 
         Raises OttlaError with OFFSET_MISMATCH where the partition ends elsewhere, UnknownTopicError, ConnectError.
         """

@@ -17,22 +17,27 @@ async def import_records(
     """The offset after the batches, once they are below the high watermark; the log begins at `log_start_offset` then.
 
     Whole batches go in together, or none, but where offsets jump so far that one segment can't hold all: then the first
-    of them. What is there already is not appended again. Raises what `check_client_may_write`, `PendingBytes.take`,
-    `Replica.check_imported` and `Replica.append_imported` raise: then nothing was appended. Raises what
-    `Replica.committed` raises, and REQUEST_TIMED_OUT: then it is not known.
+    of them. What is there already is not appended again. Raises INVALID_REQUEST where the log would
+    begin behind the first, and what `check_client_may_write`, `PendingBytes.take`, `Replica.check_imported` and
+    `Replica.append_imported` raise: then nothing was appended. Raises what `Replica.committed` raises, and
+    REQUEST_TIMED_OUT: then it is not known.
     """
     check_client_may_write(replica.topic)
+    if log_start_offset > read_header(records).base_offset:
+        text = f"the log can't begin at {log_start_offset}, behind the first of the batches"
+        raise OttlaError(ErrorCode.INVALID_REQUEST, text)
     replica.pending_bytes.take(len(records))
     try:
         async with asyncio.timeout(timeout_s):
             await replica.check_imported(records)
-            if await _has_batch(replica, records):
-                next_offset = min(replica.log.log_end_offset, max(h.next_offset for _, h in iter_headers(records)))
-                await replica.committed(next_offset, replica.leadership)
-            else:
-                appended = replica.append_imported(records, expected_offset)
+            repeated, at = await _repeated(replica, records)
+            if at < len(records):
+                appended = replica.append_imported(records[at:], repeated or expected_offset)
                 next_offset = appended.last_offset + 1
                 await ReplicaAppend(replica, appended, ACKS_ALL, replica.leadership).acknowledged()
+            else:
+                next_offset = repeated
+                await replica.committed(next_offset, replica.leadership)
     except TimeoutError:
         text = f"{replica} has not replicated what is imported after offset {expected_offset}"
         raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, text, hint="send the same batches again") from None
@@ -43,10 +48,18 @@ async def import_records(
     return next_offset
 
 
-async def _has_batch(replica: Replica, records: bytes) -> bool:
-    """Whether the first of the batches lies at its offset already."""
-    log, first = replica.log, read_header(records)
-    if not log.log_start_offset <= first.base_offset < log.log_end_offset:
-        return False
-    stored = await replica.first_header_from(first.base_offset)
-    return (stored.base_offset, stored.crc) == (first.base_offset, first.crc)
+async def _repeated(replica: Replica, records: bytes) -> tuple[int, int]:
+    """Of the leading batches that lie at their offsets already: the offset after them, and their bytes; 0, 0: none.
+
+    A leader that is gone may have left a part of them; or their log has grown since it was imported.
+    """
+    log, first = replica.log, read_header(records).base_offset
+    if not log.log_start_offset <= first < log.log_end_offset:
+        return 0, 0
+    next_offset = at = 0
+    stored = await replica.read_back(first, len(records))
+    for (position, header), (_, there) in zip(iter_headers(records), iter_headers(stored), strict=False):
+        if (there.base_offset, there.crc) != (header.base_offset, header.crc):
+            break
+        next_offset, at = header.next_offset, position + header.size_bytes
+    return next_offset, at

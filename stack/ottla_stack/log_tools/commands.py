@@ -23,7 +23,7 @@ from ottla_stack.log_tools.compact import compact
 from ottla_stack.log_tools.damage import Damage
 from ottla_stack.log_tools.dump import items_of
 from ottla_stack.log_tools.export import export
-from ottla_stack.log_tools.import_log import check_empty, import_log, sources_of
+from ottla_stack.log_tools.import_log import check_ends, import_log, sources_of
 from ottla_stack.log_tools.items import Item, as_text
 from ottla_stack.log_tools.log_files import LogFiles, find_logs, naming_failures, reading
 from ottla_stack.log_tools.reindex import rebuild
@@ -277,7 +277,7 @@ def import_logs(
     settings = Settings.of(ctx)
     with naming_failures(), open_admin(settings) as admin:
         sources = sources_of(directories, partition, compacted=compacted)
-        check_empty(admin, topic, [] if resume else sources)
-        done = [import_log(admin, topic, source, settings.timeout) for source in sources]
+        ends = check_ends(admin, topic, sources, resume=resume)
+        done = [import_log(admin, topic, source, ends[source.partition], settings.timeout) for source in sources]
     items = [{**each._asdict(), "directory": str(each.directory), "seconds": round(each.seconds, 3)} for each in done]
     write(Listing("log-imports/v1", items, name="directory"), settings.output)

@@ -8,7 +8,7 @@ left stays as it is. The leader's epoch takes the place of theirs, and the ids o
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,6 +17,7 @@ from ottla.errors import ErrorCode, FatalError, config_error
 from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.log_config import MAX_INT32
 from ottla_broker.storage.scan import headers
+from ottla_broker.storage.validator import MOST_IMPORTED_BATCHES
 from ottla_core.records.batch import HEADER_SIZE, NO_PRODUCER_ID, BatchHeader, framed
 from ottla_core.rpc.status import MAX_MESSAGE_BYTES
 from ottla_stack.log_tools.log_files import LogFiles, find_logs, name_of, reading
@@ -40,6 +41,10 @@ class Source(NamedTuple):
     @property
     def start_offset(self) -> int:
         return self.segments[0].base_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self.segments[-1].next_offset
 
     @property
     def records(self) -> int:
@@ -109,27 +114,30 @@ def _problem(header: BatchHeader) -> str:
     return f"a batch of {header.size_bytes} bytes is too large to be sent" if header.size_bytes > _MOST_BYTES else ""
 
 
-def check_empty(admin: Admin, topic: str, sources: Sequence[Source]) -> None:
-    """Raise ConfigError unless nothing was ever written to the partitions; UnknownTopicError."""
-    ends = admin.topics.offsets(topic)
+def check_ends(admin: Admin, topic: str, sources: Sequence[Source], *, resume: bool) -> Mapping[int, int]:
+    """Where the topic's partitions end. Raises ConfigError unless nothing was ever written to them, or no more than the
+    sources have where one is resumed; UnknownTopicError."""
+    ends = {number: end or 0 for number, end in admin.topics.offsets(topic).items()}
     for source in sources:
         if source.partition not in ends:
             raise config_error(
                 f"{topic} has no partition {source.partition} for {source.log.directory}",
                 hint=f"its partitions are 0 to {len(ends) - 1}; create the topic with as many as there are logs",
             )
-        if ends[source.partition] != 0:
+        if ends[source.partition] > (source.end_offset if resume else 0):
+            problem = f"has more than {source.log.directory}" if resume else "is not empty"
             raise config_error(
-                f"{topic}-{source.partition} is not empty: it ends at offset {ends[source.partition]}; {_NOTHING}",
+                f"{topic}-{source.partition} {problem}: it ends at offset {ends[source.partition]}; {_NOTHING}",
                 hint="import into a new topic; or with --resume, where an import of the same log was interrupted",
             )
+    return ends
 
 
-def import_log(admin: Admin, topic: str, source: Source, timeout: float) -> Imported:
-    """Send it, chunk by chunk, each once the one before it is on every replica in sync. What is there already, of the
-    same log, is passed over. `timeout` in seconds is for each. Raises what `import_records` raises."""
+def import_log(admin: Admin, topic: str, source: Source, end: int, timeout: float) -> Imported:
+    """Send it, chunk by chunk, each once the one before it is on every replica in sync. What is there already, before
+    `end`, is passed over. `timeout` in seconds is for each. Raises what `import_records` raises."""
     began_at, next_offset = time.monotonic(), 0
-    for chunk in _chunks(source):
+    for chunk in _chunks(source, end):
         next_offset = admin.partitions.import_records(
             topic,
             source.partition,
@@ -150,14 +158,20 @@ def import_log(admin: Admin, topic: str, source: Source, timeout: float) -> Impo
     )
 
 
-def _chunks(source: Source) -> Iterator[Chunk]:
+def _chunks(source: Source, end: int) -> Iterator[Chunk]:
+    """From the batch on that ends at `end`: whether it is the same one shows whether the log is, and compaction, which
+    may have been through those before it, leaves it alone."""
     batches: list[bytes] = []
     size = expected_offset = next_offset = 0
     for report in source.segments:
         file = DataFile(report.path)
         for position, header in _headers(report):
+            if header.next_offset < end:
+                expected_offset = next_offset = header.next_offset
+                continue
             too_far = header.last_offset - expected_offset > MAX_INT32
-            if batches and (size + header.size_bytes > _CHUNK_BYTES or too_far):
+            is_full = len(batches) == MOST_IMPORTED_BATCHES or size + header.size_bytes > _CHUNK_BYTES
+            if batches and (is_full or too_far):
                 yield Chunk(expected_offset, b"".join(batches))
                 batches, size, expected_offset = [], 0, next_offset
             batches.append(_of_no_producer(header, file.read(position, header.size_bytes)))

@@ -19,7 +19,7 @@ from ottla_broker.storage.reading import FoundOffset
 from ottla_broker.storage.validator import check_appendable, check_imported
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from ottla_core.records.batch import BatchHeader, Buffer, iter_headers, max_timestamp, read_header
+from ottla_core.records.batch import Buffer, iter_headers, max_timestamp
 
 ACKS_ALL: Final = -1
 
@@ -87,12 +87,12 @@ class LeaderRole(ReplicaState):
         return done
 
     async def check_imported(self, records: bytes) -> None:
-        """In a thread. Raises INVALID_RECORD."""
+        """In a thread. Raises INVALID_RECORD, RECORD_LIST_TOO_LARGE."""
         await self._threads.work(check_imported, records, self.log.config)
 
-    async def first_header_from(self, offset: int) -> BatchHeader:
-        """Of the batch that holds `offset`, or else the next. Raises what `Log.read` raises."""
-        return read_header(await self._threads.look_up(self.log.read, offset, 1, self.log.log_end_offset))
+    async def read_back(self, offset: int, max_bytes: int) -> bytes:
+        """What `Log.read` gives and raises, of all that was appended."""
+        return await self._threads.look_up(self.log.read, offset, max_bytes, self.log.log_end_offset)
 
     def append_imported(self, records: bytes, expected_offset: int) -> AppendResult:
         """Write checked batches of another cluster's log at their own offsets, if the log ends where it is expected to.

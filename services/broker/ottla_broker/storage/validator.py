@@ -35,6 +35,10 @@ _WALKED_BYTES = 64 << 10
 """Of a rejected batch whose records are looked at all the same: to say which, in about a millisecond."""
 _QUICK_BYTES = 16 << 10
 _QUICK_RECORDS = 200
+_LAST_OFFSET = 1 << 62
+"""What is produced from there on has 64 bits for its offsets still."""
+MOST_IMPORTED_BATCHES = 1000
+"""At once: some ten milliseconds of the loop."""
 _BROKERS_BITS = CONTROL | DELETE_HORIZON | LOG_APPEND_TIME
 
 
@@ -140,9 +144,21 @@ def check_imported(records: Buffer, config: LogConfig) -> None:
     """Raise INVALID_RECORD for batches of another cluster's log that would mean something else in this one.
 
     Its producers' ids are others' here, and so would their sequences be; of its transactions nothing is known. What
-    `check_replicated` checks is not checked here.
+    `check_replicated` checks is not checked here. RECORD_LIST_TOO_LARGE: an append does not yield.
     """
-    for at, header in iter_headers(records):
+    for number, (at, header) in enumerate(iter_headers(records)):
+        if number == MOST_IMPORTED_BATCHES:
+            raise OttlaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"more than {MOST_IMPORTED_BATCHES} batches come at once",
+                hint="import them in several requests",
+            )
+        if header.next_offset > _LAST_OFFSET:
+            raise OttlaError(
+                ErrorCode.INVALID_RECORD,
+                f"a batch ends at offset {header.next_offset}, and offsets would soon be used up",
+                hint="have a client copy the topic, which gives it new ones",
+            )
         if header.is_control or header.is_transactional or header.producer_id != NO_PRODUCER_ID:
             raise OttlaError(
                 ErrorCode.INVALID_RECORD,
