@@ -85,17 +85,13 @@ def _note_cleanings(file: Path) -> None:
     put_in_place(ottla_broker.compaction.cleaner, "run_worker", noted)
 
 
-def put_all_in_place(mutant: str, directory: Path, name: str) -> None:
-    MUTANTS.get(mutant, lambda: None)()
-    watch_broker(KillPoint(directory / name))
-    _note_cleanings(directory / (name + SUFFIX))
-    _start_workers_as("tests.faults.compacted.worker", mutant, str(directory / name))
-
-
 def main(arguments: list[str]) -> int:
     mutant, directory, _, *settings = arguments
     name = "broker-" + next(each.partition("=")[2] for each in settings if each.startswith("--node-id="))
-    put_all_in_place(mutant, Path(directory), name)
+    MUTANTS.get(mutant, lambda: None)()
+    watch_broker(KillPoint(Path(directory, name)))
+    _note_cleanings(Path(directory, name + SUFFIX))
+    _start_workers_as("tests.faults.compacted.worker", mutant, str(Path(directory, name)))
     sys.argv[1:] = settings
     return ottla_broker.__main__.main()
 

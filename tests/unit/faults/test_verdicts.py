@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 
-import pytest
 from tests.faults.checker import Findings
 from tests.faults.disks.mutants import DISK_MUTANTS
 from tests.faults.history import Operation
@@ -72,19 +69,3 @@ def test_what_librdkafka_was_handed_and_told_is_counted_apart() -> None:
     ]
     total = sum((counted(operation) for operation in operations), Counter())
     assert total == {"acknowledged": 3, "read": 3, "errors": 3}
-
-
-@pytest.mark.parametrize(
-    "apply",
-    [
-        "from tests.faults.mutants import MUTANTS\nfor mutant in MUTANTS.values(): mutant()",
-        "from tests.faults.compacted.mutants import MUTANTS\nfor mutant in MUTANTS.values(): mutant()",
-        "from tests.faults.compacted.worker_mutants import WORKER_MUTANTS\nfor m in WORKER_MUTANTS.values(): m()",
-        "from tests.faults.compacted.launch import *\nput_all_in_place('none', Path('.'), 'broker-0')",
-    ],
-    ids=["of brokers", "of the cleaner", "of its worker", "what kills it in its phases"],
-)
-def test_each_mutant_still_fits_the_product(apply: str) -> None:
-    """One that is called with what it does not take breaks everything, and is caught by no check of what it broke."""
-    done = subprocess.run([sys.executable, "-c", apply], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
