@@ -58,8 +58,8 @@ async def _repeated(replica: Replica, records: bytes) -> tuple[int, int]:
         return 0, 0
     next_offset = at = 0
     stored = await replica.read_back(first, len(records))
-    for (position, header), (_, there) in zip(iter_headers(records), iter_headers(stored), strict=False):
-        if (there.base_offset, there.crc) != (header.base_offset, header.crc):
+    for (position, header), (_, own) in zip(iter_headers(records), iter_headers(stored), strict=False):
+        if (own.base_offset, own.crc) != (header.base_offset, header.crc):
             break
         next_offset, at = header.next_offset, position + header.size_bytes
     return next_offset, at

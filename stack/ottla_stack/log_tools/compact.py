@@ -49,6 +49,7 @@ def compact(directory: Path, *, delete_retention_ms: int, min_lag_ms: int) -> Co
 
     The log is left as it was then, but that of several rounds, where the keys are too many for one, some may be done.
     """
+    find_logs(directory)  # its errors come first: of what is not there nothing can be locked
     data = directory.resolve().parent
     with locked(data):
         if (data / META).exists() and partition_of(directory.resolve().name) is None:

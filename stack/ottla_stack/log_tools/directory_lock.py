@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +15,13 @@ from ottla_core.errors import OttlaError
 
 @contextmanager
 def locked(data_directory: Path) -> Iterator[None]:
-    """The lock of the data directory; a copy of a partition lies in none. Raises FatalError, which names its holder."""
+    """The lock of the data directory, or of the one that copies of partitions lie in, where nothing is left of it.
+
+    Raises FatalError, which names its holder.
+    """
     if not (data_directory / META).exists():
-        yield
+        with _locked_copies(data_directory):
+            yield
         return
     try:
         lock = DirectoryLock(data_directory)
@@ -29,3 +35,17 @@ def locked(data_directory: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+@contextmanager
+def _locked_copies(directory: Path) -> Iterator[None]:
+    fd = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = f"a log in {directory} is being changed by another ottla log"
+            raise FatalError(ErrorCode.INVALID_CONFIG, text, hint="wait until it is done") from None
+        yield
+    finally:
+        os.close(fd)

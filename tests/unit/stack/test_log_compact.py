@@ -22,6 +22,7 @@ from ottla_broker.storage.log_dir import LogDir
 from ottla_broker.storage.segment import Segment
 from ottla_core.model import PartitionId
 from ottla_stack.log_tools import compact
+from ottla_stack.log_tools.directory_lock import locked
 from ottla_stack.log_tools.log_files import find_logs
 from ottla_stack.log_tools.verify import LogVerifier
 
@@ -135,6 +136,18 @@ def test_a_running_brokers_log_is_left_alone(
     lock.release()
     assert ottla_log(monkeypatch, "compact", directory) == 2, "without a yes"
     assert files_of(directory) == before
+
+
+def test_a_copy_is_changed_by_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = shutil.copytree(write_compacted(tmp_path / "data"), tmp_path / "table-0")
+    before = files_of(copy)
+    with locked(tmp_path):
+        assert compacted(monkeypatch, copy) == 1
+        assert f"a log in {tmp_path} is being changed by another ottla log" in capsys.readouterr().err
+        assert files_of(copy) == before
+    assert compacted(monkeypatch, copy) == 0
 
 
 def test_what_is_not_one_partition_is_named(
