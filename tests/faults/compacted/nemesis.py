@@ -15,7 +15,10 @@ from tests.faults.nemesis import Nemesis
 
 _HIT_LIMIT_S: Final = 60.0
 _CUT_S: Final = 6.0
+_CUT_LIMIT_S: Final = 25.0
 _SHORT_BYTES: Final = 1_500
+_TAIL_NS: Final = 2_000_000_000
+"""After a cut: until then a cleaning may be one of what was committed before it."""
 
 
 class CompactedNemesis(Nemesis):
@@ -78,9 +81,16 @@ class CompactedNemesis(Nemesis):
         leader = self.any_leader()
         with self.hit("killed while cut from its followers", leader):
             self.cut_both(leader, self.others(leader))
-            time.sleep(_CUT_S)
+            cut_at, cut_ns = time.monotonic(), time.monotonic_ns()
+            while time.monotonic() < cut_at + _CUT_S or not self._cleans_since(leader, cut_ns):
+                if time.monotonic() > cut_at + _CUT_LIMIT_S:
+                    break  # as it should be: what is new to it is not committed
+                time.sleep(0.2)
             self.end_writers()
             self.kill(leader)
             self.heal()
             time.sleep(1.0)
             self.start(leader)
+
+    def _cleans_since(self, broker: str, since_ns: int) -> bool:
+        return any(c["broker"] == broker and c["now_ns"] > since_ns + _TAIL_NS for c in self.cluster.cleanings())
