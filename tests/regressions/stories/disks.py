@@ -109,8 +109,8 @@ STORIES = (
         "Power was cut when a disk had the end of a log and not yet what is before it: the log had a hole from then on",
         Edit(
             "services/broker/ottla_broker/storage/recovery.py",
-            "if number > first and 0 != gap <= MAX_INT32:",
-            "if gap < 0:",
+            "if has_gap and _reach(segment, next_offset) <= MAX_INT32:",
+            "if segment.base_offset < next_offset:",
         ),
     ),
 )
