@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Final
 
 import ottla
-from loadtest.log.offline import append, keyed_batches, now_ms, offline_log
+from loadtest.log.offline import append, keyed_batches, now_ms, offline_log, partition_of
 from ottla_broker.storage.log_config import LogConfig
-from ottla_core.model import PartitionId, TopicId
 from ottla_core.records.compression import Codec
 from ottla_stack.running import RunningStack
 
@@ -31,17 +30,17 @@ def produce_p99(directory: Path, pairs: int, *, size_bytes: int = SIZE_BYTES) ->
         admin.topics.create("hot", partitions=1, replicas=1)
         for name in names:
             admin.topics.create(name, partitions=1, replicas=1, config={"segment.bytes": _SEGMENT_BYTES})
-        ids = {t.name: TopicId(bytes.fromhex(t.id.replace("-", ""))) for t in admin.topics.describe(*names)}
+        partitions = {topic.name: partition_of(topic) for topic in admin.topics.describe(*names)}
     batches = list(keyed_batches(size_bytes, _KEYS, Codec.NONE, seed=4))
     for name in names:
         with offline_log(
-            directory / "broker-0", PartitionId(ids[name], 0), name, LogConfig(segment_bytes=_SEGMENT_BYTES)
+            directory / "broker-0", partitions[name], name, LogConfig(segment_bytes=_SEGMENT_BYTES)
         ) as log:
             for batch in batches:
                 append(log, batch)
             log.flush(now_ms())
     with stack, ottla.Admin(stack.bootstrap) as admin:
-        found = [_pair(stack, admin, directory / "broker-0" / f"{ids[name].hex()}-0", name) for name in names]
+        found = [_pair(stack, admin, directory / "broker-0" / str(partitions[name]), name) for name in names]
     return found[1:]  # the first warms up
 
 

@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import ottla
 from ottla_broker.storage.identity import DirectoryIdentity, load_identity, new_directory_id
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_dir import LogDir
-from ottla_core.model import PartitionId
+from ottla_core.model import PartitionId, TopicId
 from ottla_core.records.batch import HEADER_SIZE, framed, read_header
 from ottla_core.records.compression import Codec
 from ottla_core.records.twins import new_builder
@@ -35,6 +36,10 @@ def offline_log(directory: Path, partition: PartitionId, topic: str, config: Log
         yield log
     finally:
         log_dir.close({partition: log.log_end_offset} if log else {}, now_ms=now_ms())
+
+
+def partition_of(topic: ottla.TopicInfo, number: int = 0) -> PartitionId:
+    return PartitionId(TopicId(bytes.fromhex(topic.id.replace("-", ""))), number)
 
 
 def now_ms() -> int:

@@ -11,11 +11,11 @@ from threading import Thread
 from typing import Any, Final
 
 import ottla
-from loadtest.log.offline import append, now_ms, offline_log
+from loadtest.log.offline import append, now_ms, offline_log, partition_of
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.coordination.batches import seal_entries
 from ottla_core.coordination.shard import Entry
-from ottla_core.model import PartitionId, TopicId, TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 from ottla_core.routing import shard_of
 from ottla_group_coordinator.machines.records import CommittedOffset, OffsetKey, encode_key, encode_offset
 from ottla_stack.running import RunningStack, wait_for
@@ -39,10 +39,10 @@ def takeover(directory: Path, *, commits: int = COMMITS, runs: int = 3) -> dict[
         [topic] = admin.topics.describe(_TOPIC, internal=True)
         [read] = admin.topics.describe("read")
         segment_bytes = int(admin.configs.get(topic=_TOPIC)["segment.bytes"].value)
-    partition, names = PartitionId(_id(topic), 0), (f"group-{number}" for number in count())
+    partition, names = partition_of(topic), (f"group-{number}" for number in count())
     groups = list(islice((name for name in names if shard_of(name, len(topic.partitions)) == 0), _GROUPS))
     with offline_log(directory / "broker-0", partition, _TOPIC, LogConfig(segment_bytes=segment_bytes)) as log:
-        for batch in _batches(groups, commits, _id(read)):
+        for batch in _batches(groups, commits, partition_of(read).topic_id):
             if append(log, batch):
                 log.flush(now_ms())
         before = sum(segment.size_bytes for segment in log.segments)
@@ -52,10 +52,6 @@ def takeover(directory: Path, *, commits: int = COMMITS, runs: int = 3) -> dict[
         compacted_s = time.monotonic() - began
         taken = [_seconds(stack, admin, groups[0]) for _ in range(runs)]
     return {"commits": commits, "before_mb": before >> 20, "compacted_s": compacted_s, "takeover_s": taken}
-
-
-def _id(topic: ottla.TopicInfo) -> TopicId:
-    return TopicId(bytes.fromhex(topic.id.replace("-", "")))
 
 
 def _batches(groups: list[str], commits: int, topic_id: TopicId) -> Iterator[bytes]:

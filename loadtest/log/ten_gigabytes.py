@@ -18,9 +18,9 @@ from typing import Any, Final
 import confluent_kafka
 
 import ottla
-from loadtest.log.offline import append, dated, keyed_batches, now_ms, offline_log
+from loadtest.log.offline import append, dated, keyed_batches, now_ms, offline_log, partition_of
 from ottla_broker.storage.log_config import LogConfig
-from ottla_core.model import PartitionId, TopicId
+from ottla_core.model import PartitionId
 from ottla_core.records.compression import Codec
 from ottla_stack.running import RunningStack
 
@@ -52,7 +52,7 @@ class TenGigabytes:
             config = {"segment.bytes": _SEGMENT_BYTES, "retention.ms": -1}
             admin.topics.create(_TOPIC, partitions=1, replicas=1, config=config)
             [topic] = admin.topics.describe(_TOPIC)
-            partition = PartitionId(TopicId(bytes.fromhex(topic.id.replace("-", ""))), 0)
+            partition = partition_of(topic)
         began_ms, batches, rolled = now_ms() - 7 * 86_400_000, 0, 0
         pool = cycle(list(keyed_batches(_POOL_BYTES, 1_000_000, Codec.NONE, seed=2)))
         settings = LogConfig(segment_bytes=_SEGMENT_BYTES, retention_ms=-1)
