@@ -87,10 +87,10 @@ async def examine(log: ShardLog) -> None:
     assert isinstance(read, Batches)
     assert read.high_watermark == 5
     assert [tuple(batch) for batch in read_batches(read.data)] == [
-        (1, [], FIRST),
-        (3, [Entry(b"a", b"a"), Entry(b"b", b"b")], None),
-        (4, [], SECOND),
-        (5, [Entry(b"c", b"c")], None),
+        (1, [], [], FIRST),
+        (3, [(b"a", b"a"), (b"b", b"b")], [], None),
+        (4, [], [], SECOND),
+        (5, [(b"c", b"c")], [], None),
     ]
     rest = await ask(SECOND, Read(4))
     assert isinstance(rest, Batches)

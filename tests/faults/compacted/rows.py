@@ -15,7 +15,7 @@ NAME: Final = "F19"
 KILLS_PER_PHASE: Final = 10
 MINUTES: Final = 5.0
 _LEAST_CLEANINGS: Final = 3
-_CLEAN_LIMIT_S: Final = 60.0
+_CLEAN_LIMIT_S: Final = 120.0
 
 Story = Callable[[CompactedNemesis, float], None]
 """What is done, for about so many seconds."""
