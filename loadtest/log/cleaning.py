@@ -75,7 +75,6 @@ def clean(job: CleaningJob) -> dict[str, Any]:
     return {
         "seconds": os.times().elapsed - began,
         "core_s": used.ru_utime + used.ru_stime,
-        "resident_mb": used.ru_maxrss / 1024,
         "map_bytes": result.map_bytes_used,
         "end_offset": result.end_offset,
         "kept": result.records_kept,

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from tests.faults.compacted.phases import STEPS
-from tests.faults.compacted.rows import KILLS_PER_PHASE, MUTANT_ROWS, ROW, kills_in
+from tests.faults.compacted.rows import KILLS_PER_PHASE, LEAST_CLEANINGS, MUTANT_ROWS, ROW, kills_in
 from tests.faults.compacted.run import CompactedResult, CompactedRun
 from tests.faults.report import print_aligned, print_summary
 
-LEAST_CLEANINGS: Final = 200
 LEAST_PASSES: Final = 50
 LEAST_READ: Final = 50_000
 LEAST_KEYS: Final = 3_000
