@@ -13,11 +13,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from loadtest.log.cleaning import KafkaCleaner, clean, make_log, within
+from loadtest.log.cleaning import KafkaCleaner, clean, make_log
 from loadtest.log.meanwhile import produce_p99
 from loadtest.log.offline import RECORD_BYTES
 from loadtest.log.table import table
@@ -76,7 +76,7 @@ def cleaning(directory: Path, pairs: int) -> Figures:
     packed_mb = packed.end_offset * RECORD_BYTES / 1e6
     zstd = [clean(packed) for _ in range(pairs)]
     say("zstd", ours=zstd[-1])
-    few = clean(within(job, _FEW_KEYS * SLOT_BYTES))
+    few = clean(replace(job, map_bytes=_FEW_KEYS * SLOT_BYTES))
     say("small map", ours=few)
     assert few["end_offset"] < job.end_offset, "the map is to be too small"
     return {

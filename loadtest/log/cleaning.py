@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -79,11 +78,6 @@ def clean(job: CleaningJob) -> dict[str, Any]:
         "end_offset": result.end_offset,
         "kept": result.records_kept,
     }
-
-
-def within(job: CleaningJob, map_bytes: int) -> CleaningJob:
-    """The same clean with less memory for its map."""
-    return replace(job, map_bytes=map_bytes)
 
 
 class KafkaCleaner:

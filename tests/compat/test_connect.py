@@ -122,6 +122,21 @@ class Shop:
         wait(lambda: self.curl(f"{API}/orders/offsets")["offsets"][0]["offset"]["lsn"] >= int(end))
         return self.written()
 
+    def begin_again(self, rows: int) -> None:
+        """All workers, while rows come."""
+        for worker in self.workers:
+            worker.stop()
+        self.insert(rows)
+        for worker in self.workers:
+            worker.start()
+        wait(self.is_copied)
+
+    def check_nothing_again(self, before: Counter[int]) -> None:
+        """What was committed then is as often in the topic as it was."""
+        written = self.written()
+        assert {n: written[n] for n in before} == dict(before)
+        print(f"{len(written)} rows, {written.total() - len(written)} of them changed or written again")
+
 
 def wait(condition: Callable[[], object]) -> None:
     """A worker refuses requests while it rebalances, and answers none while it starts."""
@@ -188,15 +203,8 @@ def test_a_connector_goes_on_where_it_was(shop: Shop) -> None:
     shop.create()
     wait(shop.is_copied)
     before |= shop.committed()
-    for worker in shop.workers:
-        worker.stop()
-    shop.insert(100)
-    for worker in shop.workers:
-        worker.start()
-    wait(shop.is_copied)
-    written = shop.written()
-    assert {n: written[n] for n in before} == dict(before)
-    print(f"{len(written)} rows, {written.total() - len(written)} of them changed or written again")
+    shop.begin_again(100)
+    shop.check_nothing_again(before)
 
 
 @CONNECT.cell
@@ -215,9 +223,7 @@ def test_workers_are_killed(shop: Shop) -> None:
         wait(shop.is_copied)
         shop.workers[killed].start()
         wait_until(shop.workers[killed].is_ready, limit_s=LIMIT_S)
-    written = shop.written()
-    assert {n: written[n] for n in before} == dict(before)
-    print(f"{len(written)} rows, {written.total() - len(written)} of them changed or written again")
+    shop.check_nothing_again(before)
 
 
 @CONNECT.cell
@@ -239,5 +245,4 @@ def test_its_topics_are_compacted(shop: Shop) -> None:
     for worker in shop.workers:
         worker.start()
     wait(shop.is_copied)
-    found = shop.written()
-    assert {n: found[n] for n in before} == dict(before)
+    shop.check_nothing_again(before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
@@ -14,6 +15,7 @@ from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
+T = TypeVar("T")
 
 _TRY_S: Final = 10.0
 """How long one call to a controller may take before it is looked for again."""
@@ -55,6 +57,19 @@ class ControllerChannel:
     def deadline(self, timeout: Duration | None) -> Deadline:
         """A deadline `timeout` seconds from now, the usual ones for None."""
         return Deadline(self, timeout)
+
+    def retried(self, attempt: Callable[[], T], deadline: Deadline) -> T:
+        """What `attempt` returns, made again until the deadline while its error is retriable: a leader may have moved,
+        or a response be lost."""
+        backoff = Backoff()
+        while True:
+            try:
+                return attempt()
+            except OttlaError as error:
+                pause = backoff.next()
+                if not error.retriable or deadline.is_over(pause):
+                    raise
+                self.cluster.wait(pause)
 
     def call_controller(
         self, method: Method[Request, Response], request: Request, deadline: Deadline

@@ -10,12 +10,11 @@ from ottla.admin.configs import Configs
 from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.propagation import until_all
 from ottla.admin.replica_verification import Progress, ReplicaCheck, check_replicas
-from ottla.admin.topics import raise_in_band, topic_in
+from ottla.admin.topics import check_partition, leader_of, raise_in_band, topic_in
 from ottla.client.units import Duration
 from ottla.errors import ErrorCode, OttlaError, error_from_code
-from ottla.machines.metadata import ClusterView, TopicView
-from ottla_core.model import NO_LEADER, PartitionId, TopicPartition
-from ottla_core.rpc.retry import Backoff
+from ottla.machines.metadata import ClusterView
+from ottla_core.model import NO_LEADER, PartitionId
 from ottla_proto import broker_pb2
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Broker, Controller
@@ -90,7 +89,8 @@ class Partitions:
         """
         deadline = self._channel.deadline(timeout)
         view = self._channel.cluster.fetch_metadata([topic], timeout=deadline.left())
-        found = self._existing(topic_in(self._channel, view, topic), partition)
+        found = topic_in(self._channel, view, topic)
+        check_partition(found, partition)
         return check_replicas(
             self._channel.cluster,
             topic,
@@ -119,45 +119,26 @@ class Partitions:
 
         Raises OttlaError with OFFSET_MISMATCH where the partition ends elsewhere, UnknownTopicError, ConnectError.
         """
-        deadline, backoff = self._channel.deadline(timeout), Backoff()
-        while True:
-            try:
-                topic_id, address = self._leader(topic, partition, deadline)
-                request = broker_pb2.ImportRecordsRequest(
-                    topic_id=topic_id,
-                    partition=partition,
-                    expected_next_offset=expected_offset,
-                    records=records,
-                    log_start_offset=log_start_offset,
-                    timeout_ms=int(1000 * deadline.left()),
-                )
-                response = self._channel.cluster.call(address, Broker.IMPORT_RECORDS, request, timeout=deadline.left())
-                raise_in_band(response.error)
-            except OttlaError as error:  # a leader may have moved, or an answer be lost
-                pause = backoff.next()
-                if not error.retriable or deadline.is_over(pause):
-                    raise
-                self._channel.cluster.wait(pause)
-            else:
-                return response.next_offset
+        deadline = self._channel.deadline(timeout)
+        cluster = self._channel.cluster
 
-    def _leader(self, topic: str, partition: int, deadline: Deadline) -> tuple[bytes, str]:
-        """The topic's id and the leader's address. Raises ConfigError, LEADER_NOT_AVAILABLE."""
-        view = self._channel.cluster.fetch_metadata([topic], timeout=deadline.left())
-        found = self._existing(topic_in(self._channel, view, topic), partition)
-        route = view.routes.get(TopicPartition(topic, partition))
-        if route is None:
-            raise error_from_code(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")
-        return found.id, route.address
-
-    def _existing(self, topic: TopicView, partition: int) -> TopicView:
-        if not 0 <= partition < len(topic.partitions):
-            raise error_from_code(
-                ErrorCode.INVALID_PARTITIONS,
-                f"{topic.name} has no partition {partition}",
-                hint=f"its partitions are 0 to {len(topic.partitions) - 1}",
+        def attempt() -> int:
+            view = cluster.fetch_metadata([topic], timeout=deadline.left())
+            found = topic_in(self._channel, view, topic)
+            address = leader_of(view, found, partition)
+            request = broker_pb2.ImportRecordsRequest(
+                topic_id=found.id,
+                partition=partition,
+                expected_next_offset=expected_offset,
+                records=records,
+                log_start_offset=log_start_offset,
+                timeout_ms=int(1000 * deadline.left()),
             )
-        return topic
+            response = cluster.call(address, Broker.IMPORT_RECORDS, request, timeout=deadline.left())
+            raise_in_band(response.error)
+            return response.next_offset
+
+        return self._channel.retried(attempt, deadline)
 
     def _until_known(self, elections: list[Election], before: ClusterView, deadline: Deadline) -> None:
         """Wait until brokers know the leader epochs that these elections began."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 from ottla.admin.controller_channel import ControllerChannel, Deadline
@@ -12,10 +13,9 @@ from ottla.admin.propagation import until_all
 from ottla.client.list_offsets import TRY_S, OffsetSpec, list_offsets, spec_timestamp
 from ottla.client.settings import check_topic, one_of
 from ottla.client.units import Duration, config_text
-from ottla.errors import ConfigError, ErrorCode, OttlaError, config_error, error_from_code
+from ottla.errors import ConfigError, ErrorCode, config_error, error_from_code
 from ottla.machines.metadata import ClusterView, TopicView
 from ottla_core.model import LATEST_TIMESTAMP, TopicPartition
-from ottla_core.rpc.retry import Backoff
 from ottla_proto import broker_pb2, controller_pb2
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Broker, Controller
@@ -207,23 +207,18 @@ class Topics:
         (topic,) = self.describe(name, timeout=deadline.left())
         cuts = dict.fromkeys(range(len(topic.partitions)), _HIGH_WATERMARK) if before is None else dict(before)
         first: dict[int, int] = {}
-        backoff = Backoff()
-        while left := {number: cut for number, cut in cuts.items() if number not in first}:
-            try:
-                self._delete_records(name, bytes.fromhex(topic.id), left, first, deadline)
-            except OttlaError as error:  # a leader may have moved: the next try goes to the new one
-                pause = backoff.next()
-                if not error.retriable or deadline.is_over(pause):
-                    raise
-                self._channel.cluster.wait(pause)
+        delete = partial(self._delete_records, name, bytes.fromhex(topic.id), cuts, first, deadline)
+        while cuts.keys() - first.keys():
+            self._channel.retried(delete, deadline)
         return dict(sorted(first.items()))
 
     def _delete_records(
         self, name: str, topic_id: bytes, cuts: Mapping[int, int], first: dict[int, int], deadline: Deadline
     ) -> None:
-        """Send one request to each leader, and enter the responses into `first`. Raises the first error."""
+        """Send one request to each leader of what `first` lacks, and enter the responses. Raises the first error."""
         view = self._channel.cluster.fetch_metadata([name], timeout=deadline.left())
-        for address, numbers in self._by_leader(view, name, cuts).items():
+        left = [number for number in cuts if number not in first]
+        for address, numbers in self._by_leader(view, name, left).items():
             request = broker_pb2.DeleteRecordsRequest(
                 partitions=[
                     broker_pb2.DeleteRecordsPartition(topic_id=topic_id, partition=number, before_offset=cuts[number])
@@ -259,20 +254,31 @@ class Topics:
         until_all(self._channel, [name], gone, deadline, f"{name} is deleted")
 
     def _by_leader(self, view: ClusterView, name: str, numbers: Iterable[int]) -> dict[str, set[int]]:
-        count = len(topic_in(self._channel, view, name).partitions)
+        topic = topic_in(self._channel, view, name)
         by_leader: dict[str, set[int]] = {}
         for number in numbers:
-            route = view.routes.get(TopicPartition(name, number))
-            if not 0 <= number < count:
-                raise ConfigError(
-                    ErrorCode.INVALID_PARTITIONS,
-                    f"{name} has no partition {number}",
-                    hint=f"its partitions are 0 to {count - 1}",
-                )
-            if route is None:
-                raise error_from_code(ErrorCode.LEADER_NOT_AVAILABLE, f"{name}-{number} has no leader")
-            by_leader.setdefault(route.address, set()).add(number)
+            by_leader.setdefault(leader_of(view, topic, number), set()).add(number)
         return by_leader
+
+
+def leader_of(view: ClusterView, topic: TopicView, number: int) -> str:
+    """The address of a partition's leader. Raises ConfigError, LEADER_NOT_AVAILABLE."""
+    check_partition(topic, number)
+    route = view.routes.get(TopicPartition(topic.name, number))
+    if route is None:
+        raise error_from_code(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic.name}-{number} has no leader")
+    return route.address
+
+
+def check_partition(topic: TopicView, number: int) -> None:
+    """Raise ConfigError where the topic has no partition of that number."""
+    count = len(topic.partitions)
+    if not 0 <= number < count:
+        raise ConfigError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"{topic.name} has no partition {number}",
+            hint=f"its partitions are 0 to {count - 1}",
+        )
 
 
 def topic_in(channel: ControllerChannel, view: ClusterView, name: str) -> TopicView:

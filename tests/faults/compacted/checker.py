@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 from tests.faults.compacted.records import is_tombstone, key_of
 from tests.faults.compacted.replicas import Replica
 from tests.faults.history import FINAL, Name, Operation
+from tests.faults.kinds_found import KindsFound
 
 KINDS: Final = (
     "lost", "misplaced", "corrupted", "skipped", "reordered", "early", "forgotten", "unfenced", "unreadable",
@@ -30,7 +31,6 @@ KINDS: Final = (
 ONCE: Final = "once-"
 """Writers whose names begin so write a few records that others supersede, and may come back."""
 
-_EXAMPLES: Final = 10
 _MS: Final = 1_000_000
 _NEVER: Final = 1 << 62
 
@@ -41,23 +41,15 @@ Key = tuple[int, bytes]
 
 
 @dataclass(slots=True)
-class Findings:
+class Findings(KindsFound):
+    """And how much was done."""
+
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
-    examples: list[str] = field(default_factory=list)
     acknowledged: int = 0
     keys: int = 0
     tombstones: int = 0
     passes: int = 0
     read: int = 0
-
-    @property
-    def clean(self) -> bool:
-        return not any(self.counts.values())
-
-    def add(self, kind: str, what: str) -> None:
-        self.counts[kind] += 1
-        if self.counts[kind] <= _EXAMPLES:
-            self.examples.append(f"{kind}: {what}")
 
 
 class Sent(NamedTuple):

@@ -29,6 +29,7 @@ from operator import attrgetter
 from typing import Final
 
 from tests.faults.history import Operation
+from tests.faults.kinds_found import KindsFound
 
 KINDS: Final = (
     "stale_fetches",
@@ -40,7 +41,6 @@ KINDS: Final = (
     "unsettled",
 )
 _TOLD: Final = {"kicked": "kicked", "surprise": "surprises", "unsettled": "unsettled"}
-_EXAMPLES: Final = 10
 _NEVER: Final = float("inf")
 _NOTHING: Final = -1
 
@@ -49,8 +49,8 @@ Register = tuple[str, str]
 
 
 @dataclass(slots=True)
-class GroupFindings:
-    """How much was done, and per kind of `KINDS` how often it was found, with the first few in words."""
+class GroupFindings(KindsFound):
+    """And how much was done."""
 
     commits: int = 0
     refused: int = 0
@@ -59,16 +59,6 @@ class GroupFindings:
     rebalances: int = 0
     """Generations that were given their partitions."""
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
-    examples: list[str] = field(default_factory=list)
-
-    @property
-    def clean(self) -> bool:
-        return not any(self.counts.values())
-
-    def add(self, kind: str, what: str) -> None:
-        self.counts[kind] += 1
-        if self.counts[kind] <= _EXAMPLES:
-            self.examples.append(f"{kind}: {what}")
 
 
 @dataclass(slots=True)

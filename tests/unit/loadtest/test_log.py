@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from loadtest.log import __main__ as bench
-from loadtest.log.cleaning import KEYS, clean, make_log, within
+from loadtest.log.cleaning import KEYS, clean, make_log
 
 from ottla_broker.compaction.offset_map import SLOT_BYTES
 from ottla_core.records.compression import Codec
@@ -19,7 +20,7 @@ def test_a_clean_keeps_the_newest_of_each_key_and_its_map_its_budget(tmp_path: P
     assert found["end_offset"] == job.end_offset
     assert found["kept"] < KEYS
     assert found["core_s"] > 0
-    few = clean(within(job, 100 * SLOT_BYTES))
+    few = clean(replace(job, map_bytes=100 * SLOT_BYTES))
     assert few["end_offset"] < job.end_offset
     assert few["map_bytes"] <= 100 * SLOT_BYTES
     assert not list(job.directory.glob("*.cleaned"))
