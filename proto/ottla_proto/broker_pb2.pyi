@@ -26,12 +26,14 @@ class ProduceResponseFrame(_message.Message):
     def __init__(self, correlation_id: _Optional[int] = ..., body: _Optional[_Union[ProduceResponse, _Mapping]] = ...) -> None: ...
 
 class ProduceRequest(_message.Message):
-    __slots__ = ("acks", "partitions")
+    __slots__ = ("acks", "partitions", "transactional_id")
     ACKS_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
     acks: int
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionRecords]
-    def __init__(self, acks: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionRecords, _Mapping]]] = ...) -> None: ...
+    transactional_id: str
+    def __init__(self, acks: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionRecords, _Mapping]]] = ..., transactional_id: _Optional[str] = ...) -> None: ...
 
 class PartitionRecords(_message.Message):
     __slots__ = ("topic_id", "partition", "current_leader_epoch", "records")
@@ -100,7 +102,7 @@ class FetchResponseFrame(_message.Message):
     def __init__(self, correlation_id: _Optional[int] = ..., body: _Optional[_Union[FetchResponse, _Mapping]] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("max_wait_ms", "min_bytes", "max_bytes", "partitions", "follower", "rack", "from_follower", "forgotten", "session")
+    __slots__ = ("max_wait_ms", "min_bytes", "max_bytes", "partitions", "follower", "rack", "from_follower", "forgotten", "session", "read_committed")
     MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     MIN_BYTES_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -110,6 +112,7 @@ class FetchRequest(_message.Message):
     FROM_FOLLOWER_FIELD_NUMBER: _ClassVar[int]
     FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
+    READ_COMMITTED_FIELD_NUMBER: _ClassVar[int]
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
@@ -119,7 +122,8 @@ class FetchRequest(_message.Message):
     from_follower: bool
     forgotten: _containers.RepeatedCompositeFieldContainer[ForgottenPartition]
     session: FetchSession
-    def __init__(self, max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[FetchPartition, _Mapping]]] = ..., follower: _Optional[_Union[Follower, _Mapping]] = ..., rack: _Optional[str] = ..., from_follower: _Optional[bool] = ..., forgotten: _Optional[_Iterable[_Union[ForgottenPartition, _Mapping]]] = ..., session: _Optional[_Union[FetchSession, _Mapping]] = ...) -> None: ...
+    read_committed: bool
+    def __init__(self, max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[FetchPartition, _Mapping]]] = ..., follower: _Optional[_Union[Follower, _Mapping]] = ..., rack: _Optional[str] = ..., from_follower: _Optional[bool] = ..., forgotten: _Optional[_Iterable[_Union[ForgottenPartition, _Mapping]]] = ..., session: _Optional[_Union[FetchSession, _Mapping]] = ..., read_committed: _Optional[bool] = ...) -> None: ...
 
 class Follower(_message.Message):
     __slots__ = ("broker_id", "broker_epoch", "seen_confirmation", "secret", "session")
@@ -188,7 +192,7 @@ class FetchResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[PartitionFetched, _Mapping]]] = ..., newest_confirmation: _Optional[int] = ..., session: _Optional[_Union[FetchSession, _Mapping]] = ...) -> None: ...
 
 class PartitionFetched(_message.Message):
-    __slots__ = ("topic_id", "partition", "error", "high_watermark", "log_start_offset", "records", "current_leader", "diverging_epoch", "preferred_read_replica")
+    __slots__ = ("topic_id", "partition", "error", "high_watermark", "log_start_offset", "records", "current_leader", "diverging_epoch", "preferred_read_replica", "last_stable_offset", "aborted")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -198,6 +202,8 @@ class PartitionFetched(_message.Message):
     CURRENT_LEADER_FIELD_NUMBER: _ClassVar[int]
     DIVERGING_EPOCH_FIELD_NUMBER: _ClassVar[int]
     PREFERRED_READ_REPLICA_FIELD_NUMBER: _ClassVar[int]
+    LAST_STABLE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    ABORTED_FIELD_NUMBER: _ClassVar[int]
     topic_id: bytes
     partition: int
     error: _common_pb2.Error
@@ -207,7 +213,17 @@ class PartitionFetched(_message.Message):
     current_leader: Leader
     diverging_epoch: EpochEnd
     preferred_read_replica: int
-    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., records: _Optional[bytes] = ..., current_leader: _Optional[_Union[Leader, _Mapping]] = ..., diverging_epoch: _Optional[_Union[EpochEnd, _Mapping]] = ..., preferred_read_replica: _Optional[int] = ...) -> None: ...
+    last_stable_offset: int
+    aborted: _containers.RepeatedCompositeFieldContainer[AbortedTransaction]
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., records: _Optional[bytes] = ..., current_leader: _Optional[_Union[Leader, _Mapping]] = ..., diverging_epoch: _Optional[_Union[EpochEnd, _Mapping]] = ..., preferred_read_replica: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., aborted: _Optional[_Iterable[_Union[AbortedTransaction, _Mapping]]] = ...) -> None: ...
+
+class AbortedTransaction(_message.Message):
+    __slots__ = ("producer_id", "first_offset")
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    producer_id: int
+    first_offset: int
+    def __init__(self, producer_id: _Optional[int] = ..., first_offset: _Optional[int] = ...) -> None: ...
 
 class EpochEnd(_message.Message):
     __slots__ = ("leader_epoch", "end_offset")
@@ -335,10 +351,12 @@ class PartitionMetadata(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partition: _Optional[int] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[int]] = ..., offline_replicas: _Optional[_Iterable[int]] = ..., eligible_leader_replicas: _Optional[_Iterable[int]] = ..., last_known_elr: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ListOffsetsRequest(_message.Message):
-    __slots__ = ("partitions",)
+    __slots__ = ("partitions", "read_committed")
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    READ_COMMITTED_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[ListOffsetsPartition]
-    def __init__(self, partitions: _Optional[_Iterable[_Union[ListOffsetsPartition, _Mapping]]] = ...) -> None: ...
+    read_committed: bool
+    def __init__(self, partitions: _Optional[_Iterable[_Union[ListOffsetsPartition, _Mapping]]] = ..., read_committed: _Optional[bool] = ...) -> None: ...
 
 class ListOffsetsPartition(_message.Message):
     __slots__ = ("topic_id", "partition", "current_leader_epoch", "timestamp_ms")
@@ -657,3 +675,33 @@ class CheckFenceResponse(_message.Message):
     high_watermark: int
     current_leader: Leader
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., high_watermark: _Optional[int] = ..., current_leader: _Optional[_Union[Leader, _Mapping]] = ...) -> None: ...
+
+class WriteTxnMarkersRequest(_message.Message):
+    __slots__ = ("markers", "timeout_ms")
+    MARKERS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    markers: _containers.RepeatedCompositeFieldContainer[PartitionsMarker]
+    timeout_ms: int
+    def __init__(self, markers: _Optional[_Iterable[_Union[PartitionsMarker, _Mapping]]] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+
+class PartitionsMarker(_message.Message):
+    __slots__ = ("marker", "partitions")
+    MARKER_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    marker: _common_pb2.TxnMarker
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionOfLog]
+    def __init__(self, marker: _Optional[_Union[_common_pb2.TxnMarker, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[PartitionOfLog, _Mapping]]] = ...) -> None: ...
+
+class WriteTxnMarkersResponse(_message.Message):
+    __slots__ = ("error", "markers")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    MARKERS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    markers: _containers.RepeatedCompositeFieldContainer[MarkerWritten]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., markers: _Optional[_Iterable[_Union[MarkerWritten, _Mapping]]] = ...) -> None: ...
+
+class MarkerWritten(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[_common_pb2.Error]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[_common_pb2.Error, _Mapping]]] = ...) -> None: ...

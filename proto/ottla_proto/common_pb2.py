@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18ottla_proto/common.proto\x12\x08ottla.v1\"&\n\x05\x45rror\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18ottla_proto/common.proto\x12\x08ottla.v1\"&\n\x05\x45rror\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\"(\n\x0bTxnProducer\x12\n\n\x02id\x18\x01 \x01(\x03\x12\r\n\x05\x65poch\x18\x02 \x01(\x05\"\x7f\n\tTxnMarker\x12\'\n\x08producer\x18\x01 \x01(\x0b\x32\x15.ottla.v1.TxnProducer\x12\x11\n\tcommitted\x18\x02 \x01(\x08\x12\x19\n\x11\x63oordinator_epoch\x18\x03 \x01(\x05\x12\x1b\n\x13transaction_version\x18\x04 \x01(\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,4 +33,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ERROR']._serialized_start=38
   _globals['_ERROR']._serialized_end=76
+  _globals['_TXNPRODUCER']._serialized_start=78
+  _globals['_TXNPRODUCER']._serialized_end=118
+  _globals['_TXNMARKER']._serialized_start=120
+  _globals['_TXNMARKER']._serialized_end=247
 # @@protoc_insertion_point(module_scope)

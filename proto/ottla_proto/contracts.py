@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from ottla_proto import broker_pb2 as b
 from ottla_proto import controller_pb2 as c
 from ottla_proto import group_pb2 as g
+from ottla_proto import txn_pb2 as t
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
@@ -95,6 +96,9 @@ class Broker:
     CHECK_FENCE = Method("Broker", "CheckFence", b.CheckFenceRequest, b.CheckFenceResponse, Operation.CLUSTER_ACTION)
     LOG_ENDS = Method("Broker", "LogEnds", b.LogEndsRequest, b.LogEndsResponse, Operation.CLUSTER_ACTION)
     IMPORT_RECORDS = Method("Broker", "ImportRecords", b.ImportRecordsRequest, b.ImportRecordsResponse, Operation.WRITE)
+    WRITE_TXN_MARKERS = Method(
+        "Broker", "WriteTxnMarkers", b.WriteTxnMarkersRequest, b.WriteTxnMarkersResponse, Operation.CLUSTER_ACTION
+    )
 
 
 class Controller:
@@ -168,3 +172,27 @@ class Group:
     EXPLAIN_GROUP = Method("Group", "ExplainGroup", g.ExplainGroupRequest, g.ExplainGroupResponse, Operation.DESCRIBE)
     LAG = Method("Group", "Lag", g.LagRequest, g.LagResponse, Operation.DESCRIBE)
     SHARDS = Method("Group", "Shards", g.ShardsRequest, g.ShardsResponse, Operation.DESCRIBE)
+    WRITE_TXN_MARKERS = Method(
+        "Group", "WriteTxnMarkers", g.WriteShardMarkersRequest, g.WriteShardMarkersResponse, Operation.CLUSTER_ACTION
+    )
+
+
+class Txn:
+    SERVICE: Final[ServiceDescriptor] = t.DESCRIPTOR.services_by_name["Txn"]
+    INIT_PRODUCER = Method("Txn", "InitProducer", t.InitProducerRequest, t.InitProducerResponse, Operation.WRITE)
+    ADD_PARTITIONS = Method("Txn", "AddPartitions", t.AddPartitionsRequest, t.AddPartitionsResponse, Operation.WRITE)
+    ADD_OFFSETS = Method("Txn", "AddOffsets", t.AddOffsetsRequest, t.AddOffsetsResponse, Operation.WRITE)
+    END_TXN = Method("Txn", "EndTxn", t.EndTxnRequest, t.EndTxnResponse, Operation.WRITE)
+    PREPARE = Method("Txn", "Prepare", t.PrepareRequest, t.PrepareResponse, Operation.WRITE)
+    FORGET = Method("Txn", "Forget", t.ForgetRequest, t.ForgetResponse, Operation.DELETE)
+    LIST_TRANSACTIONS = Method(
+        "Txn", "ListTransactions", t.ListTransactionsRequest, t.ListTransactionsResponse, Operation.DESCRIBE
+    )
+    DESCRIBE_TRANSACTIONS = Method(
+        "Txn",
+        "DescribeTransactions",
+        t.DescribeTransactionsRequest,
+        t.DescribeTransactionsResponse,
+        Operation.DESCRIBE,
+    )
+    SHARDS = Method("Txn", "Shards", t.TxnShardsRequest, t.TxnShardsResponse, Operation.DESCRIBE)

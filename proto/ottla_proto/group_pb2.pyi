@@ -176,16 +176,28 @@ class Left(_message.Message):
     def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class CommitOffsetsRequest(_message.Message):
-    __slots__ = ("group", "member", "generation", "offsets")
+    __slots__ = ("group", "member", "generation", "offsets", "transaction")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
     group: str
     member: Member
     generation: int
     offsets: _containers.RepeatedCompositeFieldContainer[OffsetToCommit]
-    def __init__(self, group: _Optional[str] = ..., member: _Optional[_Union[Member, _Mapping]] = ..., generation: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[OffsetToCommit, _Mapping]]] = ...) -> None: ...
+    transaction: OffsetsTransaction
+    def __init__(self, group: _Optional[str] = ..., member: _Optional[_Union[Member, _Mapping]] = ..., generation: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[OffsetToCommit, _Mapping]]] = ..., transaction: _Optional[_Union[OffsetsTransaction, _Mapping]] = ...) -> None: ...
+
+class OffsetsTransaction(_message.Message):
+    __slots__ = ("transactional_id", "producer", "transaction_version")
+    TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_VERSION_FIELD_NUMBER: _ClassVar[int]
+    transactional_id: str
+    producer: _common_pb2.TxnProducer
+    transaction_version: int
+    def __init__(self, transactional_id: _Optional[str] = ..., producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ..., transaction_version: _Optional[int] = ...) -> None: ...
 
 class OffsetToCommit(_message.Message):
     __slots__ = ("topic", "partition", "offset", "leader_epoch", "metadata", "topic_id")
@@ -508,3 +520,31 @@ class ShardStanding(_message.Message):
     unreadable: int
     coordinator: int
     def __init__(self, shard: _Optional[int] = ..., phase: _Optional[str] = ..., for_ms: _Optional[int] = ..., next_offset: _Optional[int] = ..., trouble: _Optional[str] = ..., unreadable: _Optional[int] = ..., coordinator: _Optional[int] = ...) -> None: ...
+
+class WriteShardMarkersRequest(_message.Message):
+    __slots__ = ("markers",)
+    MARKERS_FIELD_NUMBER: _ClassVar[int]
+    markers: _containers.RepeatedCompositeFieldContainer[ShardsMarker]
+    def __init__(self, markers: _Optional[_Iterable[_Union[ShardsMarker, _Mapping]]] = ...) -> None: ...
+
+class ShardsMarker(_message.Message):
+    __slots__ = ("marker", "shards")
+    MARKER_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    marker: _common_pb2.TxnMarker
+    shards: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, marker: _Optional[_Union[_common_pb2.TxnMarker, _Mapping]] = ..., shards: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class WriteShardMarkersResponse(_message.Message):
+    __slots__ = ("error", "markers")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    MARKERS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    markers: _containers.RepeatedCompositeFieldContainer[ShardMarkerWritten]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., markers: _Optional[_Iterable[_Union[ShardMarkerWritten, _Mapping]]] = ...) -> None: ...
+
+class ShardMarkerWritten(_message.Message):
+    __slots__ = ("shards",)
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    shards: _containers.RepeatedCompositeFieldContainer[_common_pb2.Error]
+    def __init__(self, shards: _Optional[_Iterable[_Union[_common_pb2.Error, _Mapping]]] = ...) -> None: ...
