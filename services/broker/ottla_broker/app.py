@@ -29,6 +29,7 @@ from ottla_broker.membership.startup_readiness import StartupReadiness
 from ottla_broker.metrics import add_cleaner_metrics, add_metrics
 from ottla_broker.peers.advertised_addresses import Addresses
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
+from ottla_broker.peers.transactions import TransactionVerifier
 from ottla_broker.producer_ids import ProducerIdManager
 from ottla_broker.registration_view import RegistrationView
 from ottla_broker.replication.follower_epochs import FollowerEpochs
@@ -109,11 +110,13 @@ class _Parts:
         self.replicas.on_proposal(self.isr_changes.submit, self.isr_changes.forget)
         self.replication = Replication(self.replicas, metadata, self.registration_view)
         self.producer_ids = ProducerIdManager(self.controller, self.registration_view)
+        self.verifier = TransactionVerifier(self.coordinators)
         backend = Backend(
             self.replicas,
             metadata,
             self.controller,
             self.coordinators,
+            self.verifier,
             self.producer_ids,
             KafkaAddresses(config.host, config.advertised_host, config.kafka),
             fetch_sessions(self.replicas.consumers),
@@ -139,6 +142,7 @@ class _Parts:
             self.producer_ids,
             follower_epochs,
             self.registration_view,
+            self.verifier,
         )
         self.server.add(contracts.Broker, service)
 

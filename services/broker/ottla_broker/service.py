@@ -17,6 +17,7 @@ from ottla_broker.consumer_sessions import ConsumerSession, ConsumerSessions
 from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.machines.follower_session import Followed
 from ottla_broker.peers.advertised_addresses import Addresses
+from ottla_broker.peers.transactions import ADDS_FROM, TransactionVerifier
 from ottla_broker.producer_ids import ProducerIdManager
 from ottla_broker.record_import import import_records
 from ottla_broker.registration_view import RegistrationView
@@ -33,7 +34,7 @@ from ottla_broker.replication.fetch import (
 from ottla_broker.replication.follower_epochs import FollowerEpochs
 from ottla_broker.replication.follower_fetch import FollowerFetch, fetch_as_follower
 from ottla_broker.replication.leadership_confirmation import check_fence
-from ottla_broker.replication.produce import Produce, ProduceResult, check_acks
+from ottla_broker.replication.produce import Produce, ProducedTransaction, ProduceResult, check_acks
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.replication.shard_append import append_to_shard
@@ -71,6 +72,7 @@ class BrokerService:
         producer_ids: ProducerIdManager,
         follower_epochs: FollowerEpochs,
         registration: RegistrationView,
+        verifier: TransactionVerifier,
     ) -> None:
         self._replicas = replicas
         self._sessions = ConsumerSessions(replicas.consumers)
@@ -80,10 +82,11 @@ class BrokerService:
         self._producer_ids = producer_ids
         self._follower_epochs = follower_epochs
         self._registration = registration
+        self._verifier = verifier
 
     async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceResponse | None:
         check_acks(request.acks)
-        acks, produce = request.acks, Produce(self._replicas.leader, request.acks)
+        acks, produce = request.acks, Produce(self._replicas.leader, request.acks, self._transaction_of(request))
         results = [produce.append(_id_of(p), _epoch_of(p), p.records) for p in request.partitions]
         if produce.waits:
             del request
@@ -96,6 +99,11 @@ class BrokerService:
         for result in results:
             self._add_produced(response, result, context)
         return response
+
+    def _transaction_of(self, request: pb.ProduceRequest) -> ProducedTransaction | None:
+        if not request.transactional_id:
+            return None
+        return ProducedTransaction(request.transactional_id, ADDS_FROM, self._verifier)
 
     def _add_produced(self, response: pb.ProduceResponse, result: ProduceResult, context: RequestContext) -> None:
         appended = response.partitions.add(

@@ -24,10 +24,12 @@ from kafka.protocol.admin import (
     DescribeProducersRequest,
     DescribeQuorumRequest,
     DescribeTopicPartitionsRequest,
+    DescribeTransactionsRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
     ListConfigResourcesRequest,
     ListGroupsRequest,
+    ListTransactionsRequest,
 )
 from kafka.protocol.consumer import (
     HeartbeatRequest,
@@ -41,11 +43,19 @@ from kafka.protocol.consumer import (
     SyncGroupRequest,
 )
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
-from kafka.protocol.producer import InitProducerIdRequest
+from kafka.protocol.producer import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+)
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     alter_replica_log_dirs,
     api_versions,
@@ -61,7 +71,9 @@ from ottla_broker.kafka.handlers import (
     describe_producers,
     describe_quorum,
     describe_topic_partitions,
+    describe_transactions,
     elect_leaders,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -71,6 +83,7 @@ from ottla_broker.kafka.handlers import (
     list_config_resources,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -78,6 +91,7 @@ from ottla_broker.kafka.handlers import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
 )
 from ottla_broker.kafka.handling import Handler, control, decoded
 from ottla_broker.kafka.network.connection import HandlerResult
@@ -128,6 +142,10 @@ _TABLE: Final = (
     Api(21, "DeleteRecords", 0, 2, 2, control(DeleteRecordsRequest, delete_records.handle)),
     Api(22, "InitProducerId", 0, 5, 2, control(InitProducerIdRequest, init_producer_id.handle)),
     Api(23, "OffsetForLeaderEpoch", 2, 4, 4, control(OffsetForLeaderEpochRequest, offset_for_leader_epoch.handle)),
+    Api(24, "AddPartitionsToTxn", 0, 3, 3, control(AddPartitionsToTxnRequest, add_partitions_to_txn.handle)),
+    Api(25, "AddOffsetsToTxn", 0, 4, 3, control(AddOffsetsToTxnRequest, add_offsets_to_txn.handle)),
+    Api(26, "EndTxn", 0, 4, 3, control(EndTxnRequest, end_txn.handle)),
+    Api(28, "TxnOffsetCommit", 0, 4, 3, control(TxnOffsetCommitRequest, txn_offset_commit.handle)),
     Api(32, "DescribeConfigs", 1, 4, 4, control(DescribeConfigsRequest, describe_configs.handle)),
     Api(33, "AlterConfigs", 0, 2, 2, control(AlterConfigsRequest, alter_configs.replacing)),
     Api(34, "AlterReplicaLogDirs", 1, 2, 2, control(AlterReplicaLogDirsRequest, alter_replica_log_dirs.handle)),
@@ -140,6 +158,8 @@ _TABLE: Final = (
     Api(55, "DescribeQuorum", 0, 2, 0, control(DescribeQuorumRequest, describe_quorum.handle)),
     Api(60, "DescribeCluster", 0, 2, 0, control(DescribeClusterRequest, describe_cluster.handle)),
     Api(61, "DescribeProducers", 0, 0, 0, control(DescribeProducersRequest, describe_producers.handle)),
+    Api(65, "DescribeTransactions", 0, 0, 0, control(DescribeTransactionsRequest, describe_transactions.handle)),
+    Api(66, "ListTransactions", 0, 2, 0, control(ListTransactionsRequest, list_transactions.handle)),
     Api(74, "ListConfigResources", 0, 1, 0, control(ListConfigResourcesRequest, list_config_resources.handle)),
     Api(
         75,

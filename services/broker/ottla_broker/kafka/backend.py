@@ -11,6 +11,7 @@ from ottla_broker.kafka.encoded_topics import EncodedTopics
 from ottla_broker.kafka.errors import unknown_topic
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
+from ottla_broker.peers.transactions import TransactionVerifier
 from ottla_broker.producer_ids import ProducerIdManager
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
@@ -28,6 +29,7 @@ class Backend:
     metadata: MetadataFollower
     controller: ControllerPeer
     coordinators: CoordinatorPeers
+    verifier: TransactionVerifier
     producer_ids: ProducerIdManager
     addresses: KafkaAddresses
     sessions: FetchSessions

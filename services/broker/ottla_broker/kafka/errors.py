@@ -27,12 +27,3 @@ def shortened(text: str) -> str:
 
 def unknown_topic(name: str) -> OttlaError:
     return OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}", hint="create it first")
-
-
-def no_transactions() -> OttlaError:
-    """With the one code after which every client gives up at once: librdkafka retries for ever after most others."""
-    return OttlaError(
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        "this release serves no transactions",
-        hint="produce without a transactional.id",
-    )

@@ -5,12 +5,12 @@ A call ends with its connection: the task that waits for it is cancelled, and th
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final, TypeVar
 
 from google.protobuf.message import Message
 
 from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.coordinator_calls import CALL_S, call_owner
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
@@ -22,9 +22,6 @@ from ottla_proto.contracts import Method
 RequestT = TypeVar("RequestT", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
-CALL_S: Final = 10.0
-"""For what doesn't wait for members: above the time that a coordinator gives an append."""
-
 GROUPS_AT_ONCE: Final = 16
 """Of one request that names many."""
 
@@ -33,13 +30,6 @@ IDS_FROM: Final = 10
 
 JOIN_S: Final = 1_800.0
 """Members that are waited for have their own limits; this one is above all of them."""
-
-_HAND_OVER_S: Final = 3.0
-_PAUSE_S: Final = 0.05
-_MOVING: Final = frozenset(
-    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-)
-"""After such a response it was not done, or counts once: commits and members' ids say what is to be."""
 
 _AS_KAFKA: Final[dict[int, int]] = {
     # How Kafka's coordinators report trouble with their log, which clients know nothing of.
@@ -57,24 +47,8 @@ _AS_KAFKA: Final[dict[int, int]] = {
 async def call(
     backend: Backend, group: str, method: Method[RequestT, Response], request: RequestT, *, limit_s: float = CALL_S
 ) -> Response:
-    """The response of the group's coordinator, with the error that it may carry. Raises COORDINATOR_NOT_AVAILABLE.
-
-    While a shard is on its way from one coordinator to another it is requested again, for a moment: a client could do
-    no better, for to it the coordinator is this broker, before and after.
-    """
-    loop = asyncio.get_running_loop()
-    patient_until = loop.time() + _HAND_OVER_S
-    while True:
-        try:
-            owner = backend.coordinators.owner(GROUP, group)
-            response = await backend.coordinators.ask(owner, method, request, limit_s)
-            error: Error = response.error  # type: ignore[attr-defined]  # every response has one: tests/architecture
-            if error.code not in _MOVING or loop.time() >= patient_until:
-                return response
-        except OttlaError as error:
-            if error.code not in _MOVING or loop.time() >= patient_until:
-                raise
-        await asyncio.sleep(_PAUSE_S)
+    """The response of the group's coordinator, as `call_owner` gives it."""
+    return await call_owner(backend, GROUP, group, method, request, limit_s)
 
 
 def code_of(error: Error | OttlaError) -> int:

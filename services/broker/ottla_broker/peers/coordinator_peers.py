@@ -1,23 +1,35 @@
-"""The broker's way to the coordinators: the owner of a group's shard at the moment."""
+"""The broker's way to the coordinators: the owner of a group's or a transactional id's shard at the moment."""
 
 from __future__ import annotations
 
-from typing import Final, TypeVar, cast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple, TypeVar, cast
 
 from google.protobuf.message import Message
 
+from ottla_broker.peers.gathered_additions import GatheredAdditions
 from ottla_broker.peers.gathered_heartbeats import GatheredHeartbeats
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Coordinator
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import SHARD_TOPICS
 from ottla_core.routing import shard_of
+from ottla_core.rpc.aio import AioPeer
 from ottla_core.rpc.peers import Peers
 from ottla_proto import group_pb2 as pb
+from ottla_proto import txn_pb2
 from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
+
+
+class _Gathered(NamedTuple):
+    """What goes to one coordinator together with its like; each kind of coordinator takes one of both."""
+
+    heartbeats: GatheredHeartbeats
+    additions: GatheredAdditions
 
 
 class CoordinatorPeers:
@@ -25,7 +37,7 @@ class CoordinatorPeers:
 
     def __init__(self, metadata: MetadataFollower) -> None:
         self._metadata: Final = metadata
-        self._peers: Final = Peers(GatheredHeartbeats)
+        self._peers: Final = Peers(_gather)
 
     async def start(self) -> None:
         """Nothing to do before the first call."""
@@ -55,19 +67,36 @@ class CoordinatorPeers:
         Raises COORDINATOR_NOT_AVAILABLE where none has come: clients look for the coordinator and retry, as they
         do after Kafka's own time-outs.
         """
-        peer, heartbeats = self._peers.at(coordinator.address)
-        try:
+        peer, gathered = self._peers.at(coordinator.address)
+        with _as_not_available(coordinator.kind):
             if isinstance(request, pb.HeartbeatRequest):
-                return cast(Response, await heartbeats.ask(request, timeout))
+                return cast(Response, await gathered.heartbeats.ask(request, timeout))
             return await peer.ask(method, request, timeout=timeout)
-        except OttlaError as error:
-            if error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT):
-                raise not_available(coordinator.kind) from error
-            raise
+
+    async def add_partitions(
+        self, coordinator: Coordinator, request: txn_pb2.PartitionsToAdd, timeout: float
+    ) -> txn_pb2.PartitionsAdded:
+        """The same for partitions of one transaction, which go with those of others."""
+        with _as_not_available(coordinator.kind):
+            return await self._peers.at(coordinator.address).gathered.additions.add(request, timeout)
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
         if new.coordinators is not old.coordinators:
             self._peers.retain({coordinator.address for coordinator in new.coordinators.values()})
+
+
+def _gather(peer: AioPeer) -> _Gathered:
+    return _Gathered(GatheredHeartbeats(peer), GatheredAdditions(peer))
+
+
+@contextmanager
+def _as_not_available(kind: str) -> Iterator[None]:
+    try:
+        yield
+    except OttlaError as error:
+        if error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT):
+            raise not_available(kind) from error
+        raise
 
 
 def shard_count(image: ClusterImage, kind: str) -> int:

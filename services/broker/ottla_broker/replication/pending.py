@@ -1,13 +1,15 @@
-"""Acts that need something first, one partition's in the order in which they came.
+"""Acts that need something first, each producer's in the order in which they came.
 
-An append is done at once where it can be. One whose records have to be looked at in a thread waits here, and so does
-whatever comes for the same partition after it: what is in the log stays in the order of arrival.
+An append is done at once where it can be. One whose records have to be looked at in a thread, or whose transaction is
+verified elsewhere, waits here, and so does whatever the same producer sends to the partition after it: its batches are
+in the log in the order of arrival. Producers do not wait for each other; those without an id count as one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Generic, TypeVar
 
@@ -62,27 +64,39 @@ class _Pending(Generic[T]):
 class PendingActs:
     """Of one partition; empty most of the time, and always where nothing has to be prepared."""
 
-    __slots__ = ("_carrying_out", "_queue")
+    __slots__ = ("_queues", "_tasks")
 
     def __init__(self) -> None:
-        self._queue: list[_Pending[Any]] = []
-        self._carrying_out: asyncio.Task[None] | None = None
+        self._queues: dict[int, deque[_Pending[Any]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def __bool__(self) -> bool:
-        return bool(self._queue)
+        return bool(self._queues)
 
-    def add(self, prepare: Callable[[], Awaitable[object]], act: Callable[[], T]) -> asyncio.Future[T]:
-        """What `act` gives once `prepare` is done, and all that was added before it. Cancelled, it is left out."""
+    def has(self, producer_id: int) -> bool:
+        """Whether what this producer sends now has to wait, too."""
+        return producer_id in self._queues
+
+    def add(
+        self, producer_id: int, prepare: Callable[[], Awaitable[object]], act: Callable[[], T]
+    ) -> asyncio.Future[T]:
+        """What `act` gives once `prepare` is done, and all that was added for this producer before it. Cancelled, it is
+        left out."""
         pending = _Pending(prepare, act)
-        self._queue.append(pending)
-        if self._carrying_out is None:
-            self._carrying_out = asyncio.create_task(self._carry_out())
+        if producer_id in self._queues:
+            self._queues[producer_id].append(pending)
+        else:
+            self._queues[producer_id] = deque([pending])
+            task = asyncio.create_task(self._carry_out(producer_id))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         return pending.done
 
-    async def _carry_out(self) -> None:
+    async def _carry_out(self, producer_id: int) -> None:
+        queue = self._queues[producer_id]
         try:
-            while self._queue:
-                await self._queue[0].carry_out()
-                del self._queue[0]
+            while queue:
+                await queue[0].carry_out()
+                queue.popleft()
         finally:
-            self._carrying_out = None
+            del self._queues[producer_id]

@@ -7,14 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from ottla_broker.peers.transactions import TransactionVerifier
 from ottla_broker.replication.leader_role import ACKS_ALL
 from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.log import AppendResult
 from ottla_broker.storage.validator import is_quickly_checked
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import INTERNAL_TOPICS, PartitionId
-from ottla_core.records.batch import Buffer
+from ottla_core.model import INTERNAL_TOPICS, PartitionId, TopicPartition
+from ottla_core.records.batch import Buffer, read_header
 from ottla_core.slices import Slice
+from ottla_proto.common_pb2 import TxnProducer
 
 SLICE_S: Final = 0.02
 """For the appends of one request, before others have a turn: as many as most requests have."""
@@ -57,35 +59,95 @@ def check_client_may_write(topic: str) -> None:
         )
 
 
-def append(
-    replica: Replica, records: Buffer, acks: int, slice_: Slice
-) -> ReplicaAppend | asyncio.Future[ReplicaAppend]:
-    """Append at once, without a yield (I1), or say when it is done: what has to be looked into first, what comes for a
-    partition behind it, and all of a request whose `slice_` is over. A partition's order stays that of the calls.
+class ProducedTransaction(NamedTuple):
+    """The transaction of a produce request; `version` 2: the broker adds the partition to it (KIP-890)."""
 
-    Raises, or gives later, what `check_client_may_write`, `Replica.append` and `PendingBytes.take` raise.
+    transactional_id: str
+    version: int
+    verifier: TransactionVerifier
+
+
+def append(
+    replica: Replica, records: Buffer, acks: int, slice_: Slice, transaction: ProducedTransaction | None = None
+) -> ReplicaAppend | asyncio.Future[ReplicaAppend]:
+    """Append at once, without a yield (I1), or say when it is done: what has to be looked into or verified first, what
+    its producer sends to the partition behind it, and all of a request whose `slice_` is over. A producer's order stays
+    that of the calls.
+
+    Raises, or gives later, what `check_client_may_write`, `Replica.append`, `TransactionVerifier.verify` and
+    `PendingBytes.take` raise.
     """
     check_client_may_write(replica.topic)
-    if not replica.pending and not slice_.is_over and is_quickly_checked(records, replica.log.config):
-        return _append(replica, records, acks, looked_inside=False)
-    return _append_later(replica, bytes(records), acks)  # its buffer is reused soon
-
-
-def _append(replica: Replica, records: Buffer, acks: int, *, looked_inside: bool) -> ReplicaAppend:
-    return ReplicaAppend(replica, replica.append(records, acks, looked_inside=looked_inside), acks, replica.leadership)
-
-
-def _append_later(replica: Replica, records: bytes, acks: int) -> asyncio.Future[ReplicaAppend]:
-    looked_inside = False
-
-    async def prepare() -> None:
-        nonlocal looked_inside
-        looked_inside = await replica.look_inside(records)
-
+    act = _Append(replica, records, acks, transaction)
+    if not (act.has_to_wait or slice_.is_over) and is_quickly_checked(records, replica.log.config):
+        return act.carry_out()
     replica.pending_bytes.take(len(records))
-    done = replica.pending.add(prepare, lambda: _append(replica, records, acks, looked_inside=looked_inside))
+    act.records = bytes(records)  # its buffer is reused soon
+    done = replica.pending.add(act.producer_id, act.prepare, act.carry_out)
     done.add_done_callback(lambda _: replica.pending_bytes.give_back(len(records)))
     return done
+
+
+@dataclass(slots=True)
+class _Append:
+    """Of one partition's batches, which have one producer."""
+
+    replica: Replica
+    records: Buffer
+    acks: int
+    transaction: ProducedTransaction | None
+    looked_inside: bool = False
+    guard: object = None
+    leadership: int = -1
+
+    @property
+    def producer_id(self) -> int:
+        return read_header(self.records).producer_id
+
+    @property
+    def has_to_wait(self) -> bool:
+        pending = self.replica.pending
+        return (bool(pending) and pending.has(self.producer_id)) or self._is_unverified
+
+    @property
+    def _is_unverified(self) -> bool:
+        """Whether it would be the first of its transaction here."""
+        if self.transaction is None:
+            return False
+        header = read_header(self.records)
+        return header.is_transactional and not self.replica.log.producers.has_open(
+            header.producer_id, header.producer_epoch
+        )
+
+    async def prepare(self) -> None:
+        if self._is_unverified and self.transaction is not None:
+            await self._verify(self.transaction)
+        self.looked_inside = await self.replica.look_inside(bytes(self.records))
+
+    async def _verify(self, transaction: ProducedTransaction) -> None:
+        header, replica = read_header(self.records), self.replica
+        replica.check_leader(None)
+        self.leadership, self.guard = replica.leadership, replica.guards.begin(header.producer_id)
+        producer = TxnProducer(id=header.producer_id, epoch=header.producer_epoch)
+        partition = TopicPartition(replica.topic, replica.id.partition)
+        await transaction.verifier.verify(transaction.transactional_id, producer, partition, transaction.version)
+
+    def carry_out(self) -> ReplicaAppend:
+        replica, transaction = self.replica, self.transaction
+        if self.guard is not None:
+            intact = replica.guards.end(self.producer_id, self.guard)
+            if self.leadership != replica.leadership:  # in between another leader may have written any marker
+                raise OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{replica} has had another leader meanwhile")
+            if not intact:
+                raise OttlaError(
+                    ErrorCode.INVALID_TXN_STATE,
+                    f"the transaction of producer {self.producer_id} has ended before its first batch in {replica}",
+                    hint="abort it, and begin anew",
+                )
+        appended = replica.append(
+            self.records, self.acks, looked_inside=self.looked_inside, transactional=transaction is not None
+        )
+        return ReplicaAppend(replica, appended, self.acks, replica.leadership)
 
 
 @dataclass(slots=True)
@@ -116,9 +178,15 @@ class ProduceResult:
 class Produce:
     """The appends of one request. `leader`: the replica of a partition that this broker leads in the given epoch."""
 
-    def __init__(self, leader: Callable[[PartitionId, int | None], Replica], acks: int) -> None:
+    def __init__(
+        self,
+        leader: Callable[[PartitionId, int | None], Replica],
+        acks: int,
+        transaction: ProducedTransaction | None = None,
+    ) -> None:
         self._leader: Final = leader
         self._acks: Final = acks
+        self._transaction: Final = transaction
         self._slice: Final = Slice(SLICE_S)
         self._waiting: Final[list[ProduceResult]] = []
 
@@ -133,7 +201,7 @@ class Produce:
         try:
             replica = self._leader(partition_id, leader_epoch)
             result.log_start_offset = replica.log.log_start_offset
-            appended = append(replica, records, self._acks, self._slice)
+            appended = append(replica, records, self._acks, self._slice, self._transaction)
         except OttlaError as error:
             result.error = without_traces(error)
             return result

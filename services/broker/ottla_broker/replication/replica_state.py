@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.machines.guards import VerificationGuards
 from ottla_broker.machines.partition import IsrProposal, Leader
 from ottla_broker.machines.replica_role import ReplicaRole
 from ottla_broker.replication.disk_log import DiskLog
@@ -78,7 +79,8 @@ class ReplicaState(DiskLog):
         self.newest_confirmation = 0
         self.traffic: Final = context.traffic(topic)
         self.pending: Final = PendingActs()
-        """What is to be appended before anything that comes now."""
+        """What is to be appended before anything that its producers send now."""
+        self.guards: Final = VerificationGuards()
 
     @property
     def leader_epoch(self) -> int:

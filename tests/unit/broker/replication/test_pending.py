@@ -29,7 +29,10 @@ class Gate:
 async def test_acts_are_done_in_the_order_in_which_they_came() -> None:
     acts, first, second = PendingActs(), Gate(), Gate()
     log: list[str] = []
-    futures = [acts.add(first.wait, lambda: log.append("first")), acts.add(second.wait, lambda: log.append("second"))]
+    futures = [
+        acts.add(7, first.wait, lambda: log.append("first")),
+        acts.add(7, second.wait, lambda: log.append("second")),
+    ]
     second.open()
     await asyncio.sleep(0.01)
     assert not log
@@ -41,9 +44,22 @@ async def test_acts_are_done_in_the_order_in_which_they_came() -> None:
     assert not acts
 
 
+async def test_a_producer_does_not_wait_for_another() -> None:
+    acts, gate = PendingActs(), Gate()
+    log: list[str] = []
+    verified = acts.add(7, gate.wait, lambda: log.append("verified"))
+    assert acts.has(7)
+    assert not acts.has(8)
+    await acts.add(8, lambda: asyncio.sleep(0), lambda: log.append("another's"))
+    assert log == ["another's"]
+    gate.open()
+    await verified
+    assert log == ["another's", "verified"]
+
+
 async def test_what_fails_is_its_own_trouble() -> None:
     acts, gate = PendingActs(), Gate()
-    failed, done = acts.add(gate.wait, lambda: 1), acts.add(lambda: asyncio.sleep(0), lambda: 2)
+    failed, done = acts.add(7, gate.wait, lambda: 1), acts.add(7, lambda: asyncio.sleep(0), lambda: 2)
     gate.fail(OttlaError(ErrorCode.INVALID_RECORD, "no key"))
     with pytest.raises(OttlaError, match="no key"):
         await failed
@@ -53,7 +69,7 @@ async def test_what_fails_is_its_own_trouble() -> None:
 async def test_what_nobody_waits_for_any_more_is_left_out() -> None:
     acts, gate = PendingActs(), Gate()
     log: list[int] = []
-    under_way, waiting, last = (acts.add(gate.wait, lambda n=n: log.append(n)) for n in range(3))
+    under_way, waiting, last = (acts.add(7, gate.wait, lambda n=n: log.append(n)) for n in range(3))
     await asyncio.sleep(0)
     under_way.cancel()
     waiting.cancel()
@@ -65,7 +81,7 @@ async def test_what_nobody_waits_for_any_more_is_left_out() -> None:
 async def test_acts_may_be_added_once_all_are_done() -> None:
     acts = PendingActs()
     for n in range(3):
-        assert await acts.add(lambda: asyncio.sleep(0), lambda n=n: n) == n
+        assert await acts.add(7, lambda: asyncio.sleep(0), lambda n=n: n) == n
 
 
 def test_there_is_room_for_so_many_bytes_and_for_one_of_any_size_alone() -> None:

@@ -12,7 +12,7 @@ from kafka.protocol.metadata import FindCoordinatorResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.errors import no_transactions, text_of
+from ottla_broker.kafka.errors import text_of
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.peers.coordinator_peers import not_available, shard_count
 from ottla_core.cluster.image import Broker, ClusterImage
@@ -55,8 +55,6 @@ def _find(backend: Backend, key: str, key_type: int) -> Broker:
     kind = _KINDS.get(key_type)
     if kind is None:
         raise OttlaError(ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {key_type}")
-    if kind == TXN:
-        raise no_transactions()
     backend.coordinators.owner(kind, key)
     shard = shard_of(key, shard_count(backend.image, kind))
     found = spokesman(backend, kind, shard)

@@ -14,8 +14,9 @@ from kafka.protocol.admin import ListGroupsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.coordinator_calls import CALL_S
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import CALL_S, code_of
+from ottla_broker.kafka.group_calls import code_of
 from ottla_broker.kafka.handlers.find_coordinator import spokesman
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.routing import GROUP
@@ -24,7 +25,7 @@ from ottla_proto.contracts import Group
 
 _Group: Final = ListGroupsResponse.ListedGroup
 
-_INCOMPLETE: Final[dict[int, int]] = {ErrorCode.NOT_COORDINATOR: int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)}
+INCOMPLETE: Final[dict[int, int]] = {ErrorCode.NOT_COORDINATOR: int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)}
 """A shard went from one coordinator to another meanwhile. Of all these errors clients retry after this one."""
 
 
@@ -45,7 +46,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         elif isinstance(response, BaseException):
             raise response
         else:
-            code = code or _INCOMPLETE.get(response.error.code, code_of(response.error))
+            code = code or INCOMPLETE.get(response.error.code, code_of(response.error))
             groups += [entry for entry in response.groups if spokesman(backend, GROUP, entry.shard) == backend.node_id]
     return ListGroupsResponse(
         version=version,

@@ -51,13 +51,18 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
                 for p in topic.partitions
                 if p.partition_index in existing
             }
-    codes = await _commit(backend, request, await sliced(_offset, named.items()))
+    codes = await _commit(backend, request, await sliced(_named_offset, named.items()))
     topics = [await _reported(entry, codes, version, slice_) for entry in requested]
     return OffsetCommitResponse(version=version, topics=topics)
 
 
-def _offset(named: tuple[TopicPartition, tuple[Message, bytes]]) -> pb.OffsetToCommit:
+def _named_offset(named: tuple[TopicPartition, tuple[Message, bytes]]) -> pb.OffsetToCommit:
     partition, (requested, topic_id) = named
+    return offset_to_commit(partition, requested, topic_id)
+
+
+def offset_to_commit(partition: TopicPartition, requested: Message, topic_id: bytes = b"") -> pb.OffsetToCommit:
+    """As the contract has it; of TxnOffsetCommit, too."""
     epoch = getattr(requested, "committed_leader_epoch", -1)
     return pb.OffsetToCommit(
         topic=partition.topic,
@@ -77,8 +82,14 @@ async def _commit(backend: Backend, request: Message, offsets: list[pb.OffsetToC
         generation=request.generation_id_or_member_epoch,
         offsets=offsets,
     )
+    return await commit(backend, forwarded)
+
+
+async def commit(backend: Backend, forwarded: pb.CommitOffsetsRequest) -> dict[TopicPartition, int]:
+    """The code for each partition of it."""
+    offsets = forwarded.offsets
     try:
-        response = await call(backend, request.group_id, Group.COMMIT_OFFSETS, forwarded)
+        response = await call(backend, forwarded.group, Group.COMMIT_OFFSETS, forwarded)
         whole = _whole(response.error)
     except OttlaError as error:
         whole = _whole(error)

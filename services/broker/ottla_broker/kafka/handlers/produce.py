@@ -22,8 +22,9 @@ from ottla_broker.kafka.forwarding import named_twice
 from ottla_broker.kafka.frames import Caller, KafkaContext, Parts
 from ottla_broker.kafka.leaders import CHANGED, NewLeaders
 from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
+from ottla_broker.kafka.transaction_calls import ADDS, VERIFIES
 from ottla_broker.machines.bad_records import BadRecordsError
-from ottla_broker.replication.produce import Produce, ProduceResult, check_acks, without_traces
+from ottla_broker.replication.produce import Produce, ProducedTransaction, ProduceResult, check_acks, without_traces
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.primitives import MalformedError, Reader, Writer
@@ -33,6 +34,7 @@ MOST_PARTITIONS: Final = 5_000
 _LOG_START_FROM: Final = 5
 _MESSAGE_FROM: Final = 8
 _LEADER_FROM: Final = 10
+_ADDS_FROM: Final = 12
 
 _ACKS_TIMEOUT: Final = struct.Struct(">hi")
 _RESULT: Final = struct.Struct(">ihqq")
@@ -59,8 +61,12 @@ class _Context(NamedTuple):
 def handle(backend: Backend, context: KafkaContext) -> HandlerResult:
     """Everything has its place in the order of its partition when this returns, and most of it is appended; what it
     returns may still wait for that, or for acknowledgements."""
-    acks, timeout_ms, topics = _read(context.body)
-    produce, twice = Produce(backend.replicas.leader, acks), _named_twice(topics)
+    transactional_id, acks, timeout_ms, topics = _read(context.body)
+    transaction = None
+    if transactional_id is not None:
+        version = ADDS if context.version >= _ADDS_FROM else VERIFIES
+        transaction = ProducedTransaction(transactional_id, version, backend.verifier)
+    produce, twice = Produce(backend.replicas.leader, acks, transaction), _named_twice(topics)
     results = [
         (topic, [_append(backend, produce, topic, number, records, acks, twice) for number, records in partitions])
         for topic, partitions in topics
@@ -78,9 +84,10 @@ def _named_twice(topics: _Topics) -> Mapping[tuple[str, int], OttlaError]:
     return named_twice((topic, number) for topic, partitions in topics for number, _ in partitions)
 
 
-def _read(reader: Reader) -> tuple[int, int, _Topics]:
-    """acks, timeout, and each topic's partitions with their batches. All of it, before anything is appended."""
-    reader.string()  # a transactional id; transactional batches are rejected one by one
+def _read(reader: Reader) -> tuple[str | None, int, int, _Topics]:
+    """Transactional id, acks, timeout, and each topic's partitions with their batches. All of it, before anything is
+    appended."""
+    transactional_id = reader.string()
     acks, timeout_ms = reader.unpack(_ACKS_TIMEOUT)
     topics, count = [], 0
     for _ in range(reader.array(_TOPIC_MIN_BYTES)):
@@ -98,7 +105,7 @@ def _read(reader: Reader) -> tuple[int, int, _Topics]:
         if count > MOST_PARTITIONS:
             raise MalformedError(f"a produce to more than {MOST_PARTITIONS} partitions at once")
     reader.pass_tags()
-    return acks, timeout_ms, topics
+    return transactional_id, acks, timeout_ms, topics
 
 
 def _append(

@@ -1,0 +1,39 @@
+"""AddOffsetsToTxn (key 25), versions 0 to 4: the offsets of a group become part of a transaction (KIP-98).
+
+v2 adds PRODUCER_FENCED (KIP-588); v4 TRANSACTION_ABORTABLE (KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka.protocol.producer import AddOffsetsToTxnResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.transaction_calls import VERIFIES, call, code_for, producer_of
+from ottla_core.errors import OttlaError
+from ottla_proto import txn_pb2 as pb
+from ottla_proto.common_pb2 import Error
+from ottla_proto.contracts import Txn
+
+_FENCED_FROM: Final = 2
+_ABORTABLE_FROM: Final = 4
+
+
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version = context.version
+    forwarded = pb.AddOffsetsRequest(
+        transactional_id=request.transactional_id,
+        producer=producer_of(request),
+        group=request.group_id,
+        transaction_version=VERIFIES,
+    )
+    error: Error | OttlaError
+    try:
+        error = (await call(backend, request.transactional_id, Txn.ADD_OFFSETS, forwarded)).error
+    except OttlaError as failure:
+        error = failure
+    code = code_for(error, version, fenced_from=_FENCED_FROM, abortable_from=_ABORTABLE_FROM)
+    return AddOffsetsToTxnResponse(version=version, error_code=code)

@@ -1,0 +1,86 @@
+"""AddPartitionsToTxn (key 24), versions 0 to 3: partitions become part of a transaction (KIP-98).
+
+v2 adds PRODUCER_FENCED (KIP-588). From v4 on brokers speak it among themselves, and here they have a contract of their
+own (`Txn.AddPartitions`); clients of transactions v2 leave it to them (KIP-890). All are added or none, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kafka.protocol.producer import AddPartitionsToTxnResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.transaction_calls import VERIFIES, call, code_for
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
+from ottla_proto import txn_pb2 as pb
+from ottla_proto.common_pb2 import TxnProducer
+from ottla_proto.contracts import Txn
+
+_Topic: Final = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+_Partition: Final = _Topic.AddPartitionsToTxnPartitionResult
+
+_FENCED_FROM: Final = 2
+_ABORTABLE_FROM: Final = 5
+_UNKNOWN: Final = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+_NOT_ATTEMPTED: Final = int(ErrorCode.OPERATION_NOT_ATTEMPTED)
+
+
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version = context.version
+    named = list(
+        dict.fromkeys(
+            TopicPartition(topic.name, number) for topic in request.v3_and_below_topics for number in topic.partitions
+        )
+    )
+    unknown = {p for p in named if not _exists(backend, p)}
+    if unknown:
+        codes = {p: _UNKNOWN if p in unknown else _NOT_ATTEMPTED for p in named}
+    else:
+        codes = await _add(backend, request, named, version)
+    return AddPartitionsToTxnResponse(version=version, results_by_topic_v3_and_below=_results(codes, version))
+
+
+def _exists(backend: Backend, partition: TopicPartition) -> bool:
+    topic = backend.image.topics.get(partition.topic)
+    return topic is not None and 0 <= partition.partition < topic.partition_count
+
+
+async def _add(
+    backend: Backend, request: Message, named: list[TopicPartition], version: int
+) -> dict[TopicPartition, int]:
+    transactional_id = request.v3_and_below_transactional_id
+    addition = pb.PartitionsToAdd(
+        transactional_id=transactional_id,
+        producer=TxnProducer(id=request.v3_and_below_producer_id, epoch=request.v3_and_below_producer_epoch),
+        partitions=[pb.TxnPartition(topic=p.topic, partition=p.partition) for p in named],
+        transaction_version=VERIFIES,
+    )
+    whole: Any
+    try:
+        response = await call(
+            backend, transactional_id, Txn.ADD_PARTITIONS, pb.AddPartitionsRequest(transactions=[addition])
+        )
+        [added] = response.transactions
+        whole = added.error
+        errors = list(added.partitions)
+    except OttlaError as error:
+        whole, errors = error, []
+    if whole.code or not errors:
+        return dict.fromkeys(named, _code(whole, version))
+    return {p: _code(error, version) for p, error in zip(named, errors, strict=True)}
+
+
+def _code(error: Any, version: int) -> int:
+    return code_for(error, version, fenced_from=_FENCED_FROM, abortable_from=_ABORTABLE_FROM)
+
+
+def _results(codes: dict[TopicPartition, int], version: int) -> list[Message]:
+    by_topic: dict[str, list[Message]] = {}
+    for partition, code in codes.items():
+        result = _Partition(version=version, partition_index=partition.partition, partition_error_code=code)
+        by_topic.setdefault(partition.topic, []).append(result)
+    return [_Topic(version=version, name=name, results_by_partition=results) for name, results in by_topic.items()]

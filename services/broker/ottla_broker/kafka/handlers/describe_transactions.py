@@ -1,0 +1,58 @@
+"""DescribeTransactions (key 65), version 0: transactions as their coordinators describe them (KIP-664)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from kafka.protocol.admin import DescribeTransactionsResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.group_calls import code_of
+from ottla_broker.kafka.transaction_calls import IDS_AT_ONCE, call
+from ottla_core.errors import OttlaError
+from ottla_core.rpc.status import error_message
+from ottla_core.slices import few_at_once
+from ottla_proto import txn_pb2 as pb
+from ottla_proto.contracts import Txn
+
+_State: Final = DescribeTransactionsResponse.TransactionState
+_Topic: Final = _State.TopicData
+
+
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    requested = list(dict.fromkeys(request.transactional_ids))  # each once, however often it is named
+    described = await few_at_once(partial(_describe, backend), requested, at_once=IDS_AT_ONCE)
+    states = [_reported(entry, context.version) for entry in described]
+    return DescribeTransactionsResponse(version=context.version, transaction_states=states)
+
+
+async def _describe(backend: Backend, transactional_id: str) -> pb.TransactionDescription:
+    request = pb.DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    try:
+        response = await call(backend, transactional_id, Txn.DESCRIBE_TRANSACTIONS, request)
+    except OttlaError as error:
+        return pb.TransactionDescription(transactional_id=transactional_id, error=error_message(error))
+    if response.transactions:
+        return response.transactions[0]
+    return pb.TransactionDescription(transactional_id=transactional_id, error=response.error)
+
+
+def _reported(found: pb.TransactionDescription, version: int) -> Message:
+    by_topic: dict[str, list[int]] = {}
+    for partition in found.partitions:
+        by_topic.setdefault(partition.topic, []).append(partition.partition)
+    failed = bool(found.error.code)
+    return _State(
+        version=version,
+        error_code=code_of(found.error),
+        transactional_id=found.transactional_id,
+        transaction_state=found.state,
+        transaction_timeout_ms=found.timeout_ms,
+        transaction_start_time_ms=-1 if failed else found.started_at_ms,
+        producer_id=-1 if failed else found.producer.id,
+        producer_epoch=-1 if failed else found.producer.epoch,
+        topics=[_Topic(version=version, topic=name, partitions=numbers) for name, numbers in by_topic.items()],
+    )

@@ -1,0 +1,45 @@
+"""EndTxn (key 26), versions 0 to 5: commit or abort (KIP-98).
+
+v2 adds PRODUCER_FENCED (KIP-588); v4 TRANSACTION_ABORTABLE; v5 raises the epoch, and has the next producer in its
+response (KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka.protocol.producer import EndTxnResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.transaction_calls import ADDS, VERIFIES, call, code_for, producer_of
+from ottla_core.errors import OttlaError
+from ottla_proto import txn_pb2 as pb
+from ottla_proto.common_pb2 import Error
+from ottla_proto.contracts import Txn
+
+_FENCED_FROM: Final = 2
+_ABORTABLE_FROM: Final = 4
+_RAISES_FROM: Final = 5
+
+
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version = context.version
+    forwarded = pb.EndTxnRequest(
+        transactional_id=request.transactional_id,
+        producer=producer_of(request),
+        committed=request.committed,
+        transaction_version=ADDS if version >= _RAISES_FROM else VERIFIES,
+    )
+    error: Error | OttlaError
+    try:
+        response = await call(backend, request.transactional_id, Txn.END_TXN, forwarded)
+        error = response.error
+    except OttlaError as failure:
+        error = failure
+    if error.code:
+        code = code_for(error, version, fenced_from=_FENCED_FROM, abortable_from=_ABORTABLE_FROM)
+        return EndTxnResponse(version=version, error_code=code)
+    producer = response.producer
+    return EndTxnResponse(version=version, error_code=0, producer_id=producer.id, producer_epoch=producer.epoch)

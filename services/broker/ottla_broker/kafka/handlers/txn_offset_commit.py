@@ -1,0 +1,72 @@
+"""TxnOffsetCommit (key 28), versions 0 to 5: offsets of a group that count once a transaction is committed (KIP-98).
+
+v2 adds leader epochs (KIP-320); v3 the member and its generation (KIP-447); from v5 on the group's coordinator adds the
+group to the transaction, before that it is verified (KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka.protocol.producer import TxnOffsetCommitResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.group_calls import existing_partitions, instance_of, member
+from ottla_broker.kafka.handlers.offset_commit import commit, offset_to_commit
+from ottla_broker.kafka.transaction_calls import ADDS, VERIFIES, producer_of
+from ottla_core.errors import ErrorCode
+from ottla_core.model import TopicPartition
+from ottla_core.slices import sliced
+from ottla_proto import group_pb2 as pb
+
+_Topic: Final = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+_Partition: Final = _Topic.TxnOffsetCommitResponsePartition
+
+_ADDS_FROM: Final = 5
+_ABORTABLE_FROM: Final = 4
+_UNKNOWN: Final = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version = context.version
+    named = {
+        TopicPartition(topic.name, partition.partition_index): partition
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+    there = [(p, offset) for p, offset in named.items() if p.partition in existing_partitions(backend, p.topic)]
+    codes = dict.fromkeys(named, _UNKNOWN)
+    if there:
+        offsets = await sliced(lambda each: offset_to_commit(*each), there)
+        codes |= await commit(backend, _forwarded(request, offsets, version))
+    by_topic: dict[str, list[Message]] = {}
+    for partition, code in codes.items():
+        result = _Partition(version=version, partition_index=partition.partition, error_code=_known(code, version))
+        by_topic.setdefault(partition.topic, []).append(result)
+    topics = [_Topic(version=version, name=name, partitions=results) for name, results in by_topic.items()]
+    return TxnOffsetCommitResponse(version=version, topics=topics)
+
+
+def _forwarded(request: Message, offsets: list[pb.OffsetToCommit], version: int) -> pb.CommitOffsetsRequest:
+    return pb.CommitOffsetsRequest(
+        group=request.group_id,
+        member=member(getattr(request, "member_id", ""), instance_of(request)),
+        generation=getattr(request, "generation_id", -1),
+        offsets=offsets,
+        transaction=pb.OffsetsTransaction(
+            transactional_id=request.transactional_id,
+            producer=producer_of(request),
+            transaction_version=ADDS if version >= _ADDS_FROM else VERIFIES,
+        ),
+    )
+
+
+def _known(code: int, version: int) -> int:
+    """In no version do clients know PRODUCER_FENCED here."""
+    if code == ErrorCode.PRODUCER_FENCED:
+        return int(ErrorCode.INVALID_PRODUCER_EPOCH)
+    if code == ErrorCode.TRANSACTION_ABORTABLE and version < _ABORTABLE_FROM:
+        return int(ErrorCode.INVALID_TXN_STATE)
+    return code

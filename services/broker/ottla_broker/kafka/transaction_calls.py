@@ -1,0 +1,47 @@
+"""What concerns a transaction is passed on to the txn-coordinator that owns it, as its contract puts it."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+from google.protobuf.message import Message
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.coordinator_calls import CALL_S, call_owner
+from ottla_broker.kafka.group_calls import code_of
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.routing import TXN
+from ottla_proto.common_pb2 import Error, TxnProducer
+from ottla_proto.contracts import Method
+
+RequestT = TypeVar("RequestT", bound=Message)
+Response = TypeVar("Response", bound=Message)
+
+VERIFIES: Final = 1
+ADDS: Final = 2
+"""Versions of transactions (KIP-890): from 2 on brokers add what is written, and each end raises the epoch."""
+
+IDS_AT_ONCE: Final = 16
+"""Of one request that names many."""
+
+
+async def call(
+    backend: Backend, transactional_id: str, method: Method[RequestT, Response], request: RequestT
+) -> Response:
+    """The response of the id's coordinator, as `call_owner` gives it."""
+    return await call_owner(backend, TXN, transactional_id, method, request, CALL_S)
+
+
+def producer_of(request: Any) -> TxnProducer:
+    return TxnProducer(id=request.producer_id, epoch=request.producer_epoch)
+
+
+def code_for(error: Error | OttlaError, version: int, *, fenced_from: int, abortable_from: int) -> int:
+    """The code for a client of that version, which may know no PRODUCER_FENCED (KIP-588) or TRANSACTION_ABORTABLE
+    (KIP-890)."""
+    code = code_of(error)
+    if code == ErrorCode.PRODUCER_FENCED and version < fenced_from:
+        return int(ErrorCode.INVALID_PRODUCER_EPOCH)
+    if code == ErrorCode.TRANSACTION_ABORTABLE and version < abortable_from:
+        return int(ErrorCode.INVALID_TXN_STATE)
+    return code

@@ -1,0 +1,81 @@
+"""Whether a partition is part of a producer's open transaction: by the txn-coordinator, before a first batch is taken.
+
+Without that, a batch that was long on its way could open a transaction that no one ever ends (KIP-890, rule 39).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from ottla_broker.peers.coordinator_peers import CoordinatorPeers
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
+from ottla_core.routing import TXN
+from ottla_proto import txn_pb2 as pb
+from ottla_proto.common_pb2 import TxnProducer
+
+ADDS_FROM: Final = 2
+"""The version of transactions whose clients leave it to the broker to add a partition."""
+
+_CALL_S: Final = 5.0
+_PATIENCE_S: Final = 1.0
+"""For a shard that moves, or a transaction before this one whose markers are on their way; the client's next try comes
+in at least as much."""
+_PAUSE_S: Final = 0.01
+_SOON: Final = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+    }
+)
+
+
+class TransactionVerifier:
+    def __init__(self, coordinators: CoordinatorPeers) -> None:
+        self._coordinators: Final = coordinators
+
+    async def verify(
+        self, transactional_id: str, producer: TxnProducer, partition: TopicPartition, version: int
+    ) -> None:
+        """Return once the partition is in the open transaction; with `version` 2 it is added.
+
+        Raises what the coordinator answers: PRODUCER_FENCED, INVALID_PRODUCER_ID_MAPPING, TRANSACTION_ABORTABLE;
+        CONCURRENT_TRANSACTIONS while the one before is ended; and where none answers in time, an error by which
+        producers try again.
+        """
+        request = pb.PartitionsToAdd(
+            transactional_id=transactional_id,
+            producer=producer,
+            partitions=[pb.TxnPartition(topic=partition.topic, partition=partition.partition)],
+            verify_only=version < ADDS_FROM,
+            transaction_version=version,
+        )
+        loop = asyncio.get_running_loop()
+        patient_until = loop.time() + _PATIENCE_S
+        while (error := await self._add(request)) is not None:
+            if error.code not in _SOON or loop.time() >= patient_until:
+                raise _as_producers_know(error)
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _add(self, request: pb.PartitionsToAdd) -> OttlaError | None:
+        try:
+            owner = self._coordinators.owner(TXN, request.transactional_id)
+            added = await self._coordinators.add_partitions(owner, request, _CALL_S)
+        except OttlaError as error:
+            return error
+        failed = added.error if added.error.code else added.partitions[0]
+        return OttlaError(failed.code, failed.message) if failed.code else None
+
+
+def _as_producers_know(error: OttlaError) -> OttlaError:
+    """Producers look for no coordinator when a produce fails, and would take its errors for final ones."""
+    if error.code not in _SOON or error.code == ErrorCode.CONCURRENT_TRANSACTIONS:
+        return error
+    return OttlaError(
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        f"whether the partition is in the transaction can't be verified: {error.message}",
+        hint="try again",
+    )
