@@ -1,4 +1,4 @@
-"""A broker whose group-coordinator answers as a test says: Kafka's frames go in, and what comes out is read by kio."""
+"""A broker whose coordinators answer as a test says: Kafka's frames go in, and what comes out is read by kio."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class GroupBackend:
         self._responses = list(responses)
 
     def owner(self, kind: str, key: str) -> Coordinator:
-        if not self.owned or kind != "group":
+        if not self.owned:
             raise not_available(kind)
         return self.registered[0]
 
@@ -84,9 +84,11 @@ class GroupBackend:
 
 def _with_shards(image: ClusterImage) -> ClusterImage:
     """Broker 0 leads their partitions."""
-    topic = Topic(SHARD_TOPICS["group"], topic_id(2), SHARDS)
-    led = [Change(("partition", PartitionId(topic.id, n)), Partition((0,), 0, isr=(0,))) for n in range(SHARDS)]
-    return image.with_changes([Change(("topic", topic.name), topic), *led], image.revision + 1)
+    for number, name in enumerate(SHARD_TOPICS.values(), start=2):
+        topic = Topic(name, topic_id(number), SHARDS)
+        led = [Change(("partition", PartitionId(topic.id, n)), Partition((0,), 0, isr=(0,))) for n in range(SHARDS)]
+        image = image.with_changes([Change(("topic", topic.name), topic), *led], image.revision + 1)
+    return image
 
 
 def versions(key: int, *, since: int = 0, until: int = 99) -> range:

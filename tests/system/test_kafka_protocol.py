@@ -10,9 +10,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-import confluent_kafka
-import kafka as kafka_python
-import kafka.errors as kafka_errors
 import pytest
 from kafka.protocol.consumer import (
     FetchRequest,
@@ -303,31 +300,6 @@ def test_a_groups_coordinator_is_a_broker(cluster: Cluster, kafka: KafkaWire, ve
     wait_until(lambda: told().error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE)  # its shard has an owner
     found = told()
     assert (found.error_code, found.node_id, f"{found.host}:{found.port}") == (0, 0, cluster.kafka_bootstrap)
-
-
-@pytest.mark.parametrize("version", versions(10)[1:])
-def test_transactions_have_no_coordinator_yet(kafka: KafkaWire, version: int) -> None:
-    request = FindCoordinatorRequest(key="tx", key_type=1, coordinator_keys=["tx"])
-    answer = kafka.ask(request, version, FindCoordinatorResponse)
-    told = answer.coordinators[0] if version >= 4 else answer
-    assert (told.error_code, told.node_id) == (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1)
-
-
-@pytest.mark.story("transactions-until-they-are-there")
-def test_a_transactional_client_hears_at_once_that_there_are_no_transactions(cluster: Cluster) -> None:
-    """It waited for its own time-out before, and gave no reason."""
-    producer = confluent_kafka.Producer(
-        {"bootstrap.servers": cluster.kafka_bootstrap, "transactional.id": "tx", "log_level": 0}
-    )
-    with pytest.raises(confluent_kafka.KafkaException, match="this release serves no transactions") as raised:
-        producer.init_transactions(10)
-    assert raised.value.args[0].fatal()
-    python = kafka_python.KafkaProducer(
-        bootstrap_servers=cluster.kafka_bootstrap, transactional_id="tx", max_block_ms=10_000
-    )
-    with pytest.raises(kafka_errors.TransactionalIdAuthorizationFailedError):
-        python.init_transactions()
-    python.close(timeout=1)
 
 
 # ---- order, silence, sessions --------------------------------------------------------------------------------------

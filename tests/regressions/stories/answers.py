@@ -38,8 +38,8 @@ STORIES = (
         Edit(
             "services/broker/ottla_broker/replication/produce.py",
             "            result.log_start_offset = replica.log.log_start_offset\n"
-            "            appended = append(replica, records, self._acks, self._slice)\n",
-            "            appended = append(replica, records, self._acks, self._slice)\n"
+            "            appended = append(replica, records, self._acks, self._slice, self._transaction)\n",
+            "            appended = append(replica, records, self._acks, self._slice, self._transaction)\n"
             "            result.log_start_offset = replica.log.log_start_offset\n",
         ),
     ),

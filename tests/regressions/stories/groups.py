@@ -55,15 +55,6 @@ STORIES = (
         Edit("sdk/ottla/cli/group_lag.py", "{who}; {behind}", "{count(item['members'], 'member')}; {behind}"),
     ),
     Story(
-        "transactions-until-they-are-there",
-        "A transactional client asked again for its own time-out, 30 to 120 s, and then gave no reason",
-        Edit(
-            "services/broker/ottla_broker/kafka/errors.py",
-            "        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,\n",
-            "        ErrorCode.COORDINATOR_NOT_AVAILABLE,\n",
-        ),
-    ),
-    Story(
         "configs-of-groups-without-effect",
         "`ottla config set group.initial.rebalance.delay.ms=…` was stored, shown, and acted on by nobody",
         Edit(

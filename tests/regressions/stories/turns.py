@@ -19,8 +19,8 @@ STORIES = (
         "What came behind a batch that is looked into first was appended before it",
         Edit(
             "services/broker/ottla_broker/replication/produce.py",
-            "if not replica.pending and not slice_.is_over",
-            "if not slice_.is_over",
+            "return (bool(pending) and pending.has(self.producer_id)) or self._is_unverified",
+            "return self._is_unverified",
         ),
     ),
     Story(

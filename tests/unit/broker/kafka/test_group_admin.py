@@ -10,7 +10,7 @@ from group_backend import SHARDS, GroupBackend, versions
 from kafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from ottla_broker.kafka import group_calls
+from ottla_broker.kafka import coordinator_calls
 from ottla_core.cluster.image import Change, Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
@@ -25,12 +25,12 @@ NO_OPERATIONS = -(2**31)
 
 @pytest.fixture(autouse=True)
 def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_calls, "_HAND_OVER_S", 0.0)
+    monkeypatch.setattr(coordinator_calls, "_HAND_OVER_S", 0.0)
 
 
-def led_by(backend: GroupBackend, leaders: dict[int, int]) -> None:
+def led_by(backend: GroupBackend, leaders: dict[int, int], name: str = "__consumer_offsets") -> None:
     """Brokers that lead shards' partitions."""
-    topic = backend.image.topics["__consumer_offsets"]
+    topic = backend.image.topics[name]
     changes = [
         Change(("partition", PartitionId(topic.id, n)), Partition((leader,), leader, isr=(leader,)))
         for n, leader in leaders.items()
@@ -81,18 +81,18 @@ async def test_nobody_owns_the_shard(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions(FIND, since=1))
-@pytest.mark.parametrize(
-    ("kind", "code", "words"),
-    [
-        (TXN, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "this release serves no transactions"),
-        (SHARE, ErrorCode.INVALID_REQUEST, "there are no coordinators of type 2"),
-    ],
-)
-@pytest.mark.story("transactions-until-they-are-there")
-async def test_other_kinds_of_coordinators(version: int, kind: int, code: ErrorCode, words: str) -> None:
-    told = found(await GroupBackend().answer(find(version, kind), version), version)
-    assert {(t.error_code, t.node_id) for t in told} == {(code, -1)}
-    assert all(words in t.error_message and "ottla-txn" not in t.error_message for t in told)
+async def test_other_kinds_of_coordinators(version: int) -> None:
+    told = found(await GroupBackend().answer(find(version, SHARE), version), version)
+    assert {(t.error_code, t.node_id) for t in told} == {(ErrorCode.INVALID_REQUEST, -1)}
+    assert all("there are no coordinators of type 2" in t.error_message for t in told)
+
+
+@pytest.mark.parametrize("version", versions(FIND, since=1))
+async def test_a_txn_coordinator_is_found_by_its_own_topic(version: int) -> None:
+    backend = GroupBackend()
+    led_by(backend, {shard_of("g", SHARDS): 1}, "__transaction_state")
+    assert found(await backend.answer(find(version, TXN), version), version)[0].node_id == 1
+    assert found(await backend.answer(find(version, GROUP), version), version)[0].node_id == 0
 
 
 # ---- list --------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 from group_backend import GroupBackend
 from kafka.protocol.consumer import LeaveGroupRequest
 
-from ottla_broker.kafka import group_calls
+from ottla_broker.kafka import coordinator_calls
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
@@ -16,7 +16,7 @@ MOVING = [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorC
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_calls, "_PAUSE_S", 0.001)
+    monkeypatch.setattr(coordinator_calls, "_PAUSE_S", 0.001)
 
 
 def leave() -> LeaveGroupRequest:
@@ -34,14 +34,14 @@ async def test_it_is_waited_for(code: ErrorCode, raised: bool) -> None:
 
 @pytest.mark.parametrize("code", MOVING)
 async def test_but_not_for_ever(code: ErrorCode, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_calls, "_HAND_OVER_S", 0.02)
+    monkeypatch.setattr(coordinator_calls, "_HAND_OVER_S", 0.02)
     backend = GroupBackend(pb.LeaveResponse(error=Error(code=code)))
     assert (await backend.answer(leave(), 5)).error_code == code
     assert len(backend.asked) > 1
 
 
 async def test_nobody_owns_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_calls, "_HAND_OVER_S", 0.02)
+    monkeypatch.setattr(coordinator_calls, "_HAND_OVER_S", 0.02)
     backend = GroupBackend(pb.LeaveResponse())
     backend.owned = False
     assert (await backend.answer(leave(), 5)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

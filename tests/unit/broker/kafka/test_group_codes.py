@@ -10,7 +10,7 @@ from images import image_of, with_topic
 from kafka.protocol.admin import ListGroupsRequest
 from kafka.protocol.consumer import HeartbeatRequest, OffsetCommitRequest, OffsetFetchRequest, SyncGroupRequest
 
-from ottla_broker.kafka import group_calls
+from ottla_broker.kafka import coordinator_calls
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import heartbeat, list_groups, offset_commit, offset_fetch, sync_group
@@ -22,7 +22,7 @@ from ottla_proto.common_pb2 import Error
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is asked for again."""
-    monkeypatch.setattr(group_calls, "_HAND_OVER_S", 0.0)
+    monkeypatch.setattr(coordinator_calls, "_HAND_OVER_S", 0.0)
 
 
 class Coordinator:

@@ -8,7 +8,7 @@ import pytest
 from group_backend import GroupBackend, versions
 from kafka.protocol.consumer import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
-from ottla_broker.kafka import group_calls
+from ottla_broker.kafka import coordinator_calls
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
@@ -19,7 +19,7 @@ JOIN, HEARTBEAT, LEAVE, SYNC = 11, 12, 13, 14
 @pytest.fixture(autouse=True)
 def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a shard that is on its way: test_group_calls.py does."""
-    monkeypatch.setattr(group_calls, "_HAND_OVER_S", 0.0)
+    monkeypatch.setattr(coordinator_calls, "_HAND_OVER_S", 0.0)
 
 
 # ---- join ------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from group_backend import TOPIC_ID, GroupBackend, versions
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 
-from ottla_broker.kafka import group_calls
+from ottla_broker.kafka import coordinator_calls
 from ottla_core.errors import ErrorCode
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
@@ -21,7 +21,7 @@ UNKNOWN_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 @pytest.fixture(autouse=True)
 def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_calls, "_HAND_OVER_S", 0.0)
+    monkeypatch.setattr(coordinator_calls, "_HAND_OVER_S", 0.0)
 
 
 def told_of(answer: Any) -> dict[Any, int]:

@@ -44,15 +44,14 @@ def _reported(found: pb.TransactionDescription, version: int) -> Message:
     by_topic: dict[str, list[int]] = {}
     for partition in found.partitions:
         by_topic.setdefault(partition.topic, []).append(partition.partition)
-    failed = bool(found.error.code)
     return _State(
         version=version,
         error_code=code_of(found.error),
         transactional_id=found.transactional_id,
         transaction_state=found.state,
         transaction_timeout_ms=found.timeout_ms,
-        transaction_start_time_ms=-1 if failed else found.started_at_ms,
-        producer_id=-1 if failed else found.producer.id,
-        producer_epoch=-1 if failed else found.producer.epoch,
+        transaction_start_time_ms=found.started_at_ms,
+        producer_id=found.producer.id,
+        producer_epoch=found.producer.epoch,
         topics=[_Topic(version=version, topic=name, partitions=numbers) for name, numbers in by_topic.items()],
     )

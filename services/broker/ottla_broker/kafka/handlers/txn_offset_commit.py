@@ -36,10 +36,10 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         for topic in request.topics
         for partition in topic.partitions
     }
-    there = [(p, offset) for p, offset in named.items() if p.partition in existing_partitions(backend, p.topic)]
+    known = [(p, offset) for p, offset in named.items() if p.partition in existing_partitions(backend, p.topic)]
     codes = dict.fromkeys(named, _UNKNOWN)
-    if there:
-        offsets = await sliced(lambda each: offset_to_commit(*each), there)
+    if known:
+        offsets = await sliced(lambda each: offset_to_commit(*each), known)
         codes |= await commit(backend, _forwarded(request, offsets, version))
     by_topic: dict[str, list[Message]] = {}
     for partition, code in codes.items():

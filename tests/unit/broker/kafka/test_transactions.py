@@ -1,0 +1,279 @@
+"""The APIs of transactions in every version: what reaches the coordinators, and what clients hear."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from group_backend import GroupBackend, versions
+from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRequest
+from kafka.protocol.producer import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+)
+
+from ottla_broker.kafka import coordinator_calls
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_proto import group_pb2, txn_pb2
+from ottla_proto.common_pb2 import Error, TxnProducer
+
+INIT, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT, DESCRIBE, LIST = 22, 24, 25, 26, 28, 65, 66
+PRODUCER = TxnProducer(id=7_000, epoch=3)
+FENCED = Error(code=ErrorCode.PRODUCER_FENCED, message="another has come")
+ABORTABLE = Error(code=ErrorCode.TRANSACTION_ABORTABLE, message="not in it")
+
+
+@pytest.fixture(autouse=True)
+def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator_calls, "_HAND_OVER_S", 0.0)
+
+
+# ---- InitProducerId -------------------------------------------------------------------------------------------------
+
+
+def init(version: int, producer_id: int = -1) -> Any:
+    return InitProducerIdRequest(
+        transactional_id="t-1", transaction_timeout_ms=60_000, producer_id=producer_id, producer_epoch=2
+    )
+
+
+@pytest.mark.parametrize("version", versions(INIT))
+async def test_a_transactional_id_gets_its_producer_from_the_coordinator(version: int) -> None:
+    backend = GroupBackend(txn_pb2.InitProducerResponse(producer=PRODUCER))
+    response = await backend.answer(init(version, producer_id=7_000), version)
+    assert (response.error_code, response.producer_id, response.producer_epoch) == (0, 7_000, 3)
+    [request] = backend.asked
+    assert (request.transactional_id, request.timeout_ms) == ("t-1", 60_000)
+    assert request.HasField("producer") == (version >= 3)
+
+
+@pytest.mark.parametrize("version", versions(INIT))
+async def test_a_new_instance_names_no_producer(version: int) -> None:
+    backend = GroupBackend(txn_pb2.InitProducerResponse(producer=PRODUCER))
+    await backend.answer(init(version), version)
+    assert not backend.asked[0].HasField("producer")
+
+
+@pytest.mark.rule(31)
+@pytest.mark.parametrize("version", versions(INIT))
+async def test_who_is_fenced_hears_what_its_version_knows(version: int) -> None:
+    response = await GroupBackend(txn_pb2.InitProducerResponse(error=FENCED)).answer(init(version), version)
+    known = ErrorCode.PRODUCER_FENCED if version >= 4 else ErrorCode.INVALID_PRODUCER_EPOCH
+    assert (response.error_code, response.producer_id) == (known, -1)
+
+
+@pytest.mark.parametrize("version", versions(INIT))
+async def test_no_coordinator_is_an_error_that_clients_try_again_after(version: int) -> None:
+    missing = OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "none")
+    response = await GroupBackend(missing).answer(init(version), version)
+    assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+# ---- AddPartitionsToTxn, AddOffsetsToTxn, EndTxn --------------------------------------------------------------------
+
+
+def add(*numbers: int, topic: str = "t") -> Any:
+    return AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="t-1",
+        v3_and_below_producer_id=7_000,
+        v3_and_below_producer_epoch=3,
+        v3_and_below_topics=[
+            AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=list(numbers)),
+        ],
+    )
+
+
+def codes(response: Any) -> dict[int, int]:
+    return {
+        partition.partition_index: partition.partition_error_code
+        for topic in response.results_by_topic_v3_and_below
+        for partition in topic.results_by_partition
+    }
+
+
+@pytest.mark.parametrize("version", versions(ADD_PARTITIONS))
+async def test_partitions_are_added_by_the_coordinator(version: int) -> None:
+    added = txn_pb2.PartitionsAdded(partitions=[Error(), Error(code=ErrorCode.CONCURRENT_TRANSACTIONS)])
+    backend = GroupBackend(txn_pb2.AddPartitionsResponse(transactions=[added]))
+    assert codes(await backend.answer(add(0, 2, 0), version)) == {0: 0, 2: ErrorCode.CONCURRENT_TRANSACTIONS}
+    [transaction] = backend.asked[0].transactions
+    assert [(p.topic, p.partition) for p in transaction.partitions] == [("t", 0), ("t", 2)], "each of them once"
+    assert (transaction.producer, transaction.verify_only) == (PRODUCER, False)
+
+
+@pytest.mark.parametrize("version", versions(ADD_PARTITIONS))
+async def test_beside_an_unknown_partition_none_is_added(version: int) -> None:
+    backend = GroupBackend(txn_pb2.AddPartitionsResponse())
+    assert codes(await backend.answer(add(0, 3), version)) == {
+        0: ErrorCode.OPERATION_NOT_ATTEMPTED,
+        3: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    assert not backend.asked
+
+
+@pytest.mark.rule(31)
+@pytest.mark.parametrize("version", versions(ADD_PARTITIONS))
+async def test_an_error_of_the_whole_is_that_of_each_partition(version: int) -> None:
+    fenced = txn_pb2.AddPartitionsResponse(transactions=[txn_pb2.PartitionsAdded(error=FENCED)])
+    known = ErrorCode.PRODUCER_FENCED if version >= 2 else ErrorCode.INVALID_PRODUCER_EPOCH
+    assert codes(await GroupBackend(fenced).answer(add(0, 1), version)) == {0: known, 1: known}
+
+
+@pytest.mark.parametrize("version", versions(ADD_OFFSETS))
+@pytest.mark.parametrize("error", [None, FENCED, ABORTABLE])
+async def test_a_group_is_added_by_its_name(version: int, error: Error | None) -> None:
+    backend = GroupBackend(txn_pb2.AddOffsetsResponse(error=error))
+    request = AddOffsetsToTxnRequest(transactional_id="t-1", producer_id=7_000, producer_epoch=3, group_id="g")
+    response = await backend.answer(request, version)
+    assert response.error_code == _known(error, version, fenced_from=2, abortable_from=4)
+    assert (backend.asked[0].group, backend.asked[0].producer) == ("g", PRODUCER)
+
+
+@pytest.mark.parametrize("version", versions(END))
+@pytest.mark.parametrize("error", [None, FENCED, ABORTABLE])
+async def test_a_transaction_is_ended(version: int, error: Error | None) -> None:
+    backend = GroupBackend(txn_pb2.EndTxnResponse(error=error, producer=PRODUCER))
+    request = EndTxnRequest(transactional_id="t-1", producer_id=7_000, producer_epoch=2, committed=True)
+    response = await backend.answer(request, version)
+    assert response.error_code == _known(error, version, fenced_from=2, abortable_from=4)
+    [asked] = backend.asked
+    assert (asked.committed, asked.producer.epoch, asked.transaction_version) == (True, 2, 2 if version >= 5 else 1)
+    if version >= 5 and error is None:
+        assert (response.producer_id, response.producer_epoch) == (7_000, 3)
+
+
+def _known(error: Error | None, version: int, *, fenced_from: int, abortable_from: int) -> int:
+    if error is None:
+        return 0
+    if error is FENCED:
+        return ErrorCode.PRODUCER_FENCED if version >= fenced_from else ErrorCode.INVALID_PRODUCER_EPOCH
+    return ErrorCode.TRANSACTION_ABORTABLE if version >= abortable_from else ErrorCode.INVALID_TXN_STATE
+
+
+# ---- TxnOffsetCommit ------------------------------------------------------------------------------------------------
+
+
+def commit(version: int) -> Any:
+    partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic.TxnOffsetCommitRequestPartition
+    return TxnOffsetCommitRequest(
+        transactional_id="t-1",
+        group_id="g",
+        producer_id=7_000,
+        producer_epoch=3,
+        generation_id=5,
+        member_id="m",
+        group_instance_id=None,
+        topics=[
+            TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
+                name=name,
+                partitions=[
+                    partition(
+                        partition_index=n, committed_offset=10 + n, committed_leader_epoch=4, committed_metadata="x"
+                    )
+                    for n in (0, 3)
+                ],
+            )
+            for name in ("t", "unknown")
+        ],
+    )
+
+
+@pytest.mark.parametrize("version", versions(COMMIT))
+async def test_offsets_of_a_transaction_reach_the_groups_coordinator(version: int) -> None:
+    done = group_pb2.PartitionOutcome(topic="t", partition=0)
+    backend = GroupBackend(group_pb2.CommitOffsetsResponse(partitions=[done]))
+    response = await backend.answer(commit(version), version)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert {t.name: [(p.partition_index, p.error_code) for p in t.partitions] for t in response.topics} == {
+        "t": [(0, 0), (3, unknown)],
+        "unknown": [(0, unknown), (3, unknown)],
+    }
+    [asked] = backend.asked
+    transaction = asked.transaction
+    assert (transaction.transactional_id, transaction.producer) == ("t-1", PRODUCER)
+    assert transaction.transaction_version == (2 if version >= 5 else 1)
+    assert (asked.generation, asked.member.member_id) == ((5, "m") if version >= 3 else (-1, ""))
+    [offset] = asked.offsets
+    assert (offset.offset, offset.leader_epoch) == (10, 4 if version >= 2 else 0)
+
+
+@pytest.mark.rule(31)
+@pytest.mark.parametrize("version", versions(COMMIT))
+@pytest.mark.parametrize("error", [FENCED, ABORTABLE])
+async def test_offsets_of_one_that_is_fenced(version: int, error: Error) -> None:
+    response = await GroupBackend(group_pb2.CommitOffsetsResponse(error=error)).answer(commit(version), version)
+    [topic, _] = response.topics
+    assert topic.partitions[0].error_code == _known(error, version, fenced_from=99, abortable_from=4)
+
+
+# ---- describe and list ----------------------------------------------------------------------------------------------
+
+
+async def test_a_transaction_is_described_as_its_coordinator_knows_it() -> None:
+    described = txn_pb2.TransactionDescription(
+        transactional_id="t-1",
+        state="Ongoing",
+        producer=PRODUCER,
+        timeout_ms=60_000,
+        started_at_ms=5,
+        partitions=[txn_pb2.TxnPartition(topic="t", partition=n) for n in (0, 2)],
+    )
+    backend = GroupBackend(txn_pb2.DescribeTransactionsResponse(transactions=[described]))
+    [state] = (
+        await backend.answer(DescribeTransactionsRequest(transactional_ids=["t-1", "t-1"]), 0)
+    ).transaction_states
+    assert (state.error_code, state.transaction_state) == (0, "Ongoing")
+    assert (state.producer_id, state.producer_epoch, state.transaction_timeout) == (7_000, 3, timedelta(seconds=60))
+    assert state.transaction_start_time.timestamp() == 0.005
+    assert [(topic.topic, list(topic.partitions)) for topic in state.topics] == [("t", [0, 2])]
+    assert len(backend.asked) == 1, "each id once, however often it is named"
+
+
+async def test_an_unknown_transaction_has_an_error_of_its_own() -> None:
+    unknown = txn_pb2.TransactionDescription(
+        transactional_id="t-1", error=Error(code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    )
+    backend = GroupBackend(txn_pb2.DescribeTransactionsResponse(transactions=[unknown]))
+    [state] = (await backend.answer(DescribeTransactionsRequest(transactional_ids=["t-1"]), 0)).transaction_states
+    assert (state.error_code, state.transaction_state) == (ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "")
+
+
+@pytest.mark.parametrize("version", versions(LIST))
+async def test_each_broker_lists_the_shards_for_which_it_speaks(version: int) -> None:
+    def listing(coordinator: Any, asked: Any) -> txn_pb2.ListTransactionsResponse:
+        entry = txn_pb2.ListedTransaction(
+            transactional_id=f"t-{coordinator.id}", producer_id=coordinator.id, state="Ongoing", shard=coordinator.id
+        )
+        return txn_pb2.ListTransactionsResponse(transactions=[entry], unknown_states=["Nowhere"])
+
+    backend = GroupBackend(listing)
+    request = ListTransactionsRequest(
+        state_filters=["Ongoing", "Nowhere"],
+        producer_id_filters=[1],
+        duration_filter=9,
+        transactional_id_pattern="t-.*",
+    )
+    response = await backend.answer(request, version)
+    assert [(t.transactional_id, t.transaction_state) for t in response.transaction_states] == [
+        ("t-0", "Ongoing"),
+        ("t-1", "Ongoing"),
+    ]
+    assert list(response.unknown_state_filters) == ["Nowhere"]
+    asked = backend.asked[0]
+    assert (list(asked.states), list(asked.producer_ids)) == (["Ongoing", "Nowhere"], [1])
+    assert asked.longer_than_ms == (9 if version >= 1 else 0)
+    assert asked.pattern == ("t-.*" if version >= 2 else "")
+    backend.node_id = 1
+    assert not (await backend.answer(request, version)).transaction_states, "its other broker speaks for them"
+
+
+@pytest.mark.parametrize("version", versions(LIST))
+async def test_a_list_that_is_not_whole_says_why(version: int) -> None:
+    backend = GroupBackend(OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "gone"))
+    request = ListTransactionsRequest(state_filters=[], producer_id_filters=[], transactional_id_pattern=None)
+    response = await backend.answer(request, version)
+    assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
