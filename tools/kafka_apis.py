@@ -24,14 +24,13 @@ Versions are Kafka 4.x's, less what needs services that are not there yet. What 
 
 - **Produce** is advertised from 0 and served from 3, as Kafka does it: old librdkafka (2.3.0 was seen to) takes a
   larger minimum for a broker without compression, and sends gzip, snappy and lz4 uncompressed. A request of version 0
-  to 2 ends its connection. The largest is 11: from 12 on clients expect `transaction.version=2`.
+  to 2 ends its connection. From 12 on the broker adds the partitions to the transaction (KIP-890); the finalized
+  feature `transaction.version` is at level 2, at no other.
 - **Produce** that is refused for single records of a batch names each of them (KIP-467), up to 1,000: clients blame
   those, and may send the others again. Of a batch that is compressed, or above 64 KiB, no timestamps are named.
-- **FindCoordinator** names a broker for a group: it passes on what it is asked to the group's coordinator. For a
-  transactional id it answers TRANSACTIONAL_ID_AUTHORIZATION_FAILED, and says in words that transactions are not served
-  yet: of all codes it is the one after which every client gives up at once. (librdkafka asks again for ever after most
-  others; Java's client shows no broker's words beside this one.)
-- **InitProducerId** serves idempotent producers; with a transactional id it answers the same.
+- **FindCoordinator** names a broker for a group or a transactional id: it passes on what it is asked to the
+  coordinator.
+- **AddPartitionsToTxn** is served to 3, as clients have it: brokers verify partitions by a contract of their own.
 - **Fetch** with a replica id is refused (TOPIC_AUTHORIZATION_FAILED): brokers copy from each other over gRPC.
 - **Metadata** that names an unknown topic creates it, unless the client or `auto.create.topics.enable` says no. That is
   on, as in Kafka: a console producer, and many a program, counts on it. Where a typing error must not make a topic, set

@@ -19,6 +19,7 @@ from ottla_broker.kafka.apis import APIS
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.frames import Caller, read_head
+from ottla_broker.kafka.handlers import api_versions
 from ottla_broker.peers.coordinator_peers import not_available
 from ottla_core.cluster.image import Change, ClusterImage, Coordinator, Partition, Topic
 from ottla_core.errors import OttlaError
@@ -78,7 +79,7 @@ class GroupBackend:
         answered = Dispatcher(cast(Backend, self), Metrics()).handle(head, frame, CALLER)
         parts = await answered if asyncio.iscoroutine(answered) else answered
         assert isinstance(parts, list)
-        tagged = version >= APIS[head.key].flexible_from
+        tagged = version >= APIS[head.key].flexible_from and head.key != api_versions.KEY
         return read(load_response_schema(head.key, version), b"".join(parts)[9 if tagged else 8 :])
 
 

@@ -1,4 +1,4 @@
-"""Transactions of unchanged Kafka clients: what is committed is read, what is aborted is not, who is fenced hears it."""
+"""Transactions of unchanged Kafka clients: what is committed is read, what is aborted is not."""
 
 from __future__ import annotations
 

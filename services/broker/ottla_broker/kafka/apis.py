@@ -30,6 +30,7 @@ from kafka.protocol.admin import (
     ListConfigResourcesRequest,
     ListGroupsRequest,
     ListTransactionsRequest,
+    UpdateFeaturesRequest,
 )
 from kafka.protocol.consumer import (
     HeartbeatRequest,
@@ -92,6 +93,7 @@ from ottla_broker.kafka.handlers import (
     produce,
     sync_group,
     txn_offset_commit,
+    update_features,
 )
 from ottla_broker.kafka.handling import Handler, control, decoded
 from ottla_broker.kafka.network.connection import HandlerResult
@@ -123,7 +125,7 @@ def _api_versions(backend: Backend, request: KafkaContext) -> HandlerResult:
 
 
 _TABLE: Final = (
-    Api(PRODUCE_KEY, "Produce", 3, 11, 9, produce.handle, advertised_from=0),
+    Api(PRODUCE_KEY, "Produce", 3, 12, 9, produce.handle, advertised_from=0),
     Api(FETCH_KEY, "Fetch", 4, 18, 12, decoded(fetch.read, fetch.handle, speed=fetch.SPEED)),
     Api(2, "ListOffsets", 1, 11, 6, control(ListOffsetsRequest, list_offsets.handle)),
     Api(3, "Metadata", 0, 13, 9, control(MetadataRequest, metadata.handle)),
@@ -144,8 +146,8 @@ _TABLE: Final = (
     Api(23, "OffsetForLeaderEpoch", 2, 4, 4, control(OffsetForLeaderEpochRequest, offset_for_leader_epoch.handle)),
     Api(24, "AddPartitionsToTxn", 0, 3, 3, control(AddPartitionsToTxnRequest, add_partitions_to_txn.handle)),
     Api(25, "AddOffsetsToTxn", 0, 4, 3, control(AddOffsetsToTxnRequest, add_offsets_to_txn.handle)),
-    Api(26, "EndTxn", 0, 4, 3, control(EndTxnRequest, end_txn.handle)),
-    Api(28, "TxnOffsetCommit", 0, 4, 3, control(TxnOffsetCommitRequest, txn_offset_commit.handle)),
+    Api(26, "EndTxn", 0, 5, 3, control(EndTxnRequest, end_txn.handle)),
+    Api(28, "TxnOffsetCommit", 0, 5, 3, control(TxnOffsetCommitRequest, txn_offset_commit.handle)),
     Api(32, "DescribeConfigs", 1, 4, 4, control(DescribeConfigsRequest, describe_configs.handle)),
     Api(33, "AlterConfigs", 0, 2, 2, control(AlterConfigsRequest, alter_configs.replacing)),
     Api(34, "AlterReplicaLogDirs", 1, 2, 2, control(AlterReplicaLogDirsRequest, alter_replica_log_dirs.handle)),
@@ -156,6 +158,7 @@ _TABLE: Final = (
     Api(44, "IncrementalAlterConfigs", 0, 1, 1, control(IncrementalAlterConfigsRequest, alter_configs.incremental)),
     Api(47, "OffsetDelete", 0, 0, NEVER, control(OffsetDeleteRequest, offset_delete.handle)),
     Api(55, "DescribeQuorum", 0, 2, 0, control(DescribeQuorumRequest, describe_quorum.handle)),
+    Api(57, "UpdateFeatures", 0, 2, 0, control(UpdateFeaturesRequest, update_features.handle)),
     Api(60, "DescribeCluster", 0, 2, 0, control(DescribeClusterRequest, describe_cluster.handle)),
     Api(61, "DescribeProducers", 0, 0, 0, control(DescribeProducersRequest, describe_producers.handle)),
     Api(65, "DescribeTransactions", 0, 0, 0, control(DescribeTransactionsRequest, describe_transactions.handle)),

@@ -58,9 +58,9 @@ def test_a_produce_of_kio_is_read(version: int) -> None:
     for seed in range(EXAMPLES):
         meant = invent(schema, random.Random(seed))
         body = reader_of(write(meant), PRODUCE, version)
-        acks, timeout_ms, topics = produce._read(body)
+        transactional_id, acks, timeout_ms, topics = produce._read(body)
         assert body.at == body.end
-        assert (acks, timeout_ms) == (meant.acks, ms(meant.timeout))
+        assert (transactional_id, acks, timeout_ms) == (meant.transactional_id, meant.acks, ms(meant.timeout))
         assert topics == [(t.name, [(p.index, p.records or b"") for p in t.partition_data]) for t in meant.topic_data]
 
 

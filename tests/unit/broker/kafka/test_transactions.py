@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from group_backend import GroupBackend, versions
-from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRequest
+from kafka.protocol.admin import DescribeTransactionsRequest, ListTransactionsRequest, UpdateFeaturesRequest
+from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.producer import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -277,3 +278,39 @@ async def test_a_list_that_is_not_whole_says_why(version: int) -> None:
     request = ListTransactionsRequest(state_filters=[], producer_id_filters=[], transactional_id_pattern=None)
     response = await backend.answer(request, version)
     assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+# ---- features -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", versions(18))
+async def test_transactions_v2_are_a_finalized_feature(version: int) -> None:
+    request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+    response = await GroupBackend().answer(request, version)
+    if version >= 3:
+        assert [(f.name, f.max_version_level) for f in response.finalized_features] == [("transaction.version", 2)]
+        assert response.finalized_features_epoch >= 0, "else Java's clients take no notice of them"
+        supported = [(f.name, f.min_version, f.max_version) for f in response.supported_features]
+        assert supported == ([("transaction.version", 0, 2)] if version >= 4 else [])
+
+
+@pytest.mark.parametrize("version", versions(57))
+@pytest.mark.parametrize(
+    ("feature", "level", "accepted"),
+    [
+        ("transaction.version", 2, True),
+        ("transaction.version", 1, False),
+        ("metadata.version", 30, False),
+    ],
+)
+async def test_a_feature_has_one_level(version: int, feature: str, level: int, accepted: bool) -> None:
+    update = UpdateFeaturesRequest.FeatureUpdateKey(
+        feature=feature, max_version_level=level, allow_downgrade=False, upgrade_type=1
+    )
+    request = UpdateFeaturesRequest(timeout_ms=1_000, feature_updates=[update], validate_only=False)
+    response = await GroupBackend().answer(request, version)
+    code = 0 if accepted else ErrorCode.INVALID_UPDATE_VERSION
+    if version >= 2:
+        assert response.error_code == code
+    else:
+        assert (response.error_code, [r.error_code for r in response.results]) == (0, [code])

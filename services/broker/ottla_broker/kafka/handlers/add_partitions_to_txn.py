@@ -1,7 +1,7 @@
 """AddPartitionsToTxn (key 24), versions 0 to 3: partitions become part of a transaction (KIP-98).
 
-v2 adds PRODUCER_FENCED (KIP-588). From v4 on brokers speak it among themselves, and here they have a contract of their
-own (`Txn.AddPartitions`); clients of transactions v2 leave it to them (KIP-890). All are added or none, as in Kafka.
+v2 adds PRODUCER_FENCED (KIP-588). Later versions are of brokers among themselves, which have a contract of their own
+here (`Txn.AddPartitions`); clients of transactions v2 leave it to them (KIP-890). All are added or none, as in Kafka.
 """
 
 from __future__ import annotations

@@ -1,23 +1,26 @@
 """ApiVersions (key 18), versions 0 to 4: what the table of APIs serves, and nothing else (rule 71, KIP-511).
 
-v1 adds the throttle time; v3 the client's name and version, which are checked. An unknown version is answered in v0.
+v1 adds the throttle time; v3 the client's name and version, which are checked, and features (KIP-584), of which v4 has
+those that may be at 0 (KIP-1022). An unknown version is answered in v0.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from ottla_broker.kafka import codec
+from ottla_broker.kafka.features import EPOCH, FEATURES
 from ottla_broker.kafka.frames import KafkaContext, Parts
 from ottla_core.errors import ErrorCode
 
 KEY: Final = 18
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _NAMED_FROM: Final = 3
+_ZERO_FROM: Final = 4
 
 
 class Served(Protocol):
@@ -52,4 +55,29 @@ def _encoded(version: int, error: ErrorCode, apis: Sequence[Served]) -> Parts:
         )
         for api in apis
     ]
-    return codec.encode(ApiVersionsResponse(version=version, error_code=int(error), api_keys=ranges))
+    return codec.encode(
+        ApiVersionsResponse(version=version, error_code=int(error), api_keys=ranges, **_features(version))
+    )
+
+
+def _features(version: int) -> dict[str, Any]:
+    if version < _NAMED_FROM:
+        return {}
+    supported, finalized = ApiVersionsResponse.SupportedFeatureKey, ApiVersionsResponse.FinalizedFeatureKey
+    return {
+        "supported_features": [
+            supported(version=version, name=feature.name, min_version=feature.least, max_version=feature.most)
+            for feature in FEATURES
+            if feature.least or version >= _ZERO_FROM
+        ],
+        "finalized_features_epoch": EPOCH,
+        "finalized_features": [
+            finalized(
+                version=version,
+                name=feature.name,
+                max_version_level=feature.finalized,
+                min_version_level=feature.finalized,
+            )
+            for feature in FEATURES
+        ],
+    }

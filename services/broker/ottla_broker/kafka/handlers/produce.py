@@ -1,12 +1,12 @@
-"""Produce (key 0), versions 3 to 11: batches to the leaders of their partitions, as they are.
+"""Produce (key 0), versions 3 to 12: batches to the leaders of their partitions, as they are.
 
     request:   transactional id (nullable), acks int16, timeout ms int32, [topic, [partition int32, records]]
     response:  [topic, [partition int32, error int16, base offset int64, append time int64, log start int64 (v5),
                [record errors] (v8), message (v8), tags: current leader (v10)]], throttle ms int32,
                tags: endpoints (v10)
 
-v3 adds the transactional id (KIP-98); v8 record errors (KIP-467); v10 new leaders (KIP-951). From v9 on all fields are
-compact. Read and written by hand.
+v3 adds the transactional id (KIP-98); v8 record errors (KIP-467); v10 new leaders (KIP-951); from v12 on the broker
+adds the partitions to the transaction (KIP-890). From v9 on all fields are compact. Read and written by hand.
 """
 
 from __future__ import annotations

@@ -1,0 +1,22 @@
+"""Features: what protocols may do beyond the versions of single APIs, at a level that all brokers have (KIP-584).
+
+`transaction.version` 2: brokers add partitions to transactions, and each end raises the producer's epoch (KIP-890). Its
+clients look for it here, and would use Produce 12, TxnOffsetCommit 5 and EndTxn 5 as before without it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Feature(NamedTuple):
+    name: str
+    least: int
+    most: int
+    finalized: int
+
+
+FEATURES: Final = (Feature("transaction.version", 0, 2, finalized=2),)
+
+EPOCH: Final = 1
+"""Of the finalized levels; they do not change while a release serves one level alone."""

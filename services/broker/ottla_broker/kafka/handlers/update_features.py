@@ -1,0 +1,48 @@
+"""UpdateFeatures (key 57), versions 0 to 2: the levels of features, of which this release serves one each (KIP-584).
+
+v1 adds kinds of upgrades and validate_only (KIP-778); v2 has no results where all went well (KIP-1022).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka.protocol.admin import UpdateFeaturesResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.features import FEATURES
+from ottla_broker.kafka.forwarding import error_fields
+from ottla_broker.kafka.frames import KafkaContext
+from ottla_core.errors import ErrorCode, OttlaError
+
+_Result: Final = UpdateFeaturesResponse.UpdatableFeatureResult
+_WHOLE_FROM: Final = 2
+_FINALIZED: Final = {feature.name: feature.finalized for feature in FEATURES}
+
+
+def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version = context.version
+    outcomes = {update.feature: _rejection(update) for update in request.feature_updates}
+    failed = next(filter(None, outcomes.values()), None)
+    if failed is not None and version >= _WHOLE_FROM:
+        return UpdateFeaturesResponse(version=version, **error_fields(failed))
+    if version >= _WHOLE_FROM:
+        return UpdateFeaturesResponse(version=version, error_code=0, error_message=None)
+    results = [
+        _Result(version=version, feature=name, **(error_fields(error) if error else {"error_code": 0}))
+        for name, error in outcomes.items()
+    ]
+    return UpdateFeaturesResponse(version=version, error_code=0, error_message=None, results=results)
+
+
+def _rejection(update: Message) -> OttlaError | None:
+    level = _FINALIZED.get(update.feature)
+    if level is None:
+        return OttlaError(ErrorCode.INVALID_UPDATE_VERSION, f"there is no feature {update.feature[:60]!r}")
+    if update.max_version_level != level:
+        return OttlaError(
+            ErrorCode.INVALID_UPDATE_VERSION,
+            f"{update.feature} is at level {level}, and this release serves no other",
+        )
+    return None
