@@ -19,6 +19,7 @@ from ottla_core.cluster.etcd import EtcdStore
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.following import Following
 from ottla_core.cluster.image import Coordinator
+from ottla_core.cluster.producer_ids import ProducerIdManager, Registered
 from ottla_core.cluster.store import MetaStore
 from ottla_core.coordination.broker_log import BrokerShardLog
 from ottla_core.coordination.effects import ShardLimits
@@ -107,6 +108,15 @@ class CoordinatorHost(Generic[S]):
     def on_left(self, leave: WhenLeft) -> None:
         """Call `leave(shard, epoch)` when this process owns the shard under that epoch no more."""
         self._leavers.append(leave)
+
+    def producer_ids(self) -> ProducerIdManager:
+        """A component, to be given to `serve`: ids that no producer has had."""
+
+        def registered() -> Registered | None:
+            epoch = self._registration.epoch
+            return None if epoch is None else Registered(self._settings.node_id, epoch)
+
+        return ProducerIdManager(self._controller, self.kind, registered)
 
     def serve(self, contract: type, service: object, *components: Component) -> ServiceApp:
         """The process, which serves `contract` by `service`. `parts` run for as long as it is served."""
