@@ -76,7 +76,7 @@ def _no_sequence_check() -> None:
     def check(self: Producers, headers: Iterable[BatchHeader], next_offset: int, now_ms: int) -> Checked:
         for _ in headers:
             pass
-        return Checked(None, {})
+        return Checked(None, {}, {})
 
     put_in_place(Producers, "check", check)
 

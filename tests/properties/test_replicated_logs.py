@@ -125,8 +125,8 @@ class ReplicatedLogs(RuleBasedStateMachine):
         leader, follower = self.logs
         while follower.epochs.entries:
             asked = follower.epochs.latest
-            theirs = leader.end_offset_for_epoch(asked)
-            own = follower.end_offset_for_epoch(theirs.epoch)
+            theirs = leader.epochs.end_offset_for(asked, leader.log_end_offset)
+            own = follower.epochs.end_offset_for(theirs.epoch, follower.log_end_offset)
             end = min(max(theirs.start_offset, 0), max(own.start_offset, 0), follower.log_end_offset)
             if theirs.epoch == asked and end == follower.log_end_offset:
                 break

@@ -11,13 +11,20 @@ from ottla_core.records.twins import new_builder
 
 
 def produced(
-    sequence: int, count: int = 1, *, producer_id: int = 7, epoch: int = 0, at_ms: int = NOON, value: bytes = b"v"
+    sequence: int,
+    count: int = 1,
+    *,
+    producer_id: int = 7,
+    epoch: int = 0,
+    at_ms: int = NOON,
+    value: bytes = b"v",
+    attributes: int = 0,
 ) -> bytes:
     """A batch of `count` records, the first of which has that sequence."""
     builder = new_builder(1 << 26)
     for _ in range(count):
         assert builder.append(at_ms, b"key", value)
-    return builder.seal(producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+    return builder.seal(producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, attributes=attributes)
 
 
 def header_of(

@@ -110,7 +110,6 @@ class _Parts:
         self.replicas.on_proposal(self.isr_changes.submit, self.isr_changes.forget)
         self.replication = Replication(self.replicas, metadata, self.registration_view)
         self.producer_ids = ProducerIdManager(self.controller, "broker", self.registration_view.registered)
-        self.producer_ids = ProducerIdManager(self.controller, self.registration_view)
         self.verifier = TransactionVerifier(self.coordinators)
         backend = Backend(
             self.replicas,

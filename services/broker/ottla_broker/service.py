@@ -264,7 +264,7 @@ class BrokerService:
         response = pb.EpochEndOfPartition(topic_id=requested.topic_id, partition=requested.partition)
         try:
             log = self._replicas.leader(_id_of(requested), _epoch_of(requested)).log
-            found = log.end_offset_for_epoch(requested.leader_epoch)
+            found = log.epochs.end_offset_for(requested.leader_epoch, log.log_end_offset)
             end = pb.EpochEnd(leader_epoch=found.epoch, end_offset=found.start_offset)
         except OttlaError as error:
             response.error.CopyFrom(error_message(error))

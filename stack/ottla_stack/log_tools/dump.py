@@ -60,7 +60,7 @@ def _entries(path: Path) -> Iterator[Item]:
 
 
 def _producers(path: Path) -> Iterator[Item]:
-    entries, fence = producer_snapshot.decode(path.read_bytes())
+    entries, fence, _ = producer_snapshot.decode(path.read_bytes())
     producers = Producers(entries)
     for producer_id in sorted(entries):
         state = producers.get(producer_id)
@@ -74,6 +74,8 @@ def _producers(path: Path) -> Iterator[Item]:
             "first_sequence": last.first_sequence if last else -1,
             "last_sequence": last.last_sequence if last else -1,
             "last_offset": state.last_offset,
+            "transaction_offset": state.transaction_offset,
+            "coordinator_epoch": state.coordinator_epoch,
             "batches": [batch._asdict() for batch in state.batches],
         }
     if fence.exists:

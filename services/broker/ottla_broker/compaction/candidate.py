@@ -42,7 +42,10 @@ class Candidate:
         return log.compaction.truncations == self.truncations and all(s in log.segments for s, _ in self.sources)
 
     def job(self, settings: CleanerSettings, now_ms: int) -> CleaningJob:
+        """Raises OSError where what belongs to the segments can't be written."""
         log, part = self.log, self.part
+        for segment, _ in self.sources:
+            segment.aborted.write()  # a full disk may have kept it in memory
         return CleaningJob(
             directory=log.directory,
             segments=[SourceSegment(segment.base_offset, end, segment.size_bytes) for segment, end in self.sources],

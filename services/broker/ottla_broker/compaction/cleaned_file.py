@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from errno import ENOSPC
+from pathlib import Path
 from typing import Final
 
 from ottla_broker.compaction.job import CleanedSegment, CleaningJob, SourceSegment
@@ -11,7 +12,9 @@ from ottla_broker.compaction.throttle import Throttle
 from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.index import SegmentIndexes
 from ottla_broker.storage.log_config import MAX_INT32
-from ottla_broker.storage.swap import CLEANED, INDEX_SUFFIXES, LOG_SUFFIX, path_of, segment_path
+from ottla_broker.storage.swap import BESIDE_LOG, CLEANED, LOG_SUFFIX, path_of, segment_path
+from ottla_broker.storage.transactions import aborted_index
+from ottla_broker.storage.transactions.aborted_index import AbortedIndex
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import HEADER_SIZE, BatchHeader, read_header
 
@@ -35,9 +38,12 @@ class CleanedFile:
         self._chunk: list[bytes] = []
         self._chunk_bytes = 0
         self._indexes: Final = SegmentIndexes(log_path, base_offset, job.index_interval_bytes, ending=CLEANED)
-        self._paths: Final = [path_of(log_path.with_suffix(kind), CLEANED) for kind in (LOG_SUFFIX, *INDEX_SUFFIXES)]
+        self._aborted: Final = AbortedIndex(log_path, CLEANED)
+        self._paths: Final = [path_of(log_path.with_suffix(kind), CLEANED) for kind in (LOG_SUFFIX, *BESIDE_LOG)]
         for path in self._paths:
-            path.write_bytes(b"")  # whatever a clean before this one has left in it
+            path.unlink(missing_ok=True)  # whatever a clean before this one has left in it
+        for path in self._paths[:-1]:
+            path.write_bytes(b"")
         self._file: Final = DataFile(self._paths[0], write=True)
 
     def takes(self, source: SourceSegment) -> bool:
@@ -53,6 +59,11 @@ class CleanedFile:
     def stand_for(self, source: SourceSegment) -> None:
         """What is added from here on comes from `source`."""
         self._sources.append(source)
+        path = segment_path(self._job.directory, source.base_offset)
+        if path.with_suffix(aborted_index.SUFFIX).exists():
+            self._paths[-1].touch()  # to take the place of that one, though it be empty
+            for aborted in AbortedIndex(path).entries():
+                self._aborted.add(aborted)
 
     def add(self, header: BatchHeader, batch: bytes, left: Survivors, *, stays: bool) -> None:
         """What is left of `batch`; where it need not stay, only if no other follows. Raises OSError, and
@@ -75,7 +86,8 @@ class CleanedFile:
             return None
         self._flush()
         self._indexes.seal()
-        for path in self._paths:
+        self._aborted.write()
+        for path in filter(Path.exists, self._paths):
             DataFile(path, write=True).sync()
         replaced = tuple(source.base_offset for source in self._sources)
         return CleanedSegment(self.base_offset, self._sources[-1].next_offset, self.size_bytes, replaced)

@@ -11,6 +11,15 @@ request is checked before its batches get offsets, each batch against what those
     its epoch is lower                                   INVALID_PRODUCER_EPOCH (rule 31)
     anything else                                        OUT_OF_ORDER_SEQUENCE_NUMBER
 
+A transactional batch opens a transaction of its producer, which a marker ends; a plain one in between is
+INVALID_TXN_STATE (rule 42). Of markers (rule 36, KAFKA-19446, KAFKA-19999):
+
+    its coordinator epoch is lower than one before       TRANSACTION_COORDINATOR_FENCED
+    its producer epoch is lower                          INVALID_PRODUCER_EPOCH
+    the same epoch, a transaction is open                new; INVALID_PRODUCER_EPOCH where markers raise epochs (v2)
+    the same epoch, none is open                         a repeat; before v2 only in the same coordinator epoch
+    anything else, whatever is open                      new: its epoch fences what is still on its way
+
 Followers take what the leader took (rule 28). An entry is one immutable `bytes`, 160 at most: a hundred thousand
 producers fit into 30 MB, a copy of them all for a snapshot takes a millisecond, and a snapshot's bytes are the entries.
 """
@@ -22,17 +31,22 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from ottla_broker.machines.transactions import AbortedTransaction, EndedTransaction, TransactionEnd, Transactions
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import NO_PRODUCER_ID, BatchHeader
+from ottla_core.records.control import EndTransactionMarker
 
 BATCHES_KEPT: Final = 5
 NO_EPOCH: Final = -1
 
 _SEQUENCES: Final = 1 << 31  # after the last of them comes 0
-_HEAD: Final = struct.Struct(">h?qq")  # epoch, known since sequence 0, last seen at in ms, last offset
+# Epoch, known since sequence 0, last seen at in ms, last offset; first offset of the open transaction, or -1; highest
+# coordinator epoch of the markers, or -1.
+_HEAD: Final = struct.Struct(">h?qqqi")
 _BATCH: Final = struct.Struct(">iiqq")  # first and last sequence, first offset, timestamp
 _SEEN_AT: Final = struct.Struct(">3xq")
 _LAST_OFFSET: Final = struct.Struct(">11xq")
+_TRANSACTION: Final = struct.Struct(">19xqi")
 _FULL: Final = _HEAD.size + BATCHES_KEPT * _BATCH.size
 _SIZES: Final = frozenset(range(_HEAD.size, _FULL + 1, _BATCH.size))
 
@@ -51,12 +65,15 @@ class KeptBatch(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """One entry, unpacked. `known_since_zero`: no sequence of this epoch has been missed."""
+    """One entry, unpacked. `known_since_zero`: no sequence of this epoch has been missed. `transaction_offset`: the
+    first of the open transaction, -1 without one; `coordinator_epoch`: the highest of its markers, -1 without any."""
 
     epoch: int
     known_since_zero: bool
     seen_at_ms: int
     last_offset: int
+    transaction_offset: int
+    coordinator_epoch: int
     batches: tuple[KeptBatch, ...]
 
 
@@ -69,25 +86,29 @@ class Original(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What `check` came to: `original` of a repeat, or else what `apply` gets once the batches are written."""
+    """What `check` came to: `original` of a repeat, or else what `apply` gets once the batches are written. `begun`:
+    the first offsets of transactions that begin, in their order."""
 
     original: Original | None
     entries: Mapping[int, bytes]
+    begun: Mapping[int, int]
 
 
-_NOTHING_TO_KEEP: Final = Checked(None, {})
+_NOTHING_TO_KEEP: Final = Checked(None, {}, {})
 
 
 class Producers:
     """All producers of one partition. For one thread."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "transactions")
 
-    def __init__(self, entries: Mapping[int, bytes] | None = None) -> None:
-        """Raises ValueError where an entry is none that `entries` gave."""
+    def __init__(self, entries: Mapping[int, bytes] | None = None, ended: Iterable[EndedTransaction] = ()) -> None:
+        """`ended`: of `Transactions.ended`. Raises ValueError where an entry is none that `entries` gave."""
         self._entries: dict[int, bytes] = dict(entries or {})
         if not all(len(entry) in _SIZES for entry in self._entries.values()):
             raise ValueError("an entry is of no legal size")
+        first_offsets = {id_: _transaction_of(entry)[0] for id_, entry in self._entries.items()}
+        self.transactions: Final = Transactions({id_: at for id_, at in first_offsets.items() if at >= 0}, ended)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -97,15 +118,26 @@ class Producers:
         return self._entries.copy()
 
     def newest_batches(self) -> frozenset[int]:
-        """The last offset of each producer's newest batch: compaction keeps them (rule 30)."""
-        return frozenset(_HEAD.unpack_from(entry)[3] for entry in self._entries.values())
+        """The last offset of each producer's newest batch and, where that is a marker, of the newest with a sequence:
+        compaction keeps them (rule 30)."""
+        last_offsets = {_LAST_OFFSET.unpack_from(entry)[0] for entry in self._entries.values()}
+        return frozenset(last_offsets.union(*([b.last_offset for b in _kept(e)][-1:] for e in self._entries.values())))
 
     def get(self, producer_id: int) -> ProducerState | None:
         entry = self._entries.get(producer_id)
         if entry is None:
             return None
-        epoch, known_since_zero, seen_at_ms, last_offset = _HEAD.unpack_from(entry)
-        return ProducerState(epoch, known_since_zero, seen_at_ms, last_offset, tuple(_kept(entry)))
+        return ProducerState._make((*_HEAD.unpack_from(entry), tuple(_kept(entry))))
+
+    def has_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer has a transaction open, in this epoch."""
+        return producer_id in self.transactions and _epoch_of(self._entries[producer_id]) == epoch
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Up to where readers of committed records may read (rule 37). High watermarks come in order, or the same
+        transaction may count as stable that did before."""
+        first_unstable = self.transactions.first_unstable(high_watermark)
+        return high_watermark if first_unstable is None else min(first_unstable, high_watermark)
 
     # ---- on a leader ---------------------------------------------------------------------------------------------
 
@@ -116,6 +148,7 @@ class Producers:
         INVALID_REQUEST for a mixture, and the errors of the table above; nothing is changed.
         """
         entries: dict[int, bytes] = {}
+        begun: dict[int, int] = {}
         repeats: list[KeptBatch | None] = []
         count = 0
         for header in headers:
@@ -125,22 +158,56 @@ class Producers:
                 if known is not None and not _is_next(known, header):
                     repeats.append(_repeated(known, header))
                     continue
+                is_open = header.producer_id in begun or header.producer_id in self.transactions
+                if header.is_transactional and not is_open:
+                    begun[header.producer_id] = next_offset
+                elif is_open and not header.is_transactional:
+                    raise _not_transactional(header)
                 entries[header.producer_id] = _with_batch(known, header, next_offset, now_ms)
             next_offset += header.last_offset_delta + 1
         if repeats:
-            return Checked(_common_position(repeats, count), {})
-        return Checked(None, entries) if entries else _NOTHING_TO_KEEP
+            return Checked(_common_position(repeats, count), {}, {})
+        return Checked(None, entries, begun) if entries else _NOTHING_TO_KEEP
 
     def apply(self, checked: Checked) -> None:
         """The batches are written at the offsets that `check` was called with."""
         self._entries.update(checked.entries)
+        for producer_id, first_offset in checked.begun.items():
+            self.transactions.begin(producer_id, first_offset)
+
+    def check_marker(self, end: TransactionEnd) -> int | None:
+        """None where the marker is to be written; where it is a repeat, the offset before whose end it lies.
+
+        Raises TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH.
+        """
+        known = self.get(end.producer_id)
+        if known is None:
+            return None
+        if end.marker.coordinator_epoch < known.coordinator_epoch:
+            raise OttlaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"a marker of producer {end.producer_id} has the coordinator epoch {end.marker.coordinator_epoch}, and "
+                f"one of {known.coordinator_epoch} has been here",
+                hint="another txn-coordinator owns the shard by now; step down",
+            )
+        is_same, is_open = end.producer_epoch == known.epoch, known.transaction_offset >= 0
+        if end.producer_epoch < known.epoch or (is_same and is_open and end.raises_epochs):
+            raise OttlaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"a marker of producer {end.producer_id} has the epoch {end.producer_epoch}, and the partition has "
+                f"{known.epoch}",
+                hint="it is of a transaction that is over",
+            )
+        is_repeat = end.raises_epochs or end.marker.coordinator_epoch == known.coordinator_epoch
+        return known.last_offset if is_same and not is_open and is_repeat else None
 
     # ---- on a follower, and from the log --------------------------------------------------------------------------
 
     def on_stored(self, header: BatchHeader, seen_at_ms: int) -> bool:
         """A batch that the leader took, or that lies in the log; whether its epoch is not a step back.
 
-        Control batches, and whatever has no sequence, only carry the epoch forward.
+        Control batches, and whatever has no sequence, carry the epoch forward and leave the sequences alone. What a
+        clean has emptied opens no transaction: its marker may be gone.
         """
         if header.producer_id == NO_PRODUCER_ID:
             return True
@@ -150,24 +217,58 @@ class Producers:
         else:
             entry = _with_batch(known, header, header.base_offset, seen_at_ms)
         self._entries[header.producer_id] = entry
+        if _begins(header):
+            self.transactions.begin(header.producer_id, header.base_offset)
         return known is None or header.producer_epoch >= _epoch_of(known)
+
+    def on_marker(
+        self, header: BatchHeader, marker: EndTransactionMarker, seen_at_ms: int
+    ) -> AbortedTransaction | None:
+        """The batch of a marker lies in the log; the transaction that it has aborted, if it has."""
+        known = self._entries.get(header.producer_id)
+        coordinator_epoch = max(marker.coordinator_epoch, _transaction_of(known)[1])
+        entry = _with_epoch(known, header, seen_at_ms, (-1, coordinator_epoch))
+        self._entries[header.producer_id] = entry
+        ended = self.transactions.end(header.producer_id, header.last_offset)
+        if ended is None or marker.committed:
+            return None
+        first_open = self.transactions.first_open()
+        stable = header.next_offset if first_open is None else first_open
+        return AbortedTransaction(header.producer_id, ended.first_offset, header.last_offset, stable)
 
     # ---- forgetting ------------------------------------------------------------------------------------------------
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget the producers that have been idle for `expiration_ms` (rule 30); how many."""
-        idle = [id_ for id_, entry in self._entries.items() if now_ms - _SEEN_AT.unpack_from(entry)[0] >= expiration_ms]
+        """Forget the producers that have been idle for `expiration_ms`, but those with an open transaction (rule 30);
+        how many."""
+        idle = [
+            id_
+            for id_, entry in self._entries.items()
+            if now_ms - _SEEN_AT.unpack_from(entry)[0] >= expiration_ms and id_ not in self.transactions
+        ]
         for producer_id in idle:
             del self._entries[producer_id]
         return len(idle)
 
     def reaches(self, offset: int) -> bool:
         """Whether anything here comes from a batch at or after `offset`."""
-        return any(_LAST_OFFSET.unpack_from(entry)[0] >= offset for entry in self._entries.values())
+        return self.transactions.reaches(offset) or any(
+            _LAST_OFFSET.unpack_from(entry)[0] >= offset for entry in self._entries.values()
+        )
 
 
 def _epoch_of(entry: bytes) -> int:
     return int.from_bytes(entry[:2], "big", signed=True)
+
+
+def _transaction_of(entry: bytes | None) -> tuple[int, int]:
+    """The first offset of the open one and the highest coordinator epoch, -1 each where there is none."""
+    return (-1, -1) if entry is None else _TRANSACTION.unpack_from(entry)
+
+
+def _begins(header: BatchHeader) -> bool:
+    """Whether a transaction is open once the batch lies in the log."""
+    return header.is_transactional and not header.is_control and header.record_count > 0
 
 
 def _is_known_since_zero(entry: bytes) -> bool:
@@ -244,15 +345,25 @@ def _with_batch(known: bytes | None, header: BatchHeader, first_offset: int, see
         earlier = known[_HEAD.size + (_BATCH.size if len(known) == _FULL else 0) :]
         since_zero = _is_known_since_zero(known) if earlier else since_zero
     last_offset = first_offset + header.last_offset_delta
-    return _HEAD.pack(header.producer_epoch, since_zero, seen_at_ms, last_offset) + earlier + batch
+    transaction = _after(known, header, first_offset)
+    return _HEAD.pack(header.producer_epoch, since_zero, seen_at_ms, last_offset, *transaction) + earlier + batch
 
 
-def _with_epoch(known: bytes | None, header: BatchHeader, seen_at_ms: int) -> bytes:
-    """The entry after a batch without sequences."""
+def _after(known: bytes | None, header: BatchHeader, first_offset: int) -> tuple[int, int]:
+    """`_transaction_of` after this batch, which is no marker."""
+    open_from, coordinator_epoch = _transaction_of(known)
+    return (first_offset if open_from < 0 and _begins(header) else open_from), coordinator_epoch
+
+
+def _with_epoch(
+    known: bytes | None, header: BatchHeader, seen_at_ms: int, transaction: tuple[int, int] | None = None
+) -> bytes:
+    """The entry after a batch without sequences; `transaction`: what `_transaction_of` a marker leaves."""
     earlier, since_zero = b"", False
     if known is not None and _epoch_of(known) == header.producer_epoch:
         earlier, since_zero = known[_HEAD.size :], _is_known_since_zero(known)
-    return _HEAD.pack(header.producer_epoch, since_zero, seen_at_ms, header.last_offset) + earlier
+    transaction = transaction or _after(known, header, header.base_offset)
+    return _HEAD.pack(header.producer_epoch, since_zero, seen_at_ms, header.last_offset, *transaction) + earlier
 
 
 def _last_sequence(header: BatchHeader) -> int:
@@ -264,4 +375,12 @@ def _out_of_order(header: BatchHeader, expected: int, which: str) -> OttlaError:
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
         f"producer {header.producer_id} sends the sequence {header.base_sequence} where {expected} is {which}",
         hint="a batch before it is missing or still on its way; send them again in order",
+    )
+
+
+def _not_transactional(header: BatchHeader) -> OttlaError:
+    return OttlaError(
+        ErrorCode.INVALID_TXN_STATE,
+        f"producer {header.producer_id} has a transaction open here and sends a batch that is not part of it",
+        hint="commit or abort the transaction first",
     )

@@ -120,7 +120,7 @@ class Replica(LeaderRole, FollowerRole):
             return
         with self._watching_the_disk():
             causes = self.log.delete_old_segments(self.high_watermark, now_ms)
-        self.log.expire_producers(now_ms)
+        self.log.producers.expire(now_ms, self.log.config.producer_expiration_ms)
         if causes:
             start = self.log.log_start_offset
             _log.info("%s: %d segments deleted by retention, its log starts at %d", self, len(causes), start)

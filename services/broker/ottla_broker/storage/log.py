@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ottla_broker.machines import retention
-from ottla_broker.machines.epochs import EpochStart, LeaderEpochs
-from ottla_broker.machines.producers import Original, Producers
+from ottla_broker.machines.epochs import LeaderEpochs
+from ottla_broker.machines.producers import Checked, Original, Producers
 from ottla_broker.machines.shard import StoredFence
 from ottla_broker.storage import checkpoint
 from ottla_broker.storage.compaction import Compaction
@@ -22,11 +22,12 @@ from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.flushing import Flusher
 from ottla_broker.storage.log_config import LogConfig, TimestampType
 from ottla_broker.storage.log_segments import LogSegments
-from ottla_broker.storage.positioned import kept, positioned, stamped
+from ottla_broker.storage.positioned import at_offsets, kept, positioned, stamped
 from ottla_broker.storage.producer_history import ProducerHistory
 from ottla_broker.storage.reading import FoundOffset
 from ottla_broker.storage.recovery import Recovered, open_segments
 from ottla_broker.storage.segment import Segment, ranges_of
+from ottla_broker.storage.transactions.aborted import AbortedTransactions
 from ottla_broker.storage.validator import check_appendable, check_replicated
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import BatchHeader, Buffer
@@ -71,8 +72,7 @@ class Log:
         self._segments: Final = LogSegments(directory, disk, state, history.on_roll)
         self._flusher: Final = Flusher(directory, disk, min(flushed, state.log_end_offset))
         self._history: Final = history
-        self.on_checked: Final = history.on_replicated
-        """After `append_checked`: what is known of producers, and of a fence, follows from the batches where they lie."""
+        self.aborted: Final = AbortedTransactions(self._segments, history)
         self.compaction: Final = Compaction(self._segments, disk, self._flusher.lock)
         self._epochs_file: Final = epochs_file
         self._on_truncation: Final = on_truncation
@@ -111,8 +111,8 @@ class Log:
             log_start_offset=log_start_offset,
             now_ms=now_ms,
         )
-        history = ProducerHistory(directory, disk)
-        history.restore(ranges_of(state.segments, state.log_end_offset), state.snapshots)
+        history = ProducerHistory(directory, disk, state.aborts_before)
+        history.restore(ranges_of(state.segments, state.log_end_offset), state.snapshots, state.trusted_end)
         history.producers.expire(now_ms, config.producer_expiration_ms)
         flushed = state.log_end_offset if clean else recovery_point
         return cls(directory, disk, config, file, epochs, state, history, flushed, on_truncation, was_closed=clean)
@@ -132,7 +132,9 @@ class Log:
 
     # ---- writing ------------------------------------------------------------------------------------------------
 
-    def append(self, records: Buffer, leader_epoch: int, now_ms: int, *, looked_inside: bool = False) -> AppendResult:
+    def append(
+        self, records: Buffer, epoch: int, now_ms: int, *, looked_inside: bool = False, transactional: bool = False
+    ) -> AppendResult:
         """Give the batches in `records` the next offsets and write them, all or none.
 
         Each batch keeps its bytes but for offset and leader epoch (rule 1), and with LogAppendTime its timestamps. What
@@ -140,33 +142,37 @@ class Log:
         `Producers.check` raise, or KAFKA_STORAGE_ERROR; the log is then as it was.
         """
         self._check_appendable()
-        headers = check_appendable(records, self.config, now_ms, looked_inside=looked_inside)
-        append_time_ms = -1
-        if self.config.timestamp_type is TimestampType.LOG_APPEND_TIME:
-            append_time_ms = now_ms
+        headers = check_appendable(
+            records, self.config, now_ms, looked_inside=looked_inside, transactional=transactional
+        )
+        is_stamped = self.config.timestamp_type is TimestampType.LOG_APPEND_TIME
+        if is_stamped:
             records, headers = stamped(records, headers, now_ms)
-        base_offset, producers = self.log_end_offset, self._history.producers
-        checked = producers.check(headers, base_offset, now_ms)
+        checked = self._history.producers.check(headers, self.log_end_offset, now_ms)
         if checked.original is not None:
-            return _repeated(checked.original, append_time_ms)
-        done = self.append_checked(records, headers, leader_epoch, now_ms, append_time_ms)
-        producers.apply(checked)
-        return done
+            return _repeated(checked.original, is_stamped=is_stamped)
+        done = self.append_checked(records, headers, epoch, now_ms, checked)
+        return done._replace(log_append_time_ms=now_ms) if is_stamped else done
 
     def append_checked(
-        self, records: Buffer, headers: list[BatchHeader], leader_epoch: int, now_ms: int, append_time_ms: int = -1
+        self, records: Buffer, headers: list[BatchHeader], epoch: int, now_ms: int, checked: Checked | None = None
     ) -> AppendResult:
-        """Write batches that may be appended as they are. Raises KAFKA_STORAGE_ERROR; the log is then as it was."""
+        """Write batches that may be appended as they are; `checked` by their producers' sequences, or of none that
+        counts: a coordinator's, markers, fences. Raises KAFKA_STORAGE_ERROR; the log is then as it was."""
         self._disk.check_room()
         self._check_appendable()
         base_offset = self.log_end_offset
-        if leader_epoch != self.epochs.latest:
-            self.assign_epoch(leader_epoch)
-        buffers, batches = positioned(records, headers, base_offset, leader_epoch)
+        if epoch != self.epochs.latest:
+            self.assign_epoch(epoch)
+        buffers, batches = positioned(records, headers, base_offset, epoch)
         rolled = self._segments.write(base_offset, buffers, len(records), batches, now_ms, self.config)
         self._flusher.on_append(len(records))
+        if checked is None:
+            self._history.on_stored(at_offsets(headers, base_offset), records, now_ms, self.segments[-1])
+        else:
+            self._history.producers.apply(checked)
         last_offset, size_bytes = batches[-1].last_offset, len(records)
-        return AppendResult(base_offset, last_offset, append_time_ms, last_offset - base_offset + 1, size_bytes, rolled)
+        return AppendResult(base_offset, last_offset, -1, last_offset - base_offset + 1, size_bytes, rolled)
 
     def append_replicated(self, records: bytes, now_ms: int) -> AppendResult:
         """Write a leader's batches as they are: its offsets, its epochs, any size (rules 1, 28 and 65); all or none.
@@ -183,7 +189,7 @@ class Log:
         with _noting_epochs(headers, self):
             rolled = self._segments.write(base_offset, [buffer], len(buffer), batches, now_ms, self.config)
         self._flusher.on_append(len(buffer))
-        self._history.on_replicated(headers, buffer, now_ms)
+        self._history.on_stored(headers, buffer, now_ms, self.segments[-1])
         return AppendResult(base_offset, last_offset, -1, sum(h.record_count for h in headers), len(buffer), rolled)
 
     def assign_epoch(self, leader_epoch: int) -> None:
@@ -199,10 +205,6 @@ class Log:
         epochs = self.epochs.copy()
         if epochs.assign(leader_epoch, self.log_end_offset):
             self.epochs = epochs
-
-    def end_offset_for_epoch(self, leader_epoch: int) -> EpochStart:
-        """The largest epoch at or below this one here, and where it ended (OffsetsForLeaderEpoch); -1, -1: unknown."""
-        return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
 
     # ---- truncating ---------------------------------------------------------------------------------------------
 
@@ -352,10 +354,6 @@ class Log:
             self._drop(offset, offset)
         return self.log_start_offset
 
-    def expire_producers(self, now_ms: int) -> int:
-        """Forget the producers that have been idle for producer.id.expiration.ms (rule 30); how many."""
-        return self._history.producers.expire(now_ms, self.config.producer_expiration_ms)
-
     def _drop(self, until: int, log_start_offset: int) -> None:
         """Forget the segments before `until` and rename their files away; `Disk.unlink_discarded` frees the space."""
         dropped = self._segments.drop(until, log_start_offset)
@@ -416,8 +414,8 @@ def _noting_epochs(headers: list[BatchHeader], log: Log) -> Iterator[None]:
         raise
 
 
-def _repeated(original: Original, append_time_ms: int) -> AppendResult:
-    time_ms = -1 if append_time_ms < 0 else original.timestamp_ms
+def _repeated(original: Original, *, is_stamped: bool) -> AppendResult:
+    time_ms = original.timestamp_ms if is_stamped else -1
     return AppendResult(original.first_offset, original.last_offset, time_ms, 0, 0, rolled=False, duplicate=True)
 
 

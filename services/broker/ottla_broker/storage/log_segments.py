@@ -138,7 +138,7 @@ class LogSegments:
             raise self._disk.fail(f"cutting {self._directory.name}", error) from error
 
     def _replace(self, segments: tuple[Segment, ...], end_offset: int) -> None:
-        """The log ends earlier. In this order, and before any file is touched: `_undisturbed` relies on it."""
+        """The log ends earlier. In this order, and before any file is touched: `undisturbed` relies on it."""
         self.segments, self.end_offset = segments, end_offset
         self._reader = BatchReader()
         self._disturbances += 1
@@ -200,21 +200,21 @@ class LogSegments:
 
         def read(reader: BatchReader, segments: Sequence[Segment]) -> bytes | None:
             if not self.start_offset <= offset <= self.end_offset:
-                raise self._out_of_range(offset)
+                raise self.out_of_range(offset)
             limit = min(limit_offset, self.end_offset)
             if offset >= limit:
                 return b""
             return reader.read(segments, offset, max_bytes, limit, min_one_batch=min_one_batch, hot=hot)
 
-        return self._undisturbed(offset, read)
+        return self.undisturbed(offset, read)
 
     def offset_for_time(self, timestamp_ms: int, limit_offset: int) -> FoundOffset | None:
         """See `Log.offset_for_time`."""
-        return self._undisturbed(
+        return self.undisturbed(
             self.start_offset, lambda _, segments: find_offset(segments, self.start_offset, timestamp_ms, limit_offset)
         )
 
-    def _undisturbed(self, offset: int, read: Callable[[BatchReader, Sequence[Segment]], T]) -> T:
+    def undisturbed(self, offset: int, read: Callable[[BatchReader, Sequence[Segment]], T]) -> T:
         """What `read` gives while no truncation, and no swap, comes in between."""
         while True:
             self.check_open()
@@ -238,14 +238,14 @@ class LogSegments:
         # The segment was deleted a moment ago, by retention or with the log, or it is lost.
         self.check_open()
         if offset < self.start_offset:
-            return self._out_of_range(offset)
+            return self.out_of_range(offset)
         return OttlaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
             f"a segment of {self._directory} that holds offset {offset} is not there any more",
             hint="restore the file, or restart the broker, which then continues with what is left",
         )
 
-    def _out_of_range(self, offset: int) -> OttlaError:
+    def out_of_range(self, offset: int) -> OttlaError:
         return OttlaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"offset {offset} lies outside the log, which goes from {self.start_offset} to {self.end_offset}",

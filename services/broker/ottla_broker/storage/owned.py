@@ -81,9 +81,7 @@ def append_owned(log: Log, batches: OwnedBatches, leader_epoch: int, now_ms: int
     """Write batches for which `find_repeated` has just found no repeat. Raises KAFKA_STORAGE_ERROR."""
     assert batches.is_fence or log.fence.fence == batches.owner, "its fence comes first"
     assert batches.expected_offset == log.log_end_offset, "they belong to the log's end"
-    appended = log.append_checked(batches.records, batches.headers, leader_epoch, now_ms)
-    log.on_checked(batches.headers, batches.records, now_ms)
-    return appended
+    return log.append_checked(batches.records, batches.headers, leader_epoch, now_ms)
 
 
 def _is_fence(header: BatchHeader) -> bool:
@@ -104,6 +102,6 @@ def _check_kind(header: BatchHeader, batch: memoryview, owner: ShardFence, confi
         raise OttlaError(
             ErrorCode.INVALID_RECORD,
             f"a shard's batch has the attributes {header.attributes:#06x}, the producer {header.producer_id} of epoch "
-            f"{header.producer_epoch} and the sequence {header.base_sequence}: it has neither plain entries nor those of a "
-            "transaction, and is no marker and no fence",
+            f"{header.producer_epoch} and the sequence {header.base_sequence}: it has neither plain entries nor "
+            "those of a transaction, and is no marker and no fence",
         )

@@ -1,5 +1,6 @@
 """The producers of one log, kept through restarts and truncations: snapshots, and the batches after the newest one
-(rule 29). With them the highest shard fence, which goes the same ways.
+(rule 29). With them the highest shard fence, which goes the same ways, and what each segment's index has of the aborted
+transactions.
 
 A snapshot is taken where the log rolls, as a copy in memory that the next flush writes, and where it is closed. At an
 orderly start nothing is read but the newest one. One that is missing or torn costs time, and nothing else: an older one
@@ -10,70 +11,103 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from ottla_broker.machines.producers import Producers
 from ottla_broker.machines.shard import NO_FENCE, StoredFence
+from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_broker.storage import producer_snapshot
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.producer_snapshot import ProducerSnapshot
-from ottla_broker.storage.segment import Ranges
+from ottla_broker.storage.segment import Ranges, Segment
 from ottla_core.errors import OttlaError
 from ottla_core.records.batch import NO_PRODUCER_ID, BatchHeader, Buffer
+from ottla_core.records.control import marker_of
 from ottla_core.records.fence import fence_of
 
 _logger = logging.getLogger(__name__)
+
+
+class _Contents:
+    """What batches contain, noted one after the other."""
+
+    def __init__(self, producers: Producers, fence: StoredFence) -> None:
+        self.producers: Final = producers
+        self.fence = fence
+
+    def on_data(self, header: BatchHeader, seen_at_ms: int) -> bool:
+        """Whether the batch, which is no control batch, is of no producer or of an epoch that is not over."""
+        return header.producer_id == NO_PRODUCER_ID or self.producers.on_stored(header, seen_at_ms)
+
+    def on_control(self, header: BatchHeader, batch: Buffer, seen_at_ms: int) -> AbortedTransaction | None:
+        """The transaction that the control batch has aborted, if it has. Of fences, the last one is the highest."""
+        if header.producer_id == NO_PRODUCER_ID:
+            fence = fence_of(batch)
+            if fence is not None:
+                self.fence = StoredFence(fence, header.base_offset)
+            return None
+        marker = marker_of(batch)
+        if marker is not None:
+            return self.producers.on_marker(header, marker, seen_at_ms)
+        self.producers.on_stored(header, seen_at_ms)
+        return None
 
 
 class ProducerHistory:
     """`producers` are those at the log's end; the object is replaced by `restore` and by a truncation. So is
     `fence`."""
 
-    def __init__(self, directory: Path, disk: Disk) -> None:
-        self.producers = Producers()
-        self.fence = NO_FENCE
+    def __init__(self, directory: Path, disk: Disk, aborts_before: int = 0) -> None:
         self._directory: Final = directory
         self._disk: Final = disk
+        self._contents = _Contents(Producers(), NO_FENCE)
         self._pending: list[tuple[int, ProducerSnapshot]] = []
+        self.aborts_before = aborts_before
+        """No transaction that was aborted ends at or after it."""
 
-    def restore(self, ranges: Ranges, offsets: list[int]) -> None:
-        """The producers from the newest snapshot within the log and the batches after it; those snapshots are there."""
+    @property
+    def producers(self) -> Producers:
+        return self._contents.producers
+
+    @property
+    def fence(self) -> StoredFence:
+        return self._contents.fence
+
+    def restore(self, ranges: Ranges, offsets: list[int], trusted_end: int) -> None:
+        """The producers from a snapshot within the log and the batches after it; those snapshots are there.
+
+        It is the newest one that is not behind `trusted_end`, so that the segments learn anew which transactions were
+        aborted from there on.
+        """
         end_offset = ranges[-1][1]
         if self._remove(offset for offset in offsets if offset > end_offset):
             # They must not come back once other batches lie before their offsets.
             self._disk.sync_directory(self._directory)
-        start, self.producers, self.fence = self._newest(o for o in reversed(offsets) if o <= end_offset)
+        start, contents = self._newest(o for o in reversed(offsets) if o <= min(end_offset, trusted_end))
         bases = {segment.base_offset for segment, _ in ranges}
         self._remove(offset for offset in offsets if offset < start and offset not in bases)
         for segment, segment_end in ranges:
-            if segment_end <= start:
-                continue
-            # A producer of an older time is idle since the file was written last, at least.
-            seen_at_ms = segment.changed_at_ms()
-            position = 0 if start <= segment.base_offset else segment.position_of(start)
-            for at, header in segment.headers_from(segment.size_bytes if position is None else position):
-                if header.producer_id != NO_PRODUCER_ID:
-                    self.producers.on_stored(header, seen_at_ms)
-                elif header.is_control:
-                    self.on_control(segment.file().read(at, header.size_bytes), header.base_offset)
+            if segment_end > start:
+                aborted = list(_aborted_in(segment, start, contents))
+                segment.aborted.replace_from(start, aborted)
+                segment.aborted.sync(self._disk)
+                self.aborts_before = segment_end if aborted else self.aborts_before
+        self._contents = contents
 
-    def on_control(self, batch: Buffer, offset: int) -> None:
-        """A control batch of no producer lies at `offset`: if it is a fence, it is the highest from there on."""
-        fence = fence_of(batch)
-        if fence is not None:
-            self.fence = StoredFence(fence, offset)
-
-    def on_replicated(self, headers: Iterable[BatchHeader], records: Buffer, now_ms: int) -> None:
-        """A leader's batches were written, `records`; it has checked them (rule 28)."""
-        at = 0
+    def on_stored(self, headers: Iterable[BatchHeader], records: Buffer, now_ms: int, segment: Segment) -> None:
+        """Batches were written behind all others, into `segment`: what a leader gave (rule 28), or what is not checked
+        by the producers' sequences."""
+        at, contents = 0, self._contents
         for header in headers:
             begin, at = at, at + header.size_bytes
-            if header.producer_id == NO_PRODUCER_ID:
-                if header.is_control:
-                    self.on_control(memoryview(records)[begin:at], header.base_offset)
-            elif not self.producers.on_stored(header, now_ms):
+            if header.is_control:
+                aborted = contents.on_control(header, memoryview(records)[begin:at], now_ms)
+                if aborted is not None:
+                    segment.aborted.add(aborted)
+                    self.aborts_before = header.next_offset
+            elif not contents.on_data(header, now_ms):
                 _logger.warning(
                     "%s: the leader took a batch of producer %d whose epoch %d is over",
                     self._directory.name,
@@ -91,11 +125,12 @@ class ProducerHistory:
         end_offset = ranges[-1][1]
         if end_offset == log_start_offset:
             self._remove(self._offsets())
-            self.producers, self.fence = Producers(), NO_FENCE
+            self._contents = _Contents(Producers(), NO_FENCE)
         else:
             self._remove(offset for offset in self._offsets() if offset > end_offset)
+            ranges[-1][0].aborted.replace_from(end_offset, ())
             if self.fence.offset >= end_offset or self.producers.reaches(end_offset):
-                self.restore(ranges, self._offsets())
+                self.restore(ranges, self._offsets(), end_offset)
 
     def on_dropped(self, first_offset: int) -> None:
         """The segments before that offset are gone, and their snapshots with them, but for the newest of all."""
@@ -126,22 +161,22 @@ class ProducerHistory:
         return producer_snapshot.offsets_in(os.listdir(self._directory))
 
     def _snapshot(self) -> ProducerSnapshot:
-        return ProducerSnapshot(self.producers.entries(), self.fence)
+        return ProducerSnapshot(self.producers.entries(), self.fence, self.producers.transactions.ended())
 
     def _write(self, offset: int, snapshot: ProducerSnapshot) -> None:
         self._disk.replace_file(producer_snapshot.path_of(self._directory, offset), producer_snapshot.encode(snapshot))
 
-    def _newest(self, offsets: Iterable[int]) -> tuple[int, Producers, StoredFence]:
+    def _newest(self, offsets: Iterable[int]) -> tuple[int, _Contents]:
         """The offset of the first of these snapshots that can be read, and what it holds."""
         for offset in offsets:
             path = producer_snapshot.path_of(self._directory, offset)
             try:
-                entries, fence = producer_snapshot.decode(path.read_bytes())
-                return offset, Producers(entries), fence
+                entries, fence, ended = producer_snapshot.decode(path.read_bytes())
+                return offset, _Contents(Producers(entries, ended), fence)
             except ValueError as error:
                 _logger.warning("%s is of no use (%s): continuing without it", path, error)
                 path.unlink()
-        return 0, Producers(), NO_FENCE
+        return 0, _Contents(Producers(), NO_FENCE)
 
     def _remove(self, offsets: Iterable[int]) -> bool:
         """Whether there were any."""
@@ -149,3 +184,17 @@ class ProducerHistory:
         for path in paths:
             path.unlink(missing_ok=True)
         return bool(paths)
+
+
+def _aborted_in(segment: Segment, start: int, contents: _Contents) -> Iterator[AbortedTransaction]:
+    """Note the batches from `start` on, and which transactions they have aborted."""
+    # A producer of an older time is idle since the file was written last, at least.
+    seen_at_ms = segment.changed_at_ms()
+    position = 0 if start <= segment.base_offset else segment.position_of(start)
+    for at, header in segment.headers_from(segment.size_bytes if position is None else position):
+        if not header.is_control:
+            contents.on_data(header, seen_at_ms)
+        elif (
+            aborted := contents.on_control(header, segment.file().read(at, header.size_bytes), seen_at_ms)
+        ) is not None:
+            yield aborted

@@ -2,11 +2,14 @@
 contain.
 
     version int16 | crc uint32, of all that follows | count int32 | per producer: id int64, size uint16, entry
+    | count int32 | per ended transaction: first offset int64, marker's offset int64
     | where the log has a shard fence: epoch int32, incarnation int64, offset int64
 
-Kafka's version is 1 and keeps one batch of each producer; this is 100, which Kafka throws away and builds anew, as this
-release does with Kafka's. Entries are those of `Producers`. The fence is here because it goes the same ways: rebuilt
-from the batches, taken back by a truncation; but it does not expire. Source: KIP-98, ProducerStateManager.
+Kafka's version is 1 and keeps one batch of each producer; this is 101, which Kafka throws away and builds anew, as this
+release does with Kafka's, and with those of 100, which knew no transactions. Entries are those of `Producers`; ended
+are the transactions whose markers may not have been below the high watermark yet. The fence is here because it goes the
+same ways: rebuilt from the batches, taken back by a truncation; but it does not expire. Source: KIP-98,
+ProducerStateManager.
 """
 
 from __future__ import annotations
@@ -18,24 +21,28 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ottla_broker.machines.shard import NO_FENCE, StoredFence
+from ottla_broker.machines.transactions import EndedTransaction
 from ottla_core.records.batch import extend_crc
 from ottla_core.records.fence import ShardFence
 
 SUFFIX: Final = ".snapshot"
 
-_VERSION: Final = 100
+_VERSION: Final = 101
 _NAME: Final = re.compile(r"(\d{20})\.snapshot")
 _HEADER: Final = struct.Struct(">hI")
 _COUNT: Final = struct.Struct(">i")
 _PRODUCER: Final = struct.Struct(">qH")
+_ENDED: Final = struct.Struct(">qq")
 _FENCE: Final = struct.Struct(">iqq")
 
 
 class ProducerSnapshot(NamedTuple):
-    """What a log's batches contain: each producer's entry, and the highest fence."""
+    """What a log's batches contain: each producer's entry, the transactions that have ended of late, and the highest
+    fence."""
 
     producers: Mapping[int, bytes]
     fence: StoredFence = NO_FENCE
+    ended: tuple[EndedTransaction, ...] = ()
 
 
 def path_of(directory: Path, offset: int) -> Path:
@@ -51,6 +58,7 @@ def encode(snapshot: ProducerSnapshot) -> bytes:
     parts = [_COUNT.pack(len(snapshot.producers))]
     for producer_id, entry in snapshot.producers.items():
         parts += (_PRODUCER.pack(producer_id, len(entry)), entry)
+    parts += [_COUNT.pack(len(snapshot.ended)), *(_ENDED.pack(*ended) for ended in snapshot.ended)]
     if snapshot.fence.exists:
         parts.append(_FENCE.pack(*snapshot.fence.fence, snapshot.fence.offset))
     body = b"".join(parts)
@@ -73,7 +81,10 @@ def decode(data: bytes) -> ProducerSnapshot:
         at += _PRODUCER.size
         entries[producer_id] = data[at : at + size_bytes]
         at += size_bytes
+    (count,), at = _COUNT.unpack_from(data, at), at + _COUNT.size
+    ended = tuple(EndedTransaction(*_ENDED.unpack_from(data, at + n * _ENDED.size)) for n in range(count))
+    at += count * _ENDED.size
     if at + _FENCE.size > len(data):
-        return ProducerSnapshot(entries)
+        return ProducerSnapshot(entries, ended=ended)
     epoch, incarnation, offset = _FENCE.unpack_from(data, at)
-    return ProducerSnapshot(entries, StoredFence(ShardFence(epoch, incarnation), offset))
+    return ProducerSnapshot(entries, StoredFence(ShardFence(epoch, incarnation), offset), ended)

@@ -23,7 +23,8 @@ from ottla_broker.storage.log_config import MAX_INT32, LogConfig
 from ottla_broker.storage.producer_snapshot import offsets_in
 from ottla_broker.storage.scan import sound_batches
 from ottla_broker.storage.segment import Segment
-from ottla_broker.storage.swap import CLEANED, INDEX_SUFFIXES, LOG_SUFFIX, SWAP
+from ottla_broker.storage.swap import BESIDE_LOG, CLEANED, LOG_SUFFIX, SWAP
+from ottla_broker.storage.transactions import aborted_index
 from ottla_core.records.batch import BatchHeader
 
 _HALF_DONE: Final = (DELETED_SUFFIX, TEMPORARY_SUFFIX, CLEANED, SWAP)
@@ -40,6 +41,10 @@ class Recovered:
     log_start_offset: int
     snapshots: list[int]
     """The offsets of the producers' snapshots, the newest last."""
+    trusted_end: int
+    """Of what lies before it, the aborted transactions are what their files say."""
+    aborts_before: int
+    """None of those ends at or after it."""
 
 
 def open_segments(
@@ -65,7 +70,9 @@ def open_segments(
         log_end_offset = segments[-1].load()
         if log_end_offset < 0:
             _logger.warning("%s does not end with a whole batch: checking it", segments[-1].path)
+    recovered_from = log_end_offset
     if log_end_offset < 0:
+        recovered_from = segments[sealed_count].base_offset if sealed_count < len(segments) else 0
         log_end_offset = _recover(segments, sealed_count, epochs)
     if log_end_offset < log_start_offset:
         # What lay from the log start on is lost. Offsets are never given twice, so the log continues from there.
@@ -77,7 +84,17 @@ def open_segments(
     log_start_offset = max(log_start_offset, segments[0].base_offset)
     epochs.truncate_from_end(log_end_offset)
     epochs.truncate_from_start(log_start_offset)
-    return Recovered(segments, log_end_offset, log_start_offset, offsets_in(names))
+    trusted_end = min(recovered_from, log_end_offset, *_damaged(segments, names))
+    aborts_before = log_end_offset if any(name.endswith(aborted_index.SUFFIX) for name in names) else 0
+    return Recovered(segments, log_end_offset, log_start_offset, offsets_in(names), trusted_end, aborts_before)
+
+
+def _damaged(segments: list[Segment], names: set[str]) -> list[int]:
+    """Where segments begin whose aborted transactions can't be what was written of them."""
+    found = [s for s in segments if s.path.with_suffix(aborted_index.SUFFIX).name in names and not s.aborted.is_sound]
+    for segment in found:
+        _logger.warning("the aborted transactions of %s are damaged: rebuilding them", segment.path)
+    return [segment.base_offset for segment in found]
 
 
 def _settled_names(directory: Path) -> set[str]:
@@ -94,7 +111,7 @@ def _settled_names(directory: Path) -> set[str]:
 
 
 def _is_orphan(name: str, names: set[str]) -> bool:
-    return name.endswith(INDEX_SUFFIXES) and name.rpartition(".")[0] + LOG_SUFFIX not in names
+    return name.endswith(BESIDE_LOG) and name.rpartition(".")[0] + LOG_SUFFIX not in names
 
 
 def _count_below(bases: list[int], recovery_point: int) -> int:

@@ -15,7 +15,8 @@ from ottla_broker.storage.index import NO_TIMESTAMP, IndexDamagedError, SegmentI
 from ottla_broker.storage.log_config import MAX_INT32, LogConfig
 from ottla_broker.storage.positioned import PositionedBatch
 from ottla_broker.storage.scan import headers
-from ottla_broker.storage.swap import INDEX_SUFFIXES, SWAP
+from ottla_broker.storage.swap import BESIDE_LOG, SWAP
+from ottla_broker.storage.transactions.aborted_index import AbortedIndex
 from ottla_core.errors import OttlaError
 from ottla_core.records.batch import HEADER_SIZE, BatchHeader, read_header
 
@@ -38,6 +39,7 @@ class Segment:
         "_is_active",
         "_jitter",
         "_swap",
+        "aborted",
         "base_offset",
         "created_at_ms",
         "first_timestamp_ms",
@@ -59,6 +61,7 @@ class Segment:
         self._swap: DataFile | None = None
         """What it reads instead of its file while the segments that it replaces are in the way."""
         self._indexes: SegmentIndexes | None = self._new_indexes()
+        self.aborted = AbortedIndex(self.path)
 
     # ---- becoming what it is ------------------------------------------------------------------------------------
 
@@ -98,6 +101,7 @@ class Segment:
         """
         if self._is_active:
             self.indexes.seal()  # what they hold in memory is in their files then
+            self.aborted.write()
         position = self.position_of(offset)
         end_offset = offset
         if position is not None:
@@ -143,12 +147,14 @@ class Segment:
         """
         swap.decide(self.path, like.path, self._disk)
         self._swap = DataFile(swap.path_of(self.path, SWAP))
+        self.aborted = AbortedIndex(self.path, SWAP)
         self._load(self._swap.size_bytes(), None)
 
     def end_swap(self) -> None:
         """Those segments are gone. Raises OSError; a start ends it then."""
         swap.take_names(self.path)
         self._swap = None
+        self.aborted = AbortedIndex(self.path)
         self._indexes = None  # loaded when they are used: retention may take the files at any moment
 
     def rebuild_indexes(self) -> int:
@@ -227,6 +233,7 @@ class Segment:
         """No more appends. A full disk can keep the indexes from their files; they stay in memory then."""
         try:
             self.indexes.seal()
+            self.aborted.write()
         except OSError as error:
             _logger.warning("the indexes of %s could not be written yet: %s", self.path, error.strerror)
         self._is_active = False
@@ -236,6 +243,7 @@ class Segment:
         self._disk.sync(self.file())
         if sealed:
             self.indexes.sync(self._disk)
+            self.aborted.sync(self._disk)
 
     def abandon(self) -> None:
         """Take no more appends, and close the file."""
@@ -244,7 +252,7 @@ class Segment:
 
     def discard(self) -> None:
         """Rename the files away, the log first: indexes that a crash leaves alone are removed at the next start."""
-        for path in (self.path, *(self.path.with_suffix(suffix) for suffix in INDEX_SUFFIXES)):
+        for path in (self.path, *(self.path.with_suffix(suffix) for suffix in BESIDE_LOG)):
             with suppress(FileNotFoundError):
                 self._disk.discard(path)
 

@@ -4,7 +4,8 @@
     <base>.log.swap     .index.swap     .timeindex.swap       decided; a start finishes it
     <base>.log          .index          .timeindex            done, and the segments in their place are gone
 
-The log's name alone tells how far a swap has come: an index that is lost on the way is made again. A cleaned segment
+So does <base>.txnindex. The log's name alone tells how far a swap has come, and is the last to be taken: an index that
+is lost on the way is made again. A cleaned segment
 ends where those that it replaces did, which is how a start knows them. What is decided is on the disk before they go:
 not every file system keeps the order of names.
 """
@@ -21,13 +22,17 @@ from typing import Final
 
 from ottla_broker.storage.disk import DataFile, Disk
 from ottla_broker.storage.scan import headers
+from ottla_broker.storage.transactions import aborted_index
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIXES: Final = (".index", ".timeindex")
 CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
 
-_KINDS: Final = (*INDEX_SUFFIXES, LOG_SUFFIX)
+BESIDE_LOG: Final = (*INDEX_SUFFIXES, aborted_index.SUFFIX)
+"""What goes where a segment goes."""
+
+_KINDS: Final = (*BESIDE_LOG, LOG_SUFFIX)
 _SWAPPED: Final = re.compile(r"\d{20}\.log\.swap")
 _logger = logging.getLogger(__name__)
 
@@ -77,9 +82,12 @@ def finish_all(directory: Path, names: Collection[str]) -> None:
             _logger.warning("%s is torn: the segments that it was made of stay", directory / name)
             continue
         base_offset = int(log_path.stem)
+        aborted = log_path.with_suffix(aborted_index.SUFFIX)
+        # It can't be made again, as hints can, and may have its name already.
+        stays = "" if path_of(aborted, SWAP).name in names else aborted.name
         for other in names:
             stem, _, kind = other.partition(".")
-            if f".{kind}" in _KINDS and stem.isdecimal() and base_offset <= int(stem) < end_offset:
+            if f".{kind}" in _KINDS and stem.isdecimal() and base_offset <= int(stem) < end_offset and other != stays:
                 (directory / other).unlink(missing_ok=True)
         take_names(log_path)
 

@@ -43,11 +43,12 @@ _BROKERS_BITS = CONTROL | DELETE_HORIZON | LOG_APPEND_TIME
 
 
 def check_appendable(
-    records: Buffer, config: LogConfig, now_ms: int, *, looked_inside: bool = False
+    records: Buffer, config: LogConfig, now_ms: int, *, looked_inside: bool = False, transactional: bool = False
 ) -> list[BatchHeader]:
     """The headers of all batches in `records`, at least one; each may be appended as it is.
 
-    `looked_inside`: that has been done with them before, and is not to be done again.
+    `looked_inside`: that has been done with them before, and is not to be done again. `transactional`: transactional
+    batches are taken, for the producer's transactional id is known, and the partition is part of its transaction.
 
     Raises CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP,
     INVALID_REQUEST, UNSUPPORTED_FOR_MESSAGE_FORMAT or UNSUPPORTED_COMPRESSION_TYPE.
@@ -63,7 +64,7 @@ def check_appendable(
     while at < len(records):
         header = check_batch(records, at, max_bytes=config.max_message_bytes)
         check_count(header)
-        _check_admissible(header)
+        _check_admissible(header, transactional=transactional)
         if has_linked_blocks(header.codec, memoryview(records)[at + HEADER_SIZE : at + header.size_bytes]):
             raise _linked_blocks()
         if config.timestamp_type is TimestampType.CREATE_TIME:
@@ -170,19 +171,21 @@ def check_imported(records: Buffer, config: LogConfig) -> None:
             check_keys(memoryview(records)[at : at + header.size_bytes])
 
 
-def _check_admissible(header: BatchHeader) -> None:
+def _check_admissible(header: BatchHeader, *, transactional: bool) -> None:
     if header.attributes & _BROKERS_BITS:
         raise OttlaError(
             ErrorCode.INVALID_RECORD,
             f"a client's batch has the attributes {header.attributes:#06x}: control batches, delete horizons and "
             "append times are the broker's to set",
         )
-    if header.attributes & TRANSACTIONAL:
+    if header.attributes & TRANSACTIONAL and not transactional:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
-            "transactional batches are not served yet",
-            hint="produce without a transactional.id",
+            "a transactional batch comes in a request that names no transactional id",
+            hint="produce with a transactional.id, or without transactions",
         )
+    if header.attributes & TRANSACTIONAL and header.producer_id == NO_PRODUCER_ID:
+        raise OttlaError(ErrorCode.INVALID_RECORD, "a transactional batch has no producer id")
     producer = (header.producer_id, header.producer_epoch, header.base_sequence)
     if min(producer) < 0 and header.producer_id != NO_PRODUCER_ID:
         raise OttlaError(

@@ -150,7 +150,7 @@ def test_a_restart_keeps_the_fence(log: Log, start: str) -> None:
     fenced_at = take(log, SECOND) - 1
     fill_as(log, SECOND, 30)
     assert len(log.segments) > 3
-    assert log.expire_producers(NOON + 1000 * DAY_MS) == 0
+    assert log.producers.expire(NOON + 1000 * DAY_MS, log.config.producer_expiration_ms) == 0
     if start == "clean":
         log.close(NOON)
     else:

@@ -309,8 +309,8 @@ def test_idle_producers_are_forgotten_by_and_by_and_at_a_start(tmp_path: Path) -
     log.append(produced(0, producer_id=1), 1, NOON)
     log.append(produced(0, producer_id=2), 1, NOON + 600)
     log.append(produced(0, producer_id=3), 1, NOON + 900)
-    assert log.expire_producers(NOON + 999) == 0
-    assert log.expire_producers(NOON + 1000) == 1
+    assert log.producers.expire(NOON + 999, log.config.producer_expiration_ms) == 0
+    assert log.producers.expire(NOON + 1000, log.config.producer_expiration_ms) == 1
     log.close(NOON + 1000)
     again = Log.open(log.directory, Disk(tmp_path), log.config, now_ms=NOON + 1600, clean=True)
     assert set(known(again.producers)) == {3}

@@ -64,9 +64,9 @@ def test_several_epochs_in_one_response_are_known_and_found_again(leader: Log, f
     follower.append_replicated(leader.read(0, 1 << 20, 60), NOON)
     again = open_log(follower.directory)
     assert [tuple(entry) for entry in again.epochs.entries] == [(1, 0), (3, 24), (4, 45)]
-    assert follower.end_offset_for_epoch(3) == (3, 45)
-    assert follower.end_offset_for_epoch(4) == (4, 60)
-    assert follower.end_offset_for_epoch(5) == (-1, -1)
+    assert follower.epochs.end_offset_for(3, follower.log_end_offset) == (3, 45)
+    assert follower.epochs.end_offset_for(4, follower.log_end_offset) == (4, 60)
+    assert follower.epochs.end_offset_for(5, follower.log_end_offset) == (-1, -1)
 
 
 @pytest.mark.rule(1)

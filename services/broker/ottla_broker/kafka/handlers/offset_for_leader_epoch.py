@@ -39,7 +39,7 @@ def _end(backend: Backend, topic: str, version: int, requested: Message) -> Mess
     except OttlaError as error:
         code = code_by_name(error)
         return _Partition(version=version, error_code=code, partition=number, leader_epoch=-1, end_offset=-1)
-    end = log.end_offset_for_epoch(requested.leader_epoch)
+    end = log.epochs.end_offset_for(requested.leader_epoch, log.log_end_offset)
     return _Partition(
         version=version, error_code=0, partition=number, leader_epoch=end.epoch, end_offset=end.start_offset
     )

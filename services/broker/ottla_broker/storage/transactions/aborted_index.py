@@ -1,0 +1,156 @@
+"""The aborted transactions whose markers lie in one segment: what readers of committed records have to leave out.
+
+`<base>.txnindex` in Kafka's format, big-endian, an entry of 34 bytes for each, in the order of the markers:
+
+    version int16 = 0 | producer id int64 | first offset int64 | last offset int64 | last stable offset int64
+
+No hint: an entry that is missing shows records that never became true. New ones gather in memory, as those of the other
+indexes do, and are written when the segment is synced; a start that does not trust a segment builds its index anew from
+the producers before it (module producer_history). Any thread may read beside the one that writes: all that is here lies
+in one tuple, and the file only ever changes behind what that tuple says is in it.
+
+Source: org.apache.kafka.storage.internals.log.{TransactionIndex,AbortedTxn}.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from errno import ENOENT, ENOSPC
+from itertools import pairwise, takewhile
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ottla_broker.machines.transactions import AbortedTransaction
+from ottla_broker.storage.disk import DataFile, Disk
+from ottla_broker.storage.log_config import MAX_INT64
+
+SUFFIX: Final = ".txnindex"
+ENTRY: Final = struct.Struct(">hqqqq")
+
+_VERSION: Final = 0
+_CHUNK_BYTES: Final = 4096
+_AT_ONCE: Final = 1000
+
+
+class _Entries(NamedTuple):
+    """How many lie in the file, and the packed ones behind them."""
+
+    stored: int
+    pending: bytes
+
+
+_NONE: Final = _Entries(0, b"")
+
+
+class AbortedIndex:
+    __slots__ = ("_ending", "_entries", "_log_path")
+
+    def __init__(self, log_path: Path, ending: str = "") -> None:
+        """`ending`: of the file's name while a swap is not done (module swap), which takes it away at any moment."""
+        self._log_path: Final = log_path
+        self._ending: Final = ending
+        self._entries: _Entries | None = None
+
+    def _path(self, ending: str) -> Path:
+        return self._log_path.with_suffix(SUFFIX + ending)
+
+    def _loaded(self) -> _Entries:
+        if self._entries is None:
+            file = self._open()
+            self._entries = _NONE if file is None else _Entries(file.size_bytes() // ENTRY.size, b"")
+        return self._entries
+
+    def _open(self) -> DataFile | None:
+        for ending in {self._ending: None, "": None}:
+            with suppress(FileNotFoundError):
+                return DataFile(self._path(ending))
+        return None
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the file can be what was written. Raises OSError."""
+        file = self._open()
+        if file is None:
+            return True
+        if file.size_bytes() % ENTRY.size:
+            return False
+        found = list(self.entries())
+        in_order = all(before.last_offset < entry.last_offset for before, entry in pairwise(found))
+        return in_order and all(0 <= entry.first_offset < entry.last_offset for entry in found)
+
+    def entries(self, start: int = 0) -> Iterator[AbortedTransaction]:
+        """Those that have ended at or after `start`. Raises OSError, while iterating too."""
+        stored, pending = self._loaded()
+        if stored:
+            file = self._open()
+            if file is None:
+                raise FileNotFoundError(ENOENT, "it is gone", str(self._path(self._ending)))
+            first = bisect_left(range(stored), start, key=lambda number: _last_offset(file, number))
+            for number in range(first, stored, _AT_ONCE):
+                yield from _unpacked(file.read(number * ENTRY.size, min(_AT_ONCE, stored - number) * ENTRY.size))
+        yield from (entry for entry in _unpacked(pending) if entry.last_offset >= start)
+
+    def collect(self, start: int, end: int, found: list[AbortedTransaction]) -> bool:
+        """Add to `found` what overlaps the records from `start` on and before `end`; whether there is no more of it in
+        later segments. Raises OSError."""
+        for entry in self.entries(start):
+            if entry.first_offset < end:
+                found.append(entry)
+            if entry.last_stable_offset >= end:
+                return True
+        return False
+
+    def add(self, aborted: AbortedTransaction) -> None:
+        """It has ended behind all others."""
+        stored, pending = self._loaded()
+        self._entries = _Entries(stored, pending + packed((aborted,)))
+        if len(pending) >= _CHUNK_BYTES:
+            with suppress(OSError):  # it stays in memory and goes with the next one; a full disk shows elsewhere
+                self._write()
+
+    def replace_from(self, offset: int, aborted: Iterable[AbortedTransaction]) -> None:
+        """Put these in the place of those that have ended at or after `offset`, and into the file. Readers see all of
+        this or nothing. Raises OSError."""
+        kept = list(takewhile(lambda entry: entry.last_offset < offset, self.entries()))
+        stored = min(len(kept), self._loaded().stored)
+        self._entries = _Entries(stored, packed(kept[stored:]) + packed(aborted))
+        if self._open() is not None:
+            self._write().truncate(self._loaded().stored * ENTRY.size)
+        else:
+            self.write()
+
+    def write(self) -> None:
+        """Put into the file what is in memory; none is made for nothing. Raises OSError."""
+        if self._loaded().pending:
+            self._write()
+
+    def sync(self, disk: Disk) -> None:
+        """The same, fsynced. Raises OSError, or KAFKA_STORAGE_ERROR."""
+        if any(self._loaded()):
+            disk.sync(self._write())
+
+    def _write(self) -> DataFile:
+        stored, pending = self._loaded()
+        file = DataFile(self._path(self._ending), write=True)
+        if file.write([pending], stored * ENTRY.size) != len(pending):
+            raise OSError(ENOSPC, f"{file.path.name} took only a part of what was written")
+        self._entries = _Entries(stored + len(pending) // ENTRY.size, b"")
+        return file
+
+
+def packed(aborted: Iterable[AbortedTransaction]) -> bytes:
+    return b"".join(ENTRY.pack(_VERSION, *entry) for entry in aborted)
+
+
+def _last_offset(file: DataFile, number: int) -> int:
+    """Of an entry of the file; of one that was cut off meanwhile, as if it lay behind all others."""
+    found = _unpacked(file.read(number * ENTRY.size, ENTRY.size))
+    return found[0].last_offset if found else MAX_INT64
+
+
+def _unpacked(data: bytes) -> list[AbortedTransaction]:
+    whole = len(data) // ENTRY.size * ENTRY.size
+    return [AbortedTransaction(*fields) for _, *fields in ENTRY.iter_unpack(data[:whole])]
