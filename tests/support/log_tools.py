@@ -14,7 +14,7 @@ from ottla_broker.storage.identity import DirectoryIdentity, new_directory_id
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.model import PartitionId, TopicId
-from ottla_core.records.batch import iter_headers
+from ottla_core.records.batch import iter_headers, read_header
 from ottla_core.records.compression import Codec
 from ottla_core.records.fence import ShardFence, seal_fence
 from ottla_core.records.reader import read_records

@@ -29,18 +29,18 @@ def cluster() -> Iterator[Cluster]:
 def topic(cluster: Cluster) -> Iterator[str]:
     name = f"t-{uuid.uuid4().hex[:8]}"
     with ottla.Admin(cluster.bootstrap) as admin:
-        admin.topics.create(name, partitions=2, replication_factor=3)
+        admin.topics.create(name, partitions=2, replicas=3)
         yield name
         admin.topics.delete(name)
 
 
-def producer(cluster: Cluster, transactional_id: str = "", **config: object) -> confluent_kafka.Producer:
+def producer(cluster: Cluster, transactional_id: str = "", timeout_ms: int = 60_000) -> confluent_kafka.Producer:
     made = confluent_kafka.Producer(
         {
             "bootstrap.servers": cluster.kafka_bootstrap,
             "transactional.id": transactional_id or uuid.uuid4().hex,
+            "transaction.timeout.ms": timeout_ms,
             "log_level": 0,
-            **config,
         }
     )
     made.init_transactions(LIMIT_S)
@@ -72,7 +72,7 @@ def values(cluster: Cluster, topic: str, count: int, isolation: str = "read_comm
 def _poll_into(consumer: confluent_kafka.Consumer, found: list[bytes]) -> bool:
     message = consumer.poll(0.2)
     if message is not None and message.error() is None:
-        found.append(message.value())
+        found.append(message.value() or b"")
     return False
 
 
@@ -166,7 +166,7 @@ def test_kafka_python_commits_and_aborts(cluster: Cluster, topic: str) -> None:
 
 @pytest.mark.rule(43)
 def test_a_transaction_that_takes_too_long_is_aborted(cluster: Cluster, topic: str) -> None:
-    made = producer(cluster, **{"transaction.timeout.ms": 1_000})
+    made = producer(cluster, timeout_ms=1_000)
     made.begin_transaction()
     write(made, topic, b"late", b"late")
     plain = confluent_kafka.Producer({"bootstrap.servers": cluster.kafka_bootstrap})
