@@ -1,0 +1,135 @@
+"""A transactional batch waits for its verification: whom it keeps waiting, what ends it, and what is verified anew."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from batches import raw_batch, raw_record
+from replicas import PARTITION, Brokers
+
+from ottla_broker.peers.transactions import TransactionVerifier
+from ottla_broker.replication.produce import ProducedTransaction, ReplicaAppend, append
+from ottla_broker.replication.replica import Replica
+from ottla_core.cluster.image import Partition
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
+from ottla_core.records.batch import TRANSACTIONAL
+from ottla_core.slices import Slice
+from ottla_proto.common_pb2 import TxnProducer
+
+
+class Gate:
+    """A verifier that answers when it is opened."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int, int, TopicPartition, int]] = []
+        self._answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def verify(
+        self, transactional_id: str, producer: TxnProducer, partition: TopicPartition, version: int
+    ) -> None:
+        self.asked.append((transactional_id, producer.id, producer.epoch, partition, version))
+        await self._answered
+
+    def open(self, error: OttlaError | None = None) -> None:
+        self._answered.set_result(None) if error is None else self._answered.set_exception(error)
+
+
+def led_replica(directory: Path) -> Replica:
+    brokers = Brokers(directory, (1,))
+    brokers.apply(Partition(replicas=(1,), leader=1, leader_epoch=1, isr=(1,)))
+    return brokers.replicas[1]
+
+
+def batch(producer_id: int, sequence: int = 0, *, attributes: int = TRANSACTIONAL, epoch: int = 3) -> bytes:
+    return raw_batch(
+        raw_record(0), producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, attributes=attributes
+    )
+
+
+def of(gate: Gate, version: int = 2) -> ProducedTransaction:
+    return ProducedTransaction("t-1", version, cast(TransactionVerifier, gate))
+
+
+def begin(replica: Replica, records: bytes, transaction: ProducedTransaction | None) -> Any:
+    return append(replica, records, 1, Slice(60.0), transaction)
+
+
+@pytest.mark.rule(39)
+async def test_the_first_batch_of_a_transaction_waits_until_it_is_verified(tmp_path: Path) -> None:
+    replica, gate = led_replica(tmp_path), Gate()
+    first, second = (begin(replica, batch(7, sequence), of(gate)) for sequence in (0, 1))
+    await asyncio.sleep(0)
+    assert gate.asked == [("t-1", 7, 3, TopicPartition("t", PARTITION.partition), 2)]
+    assert replica.log.log_end_offset == 0
+    gate.open()
+    assert [(await each).appended.base_offset for each in (first, second)] == [0, 1]
+    assert isinstance(begin(replica, batch(7, 2), of(gate)), ReplicaAppend), "the transaction is open here"
+    assert len(gate.asked) == 1
+
+
+async def test_it_keeps_no_other_producer_waiting(tmp_path: Path) -> None:
+    replica, gate = led_replica(tmp_path), Gate()
+    waiting = begin(replica, batch(7), of(gate))
+    await asyncio.sleep(0)
+    assert isinstance(begin(replica, batch(8, attributes=0), None), ReplicaAppend)
+    gate.open()
+    assert (await waiting).appended.base_offset == 1
+
+
+@pytest.mark.rule(39)
+async def test_what_a_marker_overtakes_is_not_appended(tmp_path: Path) -> None:
+    """The coordinator has answered, and ended the transaction right after: it would be open for ever."""
+    replica, gate = led_replica(tmp_path), Gate()
+    waiting = begin(replica, batch(7), of(gate))
+    await asyncio.sleep(0)
+    replica.guards.on_marker(7)
+    gate.open()
+    with pytest.raises(OttlaError) as raised:
+        await waiting
+    assert raised.value.code == ErrorCode.INVALID_TXN_STATE
+    assert replica.log.log_end_offset == 0
+
+
+@pytest.mark.rule(39)
+async def test_what_was_verified_under_another_leadership_is_verified_anew(tmp_path: Path) -> None:
+    brokers = Brokers(tmp_path, (1,))
+    brokers.apply(Partition(replicas=(1,), leader=1, leader_epoch=1, isr=(1,)))
+    replica, gate = brokers.replicas[1], Gate()
+    waiting = begin(replica, batch(7), of(gate))
+    await asyncio.sleep(0)
+    brokers.apply(Partition(replicas=(1,), leader=1, leader_epoch=2, isr=(1,)))
+    gate.open()
+    with pytest.raises(OttlaError) as raised:
+        await waiting
+    assert raised.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert replica.log.log_end_offset == 0
+
+
+async def test_what_is_not_verified_is_not_appended_nor_what_follows_it(tmp_path: Path) -> None:
+    replica, gate = led_replica(tmp_path), Gate()
+    first, second = (begin(replica, batch(7, sequence), of(gate)) for sequence in (0, 1))
+    gate.open(OttlaError(ErrorCode.PRODUCER_FENCED, "another has come"))
+    for each in (first, second):
+        with pytest.raises(OttlaError) as raised:
+            await each
+        assert raised.value.code == ErrorCode.PRODUCER_FENCED
+    assert len(gate.asked) == 2, "each by itself: the second may be of a transaction that is verified by then"
+    assert replica.log.log_end_offset == 0
+    assert not replica.pending
+
+
+async def test_a_plain_batch_is_not_verified(tmp_path: Path) -> None:
+    replica, gate = led_replica(tmp_path), Gate()
+    assert isinstance(begin(replica, batch(7, attributes=0), of(gate)), ReplicaAppend)
+    assert not gate.asked
+
+
+async def test_a_transactional_batch_needs_a_transactional_id(tmp_path: Path) -> None:
+    replica = led_replica(tmp_path)
+    with pytest.raises(OttlaError):
+        begin(replica, batch(7), None)
+    assert replica.log.log_end_offset == 0
