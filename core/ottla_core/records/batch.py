@@ -33,6 +33,8 @@ CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40
 
 NO_PRODUCER_ID: Final = -1
+ANY_OFFSET: Final = 2**63 - 1
+"""Of `whole_batches`: no limit."""
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _PREFIX: Final = struct.Struct(">qii")  # base offset, length, leader epoch

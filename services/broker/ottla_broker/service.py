@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from ottla_broker.consumer_sessions import ConsumerSession, ConsumerSessions
 from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.machines.follower_session import Followed
+from ottla_broker.machines.transactions import TransactionEnd
 from ottla_broker.peers.advertised_addresses import Addresses
 from ottla_broker.peers.transactions import ADDS_FROM, TransactionVerifier
 from ottla_broker.record_import import import_records
@@ -38,18 +39,20 @@ from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.replication.shard_append import append_to_shard
 from ottla_broker.storage.log_dir import LogDir
+from ottla_broker.transaction_markers import MarkersToWrite, check_markers, write_markers
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Topic
 from ottla_core.cluster.producer_ids import ProducerIdManager
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, NO_OWNER, PartitionId, TopicId
+from ottla_core.records.control import EndTransactionMarker
 from ottla_core.records.fence import ShardFence
 from ottla_core.rpc.context import RequestContext, StreamScope
 from ottla_core.rpc.status import error_message
 from ottla_core.rpc.streams import EndStreamError
 from ottla_core.slices import Slice, few_at_once, sliced
 from ottla_proto import broker_pb2 as pb
-from ottla_proto.common_pb2 import Error
+from ottla_proto.common_pb2 import Error, TxnMarker
 
 _DELETE_RECORDS_S: Final = 30.0
 """For the followers to do the same; a client that has less patience ends its call."""
@@ -59,6 +62,8 @@ _APPLIED_S: Final = 3.0
 
 _LOOK_UPS_AT_ONCE: Final = 2
 _DELETIONS_AT_ONCE: Final = 100
+_RAISES_EPOCHS_FROM: Final = 2
+"""The version of transactions."""
 _LEADER_CHANGED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -123,7 +128,9 @@ class BrokerService:
             raise OttlaError(ErrorCode.INVALID_REQUEST, message, hint="send it by ReplicaFetch")
         rack = "" if request.from_follower else request.rack
         closest = closest_to(rack, self._metadata.image, self._log_dir().identity.node_id)
-        consumers = Consumers(self._replicas, closest, any_replica=request.from_follower)
+        consumers = Consumers(
+            self._replicas, closest, any_replica=request.from_follower, read_committed=request.read_committed
+        )
         limits = FetchLimits(request.max_wait_ms / 1000, *_bounds_of(request))
         named = (_request_of(p, request) for p in request.partitions)
         session = self._session_of(request, context.stream)
@@ -158,6 +165,8 @@ class BrokerService:
                 high_watermark=part.high_watermark,
                 log_start_offset=part.log_start_offset,
                 records=part.records,
+                last_stable_offset=part.last_stable_offset,
+                aborted=[pb.AbortedTransaction(producer_id=a[0], first_offset=a[1]) for a in part.aborted],
             )
             if part.error is not None:
                 self._describe(result, part.id, part.error, context)
@@ -173,17 +182,16 @@ class BrokerService:
         check_no_repeats(
             (partition.topic_id, partition.partition, partition.timestamp_ms) for partition in request.partitions
         )
-        return pb.ListOffsetsResponse(
-            partitions=await few_at_once(self._list_offset, request.partitions, at_once=_LOOK_UPS_AT_ONCE)
-        )
+        find = partial(self._list_offset, read_committed=request.read_committed)
+        return pb.ListOffsetsResponse(partitions=await few_at_once(find, request.partitions, at_once=_LOOK_UPS_AT_ONCE))
 
-    async def _list_offset(self, requested: pb.ListOffsetsPartition) -> pb.PartitionOffset:
+    async def _list_offset(self, requested: pb.ListOffsetsPartition, *, read_committed: bool) -> pb.PartitionOffset:
         response = pb.PartitionOffset(
             topic_id=requested.topic_id, partition=requested.partition, offset=-1, timestamp_ms=-1
         )
         try:
             replica = self._replicas.leader(_id_of(requested), _epoch_of(requested))
-            found = await replica.offset_for_time(requested.timestamp_ms)
+            found = await replica.offset_for_time(requested.timestamp_ms, read_committed=read_committed)
         except OttlaError as error:
             response.error.CopyFrom(error_message(error))
             return response
@@ -337,6 +345,22 @@ class BrokerService:
         appends = await asyncio.gather(*(self.shard_append(append, context) for append in request.appends))
         return pb.ShardAppendsResponse(appends=appends)
 
+    async def write_txn_markers(
+        self, request: pb.WriteTxnMarkersRequest, context: RequestContext
+    ) -> pb.WriteTxnMarkersResponse:
+        requested = [
+            MarkersToWrite(_end_of(each.marker), list(map(_id_of, each.partitions))) for each in request.markers
+        ]
+        check_markers(requested)
+        leader = partial(self._replicas.leader, known_epoch=None)
+        written = await write_markers(leader, requested, timeout_s=request.timeout_ms / 1000)
+        return pb.WriteTxnMarkersResponse(
+            markers=[
+                pb.MarkerWritten(partitions=[Error() if e is None else error_message(e) for e in errors])
+                for errors in written
+            ]
+        )
+
     async def check_fence(self, request: pb.CheckFenceRequest, context: RequestContext) -> pb.CheckFenceResponse:
         response = pb.CheckFenceResponse()
         owner = ShardFence(request.shard_epoch, request.incarnation)
@@ -377,6 +401,12 @@ class _OfPartition(Protocol):
 
 def _id_of(requested: _OfPartition) -> PartitionId:
     return PartitionId(TopicId(requested.topic_id), requested.partition)
+
+
+def _end_of(marker: TxnMarker) -> TransactionEnd:
+    decided = EndTransactionMarker(marker.committed, marker.coordinator_epoch)
+    raises_epochs = marker.transaction_version >= _RAISES_EPOCHS_FROM
+    return TransactionEnd(marker.producer.id, marker.producer.epoch, decided, raises_epochs)
 
 
 def _request_of(requested: pb.FetchPartition, request: pb.FetchRequest) -> PartitionFetch:

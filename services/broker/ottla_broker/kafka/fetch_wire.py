@@ -49,11 +49,12 @@ _INT64: Final = struct.Struct(">q")
 _TERMS: Final = struct.Struct(">iiib")
 _SESSION: Final = struct.Struct(">ii")
 _PARTITION: Final = struct.Struct(">ihqq")
+_ABORTED: Final = struct.Struct(">qq")
 _REPLICA_STATE_TAG: Final = 1
 _LEADER_TAG: Final = 1
 _TOPIC_MIN_BYTES: Final = 2
 _PARTITION_MIN_BYTES: Final = 16
-_READ_COMMITTED: Final = 1
+READ_COMMITTED: Final = 1
 _COPIED_BYTES: Final = 4096
 """Records up to here are copied behind the fields before them: a piece of its own costs more."""
 
@@ -174,11 +175,14 @@ def _write_partition(
     code = 0
     if fetched.error is not None:
         code = fetched.error.code if version >= TOPIC_ID_FROM else code_by_name(fetched.error)
-    # Without transactions everything that is committed is stable.
-    writer.pack(_PARTITION, request.number, code, fetched.high_watermark, fetched.high_watermark)
+    writer.pack(_PARTITION, request.number, code, fetched.high_watermark, fetched.last_stable_offset)
     if version >= _LOG_START_FROM:
         writer.pack(_INT64, fetched.log_start_offset)
-    writer.array(0 if isolation == _READ_COMMITTED else -1)  # aborted transactions
+    is_committed = isolation == READ_COMMITTED
+    writer.array(len(fetched.aborted) if is_committed else -1)
+    for aborted in fetched.aborted if is_committed else ():
+        writer.pack(_ABORTED, aborted.producer_id, aborted.first_offset)
+        writer.tags()
     if version >= RACK_FROM:
         writer.int32(-1 if fetched.preferred_replica is None else fetched.preferred_replica)
     writer.bytes_length(len(fetched.records))

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_broker.storage.log import Log
 from ottla_core.clock import Clock
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
+from ottla_core.records.batch import ANY_OFFSET, whole_batches
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +53,17 @@ class DiskLog:
             return await self._threads.read(
                 lambda: self.log.read(offset, max_bytes, limit_offset, min_one_batch=min_one_batch)
             )
+
+    async def aborted(self, offset: int, records: bytes) -> Sequence[AbortedTransaction]:
+        """The aborted transactions among `records`, which were read from `offset` on.
+
+        Raises OFFSET_OUT_OF_RANGE where the log begins behind `offset` by now.
+        """
+        if not records or not self.log.aborted.may_end_after(offset):
+            return ()
+        with self._watching_the_disk():
+            end = whole_batches(records, ANY_OFFSET)[1]
+            return await self._threads.read(self.log.aborted.between, offset, end)
 
     @property
     def must_flush(self) -> bool:

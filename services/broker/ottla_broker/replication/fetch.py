@@ -1,16 +1,18 @@
 """A consumer's fetch over several partitions: read what is there, and park until there is enough (rules 55 to 57).
 
-Up to the high watermark, from the leader or, where it has sent the consumer there, from a follower (KIP-392).
+Up to the high watermark or, of committed records, to the last stable offset (rule 17); from the leader or, where it has
+sent the consumer there, from a follower (KIP-392).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from ottla_broker.machines.closest import find_closest
 from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_broker.replication.fetch_purgatory import DelayedFetch, K
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
@@ -18,14 +20,12 @@ from ottla_broker.replication.response_memory import UNBOUNDED, ResponseRoom
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId
-from ottla_core.records.batch import whole_batches
+from ottla_core.records.batch import ANY_OFFSET, whole_batches
 from ottla_core.slices import Slice
 
 MAX_RESPONSE_BYTES: Final = 4 << 20
 """Of one fetch, whatever limit it sets (but for a first batch that is larger): what a client that does not read its
 responses can hold in memory is this, times the frames that a stream may have in flight."""
-
-_ANY_OFFSET: Final = 2**63 - 1
 
 
 class PartitionFetch(NamedTuple):
@@ -38,7 +38,8 @@ class PartitionFetch(NamedTuple):
 
 
 class FetchResult(NamedTuple):
-    """What came of it. `records` may begin below the requested offset: batches are whole.
+    """What came of it. `records` may begin below the requested offset: batches are whole. `aborted`: transactions among
+    them whose records a reader of committed ones leaves out.
 
     `completes_fetch` whatever the others have: an error, news that can't wait, more records than may be answered.
     """
@@ -51,6 +52,8 @@ class FetchResult(NamedTuple):
     diverging: EpochStart | None = None
     preferred_replica: int | None = None
     completes_fetch: bool = False
+    last_stable_offset: int = -1
+    aborted: Sequence[AbortedTransaction] = ()
 
 
 class FetchLimits(NamedTuple):
@@ -101,31 +104,31 @@ async def fetch_pending(
             return fetched
         looked = await _look(delayed, requested, consumers, limits, whole=whole)
         fetched |= looked
-        missing_bytes = _missing(looked.values(), limits.min_bytes)
+        missing_bytes = _missing(looked.values(), consumers, limits.min_bytes)
         if missing_bytes <= 0 or is_over:
             consumers.on_response(looked.values())
             delayed.is_idle = True
             return fetched
         # What was read is not kept while more is waited for.
-        fetched |= {key: part._replace(records=b"") for key, part in looked.items() if part.records}
+        fetched |= {key: part._replace(records=b"", aborted=()) for key, part in looked.items() if part.records}
         limits.room.give_back(sum(len(part.records) for part in looked.values()))
         del looked
         is_over = not await consumers.purgatory.park(delayed, deadline, missing_bytes)
 
 
-def _missing(looked: Collection[FetchResult], min_bytes: int) -> int:
+def _missing(looked: Collection[FetchResult], consumers: Consumers, min_bytes: int) -> int:
     """Bytes that are still to come before the fetch is worth a response."""
     if any(part.completes_fetch for part in looked):
         return 0
     missing = min_bytes - sum(len(part.records) for part in looked)
-    if missing > 0 and any(ends_before(part.records, part.high_watermark) for part in looked if part.records):
+    if missing > 0 and any(ends_before(part.records, consumers.limit(part)) for part in looked if part.records):
         return 0
     return missing
 
 
 def ends_before(records: bytes, offset: int) -> bool:
     """Whether a limit kept back what could be read already, up to `offset`: waiting would bring no more."""
-    return whole_batches(records, _ANY_OFFSET)[1] < offset
+    return whole_batches(records, ANY_OFFSET)[1] < offset
 
 
 async def _look(
@@ -150,7 +153,7 @@ async def _look(
         consumers.purgatory.watch(delayed, key, request.id)  # and then looked at (rule 55)
         most_bytes, is_first = min(left, request.max_bytes), left == limits.max_bytes
         part = looked[key] = await _read(request, consumers, most_bytes, limits.room, first=is_first)
-        if part.completes_fetch or request.offset < part.high_watermark:
+        if part.completes_fetch or request.offset < consumers.limit(part):
             delayed.pending[key] = None
             if not (whole or is_first or part.records or part.completes_fetch) and most_bytes == left:
                 looked[key] = part._replace(completes_fetch=True)
@@ -169,15 +172,27 @@ async def _read(
         instead = consumers.instead(request, replica)
         if instead is not None:
             return instead
-        records, limit = b"", replica.high_watermark
+        records, stable = b"", replica.last_stable_offset
+        limit = stable if consumers.read_committed else replica.high_watermark
         if max_bytes > 0 and request.offset != limit:  # nothing is there; a log that is cut wakes who waits
             records = await _read_records(replica, request.offset, max_bytes, limit, room, first=first)
+        aborted: Sequence[AbortedTransaction] = ()
+        if records and consumers.read_committed:
+            aborted = await _aborted(replica, request.offset, records, room)
     except OttlaError as error:
         if replica is None:
             return FetchResult(request.id, error=error, completes_fetch=True)
-        watermark, start = replica.high_watermark, replica.log.log_start_offset
-        return FetchResult(request.id, b"", watermark, start, error, completes_fetch=True)
-    return FetchResult(request.id, records, replica.high_watermark, replica.log.log_start_offset)
+        return consumers.position(replica)._replace(error=error, completes_fetch=True)
+    watermark, start = replica.high_watermark, replica.log.log_start_offset
+    return FetchResult(request.id, records, watermark, start, last_stable_offset=stable, aborted=aborted)
+
+
+async def _aborted(replica: Replica, offset: int, records: bytes, room: ResponseRoom) -> Sequence[AbortedTransaction]:
+    try:
+        return await replica.aborted(offset, records)
+    except BaseException:
+        room.give_back(len(records))
+        raise
 
 
 async def _read_records(
@@ -193,11 +208,14 @@ async def _read_records(
 
 
 class Consumers:
-    """Who reads up to the high watermark. `closest` knows a nearer replica, where one was requested; `any_replica`: a
-    leader may have sent them here."""
+    """Who reads up to the high watermark, or `read_committed` up to the last stable offset. `closest` knows a nearer
+    replica, where one was requested; `any_replica`: a leader may have sent them here."""
 
-    def __init__(self, replicas: ReplicaTable, closest: Closest | None, *, any_replica: bool) -> None:
+    def __init__(
+        self, replicas: ReplicaTable, closest: Closest | None, *, any_replica: bool, read_committed: bool = False
+    ) -> None:
         self.purgatory: Final = replicas.consumers
+        self.read_committed: Final = read_committed
         self._replicas = replicas
         self._closest = closest
         self._any_replica = any_replica
@@ -212,14 +230,20 @@ class Consumers:
             replica.on_reader()
         return replica
 
+    def position(self, replica: Replica) -> FetchResult:
+        """How far it may be read now."""
+        watermark, start, stable = replica.high_watermark, replica.log.log_start_offset, replica.last_stable_offset
+        return FetchResult(replica.id, b"", watermark, start, last_stable_offset=stable)
+
+    def limit(self, part: FetchResult) -> int:
+        """Up to where these consumers may read."""
+        return part.last_stable_offset if self.read_committed else part.high_watermark
+
     def instead(self, request: PartitionFetch, replica: Replica) -> FetchResult | None:
         """A leader's response that names a nearer replica, where there is one."""
         if self._closest is None or not replica.leads or (closest := self._closest(replica, request.offset)) is None:
             return None
-        start = replica.log.log_start_offset
-        return FetchResult(
-            request.id, b"", replica.high_watermark, start, preferred_replica=closest, completes_fetch=True
-        )
+        return self.position(replica)._replace(preferred_replica=closest, completes_fetch=True)
 
     def on_response(self, fetched: Iterable[FetchResult]) -> None:
         """It is sent."""

@@ -5,10 +5,12 @@ Everything here runs on the loop and an append never yields (I1).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.partition import Leader, find_divergence
+from ottla_broker.machines.transactions import TransactionEnd
 from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, FetchPurgatory
 from ottla_broker.replication.pending import PendingBytes
 from ottla_broker.replication.replica_state import ReplicaState
@@ -16,6 +18,7 @@ from ottla_broker.storage.log import AppendResult
 from ottla_broker.storage.owned import OwnedBatches, append_owned, find_repeated
 from ottla_broker.storage.positioned import in_epoch
 from ottla_broker.storage.reading import FoundOffset
+from ottla_broker.storage.transactions.markers import append_marker, find_repeated_marker
 from ottla_broker.storage.validator import check_appendable, check_imported
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
@@ -34,7 +37,8 @@ class LeaderRole(ReplicaState):
         """
         config = self.log.config
         if config.compacts:
-            await self._threads.work(check_appendable, records, config, self._clock.wall_ms())
+            check = partial(check_appendable, records, config, self._clock.wall_ms(), transactional=True)
+            await self._threads.work(check)
         await self._context.turn.rest()
         return config.compacts
 
@@ -42,8 +46,13 @@ class LeaderRole(ReplicaState):
     def pending_bytes(self) -> PendingBytes:
         return self._context.pending_bytes
 
-    def append(self, records: Buffer, acks: int = 1, *, looked_inside: bool = False) -> AppendResult:
+    def append(
+        self, records: Buffer, acks: int = 1, *, looked_inside: bool = False, transactional: bool = False
+    ) -> AppendResult:
         """Check, give offsets, write; without a yield (I1). `looked_inside`: `look_inside` has, into these records.
+
+        `transactional`: batches of transactions are taken. The caller knows their transactional id, and that the
+        transaction is open and has this partition.
 
         Raises what `Log.append` raises, and NOT_ENOUGH_REPLICAS for acks=all below min.insync.replicas: then nothing
         was appended (rule 9).
@@ -53,7 +62,9 @@ class LeaderRole(ReplicaState):
             self._check_min_isr(leader)
         now_ms = self._clock.wall_ms()
         with self._watching_the_disk():
-            done = self.log.append(records, leader.epoch, now_ms, looked_inside=looked_inside)
+            done = self.log.append(
+                records, leader.epoch, now_ms, looked_inside=looked_inside, transactional=transactional
+            )
         if not done.duplicate:
             self._on_appended(leader, done, now_ms)
             if self.log.config.retention_ms >= 0 and done.log_append_time_ms < 0:
@@ -83,6 +94,21 @@ class LeaderRole(ReplicaState):
                 return repeated
             self._check_min_isr(leader)
             done = append_owned(self.log, batches, leader.epoch, now_ms)
+        self._on_appended(leader, done, now_ms)
+        return done
+
+    def append_marker(self, end: TransactionEnd) -> AppendResult:
+        """End a producer's transaction here, without a yield; a repeat writes nothing. Raises NOT_LEADER_OR_FOLLOWER,
+        NOT_ENOUGH_REPLICAS, TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH, KAFKA_STORAGE_ERROR."""
+        leader = self.check_leader(None)
+        repeated = find_repeated_marker(self.log, end)
+        self.guards.on_marker(end.producer_id)
+        if repeated is not None:
+            return repeated
+        self._check_min_isr(leader)
+        now_ms = self._clock.wall_ms()
+        with self._watching_the_disk():
+            done = append_marker(self.log, end, leader.epoch, now_ms)
         self._on_appended(leader, done, now_ms)
         return done
 
@@ -196,19 +222,19 @@ class LeaderRole(ReplicaState):
 
     # ---- its log's ends ------------------------------------------------------------------------------------------
 
-    async def offset_for_time(self, timestamp_ms: int) -> FoundOffset | None:
+    async def offset_for_time(self, timestamp_ms: int, *, read_committed: bool = False) -> FoundOffset | None:
         """The first record at or after `timestamp_ms`, or what Kafka's -1, -2, -3 stand for; None where there is none.
+        For readers of committed records all ends at the last stable offset.
 
         Raises OFFSET_NOT_AVAILABLE while a new leader does not know yet how much is committed (KIP-207, rule 15).
         """
         leader = self.check_leader(None)
+        limit = self.last_stable_offset if read_committed else leader.high_watermark
         with self._watching_the_disk():
             if timestamp_ms in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP):
-                found = self.log.offset_for_time(timestamp_ms, leader.high_watermark)  # which reads nothing
+                found = self.log.offset_for_time(timestamp_ms, limit)  # which reads nothing
             else:
-                found = await self._threads.look_up(
-                    lambda: self.log.offset_for_time(timestamp_ms, leader.high_watermark)
-                )
+                found = await self._threads.look_up(self.log.offset_for_time, timestamp_ms, limit)
         if (found is None or timestamp_ms == LATEST_TIMESTAMP) and not leader.is_settled:
             raise OttlaError(
                 ErrorCode.OFFSET_NOT_AVAILABLE,

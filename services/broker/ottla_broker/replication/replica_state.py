@@ -78,6 +78,9 @@ class ReplicaState(DiskLog):
         self._working: asyncio.Future[object] | None = None
         self.newest_confirmation = 0
         self.traffic: Final = context.traffic(topic)
+        self.guards: Final = VerificationGuards()
+        self._first_unstable: int | None = None
+        """As of the last step of a leader's high watermark."""
         self.pending: Final = PendingActs()
         """What is to be appended before anything that its producers send now."""
         self.guards: Final = VerificationGuards()
@@ -105,6 +108,11 @@ class ReplicaState(DiskLog):
     def high_watermark(self) -> int:
         """Up to where every in-sync replica has the log, as far as is known here."""
         return self._high_watermark if self._leader is None else self._leader.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to where readers of committed records may read: no transaction is open before it (rule 37)."""
+        return self.log.producers.last_stable_offset(self.high_watermark)
 
     @property
     def is_under_replicated(self) -> bool:
@@ -166,13 +174,21 @@ class ReplicaState(DiskLog):
         """What follows from an event of the leader: high watermark waiters are completed, and a proposal is sent."""
         assert self._leader is not None
         if moved:
-            self._context.consumers.on_bytes(
-                self.id, self._high_watermark_waiters.on_high_watermark(self._leader.high_watermark)
-            )
+            self._on_high_watermark(self._leader.high_watermark)
             self._context.followers.on_high_watermark(self.id)  # a follower's readers wait for it too (rule 18)
         if self._leader.proposal is not None:
             self._context.on_proposal(self)
         self._context.ticking.add(self)
+
+    def _on_high_watermark(self, high_watermark: int) -> None:
+        """What has become stable by it came before it: of those bytes no one has heard who reads what is committed."""
+        passed_bytes = self._high_watermark_waiters.on_high_watermark(high_watermark)
+        before = self._first_unstable
+        self._first_unstable = self.log.producers.transactions.first_unstable(high_watermark)
+        if before is not None and self._first_unstable != before:
+            self._context.consumers.wake(self.id)
+        else:
+            self._context.consumers.on_bytes(self.id, passed_bytes)
 
     def _wake(self) -> None:
         self._context.followers.on_changed(self.id)

@@ -18,6 +18,7 @@ from ottla_broker.kafka.frames import Caller
 from ottla_broker.kafka.handlers import produce
 from ottla_broker.kafka.leaders import NewLeaders
 from ottla_broker.machines.bad_records import BadRecord, BadRecordsError
+from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_broker.replication.fetch import FetchResult
 from ottla_broker.replication.produce import ProduceResult
 from ottla_core.errors import ErrorCode, OttlaError
@@ -153,6 +154,10 @@ def topic_of(topic: Any, *, by_id: bool) -> str | TopicId:
     return TopicId(topic.topic_id.bytes if topic.topic_id else bytes(16)) if by_id else str(topic.topic)
 
 
+ABORTED = [AbortedTransaction(7, 1, 3, 4), AbortedTransaction(2**40, 2, 4, 5)]
+
+
+@pytest.mark.rule(38)
 @pytest.mark.parametrize("isolation", [0, 1])
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
 def test_our_answer_to_a_fetch_is_read_by_kio(version: int, isolation: int) -> None:
@@ -162,7 +167,7 @@ def test_our_answer_to_a_fetch_is_read_by_kio(version: int, isolation: int) -> N
     small, large = b"s" * 100, b"l" * 10_000
     partition = PartitionId(TOPIC_ID, 0)
     fetched = [
-        (topic, FetchResult(partition, high_watermark=9, log_start_offset=3, records=small)),
+        (topic, FetchResult(partition, b"s" * 100, 9, log_start_offset=3, last_stable_offset=5, aborted=ABORTED)),
         (topic, FetchResult(partition, high_watermark=8, log_start_offset=2, records=large, preferred_replica=4)),
         (other, FetchResult(partition, error=MOVED)),
         (other, FetchResult(partition)),
@@ -182,8 +187,10 @@ def test_our_answer_to_a_fetch_is_read_by_kio(version: int, isolation: int) -> N
     assert [int(p.error_code) for p in told] == [0, 0, ErrorCode.NOT_LEADER_OR_FOLLOWER, 0]
     assert [bytes(p.records) for p in told] == [small, large, b"", b""]
     for p, (_, each) in zip(told, fetched, strict=True):
-        assert p.high_watermark == p.last_stable_offset == each.high_watermark
-        assert p.aborted_transactions == (() if isolation else None)
+        assert (p.high_watermark, p.last_stable_offset) == (each.high_watermark, each.last_stable_offset)
+        aborted = [(a.producer_id, a.first_offset) for a in p.aborted_transactions or ()]
+        assert aborted == ([a[:2] for a in each.aborted] if isolation else [])
+        assert (p.aborted_transactions is None) == (not isolation)
         if version >= 5:
             assert p.log_start_offset == each.log_start_offset
         if version >= 11:

@@ -25,7 +25,8 @@ async def test_a_partition_that_is_named_twice_is_refused_and_looked_up_by_nobod
     looked_up: list[int] = []
 
     def leader(partition_id: PartitionId, epoch: object) -> Any:
-        async def offset_for_time(timestamp_ms: int) -> FoundOffset:
+        async def offset_for_time(timestamp_ms: int, *, read_committed: bool) -> FoundOffset:
+            assert not read_committed
             looked_up.append(partition_id.partition)
             return FoundOffset(7, timestamp_ms)
 

@@ -71,7 +71,7 @@ def _replica(backend: Backend, topic: str, number: int) -> Replica:
 
 
 def _producer(producer_id: int, producer: ProducerState, version: int) -> Message:
-    """One that has only raised its epoch has no batch. There is no transaction, and so no coordinator."""
+    """One that has only raised its epoch has no batch."""
     last = producer.batches[-1] if producer.batches else None
     return _Producer(
         version=version,
@@ -79,6 +79,6 @@ def _producer(producer_id: int, producer: ProducerState, version: int) -> Messag
         producer_epoch=producer.epoch,
         last_sequence=-1 if last is None else last.last_sequence,
         last_timestamp=-1 if last is None else last.timestamp_ms,
-        coordinator_epoch=-1,
-        current_txn_start_offset=-1,
+        coordinator_epoch=producer.coordinator_epoch,
+        current_txn_start_offset=producer.transaction_offset,
     )

@@ -52,7 +52,7 @@ async def handle(backend: Backend, request: FetchRequest, context: KafkaContext)
             looked = await fetch_pending(
                 session.delayed,
                 lambda key: _request_of(backend, session.requested(key)),
-                _consumers(backend, version, request.rack),
+                _consumers(backend, version, request),
                 _limits(request, context.caller.room),
                 whole=session.is_whole,
             )
@@ -83,11 +83,16 @@ def _id_of(backend: Backend, request: RequestedPartition) -> PartitionId | None:
     return PartitionId(request.topic, request.number)
 
 
-def _consumers(backend: Backend, version: int, rack: str) -> Consumers:
+def _consumers(backend: Backend, version: int, request: FetchRequest) -> Consumers:
     """Of versions that know racks: any replica answers, and a leader may name a nearer one (KIP-392). The protocol does
     not say whether a leader has sent the consumer here."""
-    closest = closest_to(rack, backend.image, backend.node_id)
-    return Consumers(backend.replicas, closest, any_replica=version >= fetch_wire.RACK_FROM)
+    closest = closest_to(request.rack, backend.image, backend.node_id)
+    return Consumers(
+        backend.replicas,
+        closest,
+        any_replica=version >= fetch_wire.RACK_FROM,
+        read_committed=request.isolation == fetch_wire.READ_COMMITTED,
+    )
 
 
 def _no_follower(replica_id: int) -> OttlaError:

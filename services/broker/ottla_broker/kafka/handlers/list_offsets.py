@@ -11,6 +11,7 @@ from typing import Final
 
 from kafka.protocol.consumer import ListOffsetsResponse
 
+from ottla_broker.kafka import fetch_wire
 from ottla_broker.kafka.backend import Backend, replica_by_name
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.errors import code_by_name
@@ -30,6 +31,7 @@ _AT_ONCE: Final = 2
 _EARLIEST_LOCAL: Final = -4
 _LATEST_TIERED: Final = -5
 _EARLIEST_PENDING_UPLOAD: Final = -6
+_ISOLATION_FROM: Final = 2
 _NOT_AVAILABLE_FROM: Final = 5
 """Before it, clients knew LEADER_NOT_AVAILABLE for a leader that is new (KIP-207)."""
 
@@ -42,8 +44,10 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     }
     twice = named_twice((topic.name, entry.partition_index) for topic in request.topics for entry in topic.partitions)
 
+    read_committed = version >= _ISOLATION_FROM and request.isolation_level == fetch_wire.READ_COMMITTED
+
     async def find(key: tuple[str, int]) -> Message:
-        return await _find(backend, key[0], requested[key], version, twice.get(key))
+        return await _find(backend, key[0], requested[key], version, twice.get(key), read_committed=read_committed)
 
     topics: dict[str, list[Message]] = defaultdict(list)
     for (name, _), found in zip(requested, await few_at_once(find, list(requested), at_once=_AT_ONCE), strict=True):
@@ -53,14 +57,22 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     )
 
 
-async def _find(backend: Backend, topic: str, requested: Message, version: int, rejected: OttlaError | None) -> Message:
+async def _find(
+    backend: Backend,
+    topic: str,
+    requested: Message,
+    version: int,
+    rejected: OttlaError | None,
+    *,
+    read_committed: bool,
+) -> Message:
     response = {"version": version, "partition_index": requested.partition_index, "error_code": 0}
     response |= {"timestamp": -1, "offset": -1, "leader_epoch": -1}
     try:
         if rejected is not None:
             raise rejected
         replica = replica_by_name(backend, topic, requested.partition_index, requested.current_leader_epoch)
-        found = await _offset_for(replica, requested.timestamp)
+        found = await _offset_for(replica, requested.timestamp, read_committed=read_committed)
     except OttlaError as error:
         return _Partition(**response | {"error_code": _code(error, version)})
     if found is not None:
@@ -69,14 +81,14 @@ async def _find(backend: Backend, topic: str, requested: Message, version: int, 
     return _Partition(**response)
 
 
-async def _offset_for(replica: Replica, timestamp_ms: int) -> FoundOffset | None:
+async def _offset_for(replica: Replica, timestamp_ms: int, *, read_committed: bool) -> FoundOffset | None:
     if timestamp_ms == _EARLIEST_LOCAL:  # nothing is tiered: all there is is local
         timestamp_ms = EARLIEST_TIMESTAMP
     if timestamp_ms in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):
         return None
     if timestamp_ms < MAX_TIMESTAMP:
         raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp_ms} stands for nothing")
-    return await replica.offset_for_time(timestamp_ms)
+    return await replica.offset_for_time(timestamp_ms, read_committed=read_committed)
 
 
 def _code(error: OttlaError, version: int) -> int:

@@ -1,0 +1,94 @@
+"""Ending transactions in the partitions that this broker leads, for a txn-coordinator (rule 36)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from ottla_broker.machines.transactions import TransactionEnd
+from ottla_broker.replication.leader_role import ACKS_ALL
+from ottla_broker.replication.produce import ReplicaAppend, check_client_may_write, without_traces
+from ottla_broker.replication.replica import Replica
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import PartitionId
+from ottla_core.slices import Slice
+
+MOST_MARKERS: Final = 10_000
+"""Of one request, over all its partitions."""
+
+_LARGEST_EPOCH: Final = 2**15 - 1
+
+
+class MarkersToWrite(NamedTuple):
+    end: TransactionEnd
+    partitions: Sequence[PartitionId]
+
+
+def check_markers(requested: Sequence[MarkersToWrite]) -> None:
+    """Raise INVALID_REQUEST for more than a request may have, and for what is no producer's."""
+    if sum(len(markers.partitions) for markers in requested) > MOST_MARKERS:
+        raise OttlaError(
+            ErrorCode.INVALID_REQUEST, f"more than {MOST_MARKERS} markers at once", hint="send them in several requests"
+        )
+    for (producer_id, epoch, marker, _), _ in requested:
+        if min(producer_id, epoch, marker.coordinator_epoch) < 0 or epoch > _LARGEST_EPOCH:
+            raise OttlaError(
+                ErrorCode.INVALID_REQUEST,
+                f"a marker of producer {producer_id} has the epoch {epoch} and the coordinator epoch "
+                f"{marker.coordinator_epoch}",
+            )
+
+
+async def write_markers(
+    leader: Callable[[PartitionId], Replica], requested: Sequence[MarkersToWrite], *, timeout_s: float
+) -> list[list[OttlaError | None]]:
+    """Write them in their order; for each partition None once its marker is below the high watermark, or the error.
+
+    REQUEST_TIMED_OUT and what else `Replica.committed` raises: the marker may be there. An internal topic is
+    INVALID_TOPIC_EXCEPTION: the owner of a shard writes its markers.
+    """
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    slice_ = Slice()
+    appended: list[list[ReplicaAppend | OttlaError]] = []
+    for end, partitions in requested:
+        appended.append([])
+        for partition_id in partitions:
+            await slice_.rest()
+            appended[-1].append(_append(leader, partition_id, end))
+    errors: list[list[OttlaError | None]] = []
+    for of_marker in appended:  # one after the other: they wait for nothing but time, and until the same moment
+        errors.append([])
+        for each in of_marker:
+            await slice_.rest()
+            errors[-1].append(await _acknowledged(each, deadline))
+    return errors
+
+
+def _append(
+    leader: Callable[[PartitionId], Replica], partition_id: PartitionId, end: TransactionEnd
+) -> ReplicaAppend | OttlaError:
+    try:
+        replica = leader(partition_id)
+        check_client_may_write(replica.topic)
+        return ReplicaAppend(replica, replica.append_marker(end), ACKS_ALL, replica.leadership)
+    except OttlaError as error:
+        return without_traces(error)
+
+
+async def _acknowledged(append: ReplicaAppend | OttlaError, deadline: float) -> OttlaError | None:
+    if isinstance(append, OttlaError):
+        return append
+    try:
+        async with asyncio.timeout_at(deadline):
+            await append.acknowledged()
+    except TimeoutError:
+        return OttlaError(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"{append.replica} has the marker at offset {append.appended.last_offset}, and its high watermark is still "
+            f"at {append.replica.high_watermark}",
+            hint="send it again",
+        )
+    except OttlaError as error:
+        return without_traces(error)
+    return None

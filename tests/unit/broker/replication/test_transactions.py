@@ -1,0 +1,211 @@
+"""Transactions in a partition as a broker holds it: markers, and what readers of committed records get, and when."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from led import Led
+from logs import SMALL, values_batch
+from produced import produced
+from replicas import PARTITION, Brokers
+from transactional_logs import end_of, transactions_told_by
+from waiting import until
+
+from ottla_broker.machines.transactions import AbortedTransaction
+from ottla_broker.replication.fetch import Consumers, FetchLimits, FetchResult, PartitionFetch, fetch
+from ottla_broker.replication.replica import Replica
+from ottla_broker.transaction_markers import MOST_MARKERS, MarkersToWrite, check_markers, write_markers
+from ottla_core.cluster.image import Partition
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import LATEST_TIMESTAMP, PartitionId
+from ottla_core.records.batch import TRANSACTIONAL
+
+LONG = FetchLimits(60, 1, 1 << 20)
+AT_ONCE = FetchLimits(0, 1, 1 << 20)
+BOTH = Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1, 2))
+
+
+def transactional(sequence: int, *, producer_id: int = 7, epoch: int = 0, value: bytes = b"v") -> bytes:
+    return produced(sequence, producer_id=producer_id, epoch=epoch, value=value, attributes=TRANSACTIONAL)
+
+
+@pytest.fixture
+def led(tmp_path: Path) -> Led:
+    return Led(tmp_path, count=1)
+
+
+@pytest.fixture
+def replica(led: Led) -> Replica:
+    return led.replicas[led.id(0)]
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> Brokers:
+    brokers = Brokers(tmp_path, (1, 2), replace(SMALL, min_insync_replicas=2))
+    brokers.apply(BOTH)
+    return brokers
+
+
+async def committed(
+    led: Led, offset: int = 0, limits: FetchLimits = AT_ONCE, *, read_committed: bool = True
+) -> FetchResult:
+    consumers = Consumers(cast(Any, led), None, any_replica=False, read_committed=read_committed)
+    [part] = await fetch([PartitionFetch(led.id(0), 1, offset, 1 << 20)], consumers, limits)
+    return part
+
+
+def error_of(call: Any, *args: Any, **kwargs: Any) -> ErrorCode:
+    with pytest.raises(OttlaError) as caught:
+        call(*args, **kwargs)
+    return ErrorCode(caught.value.code)
+
+
+@pytest.mark.rule(17, 37, 38)
+async def test_readers_of_committed_records_end_at_the_last_stable_offset(led: Led, replica: Replica) -> None:
+    replica.append(values_batch(b"plain"))
+    replica.append(transactional(0), transactional=True)
+    replica.append(values_batch(b"behind it"))
+    part = await committed(led)
+    assert (part.high_watermark, part.last_stable_offset, part.aborted) == (3, 1, ())
+    assert part.records == replica.log.read(0, 1 << 20, 1)
+    assert (await committed(led, 2)).records == b"", "it is in the log, and not to be seen"
+    everything = await committed(led, read_committed=False)
+    assert len(everything.records) == len(replica.log.read(0, 1 << 20, 3))
+    replica.append_marker(end_of(7, 1, committed=False))
+    part = await committed(led)
+    assert part.last_stable_offset == 4
+    assert part.aborted == [AbortedTransaction(7, 1, 3, 4)]
+    assert (await committed(led, read_committed=False)).aborted == ()
+    assert not (await committed(led, 0, FetchLimits(0, 1, 80))).aborted, "what it got is before the transaction"
+
+
+@pytest.mark.rule(56)
+async def test_a_fetch_of_committed_records_waits_for_a_marker(led: Led, replica: Replica) -> None:
+    """Its bytes are below the high watermark for long; of them it hears when they are stable."""
+    size = replica.append(transactional(0, value=b"v" * 200), transactional=True).size_bytes
+    fetching = asyncio.create_task(committed(led, 0, FetchLimits(60, size + 1, 1 << 20)))
+    await until(lambda: led.consumers.parked == 1)
+    for sequence in (1, 2, 3):
+        replica.append(transactional(sequence), transactional=True)
+        await asyncio.sleep(0)
+    await until(lambda: led.consumers.parked == 1)
+    assert not fetching.done(), "min_bytes counts what may be read"
+    replica.append_marker(end_of(7, 1))
+    part = await asyncio.wait_for(fetching, 20)
+    assert (part.last_stable_offset, len(part.records)) == (5, replica.log.size_bytes)
+
+
+@pytest.mark.rule(56)
+async def test_without_transactions_a_fetch_is_not_woken_for_too_few_bytes(led: Led, replica: Replica) -> None:
+    fetching = asyncio.create_task(committed(led, 0, FetchLimits(60, 10_000, 1 << 20)))
+    await until(lambda: led.consumers.parked == 1)
+    led.since()
+    replica.append(values_batch(b"v"))
+    replica.append_marker(end_of(9, 0))
+    await asyncio.sleep(0)
+    assert led.since() == []
+    fetching.cancel()
+
+
+@pytest.mark.rule(17)
+async def test_the_latest_offset_of_committed_records_is_the_last_stable_one(replica: Replica) -> None:
+    replica.append(values_batch(b"plain"))
+    replica.append(transactional(0), transactional=True)
+    latest = await replica.offset_for_time(LATEST_TIMESTAMP, read_committed=True)
+    assert latest is not None
+    assert latest.offset == 1
+    assert await replica.offset_for_time(LATEST_TIMESTAMP) == (2, -1)
+
+
+async def test_a_transactional_batch_needs_a_caller_who_knows_the_transaction(replica: Replica) -> None:
+    assert error_of(replica.append, transactional(0)) == ErrorCode.INVALID_REQUEST
+    nobodys = produced(-1, producer_id=-1, epoch=-1, attributes=TRANSACTIONAL)
+    assert error_of(replica.append, nobodys, transactional=True) == ErrorCode.INVALID_RECORD
+    replica.log.config = replace(replica.log.config, compacts=True)
+    await replica.look_inside(transactional(0))
+    assert replica.log.log_end_offset == 0
+
+
+@pytest.mark.rule(36, 39)
+async def test_a_marker_takes_guards_away_and_its_repeat_writes_nothing(replica: Replica) -> None:
+    guard = replica.guards.begin(7)
+    replica.append(transactional(0), transactional=True)
+    first = replica.append_marker(end_of(7, 1))
+    assert not replica.guards.end(7, guard)
+    again = replica.append_marker(end_of(7, 1))
+    assert (again.duplicate, again.last_offset, replica.log.log_end_offset) == (True, first.last_offset, 2)
+    assert error_of(replica.append_marker, end_of(7, 0)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert (
+        error_of(replica.append_marker, end_of(7, 5, coordinator_epoch=0)) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    )
+
+
+@pytest.mark.rule(37)
+async def test_a_follower_knows_what_its_leader_knows(brokers: Brokers) -> None:
+    leader, follower = brokers.replicas[1], brokers.replicas[2]
+    leader.append(transactional(0), transactional=True)
+    leader.append(transactional(0, producer_id=8), transactional=True)
+    leader.append_marker(end_of(7, 1, committed=False))
+    await brokers.fetch(2, 1)
+    await brokers.fetch(2, 1)
+    assert [r.last_stable_offset for r in (leader, follower)] == [1, 1]
+    leader.append_marker(end_of(8, 1))
+    assert leader.last_stable_offset == 1, "its marker is not replicated"
+    for _ in range(2):
+        await brokers.fetch(2, 1)
+    assert [r.last_stable_offset for r in (leader, follower)] == [4, 4]
+    assert follower.log.aborted.between(0, 4) == leader.log.aborted.between(0, 4)
+    assert transactions_told_by(follower.log) == transactions_told_by(leader.log)
+
+
+async def test_markers_are_answered_one_by_one(led: Led, brokers: Brokers) -> None:
+    replica, lagging = led.add(led.id(3)), brokers.replicas[1]
+    leads = replica.id
+    internal = led.add(PartitionId(led.topic, 5))
+    cast(Any, internal).topic = "__consumer_offsets"
+    replica.append(transactional(0), transactional=True)
+
+    def leader(partition_id: PartitionId) -> Replica:
+        return lagging if partition_id == PARTITION else led.find(partition_id)
+
+    requested = [
+        MarkersToWrite(end_of(7, 1), [leads, led.id(9), PARTITION, internal.id]),
+        MarkersToWrite(end_of(7, 0), [leads]),
+    ]
+    codes = [
+        [None if error is None else error.code for error in errors]
+        for errors in await write_markers(leader, requested, timeout_s=0.01)
+    ]
+    assert codes == [
+        [None, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_TOPIC_EXCEPTION],
+        [ErrorCode.INVALID_PRODUCER_EPOCH],
+    ]
+    again = asyncio.create_task(write_markers(leader, [MarkersToWrite(end_of(7, 1), [PARTITION])], timeout_s=20))
+    await asyncio.sleep(0)
+    assert not again.done(), "a repeat is answered at the high watermark, too"
+    for _ in range(2):
+        await brokers.fetch(2, 1)
+    assert await again == [[None]]
+    assert lagging.log.log_end_offset == 1
+
+
+async def test_a_marker_needs_min_isr_and_its_repeat_does_not(brokers: Brokers) -> None:
+    leader = brokers.replicas[1]
+    leader.append_marker(end_of(7, 1))
+    brokers.apply(replace(BOTH, isr=(1,), partition_epoch=1), 1)
+    assert leader.append_marker(end_of(7, 1)).duplicate
+    assert error_of(leader.append_marker, end_of(8, 1)) == ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+def test_what_is_no_marker_is_refused_whole(led: Led) -> None:
+    for end in (end_of(-1, 0), end_of(1, -1), end_of(1, 2**15), end_of(1, 0, coordinator_epoch=-1)):
+        assert error_of(check_markers, [MarkersToWrite(end, [led.id(0)])]) == ErrorCode.INVALID_REQUEST
+    check_markers([MarkersToWrite(end_of(1, 2**15 - 1), [led.id(0)] * MOST_MARKERS)])
+    assert (
+        error_of(check_markers, [MarkersToWrite(end_of(1, 0), [led.id(0)] * (MOST_MARKERS + 1))])
+        == ErrorCode.INVALID_REQUEST
+    )
