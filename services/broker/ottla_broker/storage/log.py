@@ -72,7 +72,7 @@ class Log:
         self._flusher: Final = Flusher(directory, disk, min(flushed, state.log_end_offset))
         self._history: Final = history
         self.on_checked: Final = history.on_replicated
-        """After `append_checked`: what is known of producers, and of a fence, follows from the batches where they lie."""
+        """After `append_checked`: what is known of producers, and of a fence, follows from the batches."""
         self.compaction: Final = Compaction(self._segments, disk, self._flusher.lock)
         self._epochs_file: Final = epochs_file
         self._on_truncation: Final = on_truncation

@@ -104,6 +104,6 @@ def _check_kind(header: BatchHeader, batch: memoryview, owner: ShardFence, confi
         raise OttlaError(
             ErrorCode.INVALID_RECORD,
             f"a shard's batch has the attributes {header.attributes:#06x}, the producer {header.producer_id} of epoch "
-            f"{header.producer_epoch} and the sequence {header.base_sequence}: it has neither plain entries nor those of a "
-            "transaction, and is no marker and no fence",
+            f"{header.producer_epoch} and the sequence {header.base_sequence}: it has neither plain entries nor those "
+            "of a transaction, and is no marker and no fence",
         )
