@@ -8,6 +8,7 @@ from ottla_core.coordinator_host import CoordinatorHost
 from ottla_core.lifecycle import ServiceApp
 from ottla_core.routing import GROUP
 from ottla_core.rpc.server import Around, as_it_is
+from ottla_group_coordinator.commits_in_transactions import CommitsInTransactions
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.config_listener import GroupConfigListener
 from ottla_group_coordinator.deleted_topics import DeletedTopics
@@ -16,6 +17,7 @@ from ottla_group_coordinator.lag import LagReader
 from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_group_coordinator.scraped_metrics import ScrapedGroupMetrics
 from ottla_group_coordinator.service import GroupService
+from ottla_group_coordinator.txn_coordinators import TxnCoordinators
 from ottla_proto.contracts import Group
 
 
@@ -42,5 +44,8 @@ def build(
     host.on_effect(deleted_topics.on_effect)
     lag = LagReader(lambda: follower.image)
     scraped = ScrapedGroupMetrics(shards, lag, host.metrics, host.clock, most_partitions=config.metrics_max_partitions)
-    service = GroupService(shards, follower, config.node_id, lag, metrics)
-    return host.serve(Group, service, lag, deleted_topics, scraped)
+    coordinators = TxnCoordinators(follower)
+    follower.on_change(coordinators.on_image)
+    transactions = CommitsInTransactions(shards, coordinators)
+    service = GroupService(shards, follower, config.node_id, lag, metrics, transactions)
+    return host.serve(Group, service, lag, deleted_topics, scraped, coordinators)

@@ -18,6 +18,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
+from ottla_group_coordinator.commits_in_transactions import CommitsInTransactions
 from ottla_group_coordinator.deleted_topics import MetadataCatchUp
 from ottla_group_coordinator.group_metrics import GroupMetrics
 from ottla_group_coordinator.lag import NOTHING_COMMITTED, LagReader
@@ -82,6 +83,7 @@ class GroupService:
         node_id: int,
         lag: LagReader,
         metrics: GroupMetrics,
+        transactions: CommitsInTransactions,
         *,
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
@@ -90,6 +92,7 @@ class GroupService:
         self._node_id: Final = node_id
         self._lag: Final = lag
         self._metrics: Final = metrics
+        self._transactions: Final = transactions
         self._new_id: Final = new_id
         self._keys: Final = itertools.count(1)
 
@@ -217,10 +220,19 @@ class GroupService:
                 group, _identity(request.member), request.generation, commits, topics, shard.settings, now
             )
 
-        outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S, size_bytes=request.ByteSize())
+        if request.HasField("transaction"):
+            outcomes = await self._transactions.commit(request, decide)
+        else:
+            outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S, size_bytes=request.ByteSize())
         self._metrics.commit(outcomes.count(None))
         partitions = [item.partition for item in commits]
         return pb.CommitOffsetsResponse(partitions=_outcomes(partitions, outcomes))
+
+    async def write_txn_markers(
+        self, request: pb.WriteShardMarkersRequest, context: RequestContext
+    ) -> pb.WriteShardMarkersResponse:
+        check_few(sum(len(item.shards) for item in request.markers), "markers", _MOST_PARTITIONS)
+        return await self._transactions.write_markers(request)
 
     async def fetch_offsets(self, request: pb.FetchOffsetsRequest, context: RequestContext) -> pb.FetchOffsetsResponse:
         check_group_id(request.group, empty=True)

@@ -76,7 +76,7 @@ class Coordinator:
         lag: Any = SimpleNamespace()
         group_metrics: Any = SimpleNamespace()
         metadata: Any = SimpleNamespace(image=IMAGE)
-        self.service = GroupService(self.shards, metadata, ME, lag, group_metrics)
+        self.service = GroupService(self.shards, metadata, ME, lag, group_metrics, lag)
         self._serving = metrics.samples["ottla_shards_serving"][(("kind", "group"),)]
 
     async def own(self, *shards: int, epoch: int = 1) -> None:

@@ -50,7 +50,7 @@ class Coordinator:
         lag: Any = SimpleNamespace()
         metrics: Any = SimpleNamespace(commit=lambda offsets: None)
         shards: Any = self
-        self.service = GroupService(shards, self.metadata, 7, lag, metrics)
+        self.service = GroupService(shards, self.metadata, 7, lag, metrics, lag)
 
     async def ask(self, key: str, decide: Any, **how: Any) -> Any:
         return self.shard.take(decide(self.shard.machine, self.shard.now))

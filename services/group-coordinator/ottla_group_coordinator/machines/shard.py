@@ -38,6 +38,7 @@ from ottla_group_coordinator.machines.records import (
     encode_key,
 )
 from ottla_group_coordinator.machines.states import GroupState
+from ottla_group_coordinator.machines.transactions import Guard, OffsetTransactions
 from ottla_group_coordinator.machines.transition import RebalanceTimer, SessionTimer
 
 _GROUPS_AT_ONCE: Final = 1_000
@@ -73,6 +74,7 @@ class GroupShard:
         self._groups: Final[dict[str, Group]] = {}
         self._offsets: Final[dict[str, dict[TopicPartition, CommittedOffset]]] = {}
         self.pending: Final = PendingOffsets()
+        self.transactions: Final = OffsetTransactions()
         self.unreadable = 0
         """Records that are of no kind known here, or not what they say they are; they stay in the log."""
 
@@ -112,9 +114,12 @@ class GroupShard:
 
     def apply(self, record: Record) -> None:
         if isinstance(record, Marker):
+            self.transactions.on_marker(record)
             for ended, offset in self.pending.end(record.producer.id, committed=record.committed):
                 self._put(ended, offset)
             return
+        if record.producer is not None:
+            self.transactions.on_entry(record.producer)
         try:
             key = decode_key(record.key)
             if key is None:
@@ -153,6 +158,8 @@ class GroupShard:
             self._groups.pop(change.group, None)
         elif isinstance(change, Group):
             self._groups[change.group_id] = change
+        elif isinstance(change, Guard):
+            self.transactions.keep(change)
 
     # ---- time -------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,89 @@
+"""Offsets that producers commit in their transactions, and the markers that end these: from contract to shards."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from ottla_core.coordination.shard import Decide, Marker, ShardDecision, TransactionProducer
+from ottla_core.coordination.shards import Shards
+from ottla_core.coordination.timers import Moment
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.rpc.status import error_message
+from ottla_group_coordinator.machines.shard import GroupShard
+from ottla_group_coordinator.machines.transactions import Guard, check_producer
+from ottla_group_coordinator.txn_coordinators import TxnCoordinators
+from ottla_proto import group_pb2 as pb
+from ottla_proto import txn_pb2
+from ottla_proto.common_pb2 import Error, TxnMarker, TxnProducer
+
+_COMMIT_S: Final = 5.0
+"""Kafka's offsets.commit.timeout.ms."""
+_MARKER_S: Final = 30.0
+_RAISING_EPOCHS: Final = 2
+"""The version of transactions whose end raises the epoch."""
+
+
+class CommitsInTransactions:
+    def __init__(self, shards: Shards[GroupShard], coordinators: TxnCoordinators) -> None:
+        self._shards: Final = shards
+        self._coordinators: Final = coordinators
+
+    async def commit(self, request: pb.CommitOffsetsRequest, decide: Decide[GroupShard]) -> Any:
+        """What `decide` comes to, as the transaction's: member and generation are checked before the txn-coordinator is
+        asked, and after it. Raises what both do, and COORDINATOR_LOAD_IN_PROGRESS: try again."""
+        producer = _producer(request.transaction.producer)
+        check_producer(producer)
+        guard: Guard | None = None
+
+        def decide_pending(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
+            return shard.transactions.decide_commit(producer, decide(shard, now), guard)
+
+        give_up_at = asyncio.get_running_loop().time() + _COMMIT_S
+        while (left_s := give_up_at - asyncio.get_running_loop().time()) > 0:
+            size_bytes = request.ByteSize()
+            result = await self._shards.ask(request.group, decide_pending, timeout=left_s, size_bytes=size_bytes)
+            if not isinstance(result, Guard):
+                return result
+            guard = result
+            await self._coordinators.add_offsets(_add_offsets(request), left_s)
+        raise OttlaError(
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the producer's transactions end all the time", hint="try again"
+        )
+
+    async def write_markers(self, request: pb.WriteShardMarkersRequest) -> pb.WriteShardMarkersResponse:
+        """Each as if it had come alone."""
+        written = [self._write(shard, item.marker) for item in request.markers for shard in item.shards]
+        errors = iter(await asyncio.gather(*written))
+        return pb.WriteShardMarkersResponse(
+            markers=[pb.ShardMarkerWritten(shards=[next(errors) for _ in item.shards]) for item in request.markers]
+        )
+
+    async def _write(self, shard: int, asked: TxnMarker) -> Error:
+        marker = Marker(_producer(asked.producer), asked.committed, asked.coordinator_epoch)
+        raises_epochs = asked.transaction_version >= _RAISING_EPOCHS
+
+        def decide(held: GroupShard, now: Moment) -> ShardDecision[None]:
+            return held.transactions.decide_marker(marker, raises_epochs=raises_epochs)
+
+        try:
+            check_producer(marker.producer, marker.coordinator_epoch)
+            await self._shards.ask_shard(shard, decide, timeout=_MARKER_S)
+        except OttlaError as error:
+            return error_message(error)
+        return Error()
+
+
+def _producer(producer: TxnProducer) -> TransactionProducer:
+    return TransactionProducer(producer.id, producer.epoch)
+
+
+def _add_offsets(request: pb.CommitOffsetsRequest) -> txn_pb2.AddOffsetsRequest:
+    transaction = request.transaction
+    return txn_pb2.AddOffsetsRequest(
+        transactional_id=transaction.transactional_id,
+        producer=transaction.producer,
+        group=request.group,
+        verify_only=transaction.transaction_version < _RAISING_EPOCHS,
+        transaction_version=transaction.transaction_version,
+    )

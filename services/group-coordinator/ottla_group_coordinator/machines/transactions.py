@@ -1,0 +1,144 @@
+"""The producers whose transactions have offsets in a shard: their epochs, which of them are open, and their guards.
+
+The first commit of a transaction is known to belong to it only once the txn-coordinator has answered so. That is
+another process: meanwhile the transaction may end, and its marker come first. What is written after that would be
+pending for ever, or end up in the next transaction. So the question goes out under a *guard*, which any marker of the
+producer destroys; without it the answer counts for nothing, and the next one is asked for (KIP-890, rule 39). A commit
+into a transaction that is open here needs no question.
+
+    a marker                                            is
+      of a lower coordinator epoch than one before      TRANSACTION_COORDINATOR_FENCED
+      of a lower epoch than the producer's              INVALID_PRODUCER_EPOCH
+      of the same epoch, a transaction is open          written; INVALID_PRODUCER_EPOCH where markers raise epochs (v2)
+      of the same epoch, none is open                   a repeat; before v2 in the same coordinator epoch only
+      any other                                         written: its epoch fences what is still on its way
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+from weakref import WeakValueDictionary
+
+from ottla_core.coordination.shard import Entry, Marker, ShardDecision, TransactionProducer
+from ottla_core.errors import ErrorCode, OttlaError
+
+MOST_ENDED: Final = 2_000
+"""Producers of a shard that are known without an open transaction, the last to end: some 500 kB."""
+
+_MOST_EPOCH: Final = 2**15 - 1
+_MOST_COORDINATOR_EPOCH: Final = 2**31 - 1
+
+
+class Guard:
+    """Under which a txn-coordinator is asked; it lasts for as long as a request holds it."""
+
+    __slots__ = ("__weakref__", "producer_id")
+
+    def __init__(self, producer_id: int) -> None:
+        self.producer_id: Final = producer_id
+
+
+class _Epochs(NamedTuple):
+    """Of a producer, and the highest of the coordinators that sent its markers; -1 before the first."""
+
+    producer: int
+    coordinator: int = -1
+
+
+class OffsetTransactions:
+    """Of one shard. All but the guards follows from its log."""
+
+    def __init__(self) -> None:
+        self._open: Final[dict[int, _Epochs]] = {}
+        self._ended: Final[dict[int, _Epochs]] = {}  # the last to end is the last
+        self._guards: Final[WeakValueDictionary[int, Guard]] = WeakValueDictionary()
+
+    def on_entry(self, producer: TransactionProducer) -> None:
+        """An entry of the producer lies in the log: its transaction is open."""
+        known = self._open.get(producer.id) or self._ended.pop(producer.id, _Epochs(-1))
+        self._open[producer.id] = known._replace(producer=max(known.producer, producer.epoch))
+
+    def on_marker(self, marker: Marker) -> None:
+        """A marker lies in the log."""
+        producer = marker.producer
+        self._guards.pop(producer.id, None)
+        known = self._open.pop(producer.id, None) or self._ended.pop(producer.id, _Epochs(-1))
+        self._ended[producer.id] = _Epochs(
+            max(known.producer, producer.epoch), max(known.coordinator, marker.coordinator_epoch)
+        )
+        if len(self._ended) > MOST_ENDED:
+            del self._ended[next(iter(self._ended))]
+
+    def keep(self, guard: Guard) -> None:
+        self._guards[guard.producer_id] = guard
+
+    def decide_commit(
+        self, producer: TransactionProducer, commit: ShardDecision[Any], guard: Guard | None
+    ) -> ShardDecision[Any]:
+        """The offsets of `commit` as the producer's, pending from now on; or, as the response, the guard under which
+        the txn-coordinator is to be asked first. Raises INVALID_PRODUCER_EPOCH, CONCURRENT_TRANSACTIONS."""
+        epochs = self._open.get(producer.id)
+        if epochs is not None and epochs.producer < producer.epoch:
+            raise OttlaError(
+                ErrorCode.CONCURRENT_TRANSACTIONS,
+                f"a transaction of producer {producer.id}, epoch {epochs.producer}, is not over in this shard",
+                hint="try again",
+            )
+        self._check_epoch(producer)
+        if not commit.records:
+            return commit
+        kept = self._guards.get(producer.id)
+        if epochs is None and (guard is None or guard is not kept):
+            kept = kept or Guard(producer.id)
+            return ShardDecision(kept, memory=(kept,), timers=commit.timers)
+        records = tuple(record._replace(producer=producer) for record in commit.records if isinstance(record, Entry))
+        return replace(commit, records=records)
+
+    def decide_marker(self, marker: Marker, *, raises_epochs: bool) -> ShardDecision[None]:
+        """`raises_epochs`: of transactions v2. Raises TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH."""
+        producer, is_open = marker.producer, marker.producer.id in self._open
+        epochs = self._epochs(producer.id)
+        if marker.coordinator_epoch < epochs.coordinator:
+            raise OttlaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"a marker of producer {producer.id} has the coordinator epoch {marker.coordinator_epoch}, and one of "
+                f"{epochs.coordinator} has been here",
+                hint="another txn-coordinator owns the shard by now; step down",
+            )
+        self._check_epoch(producer)
+        is_same = producer.epoch == epochs.producer
+        if is_same and is_open and raises_epochs:
+            raise _epoch_over(producer, epochs.producer)
+        is_repeat = is_same and not is_open and (raises_epochs or marker.coordinator_epoch == epochs.coordinator)
+        return ShardDecision(None, records=() if is_repeat else (marker,))
+
+    def _check_epoch(self, producer: TransactionProducer) -> None:
+        epoch = self._epochs(producer.id).producer
+        if producer.epoch < epoch:
+            raise _epoch_over(producer, epoch)
+
+    def _epochs(self, producer_id: int) -> _Epochs:
+        return self._open.get(producer_id) or self._ended.get(producer_id, _Epochs(-1))
+
+
+def check_producer(producer: TransactionProducer, coordinator_epoch: int = 0) -> None:
+    """Raise INVALID_REQUEST for what no record can hold."""
+    if (
+        producer.id < 0
+        or not 0 <= producer.epoch <= _MOST_EPOCH
+        or not 0 <= coordinator_epoch <= _MOST_COORDINATOR_EPOCH
+    ):
+        raise OttlaError(
+            ErrorCode.INVALID_REQUEST,
+            f"there is no producer {producer.id} of epoch {producer.epoch}, or no coordinator of {coordinator_epoch}",
+            hint="take what InitProducer has given",
+        )
+
+
+def _epoch_over(producer: TransactionProducer, epoch: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        f"producer {producer.id} is at epoch {epoch} here, and this is of epoch {producer.epoch}",
+        hint="a newer instance of the producer has taken over, or its transaction is over",
+    )

@@ -1,0 +1,86 @@
+"""The way to the txn-coordinators: whoever owns the shard of a transactional id at the moment."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Protocol
+
+from ottla_core.cluster.image import ClusterImage
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import SHARD_TOPICS
+from ottla_core.routing import TXN, shard_of
+from ottla_core.rpc.peers import Peers
+from ottla_core.rpc.retry import Backoff
+from ottla_core.rpc.status import TransportError
+from ottla_proto import txn_pb2 as pb
+from ottla_proto.contracts import Txn
+
+_CALL_S: Final = 2.0
+
+_MOVING: Final = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.REQUEST_TIMED_OUT,
+)
+
+
+class HasImage(Protocol):
+    @property
+    def image(self) -> ClusterImage: ...
+
+
+class TxnCoordinators:
+    """A component: it connects to a coordinator at the first call."""
+
+    def __init__(self, metadata: HasImage) -> None:
+        self._metadata: Final = metadata
+        self._peers: Final = Peers(lambda peer: None)
+
+    async def start(self) -> None:
+        """Nothing to do before the first call."""
+
+    async def stop(self) -> None:
+        await self._peers.close()
+
+    def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
+        if new.coordinators is not old.coordinators:
+            self._peers.retain({coordinator.address for coordinator in new.coordinators.values()})
+
+    async def add_offsets(self, request: pb.AddOffsetsRequest, timeout_s: float) -> None:
+        """Once the coordinator has said yes; asked for as long as it moves, or ends a transaction before this one.
+
+        Raises the coordinator's error; COORDINATOR_LOAD_IN_PROGRESS where none has answered within `timeout_s`: clients
+        of every age try that again at once, with the same group coordinator.
+        """
+        backoff, loop = Backoff(first_s=0.02, most_s=0.5), asyncio.get_running_loop()
+        give_up_at = loop.time() + timeout_s
+        while True:
+            try:
+                await self._ask(request, min(_CALL_S, give_up_at - loop.time()))
+            except OttlaError as error:
+                if not isinstance(error, TransportError) and error.code not in _MOVING:
+                    raise
+                pause_s = backoff.next()
+                if loop.time() + pause_s < give_up_at:
+                    await asyncio.sleep(pause_s)
+                    continue
+                if error.code == ErrorCode.CONCURRENT_TRANSACTIONS:
+                    raise
+                raise OttlaError(
+                    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                    f"whether transaction {request.transactional_id!r} is open is not known: {error}",
+                    hint="try again",
+                ) from error
+            return
+
+    async def _ask(self, request: pb.AddOffsetsRequest, timeout_s: float) -> None:
+        image = self._metadata.image
+        topic = image.topics.get(SHARD_TOPICS[TXN])
+        owner = topic and image.owner_of(TXN, shard_of(request.transactional_id, topic.partition_count))
+        if not owner:
+            raise OttlaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, "no txn-coordinator owns the transactional id's shard"
+            )
+        await self._peers.at(owner.address).peer.call(Txn.ADD_OFFSETS, request, timeout=timeout_s)
