@@ -19,10 +19,11 @@ from ottla_core.cluster.etcd import EtcdStore
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.following import Following
 from ottla_core.cluster.image import Coordinator
+from ottla_core.cluster.producer_ids import ProducerIdManager, Registered
 from ottla_core.cluster.store import MetaStore
 from ottla_core.coordination.broker_log import BrokerShardLog
 from ottla_core.coordination.effects import ShardLimits
-from ottla_core.coordination.runtime import NewShard, OwnedShards, PerformEffect
+from ottla_core.coordination.runtime import NewShard, OwnedShards, PerformEffect, WhenLeft
 from ottla_core.coordination.shard import S
 from ottla_core.lifecycle import Component, ServiceApp
 from ottla_core.process import ServiceSettings
@@ -68,6 +69,7 @@ class CoordinatorHost(Generic[S]):
         self._settings: Final = settings
         self._incarnation: Final = uuid.uuid4().hex
         self._performers: Final[list[PerformEffect]] = []
+        self._leavers: Final[list[WhenLeft]] = []
         self._components: Final[list[Component]] = []
         name = f"{kind}-coordinator-{settings.node_id}"
         self._app: Final = ServiceApp(name, self._components, self.ready, self.address, metrics=self.metrics)
@@ -91,6 +93,7 @@ class CoordinatorHost(Generic[S]):
             self._release,
             metrics=self.metrics,
             perform=self._perform,
+            when_left=self._on_left,
             limits=limits,
             clock=self.clock,
         )
@@ -99,8 +102,21 @@ class CoordinatorHost(Generic[S]):
         self.follower.on_change(self.shards.on_image)
 
     def on_effect(self, perform: PerformEffect) -> None:
-        """Call `perform(shard, effect)` for each effect of the service's own, in the order of these calls."""
+        """Call `perform(shard, epoch, effect)` for each effect of the service's own, in the order of these calls."""
         self._performers.append(perform)
+
+    def on_left(self, leave: WhenLeft) -> None:
+        """Call `leave(shard, epoch)` when this process owns the shard under that epoch no more."""
+        self._leavers.append(leave)
+
+    def producer_ids(self) -> ProducerIdManager:
+        """A component, to be given to `serve`: ids that no producer has had."""
+
+        def registered() -> Registered | None:
+            epoch = self._registration.epoch
+            return None if epoch is None else Registered(self._settings.node_id, epoch)
+
+        return ProducerIdManager(self._controller, self.kind, registered)
 
     def serve(self, contract: type, service: object, *components: Component) -> ServiceApp:
         """The process, which serves `contract` by `service`. `parts` run for as long as it is served."""
@@ -135,9 +151,13 @@ class CoordinatorHost(Generic[S]):
         """The coordinator as it is registered."""
         return Coordinator(self.kind, self._settings.node_id, 0, self.address(), self._incarnation)
 
-    def _perform(self, shard: int, effect: Any) -> None:
+    def _perform(self, shard: int, epoch: int, effect: Any) -> None:
         for perform in self._performers:
-            perform(shard, effect)
+            perform(shard, epoch, effect)
+
+    def _on_left(self, shard: int, epoch: int) -> None:
+        for leave in self._leavers:
+            leave(shard, epoch)
 
     async def _release(self, shard: int, epoch: int) -> None:
         request = pb.ReleaseShardRequest(

@@ -34,7 +34,7 @@ class ShardProcess(Protocol):
     @property
     def loop(self) -> asyncio.AbstractEventLoop: ...
     @property
-    def perform(self) -> Callable[[int, Any], None]: ...
+    def perform(self) -> Callable[[int, int, Any], None]: ...
 
     def now(self) -> Moment: ...
     def loop_time(self, at: float) -> float: ...
@@ -101,7 +101,7 @@ class HeldShard(Generic[S]):
                 self._reject(token, error)
             case Perform(own):
                 try:
-                    self._process.perform(self.number, own)
+                    self._process.perform(self.number, self.owner.fence.epoch, own)
                 except Exception:
                     _log.exception("an effect of %s shard %d failed", self._process.kind, self.number)
             case ReportTrouble(trouble):

@@ -44,7 +44,8 @@ _REST_S: Final = 1.0
 _log = logging.getLogger(__name__)
 
 NewShard = Callable[[int], S]
-PerformEffect = Callable[[int, Any], None]
+PerformEffect = Callable[[int, int, Any], None]
+WhenLeft = Callable[[int, int], None]
 Release = Callable[[int, int], Awaitable[None]]
 
 
@@ -52,8 +53,9 @@ class OwnedShards(Shards[S]):
     """A component: the shards of `kind` that are given to `instance_id` in its present registration.
 
     `incarnation()` is that registration's epoch, None while there is none. `new_shard(n)` gives an empty state;
-    `perform(n, effect)` carries out the service's own effects; `release(n, epoch)` asks the controller for a new epoch
-    and may raise OttlaError. `on_image` is for the metadata follower.
+    `perform(n, epoch, effect)` carries out the service's own effects, none of a shard's epoch after
+    `when_left(n, epoch)`; `release(n, epoch)` asks the controller for a new epoch and may raise OttlaError. `on_image`
+    is for the metadata follower.
     """
 
     def __init__(
@@ -66,7 +68,8 @@ class OwnedShards(Shards[S]):
         release: Release,
         *,
         metrics: Metrics,
-        perform: PerformEffect = lambda shard, effect: None,
+        perform: PerformEffect = lambda shard, epoch, effect: None,
+        when_left: WhenLeft = lambda shard, epoch: None,
         limits: ShardLimits | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -75,6 +78,7 @@ class OwnedShards(Shards[S]):
         self.limits = limits or ShardLimits()
         self.log: Final = log
         self.perform: Final = perform
+        self._when_left: Final = when_left
         self._incarnation = incarnation
         self._new_shard = new_shard
         self._release = release
@@ -307,6 +311,10 @@ class OwnedShards(Shards[S]):
         self.released.value += leave.needs_epoch
         level = logging.WARNING if leave.needs_epoch else logging.INFO
         _log.log(level, "%s shard %d, epoch %d, is left: %s", self.kind, number, fence.epoch, leave.reason)
+        try:
+            self._when_left(number, fence.epoch)
+        except Exception:
+            _log.exception("what ends with %s shard %d failed", self.kind, number)
         if leave.needs_epoch and not self._stopping:
             rest_s = _REST_S if owned_s < _SHORT_OWNERSHIP_S else 0.0  # whatever ends it at once is not to spin
             self.spawn(self._ask_anew(number, fence.epoch, rest_s))

@@ -29,7 +29,6 @@ from ottla_broker.membership.startup_readiness import StartupReadiness
 from ottla_broker.metrics import add_cleaner_metrics, add_metrics
 from ottla_broker.peers.advertised_addresses import Addresses
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
-from ottla_broker.producer_ids import ProducerIdManager
 from ottla_broker.registration_view import RegistrationView
 from ottla_broker.replication.follower_epochs import FollowerEpochs
 from ottla_broker.replication.isr_changes import IsrChanges
@@ -43,6 +42,7 @@ from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.etcd import EtcdStore
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.following import Following
+from ottla_core.cluster.producer_ids import ProducerIdManager
 from ottla_core.cluster.proof import new_secret
 from ottla_core.cluster.store import MetaStore
 from ottla_core.errors import OttlaError
@@ -108,7 +108,7 @@ class _Parts:
         self.isr_changes = IsrChanges(self.controller, self.registration_view)
         self.replicas.on_proposal(self.isr_changes.submit, self.isr_changes.forget)
         self.replication = Replication(self.replicas, metadata, self.registration_view)
-        self.producer_ids = ProducerIdManager(self.controller, self.registration_view)
+        self.producer_ids = ProducerIdManager(self.controller, "broker", self.registration_view.registered)
         backend = Backend(
             self.replicas,
             metadata,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.producer_ids import Registered
 
 UNREGISTERED = -1
 
@@ -36,3 +37,8 @@ class RegistrationView:
         if registered is not None and registered.incarnation == self.incarnation:
             self._epoch = registered.epoch
         return BrokerEpoch(broker_id, self._epoch)
+
+    def registered(self) -> Registered | None:
+        """The same for the controller; None before the first registration."""
+        broker_id, epoch = self.current()
+        return None if epoch == UNREGISTERED else Registered(broker_id, epoch, self.secret)

@@ -17,7 +17,6 @@ from ottla_broker.consumer_sessions import ConsumerSession, ConsumerSessions
 from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.machines.follower_session import Followed
 from ottla_broker.peers.advertised_addresses import Addresses
-from ottla_broker.producer_ids import ProducerIdManager
 from ottla_broker.record_import import import_records
 from ottla_broker.registration_view import RegistrationView
 from ottla_broker.replication.delete_records import delete_records
@@ -40,6 +39,7 @@ from ottla_broker.replication.shard_append import append_to_shard
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Topic
+from ottla_core.cluster.producer_ids import ProducerIdManager
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, NO_OWNER, PartitionId, TopicId
 from ottla_core.records.fence import ShardFence

@@ -64,7 +64,7 @@ class DeletedTopics:
             for shard in self._shards.owned():
                 self._begin(shard, gone)
 
-    def on_effect(self, shard: int, effect: Any) -> None:
+    def on_effect(self, shard: int, epoch: int, effect: Any) -> None:
         if isinstance(effect, Loaded):
             self._begin(shard, frozenset())
 

@@ -53,7 +53,7 @@ class GroupMetrics:
         self._commits.value += 1
         self._offsets.value += offsets
 
-    def on_effect(self, shard: int, effect: Any) -> None:
+    def on_effect(self, shard: int, epoch: int, effect: Any) -> None:
         if isinstance(effect, Loaded) and effect.unreadable:
             _log.warning("shard %d has %d records that this release can't read; they stay", shard, effect.unreadable)
         if isinstance(effect, Happened):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
-from controllers import World, unavailable
+from controllers import CONTEXT, World, unavailable
 from coordinators import RegisteredCoordinator
 from failovers import ActingNode, start_acting, start_acting_active
 from waiting import until
 
 from ottla_core.cluster.image import Shard
 from ottla_core.model import SHARD_TOPICS
+from ottla_proto.controller_pb2 import AllocateProducerIdsRequest
 
 Start = Callable[[int], Awaitable[RegisteredCoordinator]]
 SHARDS = 50
@@ -105,3 +106,12 @@ async def test_a_write_that_failed_is_made_again(world: World, coordinator: Star
     await until(lambda: settled(node, one))
     assert failures == []
     assert {s.epoch for s in shards(node).values()} == {1}
+
+
+@pytest.mark.rule(34)
+async def test_a_coordinator_gets_producer_ids_under_its_registration(world: World, coordinator: Start) -> None:
+    """No process but a broker's has a secret to prove itself by; its epoch is one that no broker has."""
+    node = await start_acting_active(world)
+    registered = await coordinator(1)
+    request = AllocateProducerIdsRequest(kind="group", instance_id=1, instance_epoch=registered.seat.epoch)
+    assert (await node.service.allocate_producer_ids(request, CONTEXT)).count == 1000

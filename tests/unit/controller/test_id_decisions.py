@@ -7,7 +7,8 @@ from images import after, image_of, topic_id
 
 from ottla_controller.machines.decision import ReliedOn
 from ottla_controller.machines.ids import decide_allocate_broker_id, decide_allocate_producer_ids
-from ottla_core.cluster.image import Change, Partition
+from ottla_core.cluster import keys
+from ottla_core.cluster.image import Change, ClusterImage, Coordinator, Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
 
@@ -34,6 +35,19 @@ def test_a_block_is_written_only_if_no_other_was_meanwhile_and_its_holder_lives(
     }
 
 
+def with_coordinator(image: ClusterImage) -> ClusterImage:
+    coordinator = Coordinator("txn", 7, 507, "host:1")
+    return image.with_changes([Change(keys.coordinator("txn", 7), coordinator)], image.revision + 1)
+
+
+@pytest.mark.rule(34)
+def test_coordinators_get_blocks_of_the_same_ids() -> None:
+    image = with_coordinator(after(image_of(2), decide_allocate_producer_ids(image_of(2), "broker", 0, 100)))
+    decision = decide_allocate_producer_ids(image, "txn", 7, 507)
+    assert (decision.response.first, decision.response.count) == (1000, 1000)
+    assert ReliedOn(("coordinator", "txn", 7), create_revision=507) in decision.writes[0].relied_on
+
+
 @pytest.mark.rule(22)
 @pytest.mark.parametrize(
     ("kind", "instance", "epoch", "code"),
@@ -42,11 +56,14 @@ def test_a_block_is_written_only_if_no_other_was_meanwhile_and_its_holder_lives(
         ("broker", 0, 150, ErrorCode.STALE_BROKER_EPOCH),
         ("broker", 7, 100, ErrorCode.BROKER_ID_NOT_REGISTERED),
         ("mirror", 0, 100, ErrorCode.INVALID_REQUEST),
+        ("txn", 7, 506, ErrorCode.STALE_BROKER_EPOCH),
+        ("group", 7, 507, ErrorCode.BROKER_ID_NOT_REGISTERED),
+        ("broker", 7, 507, ErrorCode.BROKER_ID_NOT_REGISTERED),
     ],
 )
 def test_only_a_live_instance_gets_producer_ids(kind: str, instance: int, epoch: int, code: ErrorCode) -> None:
     with pytest.raises(OttlaError) as refused:
-        decide_allocate_producer_ids(image_of(2), kind, instance, epoch)
+        decide_allocate_producer_ids(with_coordinator(image_of(2)), kind, instance, epoch)
     assert refused.value.code == code
 
 

@@ -101,8 +101,8 @@ async def test_where_it_is_known_what_has_changed_that_topic_alone_is_looked_at(
 async def test_a_shard_that_was_loaded_is_looked_through_by_metadata_that_is_not_behind() -> None:
     held = Held(True)
     watch = watching(held, Store(WITH_T, away=3))
-    watch.on_effect(3, "something else")
-    watch.on_effect(3, Loaded(0))
+    watch.on_effect(3, 1, "something else")
+    watch.on_effect(3, 1, Loaded(0))
     await until(lambda: not watch.is_busy)
     assert held.forgotten == [(3, WITH_T.topics, frozenset())]
     await watch.stop()

@@ -132,7 +132,7 @@ def counted(shard: Shard) -> dict[str, int]:
     metrics = Metrics()
     group_metrics = GroupMetrics(metrics)
     for effect in shard.happened:
-        group_metrics.on_effect(0, effect)
+        group_metrics.on_effect(0, 1, effect)
     counts = {dict(labels)["cause"]: c.value for labels, c in metrics.samples["ottla_group_rebalances_total"].items()}  # type: ignore[union-attr]  # counters
     counts["moved"] = metrics.counter("ottla_group_partitions_moved_total", "").value
     counts["evictions"] = metrics.counter("ottla_group_evictions_total", "").value

@@ -11,7 +11,6 @@ from ottla_broker.kafka.encoded_topics import EncodedTopics
 from ottla_broker.kafka.errors import unknown_topic
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
-from ottla_broker.producer_ids import ProducerIdManager
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.storage.log_dir import LogDir
@@ -19,6 +18,7 @@ from ottla_core.clock import Clock
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage
+from ottla_core.cluster.producer_ids import ProducerIdManager
 from ottla_core.model import PartitionId
 
 

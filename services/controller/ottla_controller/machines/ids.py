@@ -12,9 +12,11 @@ from typing import Final
 
 from ottla_controller.machines.brokers import check_registered, registration_seen
 from ottla_controller.machines.decision import Decision, ReliedOn, Write
+from ottla_controller.machines.shards import check_coordinator, coordinator_seen
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import BrokerIds, Change, ClusterImage, ProducerIds
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import SHARD_TOPICS
 
 PRODUCER_ID_BLOCK: Final = 1_000
 """KIP-730."""
@@ -63,13 +65,15 @@ def decide_allocate_broker_id(image: ClusterImage, directory_id: str) -> Decisio
 
 
 def _check_registered(image: ClusterImage, kind: str, instance_id: int, instance_epoch: int) -> ReliedOn:
-    if kind != "broker":
-        raise OttlaError(
-            ErrorCode.INVALID_REQUEST,
-            f"{kind[:40]!r} is not a kind of service that has producer ids",
-            hint="ask as broker",
-        )
-    return registration_seen(check_registered(image, instance_id, instance_epoch))
+    if kind == "broker":
+        return registration_seen(check_registered(image, instance_id, instance_epoch))
+    if kind in SHARD_TOPICS:
+        return coordinator_seen(check_coordinator(image, kind, instance_id, instance_epoch))
+    raise OttlaError(
+        ErrorCode.INVALID_REQUEST,
+        f"{kind[:40]!r} is not a kind of service that has producer ids",
+        hint=f"ask as broker, or as coordinator: {', '.join(SHARD_TOPICS)}",
+    )
 
 
 def _used_ids(image: ClusterImage) -> set[int]:

@@ -97,12 +97,17 @@ def check_coordinator(image: ClusterImage, kind: str, instance_id: int, epoch: i
     return known
 
 
+def coordinator_seen(coordinator: Coordinator) -> ReliedOn:
+    """That this incarnation is still registered (rule C2)."""
+    return ReliedOn(keys.coordinator(coordinator.kind, coordinator.id), create_revision=coordinator.epoch)
+
+
 def decide_remove_dead_coordinator(image: ClusterImage, kind: str, instance_id: int, epoch: int) -> Decision[bool]:
     """Remove the registration of a process that is proven dead, before its lease does (rule C7). Was it there?"""
     known = image.coordinators.get((kind, instance_id))
     if known is None or known.epoch != epoch:
         return Decision(False)
-    return Decision(True, (Write(Change(keys.coordinator(kind, instance_id), None), (_registration_seen(known),)),))
+    return Decision(True, (Write(Change(keys.coordinator(kind, instance_id), None), (coordinator_seen(known),)),))
 
 
 def _plan(image: ClusterImage, kind: str) -> dict[int, Coordinator]:
@@ -142,8 +147,4 @@ def _assignment(image: ClusterImage, kind: str, number: int, owner: Coordinator)
 def _write_of(image: ClusterImage, assignment: ShardAssignment, owner: Coordinator) -> Write:
     key = keys.shard(assignment.kind, assignment.number)
     seen = ReliedOn(key, mod_revision=assignment.before.mod_revision)
-    return Write(Change(key, assignment.after), (seen, _registration_seen(owner)))
-
-
-def _registration_seen(coordinator: Coordinator) -> ReliedOn:
-    return ReliedOn(keys.coordinator(coordinator.kind, coordinator.id), create_revision=coordinator.epoch)
+    return Write(Change(key, assignment.after), (seen, coordinator_seen(owner)))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from batches import NOON
 from owners import Book, get, later, put, resolve, set_timers
 from waiting import until
 
@@ -35,7 +36,7 @@ from ottla_core.coordination.shard_log import (
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.processor import ProcessorTime
-from ottla_core.records.fence import ShardFence
+from ottla_core.records.fence import ShardFence, seal_fence
 from ottla_core.routing import shard_of
 from ottla_core.telemetry import Metrics
 
@@ -59,7 +60,8 @@ class Process:
         self.metrics = Metrics()
         self.released: list[tuple[int, int]] = []
         self.refusing: list[OttlaError] = []
-        self.performed: list[tuple[int, Any]] = []
+        self.performed: list[tuple[int, int, Any]] = []
+        self.lost: list[tuple[int, int]] = []
         self.books: list[Book] = []
         self.incarnation: int | None = INCARNATION
         self.shards: OwnedShards[Book] = OwnedShards(
@@ -70,7 +72,8 @@ class Process:
             self._new_book,
             self._release,
             metrics=self.metrics,
-            perform=lambda shard, effect: self.performed.append((shard, effect)),
+            perform=lambda shard, epoch, effect: self.performed.append((shard, epoch, effect)),
+            when_left=lambda shard, epoch: self.lost.append((shard, epoch)),
             limits=limits,
         )
 
@@ -265,7 +268,33 @@ async def test_a_join_waits_for_the_others_and_effects_are_carried_out(process: 
     await process.shards.ask(KEY, put(b"k", effects=("news",)), timeout=20)
     await process.shards.ask(KEY, resolve("m1", "joined"), timeout=20)
     assert await joining == "joined"
-    assert process.performed == [(2, "news")]
+    assert process.performed == [(2, 1, "news")]
+
+
+async def test_a_service_hears_which_epoch_is_over_and_no_effect_of_it_comes_after(process: Process) -> None:
+    """However it ends: given to another, given anew, deposed by a fence, or the process stops; each epoch once."""
+    events: list[tuple[int, Any]] = []
+    process.shards.perform = lambda shard, epoch, effect: events.append((epoch, effect))
+    process.shards._when_left = lambda shard, epoch: events.append((epoch, "left"))
+    process.on_image(given(2))
+    await process.until_serving(1)
+    process.log.hold()
+    writing = asyncio.create_task(process.shards.ask(KEY, put(b"k", effects=("late",)), timeout=20))
+    await until(lambda: isinstance(process.log.calls[-1], Append) and len(process.log.calls) > 2)
+    process.on_image(given(2, epoch=2))
+    process.log.commit()
+    with pytest.raises(OttlaError):
+        await writing
+    await process.until_serving(1)
+    await process.shards.ask(KEY, put(b"k", effects=("two",)), timeout=20)
+    process.log.carry_out(2, ShardFence(3, 9), Append(4, seal_fence(ShardFence(3, 9), NOON)))
+    with pytest.raises(OttlaError):
+        await process.put(b"x")
+    process.on_image(given(2, owner=8))
+    process.on_image(given(0, epoch=4))
+    await process.until_serving(1)
+    await process.shards.kill()
+    assert events == [(1, "left"), (2, "two"), (2, "left"), (4, "left")]
 
 
 async def test_timers_go_off_by_themselves(process: Process) -> None:
@@ -346,14 +375,19 @@ async def test_a_bug_in_an_effect_or_a_decision_ends_nothing(process: Process) -
     def broken(book: object, now: object) -> ShardDecision[None]:
         raise ZeroDivisionError
 
-    def perform(shard: int, effect: object) -> None:
+    def perform(shard: int, epoch: int, effect: object) -> None:
         raise ZeroDivisionError
 
-    process.shards.perform = perform
+    def when_left(shard: int, epoch: int) -> None:
+        raise ZeroDivisionError
+
+    process.shards.perform, process.shards._when_left = perform, when_left
     with pytest.raises(ZeroDivisionError):
         await process.shards.ask(KEY, broken, timeout=20)
     await process.shards.ask(KEY, put(b"k", effects=("news",)), timeout=20)
     assert await process.put(b"1") == b"v"
+    process.on_image(given(2, epoch=2))
+    await process.until_serving(1)
 
 
 async def test_a_stop_finishes_what_is_under_way_and_refuses_the_rest(process: Process) -> None:

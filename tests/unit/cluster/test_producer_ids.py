@@ -9,18 +9,10 @@ from typing import Any
 import pytest
 from waiting import until
 
-from ottla_broker import producer_ids
-from ottla_broker.producer_ids import ProducerIdManager
-from ottla_broker.registration_view import BrokerEpoch
+from ottla_core.cluster import producer_ids
+from ottla_core.cluster.producer_ids import ProducerIdManager, Registered
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_proto import controller_pb2 as pb
-
-
-class Seated:
-    secret = b"proof"
-
-    def current(self) -> BrokerEpoch:
-        return BrokerEpoch(3, 33)
 
 
 class Allocating:
@@ -45,8 +37,7 @@ async def controller() -> Allocating:
 
 @pytest.fixture
 async def ids(controller: Any) -> AsyncIterator[ProducerIdManager]:
-    seat: Any = Seated()
-    ids = ProducerIdManager(controller, seat)
+    ids = ProducerIdManager(controller, "txn", lambda: Registered(3, 33, b"proof"))
     await ids.start()
     yield ids
     await ids.stop()
@@ -57,7 +48,7 @@ async def ids(controller: Any) -> AsyncIterator[ProducerIdManager]:
 async def test_many_at_once_get_each_its_own(ids: ProducerIdManager, controller: Allocating) -> None:
     given = await asyncio.gather(*(ids.next() for _ in range(7)))
     assert given == [100, 101, 102, 200, 201, 202, 300]
-    assert {(a.kind, a.instance_id, a.instance_epoch) for a in controller.asked} == {("broker", 3, 33)}
+    assert {(a.kind, a.instance_id, a.instance_epoch, a.secret) for a in controller.asked} == {("txn", 3, 33, b"proof")}
 
 
 async def test_a_block_is_in_stock_before_anybody_asks_and_another_when_it_is_half_used(
@@ -86,3 +77,15 @@ async def test_without_a_controller_there_is_an_error_and_no_guess(
     controller.away = False
     monkeypatch.undo()
     assert await ids.next() == 200
+
+
+async def test_an_instance_without_a_registration_asks_once_it_has_one(controller: Any) -> None:
+    registered: list[Registered] = []
+    ids = ProducerIdManager(controller, "txn", lambda: registered[0] if registered else None)
+    await ids.start()
+    giving = asyncio.create_task(ids.next())
+    await asyncio.sleep(0.01)
+    assert controller.asked == []
+    registered.append(Registered(3, 33))
+    assert await giving == 100
+    await ids.stop()

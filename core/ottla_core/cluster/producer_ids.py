@@ -1,4 +1,4 @@
-"""Producer ids for idempotent producers, from blocks that the controller made durable before (KIP-730, rule 34).
+"""Producer ids, from blocks that the controller made durable before (KIP-730, rule 34).
 
 The next block is requested when the present one is half used, and the first one at the start: producers begin while no
 controller can be reached, too.
@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
-from ottla_broker.registration_view import UNREGISTERED, RegistrationView
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.retry import Backoff
@@ -25,11 +25,20 @@ _WAIT_S: Final = 5.0
 _log = logging.getLogger(__name__)
 
 
-class ProducerIdManager:
-    """A component: at most two blocks in stock."""
+class Registered(NamedTuple):
+    """An instance of a service as the controller knows it; `secret` is that of a broker's registration."""
 
-    def __init__(self, controller: ControllerPeer, registration: RegistrationView) -> None:
+    instance_id: int
+    epoch: int
+    secret: bytes = b""
+
+
+class ProducerIdManager:
+    """A component of a service of `kind`: at most two blocks in stock. `registration()` is None while there is none."""
+
+    def __init__(self, controller: ControllerPeer, kind: str, registration: Callable[[], Registered | None]) -> None:
         self._controller = controller
+        self._kind: Final = kind
         self._registration = registration
         self._stock: Final[deque[range]] = deque()
         self._next = 0
@@ -53,8 +62,8 @@ class ProducerIdManager:
         except TimeoutError:
             raise OttlaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"the controller has given this broker no producer ids within {_WAIT_S:g} s",
-                hint="try again, or ask another broker",
+                f"the controller has given this {self._kind} no producer ids within {_WAIT_S:g} s",
+                hint="try again, or ask another one",
             ) from None
 
     def _take(self) -> int:
@@ -88,11 +97,11 @@ class ProducerIdManager:
                 self._low.clear()
 
     async def _ask(self) -> range:
-        broker_id, epoch = self._registration.current()
-        if epoch == UNREGISTERED:
-            raise OttlaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "this broker is not registered yet")
+        me = self._registration()
+        if me is None:
+            raise OttlaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"this {self._kind} is not registered yet")
         request = pb.AllocateProducerIdsRequest(
-            kind="broker", instance_id=broker_id, instance_epoch=epoch, secret=self._registration.secret
+            kind=self._kind, instance_id=me.instance_id, instance_epoch=me.epoch, secret=me.secret
         )
         block = await self._controller.call(Controller.ALLOCATE_PRODUCER_IDS, request, timeout=_CALL_S)
         return range(block.first, block.first + block.count)
