@@ -101,7 +101,6 @@ class ErrorCode(IntEnum):
     MISMATCHED_ENDPOINT_TYPE = 114
     UNSUPPORTED_ENDPOINT_TYPE = 115
     TRANSACTION_ABORTABLE = 120
-    INVALID_REGULAR_EXPRESSION = 128
 
     OFFSET_MISMATCH = 1000
     """Nothing was appended: the shard's log does not end where its owner thinks."""

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ottla_core.coordination.shard import TransactionProducer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_txn_coordinator.machines.states import TransactionState
+
+_SHOWN: Final = 100
+"""Characters of an id in a message."""
+
+
+def shown(transactional_id: str) -> str:
+    return repr(transactional_id) if len(transactional_id) <= _SHOWN else repr(transactional_id[:_SHOWN]) + "…"
 
 
 def fenced(transactional_id: str, producer: TransactionProducer, cause: str) -> OttlaError:
     """`cause`: what raised the epoch last, as far as is known."""
     return OttlaError(
         ErrorCode.PRODUCER_FENCED,
-        f"producer {producer.id} with epoch {producer.epoch} of {transactional_id!r} was fenced"
+        f"producer {producer.id} with epoch {producer.epoch} of {shown(transactional_id)} was fenced"
         + (f": {cause}" if cause else ""),
         hint="only the newest producer of a transactional id may go on; close this one",
     )
@@ -20,20 +29,20 @@ def fenced(transactional_id: str, producer: TransactionProducer, cause: str) -> 
 def other_producer(transactional_id: str, producer: TransactionProducer) -> OttlaError:
     return OttlaError(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        f"producer id {producer.id} is not the one of transactional id {transactional_id!r}",
+        f"producer id {producer.id} is not the one of transactional id {shown(transactional_id)}",
         hint="initialize the producer anew; ids that are idle for transactional.id.expiration.ms are forgotten",
     )
 
 
 def concurrent(transactional_id: str, cause: str) -> OttlaError:
-    return OttlaError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{transactional_id!r}: {cause}", hint="try again")
+    return OttlaError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{shown(transactional_id)}: {cause}", hint="try again")
 
 
 def wrong_state(transactional_id: str, state: TransactionState, action: str, cause: str = "") -> OttlaError:
     reason = f" ({cause})" if cause else ""
     return OttlaError(
         ErrorCode.INVALID_TXN_STATE,
-        f"the transaction of {transactional_id!r} is {state.value}{reason} and can't be {action}",
+        f"the transaction of {shown(transactional_id)} is {state.value}{reason} and can't be {action}",
         hint="begin a transaction and add to it first; one that has ended the other way stays so",
     )
 
@@ -41,7 +50,7 @@ def wrong_state(transactional_id: str, state: TransactionState, action: str, cau
 def not_in_transaction(transactional_id: str, partition: object) -> OttlaError:
     return OttlaError(
         ErrorCode.TRANSACTION_ABORTABLE,
-        f"{partition} is not in the open transaction of {transactional_id!r}",
+        f"{partition} is not in the open transaction of {shown(transactional_id)}",
         hint="abort the transaction and begin anew",
     )
 
@@ -49,7 +58,7 @@ def not_in_transaction(transactional_id: str, partition: object) -> OttlaError:
 def too_many_partitions(transactional_id: str, most: int) -> OttlaError:
     return OttlaError(
         ErrorCode.INVALID_REQUEST,
-        f"the transaction of {transactional_id!r} would have more than {most} partitions",
+        f"the transaction of {shown(transactional_id)} would have more than {most} partitions",
         hint="end it, and write the rest in another one",
     )
 

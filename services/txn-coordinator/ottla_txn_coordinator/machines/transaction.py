@@ -156,7 +156,7 @@ def _initialized(caught: Caught, record: TransactionRecord, now: Moment) -> Deci
 
 
 def _abort_former(caught: Caught, record: TransactionRecord, init: Init, now: Moment) -> Decision:
-    """Of whoever had the id before, or of the caller itself."""
+    """Of the producer that had the id before, which may be the caller."""
     if record.prepared:
         raise concurrent(caught.transactional_id, "its transaction is prepared: who prepared it has to end it")
     cause = f"{caught.caller} has begun to initialize a newer producer"
