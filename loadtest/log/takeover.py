@@ -13,7 +13,7 @@ from typing import Any, Final
 import ottla
 from loadtest.log.offline import append, now_ms, offline_log, partition_of
 from ottla_broker.storage.log_config import LogConfig
-from ottla_core.coordination.batches import seal_entries
+from ottla_core.coordination.batches import seal_records
 from ottla_core.coordination.shard import Entry
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.routing import shard_of
@@ -60,7 +60,7 @@ def _batches(groups: list[str], commits: int, topic_id: TopicId) -> Iterator[byt
     for first in range(0, commits, _A_BATCH):
         value = encode_offset(CommittedOffset(first, 0, "", now_ms(), topic_id=topic_id))
         entries = [Entry(keys[number % len(keys)], value) for number in range(first, first + _A_BATCH)]
-        yield seal_entries(entries, now_ms())
+        yield seal_records(entries, now_ms())
 
 
 def _size(folder: Path) -> int:

@@ -329,7 +329,7 @@ class GroupWorld:
         assert process.owner is not None
         result: Result = self._log.carry_out(SHARD, process.owner.fence, send.call)
         if isinstance(result, Appended) and isinstance(send.call, Append):
-            end = result.base_offset + read_header(send.call.batch).record_count
+            end = result.base_offset + read_header(send.call.batches).record_count
             if result.high_watermark < end:
                 process.unanswered.append((send, self._moment(process).at + send.timeout_s))
                 return

@@ -64,7 +64,7 @@ class UncommittedRead(Owner[Counters]):
     """What writes nothing is answered from the state that a turn under way has made."""
 
     def on_request(self, request: ShardRequest[Counters], now: Moment) -> list[Effect]:
-        if self._round is not None and self._round.entries:
+        if self._round is not None and self._round.records:
             decision = request.decide(self.shard, now)
             if not decision.records and not decision.memory:
                 return [Respond(request.token, decision.response)]
@@ -109,7 +109,7 @@ class LateReadAnswered(Owner[Counters]):
     """Who has waited for a proof for long enough is answered without one."""
 
     def _reject_late(self, now: Moment) -> None:
-        if self._round is not None and now.at >= self._late_at and not self._round.entries:
+        if self._round is not None and now.at >= self._late_at and not self._round.records:
             self._on_proved(self._round, self.next_offset, now)
         else:
             super()._reject_late(now)

@@ -14,7 +14,7 @@ from ottla_broker.storage.identity import DirectoryIdentity, new_directory_id
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.model import PartitionId, TopicId
-from ottla_core.records.batch import iter_headers, read_header
+from ottla_core.records.batch import headers_at, iter_headers
 from ottla_core.records.compression import Codec
 from ottla_core.records.fence import ShardFence, seal_fence
 from ottla_core.records.reader import read_records
@@ -33,7 +33,9 @@ def write_data(directory: Path, *, partitions: int = 1, batches: int = 30, confi
         log = log_dir.create(PartitionId(TOPIC_ID, number), "orders", config, now_ms=NOON)
         fill(log, batches)
         fence = seal_fence(ShardFence(3, 77), NOON)
-        log.append_checked(fence, [read_header(fence)], 2, NOON)
+        headers = headers_at(fence, log.log_end_offset)
+        log.append_checked(fence, headers, 2, NOON)
+        log.on_checked(headers, fence, NOON)
         log.append(raw_batch(raw_record(0), producer_id=5, producer_epoch=0, base_sequence=0), 2, NOON)
         for codec in Codec:
             log.append(sealed([(0, NOON, b"key", b"value" * 20, [("a", b"b")])] * 3, codec), 2, NOON)

@@ -14,7 +14,7 @@ from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shard import Entry, Later, Marker, Record, Resolve, ShardDecision
 from ottla_core.coordination.shard_log import Append, Appended, Batches, Call, Confirmed, Result
 from ottla_core.coordination.timers import Moment, TimerKey
-from ottla_core.records.batch import placed_prefix, read_header
+from ottla_core.records.batch import headers_at, iter_headers, placed_prefix, read_header
 from ottla_core.records.fence import ShardFence, seal_fence
 
 MINE = ShardFence(5, 70)
@@ -77,6 +77,12 @@ def stored(batch: bytes, base_offset: int) -> bytes:
     return placed_prefix(read_header(batch), base_offset, 0) + batch[16:]
 
 
+def laid(batches: bytes, base_offset: int) -> bytes:
+    """The same of several, one after another."""
+    placed = zip(iter_headers(batches), headers_at(batches, base_offset), strict=True)
+    return b"".join(stored(batches[at : at + header.size_bytes], header.base_offset) for (at, _), header in placed)
+
+
 class Hand:
     """Everything that happens to one owner is done here, and everything that it does is kept."""
 
@@ -137,7 +143,7 @@ class Hand:
         """The call in the air succeeds, as it should."""
         if isinstance(self.call, Append):
             base = self.call.expected_offset
-            self.result(Appended(base, base + read_header(self.call.batch).record_count))
+            self.result(Appended(base, headers_at(self.call.batches, base)[-1].next_offset))
         else:
             self.result(Confirmed())
 

@@ -84,7 +84,9 @@ class Brokers:
             else:
                 replica.on_partition(partition)
 
-    async def fetch(self, follower_id: int, leader_id: int, *, max_wait_s: float = 0) -> FetchResult:
+    async def fetch(
+        self, follower_id: int, leader_id: int, *, max_wait_s: float = 0, max_bytes: int = 1 << 20
+    ) -> FetchResult:
         """One fetch of a follower from a leader, in a session of its own, and what follows from the answer."""
         follower = self.replicas[follower_id]
         epoch, offset = follower.leader_epoch, follower.log.log_end_offset
@@ -92,7 +94,7 @@ class Brokers:
             PARTITION,
             epoch,
             offset,
-            1 << 20,
+            max_bytes,
             follower.log.epochs.latest,
             follower.high_watermark,
             follower.log.log_start_offset,

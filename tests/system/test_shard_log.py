@@ -14,12 +14,12 @@ from owners import Book, get, put
 from waiting import LIMIT_S, until
 
 import ottla
-from ottla_core.coordination.batches import read_batches, seal_entries
+from ottla_core.coordination.batches import read_batches, seal_records
 from ottla_core.coordination.broker_log import BrokerShardLog
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.memory_log import MemoryShardLog
 from ottla_core.coordination.runtime import OwnedShards
-from ottla_core.coordination.shard import Entry
+from ottla_core.coordination.shard import Entry, Marker, TransactionProducer
 from ottla_core.coordination.shard_log import (
     Append,
     Appended,
@@ -45,11 +45,13 @@ from ottla_stack.cluster import Cluster
 
 FIRST, OTHER, SECOND = ShardFence(1_000, 5), ShardFence(1_000, 6), ShardFence(1_001, 6)
 TIMEOUT_S = 10.0
+PRODUCER = TransactionProducer(77, 2)
+ROUND = (Entry(b"c", b"d"), Entry(b"a", b"x", PRODUCER), Marker(PRODUCER, True, 9), Entry(b"e", b"e"))
 UNUSED = 3  # a shard that no coordinator has
 
 
 def entries(*values: bytes) -> bytes:
-    return seal_entries([Entry(value, value) for value in values], NOON)
+    return seal_records([Entry(value, value) for value in values], NOON)
 
 
 async def examine(log: ShardLog) -> None:
@@ -65,7 +67,7 @@ async def examine(log: ShardLog) -> None:
 
     fence = Append(0, seal_fence(FIRST, NOON))
     assert await ask(FIRST, Append(0, entries(b"a"))) == Fenced()
-    assert await ask(FIRST, Append(4, fence.batch)) == Mismatch(0)
+    assert await ask(FIRST, Append(4, fence.batches)) == Mismatch(0)
     assert await ask(FIRST, fence) == Appended(0, 1)
     assert await ask(FIRST, fence) == Appended(0, 1)
     assert await ask(OTHER, Append(1, seal_fence(OTHER, NOON))) == Fenced()
@@ -78,25 +80,34 @@ async def examine(log: ShardLog) -> None:
     assert await ask(FIRST, Check(3)) == Confirmed()
     assert isinstance(await ask(FIRST, Check(4)), Mismatch)
     assert await ask(OTHER, Check(3)) == Fenced()
-    assert await ask(SECOND, Append(1, seal_fence(SECOND, NOON))) == Mismatch(3)
-    assert await ask(SECOND, Append(3, seal_fence(SECOND, NOON))) == Appended(3, 4)
-    assert await ask(SECOND, Append(4, entries(b"c"))) == Appended(4, 5)
-    for late in (fence, two, Append(5, entries(b"d")), Check(3)):
+    mixed = Append(3, seal_records(ROUND, NOON))
+    assert await ask(FIRST, mixed) == Appended(3, 7)
+    assert await ask(FIRST, mixed) == Appended(3, 7)
+    for other in ((*ROUND[:-1], Entry(b"f", b"f")), (*ROUND, ROUND[0]), ROUND[1:]):
+        assert await ask(FIRST, Append(3, seal_records(other, NOON))) == Mismatch(7)
+    assert await ask(SECOND, Append(1, seal_fence(SECOND, NOON))) == Mismatch(7)
+    assert await ask(SECOND, Append(7, seal_fence(SECOND, NOON))) == Appended(7, 8)
+    assert await ask(SECOND, Append(8, entries(b"c"))) == Appended(8, 9)
+    for late in (fence, two, mixed, Append(9, entries(b"d")), Check(3)):
         assert await ask(FIRST, late) == Fenced()
     read = await ask(SECOND, Read(0))
     assert isinstance(read, Batches)
-    assert read.high_watermark == 5
+    assert read.high_watermark == 9
     assert [tuple(batch) for batch in read_batches(read.data)] == [
         (1, [], [], FIRST),
         (3, [(b"a", b"a"), (b"b", b"b")], [], None),
-        (4, [], [], SECOND),
-        (5, [(b"c", b"c")], [], None),
+        (4, [(b"c", b"d")], [], None),
+        (5, [], [ROUND[1]], None),
+        (6, [], [ROUND[2]], None),
+        (7, [(b"e", b"e")], [], None),
+        (8, [], [], SECOND),
+        (9, [(b"c", b"c")], [], None),
     ]
-    rest = await ask(SECOND, Read(4))
+    rest = await ask(SECOND, Read(8))
     assert isinstance(rest, Batches)
     assert read.data.endswith(rest.data)
-    assert [batch.next_offset for batch in read_batches(rest.data)] == [5]
-    assert await ask(SECOND, Read(5)) == Batches(b"", 5)
+    assert [batch.next_offset for batch in read_batches(rest.data)] == [9]
+    assert await ask(SECOND, Read(9)) == Batches(b"", 9)
 
 
 class Process(RegisteredCoordinator):

@@ -1,7 +1,8 @@
 """One round of a shard: what waits is decided, one after another, and one call to the log proves all of it.
 
 Each decision is applied before the next one is taken, so that two joins of one round see each other. What they write is
-one batch (group commit), appended by one call. Where no request writes, the call is a check. Either way the responses
+appended by one call (group commit), as few batches as can be: entries, then those of a producer, a marker, in the order
+of the decisions. Where no request writes, the call is a check. Either way the responses
 wait for it, in the order of their decisions.
 """
 
@@ -12,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple
 
-from ottla_core.coordination.batches import EMPTY_BATCH_BYTES, size_limit
-from ottla_core.coordination.shard import Decide, Entry, S, ShardDecision, ShardState
+from ottla_core.coordination.batches import is_one_batch, size_limit
+from ottla_core.coordination.shard import Decide, Record, S, ShardDecision, ShardState
 from ottla_core.coordination.timers import Moment, TimerKey, Timers
 from ottla_core.errors import ErrorCode, OttlaError
 
@@ -43,19 +44,19 @@ class RoundOutcome(NamedTuple):
 
 
 class AppendRound(Generic[S]):
-    """A round in the making, and then under way; of at most `max_batch_bytes`."""
+    """A round in the making, and then under way; its batches have at most `max_batch_bytes` in all."""
 
     def __init__(self, shard: S, timers: Timers, max_batch_bytes: int) -> None:
         self.outcomes: Final[list[RoundOutcome]] = []
-        self.entries: Final[list[Entry]] = []
+        self.records: Final[list[Record]] = []
         self._decided = 0
         self._shard = shard
         self._timers = timers
-        self._room_bytes = max_batch_bytes - EMPTY_BATCH_BYTES
-        self._largest_bytes: Final = self._room_bytes
+        self._room_bytes = max_batch_bytes
+        self._largest_bytes: Final = max_batch_bytes
 
     def decide_all(self, waiting: deque[ShardRequest[S]], now: Moment) -> None:
-        """Take from `waiting` what fits into the batch, in order; then the timers that are due, if no request is left.
+        """Take from `waiting` what fits, in order; then the timers that are due, if no request is left.
 
         Requests come first: among them is the heartbeat that moves the timer.
         """
@@ -78,15 +79,16 @@ class AppendRound(Generic[S]):
         return tokens
 
     def _decide(self, token: Any, decide: Decide[S], now: Moment) -> bool:
-        """False where its records have no room in this batch, but would have in an empty one."""
+        """False where its records have no room in this round, but would have in the next one."""
         self._decided += 1
         try:
             decision = decide(self._shard, now)
+            assert is_one_batch(decision.records), "a leader that fails may keep the first of a round's batches alone"
         except Exception as error:  # rejected, or a bug in it: nothing has changed
             self._reject(token, error)
             return True
         size_bytes = size_limit(decision.records)
-        # Larger than any batch: no later round has room for it either.
+        # Larger than any round: no later one has room for it either.
         if size_bytes > self._largest_bytes:
             self._reject(token, _too_large(size_bytes, self._largest_bytes))
         elif size_bytes > self._room_bytes:
@@ -97,7 +99,7 @@ class AppendRound(Generic[S]):
 
     def _take(self, token: Any, decision: ShardDecision[Any], size_bytes: int) -> None:
         apply_decision(decision, self._shard, self._timers)
-        self.entries.extend(decision.records)
+        self.records.extend(decision.records)
         self._room_bytes -= size_bytes
         if token is not None or decision.effects:
             self.outcomes.append(RoundOutcome(token, decision))
@@ -108,8 +110,8 @@ class AppendRound(Generic[S]):
 
 def apply_decision(decision: ShardDecision[Any], shard: ShardState, timers: Timers) -> None:
     """Records, memory and timers of a decision go into the state."""
-    for entry in decision.records:
-        shard.apply(entry)
+    for record in decision.records:
+        shard.apply(record)
     for change in decision.memory:
         shard.remember(change)
     for key, at in decision.timers.items():

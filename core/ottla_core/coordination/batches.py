@@ -1,4 +1,4 @@
-"""A shard's log in bytes: entries into the batch that is appended, and what is stored back into records.
+"""A shard's log in bytes: records into the batches that are appended, and what is stored back into records.
 
 A transactional batch names its producer in its header, outside of the records; a control batch holds one marker of a
 transaction, or one fence. Control records of any other type are passed over, as Kafka's own tools do.
@@ -6,18 +6,20 @@ transaction, or one fence. Control records of any other type are passed over, as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from ottla_core.coordination.shard import Entry, Marker, Record, TransactionProducer
-from ottla_core.records.batch import HEADER_SIZE, NO_PRODUCER_ID, BatchHeader, Buffer, iter_headers
-from ottla_core.records.control import decode_marker
+from ottla_core.records.batch import HEADER_SIZE, NO_PRODUCER_ID, TRANSACTIONAL, Buffer, iter_headers
+from ottla_core.records.control import EndTransactionMarker, marker_of, seal_marker
 from ottla_core.records.fence import ShardFence, fence_of
 from ottla_core.records.reader import read_records
 from ottla_core.records.twins import new_builder
 
 _FRAMING_BYTES: Final = 24
 """Of a record without headers whose timestamp is its batch's first: attributes, five varints of an int32, the count."""
+_MARKER_BYTES: Final = 10  # its key and value
 
 
 class StoredBatch(NamedTuple):
@@ -30,22 +32,48 @@ class StoredBatch(NamedTuple):
     fence: ShardFence | None = None
 
 
-def size_limit(entries: Sequence[Entry]) -> int:
-    """An upper bound of the bytes that the entries add to a batch."""
-    return sum(_FRAMING_BYTES + len(entry.key) + len(entry.value or b"") for entry in entries)
+def size_limit(records: Iterable[Record]) -> int:
+    """An upper bound of the bytes of the batches that the records make."""
+    return sum(HEADER_SIZE + sum(map(_record_limit, batch)) for batch in _batches(records))
 
 
-EMPTY_BATCH_BYTES: Final = HEADER_SIZE
+def is_one_batch(records: Iterable[Record]) -> bool:
+    return len(_batches(records)) <= 1
 
 
-def seal_entries(entries: Sequence[Entry], timestamp_ms: int) -> bytes:
-    """One batch with the entries, all dated `timestamp_ms`, none of them transactional."""
-    builder = new_builder(EMPTY_BATCH_BYTES + size_limit(entries))
-    for entry in entries:
-        assert entry.producer is None, "an entry of a transaction goes into a batch of its producer"
+def seal_records(records: Iterable[Record], timestamp_ms: int) -> bytes:
+    """Batches with the records in their order, all dated `timestamp_ms`: as few as can be, each of entries without a
+    producer, or of one producer's, or of a marker."""
+    return b"".join(_sealed(batch, timestamp_ms) for batch in _batches(records))
+
+
+def _batches(records: Iterable[Record]) -> list[list[Record]]:
+    # A new object is equal to none: a marker is alone.
+    of_one = groupby(records, lambda record: record.producer if isinstance(record, Entry) else object())
+    return [list(batch) for _, batch in of_one]
+
+
+def _record_limit(record: Record) -> int:
+    if isinstance(record, Marker):
+        return _FRAMING_BYTES + _MARKER_BYTES
+    return _FRAMING_BYTES + len(record.key) + len(record.value or b"")
+
+
+def _sealed(records: Sequence[Record], timestamp_ms: int) -> bytes:
+    """One batch. That of a producer has no sequence: the shard's owner sees to it that it is not there twice."""
+    [first, *_] = records
+    if isinstance(first, Marker):
+        marker = EndTransactionMarker(first.committed, first.coordinator_epoch)
+        return seal_marker(*first.producer, marker, timestamp_ms)
+    builder = new_builder(size_limit(records))
+    for entry in records:
+        assert isinstance(entry, Entry)
         fits = builder.append(timestamp_ms, entry.key, entry.value)
         assert fits, "the limit of a record's size is too low"
-    return builder.seal()
+    if first.producer is None:
+        return builder.seal()
+    producer_id, epoch = first.producer
+    return builder.seal(producer_id=producer_id, producer_epoch=epoch, attributes=TRANSACTIONAL)
 
 
 def read_batches(data: Buffer) -> Iterator[StoredBatch]:
@@ -53,21 +81,14 @@ def read_batches(data: Buffer) -> Iterator[StoredBatch]:
     view = memoryview(data)
     for at, header in iter_headers(data):
         batch = view[at : at + header.size_bytes]
+        producer = TransactionProducer(header.producer_id, header.producer_epoch)
         if header.is_control:
-            fence = fence_of(batch)
-            yield StoredBatch(header.next_offset, [], [] if fence else _markers(header, batch), fence)
+            fence, marker = fence_of(batch), None if header.producer_id == NO_PRODUCER_ID else marker_of(batch)
+            markers: list[Record] = [] if marker is None else [Marker(producer, *marker)]
+            yield StoredBatch(header.next_offset, [], markers, fence)
             continue
         pairs = [(key, value) for _, _, key, value, _ in read_records(batch) if key is not None]
         if header.is_transactional:
-            producer = TransactionProducer(header.producer_id, header.producer_epoch)
             yield StoredBatch(header.next_offset, [], [Entry(key, value, producer) for key, value in pairs])
         else:
             yield StoredBatch(header.next_offset, pairs, [])
-
-
-def _markers(header: BatchHeader, batch: Buffer) -> list[Record]:
-    if header.producer_id == NO_PRODUCER_ID:
-        return []
-    producer = TransactionProducer(header.producer_id, header.producer_epoch)
-    found = (decode_marker(key, value) for _, _, key, value, _ in read_records(batch))
-    return [Marker(producer, marker.committed, marker.coordinator_epoch) for marker in found if marker is not None]

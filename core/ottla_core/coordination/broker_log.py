@@ -81,7 +81,7 @@ class BrokerShardLog:
             shard_epoch=owner.epoch,
             incarnation=owner.incarnation,
             expected_next_offset=call.expected_offset,
-            records=call.batch,
+            records=call.batches,
             timeout_ms=int(timeout_s * 1000),
         )
         response = await self._peers.at(target.address).gathered.append(request, timeout_s)

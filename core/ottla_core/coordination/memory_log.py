@@ -25,7 +25,7 @@ from ottla_core.coordination.shard_log import (
     Unknown,
 )
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records.batch import placed_prefix, read_header
+from ottla_core.records.batch import BatchHeader, headers_at, placed_prefix, read_header
 from ottla_core.records.fence import ShardFence, fence_of
 
 _READ_BYTES: Final = 1 << 16
@@ -58,7 +58,9 @@ class MemoryShardLog:
         self.calls.append(call)
         result = self.carry_out(shard, owner, call)
         if isinstance(result, Appended):
-            result = await self._committed(self._partitions[shard], result, timeout_s)
+            assert isinstance(call, Append)
+            end = headers_at(call.batches, result.base_offset)[-1].next_offset
+            result = await self._committed(self._partitions[shard], result, end, timeout_s)
         return result if scripted is call else Unknown(_timed_out())
 
     def hold(self) -> None:
@@ -80,8 +82,8 @@ class MemoryShardLog:
         """At once, whether or not what is appended counts already."""
         partition = self._partitions[shard]
         match call:
-            case Append(expected_offset, batch):
-                return self._append(partition, owner, expected_offset, batch)
+            case Append(expected_offset, batches):
+                return self._append(partition, owner, expected_offset, batches)
             case Check(next_offset):
                 if partition.fence != owner:
                     return Fenced()
@@ -89,35 +91,38 @@ class MemoryShardLog:
             case Read(offset):
                 return self._read(partition, offset)
 
-    def _append(self, partition: _Partition, owner: ShardFence, expected_offset: int, batch: bytes) -> Result:
-        header, fence = read_header(batch), fence_of(batch)
+    def _append(self, partition: _Partition, owner: ShardFence, expected_offset: int, batches: bytes) -> Result:
+        headers = headers_at(batches, expected_offset)
+        fence = fence_of(batches) if len(headers) == 1 else None
         if fence is not None and partition.fence == owner:
             return Appended(partition.fence_offset, partition.high_watermark)
         if partition.fence != owner and (fence is None or (partition.fence and owner.epoch <= partition.fence.epoch)):
             return Fenced()
         if expected_offset != partition.end:
-            found = partition.batches.get(expected_offset) if expected_offset > partition.fence_offset else None
-            if fence is None and found is not None and read_header(found).crc == header.crc:
+            behind_fence = fence is None and expected_offset > partition.fence_offset
+            if behind_fence and all(_is_stored(partition, header) for header in headers):
                 return Appended(expected_offset, partition.high_watermark)
             return Mismatch(partition.end)
-        partition.batches[expected_offset] = placed_prefix(header, expected_offset, 0) + batch[16:]
-        partition.end += header.record_count
+        at = 0
+        for header in headers:
+            batch = batches[at + 16 : at + header.size_bytes]
+            partition.batches[header.base_offset] = placed_prefix(header, header.base_offset, 0) + batch
+            at += header.size_bytes
+        partition.end = headers[-1].next_offset
         if fence is not None:
             partition.fence, partition.fence_offset = fence, expected_offset
         if not self._held:
             partition.high_watermark = partition.end
         return Appended(expected_offset, partition.high_watermark)
 
-    async def _committed(self, partition: _Partition, appended: Appended, timeout_s: float) -> Result:
-        base_offset = appended.base_offset
-        end = base_offset + read_header(partition.batches[base_offset]).record_count
+    async def _committed(self, partition: _Partition, appended: Appended, end: int, timeout_s: float) -> Result:
         try:
             async with asyncio.timeout(timeout_s):
                 while partition.high_watermark < end:
                     await partition.changed.wait()
         except TimeoutError:
             return Unknown(_timed_out())
-        return Appended(base_offset, partition.high_watermark)
+        return Appended(appended.base_offset, partition.high_watermark)
 
     def _read(self, partition: _Partition, offset: int) -> Batches:
         data = bytearray()
@@ -126,6 +131,11 @@ class MemoryShardLog:
             if offset < next_offset <= partition.high_watermark and len(data) < _READ_BYTES:
                 data += batch
         return Batches(bytes(data), partition.high_watermark)
+
+
+def _is_stored(partition: _Partition, header: BatchHeader) -> bool:
+    found = partition.batches.get(header.base_offset)
+    return found is not None and read_header(found).crc == header.crc
 
 
 def _timed_out() -> OttlaError:

@@ -7,8 +7,8 @@
 
 Serving goes by *rounds* (module `append_round`), one at a time, and each is one call to the log: an append, or a check
 where no request writes. Requests that come meanwhile wait, undecided. So whenever nothing is under way the state is
-exactly the log up to `next_offset`, and while a round is under way it is ahead by that round's batch; no request is
-answered from it before the batch is committed (rules 6 and 7, Kafka's rule 52). Kafka decides on arrival, against state
+exactly the log up to `next_offset`, and while a round is under way it is ahead by that round's batches; no request is
+answered from it before they are committed (rules 6 and 7, Kafka's rule 52). Kafka decides on arrival, against state
 that runs ahead of several appends, and takes it back from snapshots where one fails. Here the next round begins when
 the last one is known, which costs no time (its records would have gone into the next batch anyway) and needs no
 snapshots: there is nothing to take back, because a state whose batch is rejected is dropped.
@@ -29,7 +29,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final, Generic
 
 from ottla_core.coordination.append_round import AppendRound, RoundOutcome, ShardRequest, apply_decision
-from ottla_core.coordination.batches import seal_entries
+from ottla_core.coordination.batches import seal_records
 from ottla_core.coordination.effects import (
     Effect,
     Leave,
@@ -259,8 +259,8 @@ class Owner(Generic[S]):
             return
         self._round = append_round = AppendRound(self.shard, self._timers, self.limits.max_batch_bytes)
         append_round.decide_all(self._waiting, now)
-        if append_round.entries:
-            self._begin(Append(self.next_offset, seal_entries(append_round.entries, now.wall_ms)), now)
+        if append_round.records:
+            self._begin(Append(self.next_offset, seal_records(append_round.records, now.wall_ms)), now)
         elif append_round.outcomes or ask:
             self._begin(Check(self.next_offset), now)
         else:
@@ -273,7 +273,7 @@ class Owner(Generic[S]):
 
     def _on_round_result(self, result: Result, now: Moment) -> None:
         assert self._round is not None, "every call of a serving owner belongs to a round"
-        end = self.next_offset + len(self._round.entries)
+        end = self.next_offset + len(self._round.records)
         match result:
             case Appended(base_offset, high_watermark):
                 if base_offset != self.next_offset:  # Kafka's rule 54

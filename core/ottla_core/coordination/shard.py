@@ -67,13 +67,14 @@ class Resolve:
 class ShardDecision(Generic[Response]):
     """What a request comes to. A decision without records is a read, and its response is proved fresh before it leaves.
 
-    `records` are written together or not at all. `memory` is what changes in the state and is not written: a load
+    `records` are written together or not at all, in one batch: they are of no producer, of one producer, or one marker.
+    `memory` is what changes in the state and is not written: a load
     forgets it (such as the members of a join that is not complete). `timers` are memory too (None: cancelled).
     `effects` are done once the records are durable: `Resolve` by the runtime, any other by the service.
     """
 
     response: Response | Later
-    records: tuple[Entry, ...] = ()
+    records: tuple[Record, ...] = ()
     memory: tuple[Any, ...] = ()
     timers: Mapping[TimerKey, float | None] = field(default_factory=dict)
     effects: tuple[Any, ...] = ()

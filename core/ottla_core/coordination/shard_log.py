@@ -16,10 +16,10 @@ from ottla_core.records.fence import ShardFence
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Put `batch` into the log where `expected_offset` comes next, under the fence of the owner (rule 1)."""
+    """Put all of `batches` into the log where `expected_offset` comes next, under the fence of the owner (rule 1)."""
 
     expected_offset: int
-    batch: bytes
+    batches: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ Call: TypeAlias = Append | Check | Read
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The batch lies at `base_offset`; it counts once the high watermark is past it."""
+    """The batches lie at `base_offset`; they count once the high watermark is past it."""
 
     base_offset: int
     high_watermark: int
@@ -62,7 +62,7 @@ class Batches:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Nothing was appended: the log ends elsewhere, and what lies at the expected offset is not the batch."""
+    """Nothing was appended: the log ends elsewhere, and what lies at the expected offset are not these batches."""
 
     log_end_offset: int
 

@@ -193,6 +193,15 @@ def iter_headers(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
         at += header.size_bytes
 
 
+def headers_at(data: Buffer, base_offset: int) -> list[BatchHeader]:
+    """The headers of the whole batches in `data`, as they are once these lie from `base_offset` on."""
+    headers = []
+    for _, header in iter_headers(data):
+        headers.append(header._replace(base_offset=base_offset))
+        base_offset = headers[-1].next_offset
+    return headers
+
+
 def whole_batches(data: Buffer, limit_offset: int) -> tuple[int, int]:
     """(bytes, next offset) of the leading whole batches that end at or below `limit_offset`; (0, -1) without any.
 

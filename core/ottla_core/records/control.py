@@ -12,13 +12,16 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from ottla_core.records.batch import corrupt
+from ottla_core.records.batch import CONTROL, TRANSACTIONAL, Buffer, corrupt, read_header
+from ottla_core.records.reader import read_records
+from ottla_core.records.twins import new_builder
 
 _VERSION: Final = 0
 _ABORT: Final = 0
 _COMMIT: Final = 1
 _KEY: Final = struct.Struct(">hh")
 _VALUE: Final = struct.Struct(">hi")
+_SIZE_LIMIT: Final = 1 << 10
 
 
 class EndTransactionMarker(NamedTuple):
@@ -43,6 +46,22 @@ def decode_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarke
     if kind not in (_ABORT, _COMMIT):
         return None
     return EndTransactionMarker(kind == _COMMIT, _unpack(_VALUE, value, "value")[1])
+
+
+def seal_marker(producer_id: int, producer_epoch: int, marker: EndTransactionMarker, timestamp_ms: int) -> bytes:
+    """The batch that ends the producer's transaction in one partition."""
+    builder = new_builder(_SIZE_LIMIT)
+    builder.append(timestamp_ms, *encode_marker(marker))
+    return builder.seal(producer_id=producer_id, producer_epoch=producer_epoch, attributes=CONTROL | TRANSACTIONAL)
+
+
+def marker_of(batch: Buffer) -> EndTransactionMarker | None:
+    """The marker that one whole batch carries; None for every other batch. Raises what `decode_marker` raises."""
+    header = read_header(batch)
+    if not header.is_control or header.record_count != 1:
+        return None
+    ((_, _, key, value, _),) = read_records(batch)
+    return decode_marker(key, value)
 
 
 def _unpack(layout: struct.Struct, data: bytes | None, name: str) -> tuple[int, int]:

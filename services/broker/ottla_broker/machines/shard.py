@@ -10,10 +10,10 @@ owner appends where it knows that its last batch ended, or not at all.
       has no higher epoch than the highest       SHARD_FENCED
       is expected where the log ends             new
       is expected elsewhere                      OFFSET_MISMATCH: the answer says where the log ends
-    a later batch
+    later batches
       another fence is the highest               SHARD_FENCED
       is expected where the log ends             new
-      is expected behind its fence, in the log   a repeat if the same bytes lie there, else OFFSET_MISMATCH
+      is expected behind its fence, in the log   a repeat if all the same bytes lie there, else OFFSET_MISMATCH
       is expected elsewhere                      OFFSET_MISMATCH
 """
 

@@ -13,7 +13,7 @@ from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, Fetc
 from ottla_broker.replication.pending import PendingBytes
 from ottla_broker.replication.replica_state import ReplicaState
 from ottla_broker.storage.log import AppendResult
-from ottla_broker.storage.owned import OwnedBatch, append_owned, find_repeated
+from ottla_broker.storage.owned import OwnedBatches, append_owned, find_repeated
 from ottla_broker.storage.positioned import in_epoch
 from ottla_broker.storage.reading import FoundOffset
 from ottla_broker.storage.validator import check_appendable, check_imported
@@ -69,7 +69,7 @@ class LeaderRole(ReplicaState):
             records_past, by_ms = sum(header.record_count for header in past), oldest_ms - past[0].max_timestamp
             self.traffic.on_past_retention(str(self), records_past, by_ms, now_ms)
 
-    def append_owned(self, batch: OwnedBatch, leader_epoch: int) -> AppendResult:
+    def append_owned(self, batches: OwnedBatches, leader_epoch: int) -> AppendResult:
         """The same for the owner of a shard; whether it may append, and where, is compared in this step.
 
         What is a repeat is found before the ISR is looked at: it must not be rejected as if it were not in the log.
@@ -78,11 +78,11 @@ class LeaderRole(ReplicaState):
         leader = self.check_leader(leader_epoch)
         now_ms = self._clock.wall_ms()
         with self._watching_the_disk():
-            repeated = find_repeated(self.log, batch)
+            repeated = find_repeated(self.log, batches)
             if repeated is not None:
                 return repeated
             self._check_min_isr(leader)
-            done = append_owned(self.log, batch, leader.epoch, now_ms)
+            done = append_owned(self.log, batches, leader.epoch, now_ms)
         self._on_appended(leader, done, now_ms)
         return done
 

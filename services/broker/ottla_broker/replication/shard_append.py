@@ -37,22 +37,22 @@ async def append_to_shard(
     *,
     timeout_s: float,
 ) -> int:
-    """The offset of the owner's batch, once it is below the high watermark. Appends before the first await.
+    """The offset of the owner's first batch, once all are below the high watermark. Appends before the first await.
 
     Raises what `check_owned` and `Replica.append_owned` raise: then nothing was appended here. Raises what
-    `Replica.committed` raises, and REQUEST_TIMED_OUT: then the batch may survive.
+    `Replica.committed` raises, and REQUEST_TIMED_OUT: then the batches may survive, or the first of them.
     """
     check_shard(replica.topic, kind)
-    batch = check_owned(owner, expected_offset, records, replica.log.config)
-    append = ReplicaAppend(replica, replica.append_owned(batch, leader_epoch), ACKS_ALL, replica.leadership)
+    batches = check_owned(owner, expected_offset, records, replica.log.config)
+    append = ReplicaAppend(replica, replica.append_owned(batches, leader_epoch), ACKS_ALL, replica.leadership)
     try:
         async with asyncio.timeout(timeout_s):
             await append.acknowledged()
     except TimeoutError:
         raise OttlaError(
             ErrorCode.REQUEST_TIMED_OUT,
-            f"{replica} has the batch at offset {append.appended.base_offset}, and its high watermark is still at "
+            f"{replica} has the batches at offset {append.appended.base_offset}, and its high watermark is still at "
             f"{replica.high_watermark}",
-            hint="send the same batch again",
+            hint="send the same batches again",
         ) from None
     return append.appended.base_offset

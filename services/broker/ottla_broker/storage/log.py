@@ -71,6 +71,8 @@ class Log:
         self._segments: Final = LogSegments(directory, disk, state, history.on_roll)
         self._flusher: Final = Flusher(directory, disk, min(flushed, state.log_end_offset))
         self._history: Final = history
+        self.on_checked: Final = history.on_replicated
+        """After `append_checked`: what is known of producers, and of a fence, follows from the batches where they lie."""
         self.compaction: Final = Compaction(self._segments, disk, self._flusher.lock)
         self._epochs_file: Final = epochs_file
         self._on_truncation: Final = on_truncation
@@ -163,8 +165,6 @@ class Log:
         buffers, batches = positioned(records, headers, base_offset, leader_epoch)
         rolled = self._segments.write(base_offset, buffers, len(records), batches, now_ms, self.config)
         self._flusher.on_append(len(records))
-        if headers[0].is_control:
-            self._history.on_control(records, base_offset)
         last_offset, size_bytes = batches[-1].last_offset, len(records)
         return AppendResult(base_offset, last_offset, append_time_ms, last_offset - base_offset + 1, size_bytes, rolled)
 

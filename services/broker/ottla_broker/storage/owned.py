@@ -1,4 +1,4 @@
-"""What the owner of a shard appends to its log: one batch, where the owner knows that it belongs (machines.shard)."""
+"""What the owner of a shard appends to its log: batches, where the owner knows that they belong (machines.shard)."""
 
 from __future__ import annotations
 
@@ -9,67 +9,101 @@ from ottla_broker.storage.log import AppendResult, Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.validator import check_count, check_keys
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records.batch import CODEC_MASK, CONTROL, NO_PRODUCER_ID, BatchHeader, Buffer, check_batch, read_header
+from ottla_core.records.batch import (
+    CODEC_MASK,
+    CONTROL,
+    NO_PRODUCER_ID,
+    TRANSACTIONAL,
+    BatchHeader,
+    Buffer,
+    check_batch,
+    headers_at,
+    iter_headers,
+)
+from ottla_core.records.control import marker_of
 from ottla_core.records.fence import ShardFence, fence_of
 
 
-class OwnedBatch(NamedTuple):
-    """One batch of `owner`, who expects its first record at `expected_offset`."""
+class OwnedBatches(NamedTuple):
+    """Batches of `owner`, who expects them at `expected_offset`, where they have these `headers`."""
 
     owner: ShardFence
     expected_offset: int
     records: Buffer
-    header: BatchHeader
+    headers: list[BatchHeader]
 
     @property
     def is_fence(self) -> bool:
-        return self.header.is_control
+        return _is_fence(self.headers[0])
 
 
-def check_owned(owner: ShardFence, expected_offset: int, records: Buffer, config: LogConfig) -> OwnedBatch:
-    """The batch, which may be appended as it is. Its timestamps are the owner's own, whatever the topic says.
+def check_owned(owner: ShardFence, expected_offset: int, records: Buffer, config: LogConfig) -> OwnedBatches:
+    """The batches, which may be appended as they are. Their timestamps are the owner's own, whatever the topic says.
 
     Raises MESSAGE_TOO_LARGE, INVALID_REQUEST, INVALID_RECORD, and what `check_batch` raises for damaged bytes.
     """
-    header = check_batch(records, 0, max_bytes=min(config.max_message_bytes, config.segment_bytes))
-    check_count(header)
-    if header.size_bytes != len(records):
+    if len(records) > config.segment_bytes:
         raise OttlaError(
-            ErrorCode.INVALID_REQUEST,
-            f"{len(records) - header.size_bytes} bytes follow the batch: a shard takes one at a time",
-            hint="put all records into one batch",
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"{len(records)} bytes of batches are more than a segment of {config.segment_bytes} bytes holds",
         )
-    if header.attributes & ~CODEC_MASK not in (0, CONTROL) or header.producer_id != NO_PRODUCER_ID:
-        raise OttlaError(
-            ErrorCode.INVALID_RECORD,
-            f"a shard's batch has the attributes {header.attributes:#06x} and the producer {header.producer_id}: "
-            "transactions are not served yet, and the other bits are the broker's to set",
-        )
-    if not header.is_control:
-        if config.compacts:
-            check_keys(memoryview(records))
-    elif fence_of(records) != owner:
-        raise OttlaError(ErrorCode.INVALID_RECORD, "the only control record of a shard is the fence of its new owner")
-    return OwnedBatch(owner, expected_offset, records, header)
+    at, count = 0, 0
+    while at < len(records) or not at:
+        header = check_batch(records, at, max_bytes=config.max_message_bytes)
+        check_count(header)
+        _check_kind(header, memoryview(records)[at : at + header.size_bytes], owner, config)
+        at, count = at + header.size_bytes, count + 1
+        if _is_fence(header) and len(records) > header.size_bytes:
+            raise OttlaError(ErrorCode.INVALID_REQUEST, "a fence comes alone, and here are other batches beside it")
+    return OwnedBatches(owner, expected_offset, records, headers_at(records, expected_offset))
 
 
-def find_repeated(log: Log, batch: OwnedBatch) -> AppendResult | None:
-    """Where the batch lies already, or None where it is new and belongs to the log's end.
+def find_repeated(log: Log, batches: OwnedBatches) -> AppendResult | None:
+    """Where the batches lie already, or None where they are new and belong to the log's end.
 
-    Raises SHARD_FENCED or OFFSET_MISMATCH where neither holds. Without a yield, as the append that follows.
+    Raises SHARD_FENCED or OFFSET_MISMATCH where neither holds, as where the first of them are there and others are not.
+    Without a yield, as the append that follows.
     """
-    end = log.log_end_offset
-    position = find_append_offset(log.fence, end, batch.owner, batch.expected_offset, is_fence=batch.is_fence)
+    end, expected_offset = log.log_end_offset, batches.expected_offset
+    position = find_append_offset(log.fence, end, batches.owner, expected_offset, is_fence=batches.is_fence)
     if position == end:
         return None
-    stored = read_header(log.read(position, 1, end))  # the batch comes whole; it is young, and in the page cache
-    if not batch.is_fence and (stored.base_offset, stored.crc) != (position, batch.header.crc):
-        raise mismatch(end, batch.expected_offset)
-    return AppendResult(stored.base_offset, stored.last_offset, -1, 0, 0, rolled=False, duplicate=True)
+    if not batches.is_fence:
+        stored = log.read(position, len(batches.records), end)  # they are young, and in the page cache
+        found = [(header.base_offset, header.crc) for _, header in iter_headers(stored)]
+        if found != [(header.base_offset, header.crc) for header in batches.headers]:
+            raise mismatch(end, expected_offset)
+    last_offset = position + batches.headers[-1].last_offset - expected_offset
+    return AppendResult(position, last_offset, -1, 0, 0, rolled=False, duplicate=True)
 
 
-def append_owned(log: Log, batch: OwnedBatch, leader_epoch: int, now_ms: int) -> AppendResult:
-    """Write a batch for which `find_repeated` has just found no repeat. Raises KAFKA_STORAGE_ERROR."""
-    assert batch.is_fence or log.fence.fence == batch.owner, "its fence comes first"
-    assert batch.expected_offset == log.log_end_offset, "it belongs to the log's end"
-    return log.append_checked(batch.records, [batch.header], leader_epoch, now_ms)
+def append_owned(log: Log, batches: OwnedBatches, leader_epoch: int, now_ms: int) -> AppendResult:
+    """Write batches for which `find_repeated` has just found no repeat. Raises KAFKA_STORAGE_ERROR."""
+    assert batches.is_fence or log.fence.fence == batches.owner, "its fence comes first"
+    assert batches.expected_offset == log.log_end_offset, "they belong to the log's end"
+    appended = log.append_checked(batches.records, batches.headers, leader_epoch, now_ms)
+    log.on_checked(batches.headers, batches.records, now_ms)
+    return appended
+
+
+def _is_fence(header: BatchHeader) -> bool:
+    return header.is_control and header.producer_id == NO_PRODUCER_ID
+
+
+def _check_kind(header: BatchHeader, batch: memoryview, owner: ShardFence, config: LogConfig) -> None:
+    """Entries, those of a producer's transaction, its marker, or the own fence."""
+    bits = header.attributes & ~CODEC_MASK
+    has_producer = header.producer_id >= 0 and header.producer_epoch >= 0 and header.base_sequence < 0
+    if _is_fence(header) and bits == CONTROL:
+        if fence_of(batch) != owner:
+            raise OttlaError(ErrorCode.INVALID_RECORD, "the fence is not that of the owner who appends it")
+    elif (bits, header.producer_id) == (0, NO_PRODUCER_ID) or (bits == TRANSACTIONAL and has_producer):
+        if config.compacts:
+            check_keys(batch)
+    elif bits != CONTROL | TRANSACTIONAL or not has_producer or marker_of(batch) is None:
+        raise OttlaError(
+            ErrorCode.INVALID_RECORD,
+            f"a shard's batch has the attributes {header.attributes:#06x}, the producer {header.producer_id} of epoch "
+            f"{header.producer_epoch} and the sequence {header.base_sequence}: it has neither plain entries nor those of a "
+            "transaction, and is no marker and no fence",
+        )

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ottla_core.consumer_protocol import PROTOCOL_TYPE, decode_subscription
-from ottla_core.coordination.batches import EMPTY_BATCH_BYTES
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.shard import ShardDecision
 from ottla_core.coordination.timers import Moment
@@ -59,7 +58,7 @@ class GroupSettings:
     max_session_timeout_ms: int = 1_800_000
     initial_rebalance_delay_ms: int = 3_000
     max_size: int = 2**31 - 1
-    max_record_bytes: int = ShardLimits().max_batch_bytes - EMPTY_BATCH_BYTES
+    max_record_bytes: int = ShardLimits().max_batch_bytes
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
     retention_check_s: float = 600.0

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from batches import NOON
 from logs import SMALL, records_of
 from replicas import Brokers
 from shards import FIRST, SECOND, fence_batch, keyed
@@ -17,8 +18,11 @@ from ottla_broker.replication.leadership_confirmation import check_fence
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.shard_append import append_to_shard, check_shard
 from ottla_core.cluster.image import Partition
+from ottla_core.coordination.batches import seal_records
+from ottla_core.coordination.shard import Entry, TransactionProducer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import SHARD_TOPICS
+from ottla_core.records.batch import read_header
 from ottla_core.records.fence import ShardFence
 
 ALL = Partition(replicas=(1, 2, 3), leader=1, leader_epoch=1, isr=(1, 2, 3))
@@ -78,6 +82,21 @@ async def test_an_append_is_answered_at_the_high_watermark(brokers: Brokers) -> 
     assert not repeated.done(), "a repeat waits as long as the original"
     await replicated(brokers)
     assert (await waiting, await repeated) == (2, 2)
+
+
+async def test_a_round_of_several_batches_is_answered_when_its_last_one_is_committed(brokers: Brokers) -> None:
+    leader = await owned(brokers)
+    records = seal_records([Entry(b"b", b"b"), Entry(b"c", b"c", TransactionProducer(7, 0))], NOON)
+    waiting = append(leader, FIRST, records, 2)
+    await asyncio.sleep(0)
+    assert leader.log.log_end_offset == 4
+    first = read_header(records).size_bytes
+    for follower in (2, 3, 2, 3):
+        await brokers.fetch(follower, 1, max_bytes=first)
+    assert leader.high_watermark == 3
+    assert not waiting.done(), "a leader that has the first alone may follow"
+    await replicated(brokers)
+    assert await waiting == 2
 
 
 async def test_who_waits_too_long_does_not_know(brokers: Brokers) -> None:

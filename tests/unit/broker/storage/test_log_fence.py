@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from batches import NOON, sealed
+from batches import NOON, sealed, with_fresh_crc
 from logs import SMALL, all_records, open_log
 from produced import produced, stored_bytes
 from shards import FIRST, SECOND, append_as, fence_batch, keyed, take
@@ -18,8 +18,11 @@ from ottla_broker.machines.shard import NO_FENCE, StoredFence
 from ottla_broker.storage import producer_snapshot
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import DAY_MS, LogConfig
+from ottla_core.coordination.batches import seal_records
+from ottla_core.coordination.shard import Entry, Marker, TransactionProducer
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records.batch import CONTROL, TRANSACTIONAL
+from ottla_core.records.batch import CONTROL, TRANSACTIONAL, iter_headers
+from ottla_core.records.control import EndTransactionMarker, seal_marker
 from ottla_core.records.fence import ShardFence
 
 COMPACTED = replace(SMALL, compacts=True, deletes=False)
@@ -39,6 +42,11 @@ def refused(call: Callable[[], object]) -> int:
     with pytest.raises(OttlaError) as caught:
         call()
     return caught.value.code
+
+
+def of_another_type(batch: bytes) -> bytes:
+    """A marker's batch whose record is none."""
+    return with_fresh_crc(batch.replace(b"\0\0\0\1\x0c\0\0", b"\0\0\0\5\x0c\0\0"))
 
 
 def fill_as(log: Log, owner: ShardFence, batches: int) -> None:
@@ -72,6 +80,60 @@ def test_the_same_bytes_at_the_same_offset_are_the_same_append(log: Log) -> None
     assert refused(lambda: append_as(log, FIRST, batches[1], inside)) == ErrorCode.OFFSET_MISMATCH
     assert append_as(log, FIRST, fence_batch(FIRST), 99).base_offset == 0
     assert stored_bytes(log) == before
+
+
+SEVEN, EIGHT = TransactionProducer(7, 1), TransactionProducer(8, 0)
+ROUND = (
+    Entry(b"a", b"1"),
+    Entry(b"b", b"1"),
+    Entry(b"a", b"2", SEVEN),
+    Marker(EIGHT, committed=False, coordinator_epoch=3),
+    Marker(SEVEN._replace(epoch=2), committed=True, coordinator_epoch=4),
+    Entry(b"c", b"3"),
+    Entry(b"a", b"3", EIGHT._replace(epoch=5)),
+)
+
+
+def test_a_round_of_every_kind_is_one_append_and_its_producers_are_known(log: Log, tmp_path: Path) -> None:
+    """Here, on a follower and after a restart: they have no sequences, and every batch of them counts."""
+    take(log, FIRST)
+    records = seal_records(ROUND, NOON)
+    assert append_as(log, FIRST, records, 1)[:2] == (1, 7)
+    known = {id_: state.epoch for id_ in (7, 8, 9) if (state := log.producers.get(id_)) is not None}
+    assert known == {7: 2, 8: 5}
+    assert append_as(log, FIRST, seal_records(ROUND[3:4], NOON), 8).last_offset == 8
+    again = append_as(log, FIRST, records, 1)
+    assert (again.base_offset, again.last_offset, again.duplicate) == (1, 7, True)
+    follower = open_log(tmp_path / "follower", COMPACTED)
+    follower.append_replicated(log.read(0, 1 << 20, log.log_end_offset), NOON)
+    assert follower.producers.entries() == log.producers.entries()
+    log.close(NOON)
+    restarted = open_log(log.directory, COMPACTED, clean=True)
+    assert restarted.producers.entries() == log.producers.entries()
+    assert restarted.fence == StoredFence(FIRST, 0)
+
+
+@pytest.mark.parametrize("there", range(1, 5))
+def test_the_first_batches_of_a_round_are_no_repeat_of_it(log: Log, there: int) -> None:
+    """A follower that had no more of it may lead by now: the owner's state has all of it, so it has to load again."""
+    take(log, FIRST)
+    records = seal_records(ROUND, NOON)
+    cut = [at for at, _ in iter_headers(records)][there]
+    append_as(log, FIRST, records[:cut], 1)
+    before = log.log_end_offset, stored_bytes(log)
+    assert refused(lambda: append_as(log, FIRST, records, 1)) == ErrorCode.OFFSET_MISMATCH
+    other = seal_records((*ROUND[:-1], Entry(b"z", b"3", EIGHT)), NOON)
+    assert refused(lambda: append_as(log, FIRST, other[:cut] + other[cut:], 1)) == ErrorCode.OFFSET_MISMATCH
+    assert (log.log_end_offset, stored_bytes(log)) == before
+
+
+def test_a_round_whose_last_batch_differs_is_no_repeat(log: Log) -> None:
+    take(log, FIRST)
+    append_as(log, FIRST, seal_records(ROUND, NOON), 1)
+    for other in ((*ROUND[:-1], ROUND[-1]._replace(value=b"4")), (*ROUND, ROUND[-2])):
+        records = seal_records(other, NOON)
+        assert refused(lambda records=records: append_as(log, FIRST, records, 1)) == ErrorCode.OFFSET_MISMATCH
+    assert append_as(log, FIRST, seal_records(ROUND[:2], NOON), 1).duplicate, "it ends where that batch does"
 
 
 def test_what_a_former_owner_wrote_is_no_repeat(log: Log) -> None:
@@ -153,7 +215,19 @@ def test_producers_of_the_same_log_are_kept_beside_it(log: Log) -> None:
 @pytest.mark.parametrize(
     ("records", "code"),
     [
-        (keyed(b"a") + keyed(b"b"), ErrorCode.INVALID_REQUEST),
+        (keyed(b"a") + fence_batch(FIRST), ErrorCode.INVALID_REQUEST),
+        (fence_batch(FIRST) + keyed(b"a"), ErrorCode.INVALID_REQUEST),
+        (keyed(b"a") + keyed(b"b")[:-1], ErrorCode.CORRUPT_MESSAGE),
+        (keyed(b"a") + sealed([(0, NOON, None, b"no key", [])]), ErrorCode.INVALID_RECORD),
+        (seal_records([Entry(b"a", b"a")], NOON) + keyed(b"x" * 1000), ErrorCode.MESSAGE_TOO_LARGE),
+        (keyed(b"x" * 900) * 5, ErrorCode.MESSAGE_TOO_LARGE),
+        (
+            sealed([(0, NOON, b"\0\0\0\7", b"\0\0\0\0\0\0", [])], attributes=CONTROL | TRANSACTIONAL),
+            ErrorCode.INVALID_RECORD,
+        ),
+        (seal_records([Entry(b"k", b"v", TransactionProducer(-1, 0))], NOON), ErrorCode.INVALID_RECORD),
+        (seal_records([Entry(b"k", b"v", TransactionProducer(7, -1))], NOON), ErrorCode.INVALID_RECORD),
+        (of_another_type(seal_marker(7, 1, EndTransactionMarker(True, 4), NOON)), ErrorCode.INVALID_RECORD),
         (sealed([(0, NOON, None, b"no key", [])]), ErrorCode.INVALID_RECORD),
         (produced(0), ErrorCode.INVALID_RECORD),
         (sealed([(0, NOON, b"k", b"v", [])], attributes=TRANSACTIONAL), ErrorCode.INVALID_RECORD),

@@ -6,7 +6,7 @@ import pytest
 from batches import NOON
 from owners import MINE, Hand, get, put, stored
 
-from ottla_core.coordination.batches import seal_entries
+from ottla_core.coordination.batches import seal_records
 from ottla_core.coordination.effects import Leave, ReportTrouble
 from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shard import Entry
@@ -25,8 +25,8 @@ from ottla_core.records.fence import ShardFence, fence_of, seal_fence
 
 TIMED_OUT = OttlaError(ErrorCode.REQUEST_TIMED_OUT, "no answer")
 TOO_FEW = OttlaError(ErrorCode.NOT_ENOUGH_REPLICAS, "the ISR is too small")
-TWO = seal_entries([Entry(b"a", b"1"), Entry(b"b", b"2")], NOON)
-ONE = seal_entries([Entry(b"a", b"3")], NOON)
+TWO = seal_records([Entry(b"a", b"1"), Entry(b"b", b"2")], NOON)
+ONE = seal_records([Entry(b"a", b"3")], NOON)
 
 
 def code(error: Exception) -> int:
@@ -38,11 +38,11 @@ def test_the_fence_comes_first_and_where_the_log_ends_is_learned_by_trying() -> 
     hand = Hand()
     hand.start()
     assert isinstance(hand.call, Append)
-    assert (hand.call.expected_offset, fence_of(hand.call.batch)) == (0, MINE)
+    assert (hand.call.expected_offset, fence_of(hand.call.batches)) == (0, MINE)
     hand.result(Mismatch(17))
     hand.result(Mismatch(19))  # the former owner was quicker
     assert isinstance(hand.call, Append)
-    assert (hand.call.expected_offset, fence_of(hand.call.batch)) == (19, MINE)
+    assert (hand.call.expected_offset, fence_of(hand.call.batches)) == (19, MINE)
     assert hand.owner.phase is Phase.FENCING
 
 
@@ -95,7 +95,7 @@ def test_many_keys_are_applied_some_at_a_time_before_it_serves(keys: int, ticks:
     hand.start()
     hand.result(Appended(6_000, 6_001))
     entries = [Entry(b"%d" % (number % keys), b"%d" % number) for number in range(6_000)]
-    hand.result(Batches(stored(seal_entries(entries, NOON), 0) + stored(seal_fence(MINE, NOON), 6_000), 6_001))
+    hand.result(Batches(stored(seal_records(entries, NOON), 0) + stored(seal_fence(MINE, NOON), 6_000), 6_001))
     steps = 0
     while hand.owner.phase is Phase.LOADING:
         hand.ask(f"early {steps}", get(b"0"))
@@ -113,7 +113,7 @@ def test_one_that_leaves_while_it_applies_applies_nothing_more() -> None:
     hand.start()
     hand.result(Appended(3_000, 3_001))
     entries = [Entry(b"%d" % number, b"v") for number in range(3_000)]
-    hand.result(Batches(stored(seal_entries(entries, NOON), 0) + stored(seal_fence(MINE, NOON), 3_000), 3_001))
+    hand.result(Batches(stored(seal_records(entries, NOON), 0) + stored(seal_fence(MINE, NOON), 3_000), 3_001))
     seen = len(hand.book.seen)
     hand.leave()
     hand.tick(1)
@@ -222,7 +222,7 @@ def test_the_first_thing_after_a_load_is_what_the_state_wants_to_do() -> None:
     assert len(hand.sent) == 3
     hand.tick(0.1)
     assert isinstance(hand.call, Append)
-    assert b"timer" in hand.call.batch
+    assert b"timer" in hand.call.batches
 
 
 def test_an_owner_that_nobody_asks_asks_nobody() -> None:

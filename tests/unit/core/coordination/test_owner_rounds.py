@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from owners import LIMITS, MINE, Hand, get, later, put, resolve, set_timers, stored
+from owners import LIMITS, MINE, BookDecide, Hand, get, later, put, resolve, set_timers, stored
 
 from ottla_core.coordination.batches import read_batches
 from ottla_core.coordination.effects import Leave, Perform, Respond, ShardLimits
 from ottla_core.coordination.phases import Phase
-from ottla_core.coordination.shard import Entry, ShardDecision
+from ottla_core.coordination.shard import Entry, Marker, Record, ShardDecision, TransactionProducer
 from ottla_core.coordination.shard_log import Append, Appended, Check, Fenced, Mismatch, Rejected, Unknown
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.records.batch import headers_at
 
 TIMED_OUT = OttlaError(ErrorCode.REQUEST_TIMED_OUT, "no answer")
 TOO_FEW = OttlaError(ErrorCode.NOT_ENOUGH_REPLICAS, "the ISR is too small")
@@ -35,7 +36,7 @@ def code(hand: Hand, token: str | None) -> int:
 
 def appended(hand: Hand) -> list[Entry]:
     assert isinstance(hand.call, Append)
-    [batch] = read_batches(stored(hand.call.batch, hand.call.expected_offset))
+    [batch] = read_batches(stored(hand.call.batches, hand.call.expected_offset))
     return [Entry(*pair) for pair in batch.pairs]
 
 
@@ -371,7 +372,7 @@ def test_what_does_not_fit_into_this_batch_is_decided_anew_for_the_next(hand: Ha
         hand.ask(f"put {n}", put(b"a", b"%d" % n + b"x" * 400))
     hand.prove()
     assert isinstance(hand.call, Append)
-    assert len(hand.call.batch) <= hand.owner.limits.max_batch_bytes
+    assert len(hand.call.batches) <= hand.owner.limits.max_batch_bytes
     assert len(appended(hand)) == 2
     hand.prove()
     assert len(appended(hand)) == 1
@@ -523,8 +524,65 @@ def test_what_was_written_is_what_is_loaded(hand: Hand) -> None:
     for n in range(5):
         hand.ask(f"put {n}", put(b"k%d" % (n % 3), b"%d" % n))
         assert isinstance(hand.call, Append)
-        log.append(hand.call.batch)
+        log.append(hand.call.batches)
         hand.prove()
     next_owner = Hand(fence=MINE._replace(epoch=6))
     next_owner.serve(*log)
     assert next_owner.book.values == hand.book.values
+
+
+PRODUCER = TransactionProducer(9, 2)
+
+
+def write(*records: Record) -> BookDecide:
+    return lambda book, now: ShardDecision(None, records=records)
+
+
+@pytest.fixture
+def busy() -> Hand:
+    """The same, for which more may wait."""
+    hand = Hand(limits=replace(LIMITS, max_waiting=100))
+    hand.serve()
+    return hand
+
+
+def test_a_round_of_every_kind_is_one_append_in_the_order_of_its_decisions(busy: Hand) -> None:
+    hand = busy
+    hand.ask("first", put(b"x"))
+    records = Entry(b"a", b"1"), Entry(b"a", b"2", PRODUCER), Marker(PRODUCER, True, 4), Entry(b"b", b"3")
+    for record in records:
+        hand.ask(str(record), write(record))
+    hand.prove()
+    assert isinstance(hand.call, Append)
+    end = hand.call.expected_offset + len(records)
+    assert [header.next_offset for header in headers_at(hand.call.batches, hand.call.expected_offset)][-1] == end
+    assert hand.book.seen[-4:] == list(records)
+    hand.result(Appended(hand.call.expected_offset, end - 1))
+    assert len(hand.answers) == 1, "its last batch is not committed: a leader that has the first alone may follow"
+    hand.tick(0.2)
+    hand.prove()
+    assert (len(hand.answers), hand.owner.next_offset) == (5, end)
+
+
+def test_a_decision_of_several_batches_is_a_bug_that_changes_nothing(hand: Hand) -> None:
+    """The first of them may be in the log alone, under a leader that had no more."""
+    hand.ask("mixed", write(Entry(b"a", b"1"), Entry(b"a", b"2", PRODUCER)))
+    hand.prove()
+    hand.ask("markers", write(Marker(PRODUCER, True, 4), Marker(PRODUCER, True, 4)))
+    hand.prove()
+    assert {token: type(error) for token, error in hand.refusals.items()} == dict.fromkeys(
+        ("mixed", "markers"), AssertionError
+    )
+    assert hand.book.values == {}
+
+
+def test_the_headers_of_all_batches_of_a_round_count(busy: Hand) -> None:
+    hand = busy
+    hand.ask("first", put(b"x"))
+    for n in range(40):
+        hand.ask(f"m{n}", write(Marker(TransactionProducer(n, 0), True, 4)))
+    hand.prove()
+    while len(hand.answers) < 41:
+        assert isinstance(hand.call, Append)
+        assert len(hand.call.batches) <= hand.owner.limits.max_batch_bytes
+        hand.prove()

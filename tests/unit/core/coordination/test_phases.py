@@ -9,7 +9,7 @@ import pytest
 from batches import NOON
 from owners import Book, Hand, get, put, stored
 
-from ottla_core.coordination.batches import seal_entries
+from ottla_core.coordination.batches import seal_records
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import NEEDS_EPOCH, NEXT_PHASE, OwnerEvent, Phase
 from ottla_core.coordination.shard import Entry
@@ -23,7 +23,7 @@ FINAL = OttlaError(ErrorCode.MESSAGE_TOO_LARGE, "never")
 LATER = OttlaError(ErrorCode.NOT_ENOUGH_REPLICAS, "not now")
 
 FENCE = stored(seal_fence(Hand().owner.fence, NOON), 0)
-OTHER = stored(seal_entries([Entry(b"k", b"v")], NOON), 0)
+OTHER = stored(seal_records([Entry(b"k", b"v")], NOON), 0)
 
 RESULTS: list[Result] = [
     Appended(0, 0), Appended(0, 1), Appended(1, 2), Appended(7, 8), Mismatch(0), Mismatch(5), Fenced(), Confirmed(),
