@@ -347,7 +347,7 @@ def test_what_one_look_takes_out_fits_a_batch() -> None:
     take = shard.take
 
     def watched(decided: ShardDecision[None]) -> object:
-        sizes.append(sum(len(entry.key) for entry in decided.records))
+        sizes.append(sum(len(entry.key) for entry in decided.records if isinstance(entry, Entry)))
         return take(decided)
 
     shard.take = watched
