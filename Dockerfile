@@ -50,6 +50,10 @@ FROM service AS group-coordinator
 EXPOSE 9660 9760
 ENTRYPOINT ["python", "-m", "ottla_group_coordinator"]
 
+FROM service AS txn-coordinator
+EXPOSE 9670 9770
+ENTRYPOINT ["python", "-m", "ottla_txn_coordinator"]
+
 # ---- the command line --------------------------------------------------------------------------------------------------
 FROM service AS cli
 ENTRYPOINT ["ottla"]

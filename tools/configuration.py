@@ -19,10 +19,16 @@ from ottla_controller.config import ControllerConfig
 from ottla_core.config_key import ConfigKey, Scope
 from ottla_core.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
 from ottla_group_coordinator.config import GroupCoordinatorConfig
+from ottla_txn_coordinator.config import TxnCoordinatorConfig
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs/operate/configuration.md"
 
-SERVICES: Final = {"broker": BrokerConfig, "controller": ControllerConfig, "group-coordinator": GroupCoordinatorConfig}
+SERVICES: Final = {
+    "broker": BrokerConfig,
+    "controller": ControllerConfig,
+    "group-coordinator": GroupCoordinatorConfig,
+    "txn-coordinator": TxnCoordinatorConfig,
+}
 
 OF_ALL: Final = {
     "node_id": "who it is among those of its kind; a broker's -1: what its data directory says, or else the controller "

@@ -28,6 +28,7 @@ PACKAGES: Final = {
     "ottla_broker": "services/broker",
     "ottla_controller": "services/controller",
     "ottla_group_coordinator": "services/group-coordinator",
+    "ottla_txn_coordinator": "services/txn-coordinator",
     "ottla": "sdk",
     "ottla_stack": "stack",
     "pyspark_ottla": "spark",

@@ -14,6 +14,7 @@ from typing import Final
 from ottla_broker.machines import replica_role
 from ottla_core.coordination import phases
 from ottla_group_coordinator.machines import states
+from ottla_txn_coordinator.machines import states as txn_states
 
 DESIGN: Final = Path(__file__).resolve().parent.parent / "docs/design"
 
@@ -38,6 +39,7 @@ def _id(name: str) -> str:
 
 DIAGRAMS: Final = {
     "group": ("groups.md", mermaid(states.INITIAL, states.NEXT)),
+    "transaction": ("transactions.md", mermaid(txn_states.INITIAL, txn_states.NEXT)),
     "replica": ("replication.md", mermaid({"opened": replica_role.ReplicaRole.LEADERLESS}, replica_role.NEXT_ROLE)),
     "owner": ("coordination.md", mermaid({"given by the metadata": phases.Phase.FENCING}, phases.NEXT_PHASE)),
 }

@@ -87,9 +87,11 @@ ENFORCED: Final = frozenset(
         "segment.index.bytes",
         "segment.jitter.ms",
         "segment.ms",
+        "transaction.max.timeout.ms",
         "transaction.state.log.num.partitions",
         "transaction.state.log.replication.factor",
         "transaction.state.log.segment.bytes",
+        "transactional.id.expiration.ms",
         "unclean.leader.election.enable",
         "unclean.recovery.strategy",
     }

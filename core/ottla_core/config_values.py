@@ -39,10 +39,13 @@ OF_GROUPS: Final = (
 """What group-coordinators act on. Each has a setting of the same name in their process, which stands where the cluster
 says nothing."""
 
-ONE_FOR_ALL: Final = frozenset({MIN_ISR, *OF_GROUPS})
+OF_TRANSACTIONS: Final = ("transaction.max.timeout.ms", "transactional.id.expiration.ms")
+"""The same for txn-coordinators."""
+
+ONE_FOR_ALL: Final = frozenset({MIN_ISR, *OF_GROUPS, *OF_TRANSACTIONS})
 """Broker configs that have one value for the cluster: a leader and the controller must not disagree on who is eligible
-to lead (KIP-966, KAFKA-16540), and groups are no broker's. One broker's own, which an older release took, counts for
-nothing."""
+to lead (KIP-966, KAFKA-16540), and groups and transactions are no broker's. One broker's own, which an older release
+took, counts for nothing."""
 
 _TOPIC_NAME_OF: Final = {s.name: topic for topic, synonyms in SYNONYMS.items() for s in synonyms if s.name != topic}
 

@@ -25,6 +25,7 @@ import ottla
 import ottla_broker.app
 import ottla_controller.app
 import ottla_group_coordinator.app
+import ottla_txn_coordinator.app
 from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
 from ottla_core import lifecycle
@@ -36,14 +37,15 @@ from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_stack.faults import Faults
 from ottla_stack.movable_clock import MovableClock
 from ottla_stack.ports import hold
+from ottla_txn_coordinator.config import TxnCoordinatorConfig
 
 START_LIMIT_S: Final = 60.0
 _STEP_LIMIT_S: Final = lifecycle.STOP_LIMIT_S + 1.0
 """For each of the four steps of a stop; services keep a limit of their own below it."""
 
-_SHARDS: Final = "offsets.topic.num.partitions"
+_SHARDS: Final = ("offsets.topic.num.partitions", "transaction.state.log.num.partitions")
 _FEW: Final = 4
-"""Shards of groups: a test has few groups, and each shard is a log on every broker."""
+"""Shards of groups, and of transactional ids: a test has few, and each shard is a log on every broker."""
 
 _T = TypeVar("_T")
 
@@ -51,12 +53,15 @@ _T = TypeVar("_T")
 class Cluster:
     """`with Cluster(brokers=3) as c:` gives a cluster at `c.bootstrap`; leaving the block ends it and its data.
 
-    `c.brokers[n]` is one broker to kill or pause, and so is `c.group_coordinators[n]`; `c.faults` is the plan of calls
-    that fail, `c.clock` the clock of all services. `racks` has one for each broker. Groups' first members are not
+    `c.brokers[n]` is one broker to kill or pause, and so are `c.group_coordinators[n]` and `c.txn_coordinators[n]`, of
+    which there are none unless some are requested: their shards are logs on every broker; `c.faults` is the plan of
+    calls that fail, `c.clock` the clock of all services. `racks` has one for each broker. Groups' first members are not
     waited for.
     """
 
-    def __init__(self, *, brokers: int = 1, racks: Sequence[str] = (), group_coordinators: int = 1) -> None:
+    def __init__(
+        self, *, brokers: int = 1, racks: Sequence[str] = (), group_coordinators: int = 1, txn_coordinators: int = 0
+    ) -> None:
         self.faults: Final = Faults()
         self.clock: Final = MovableClock()
         self._folder = tempfile.TemporaryDirectory(prefix="ottla-cluster-")
@@ -70,6 +75,8 @@ class Cluster:
             RunningBroker(self, number, folder, rack=racks[number] if racks else "") for number in range(brokers)
         ]
         self.group_coordinators: Final = [RunningGroupCoordinator(self, n) for n in range(group_coordinators)]
+        self.txn_coordinators: Final = [RunningTxnCoordinator(self, n) for n in range(txn_coordinators)]
+        self._services: Final = (*self.brokers, *self.group_coordinators, *self.txn_coordinators)
 
     @property
     def bootstrap(self) -> str:
@@ -108,7 +115,7 @@ class Cluster:
         try:
             self.run(self._stop(), limit_s=4 * _STEP_LIMIT_S + 1.0)
         finally:
-            for process in (*self.brokers, *self.group_coordinators):
+            for process in self._services:
                 process.release_ports()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(START_LIMIT_S)
@@ -145,13 +152,19 @@ class Cluster:
         around = self.faults.around(f"group-coordinator-{config.node_id}")
         return ottla_group_coordinator.app.build(config, store=self._store, clock=self.clock, around=around)
 
+    def build_txn_coordinator(self, config: TxnCoordinatorConfig) -> ServiceApp:
+        around = self.faults.around(f"txn-coordinator-{config.node_id}")
+        return ottla_txn_coordinator.app.build(config, store=self._store, clock=self.clock, around=around)
+
     async def _start(self) -> None:
-        config = ControllerConfig(node_id=0, port=0, admin_port=0, first_configs=(f"{_SHARDS}={_FEW}",))
+        config = ControllerConfig(
+            node_id=0, port=0, admin_port=0, first_configs=tuple(f"{name}={_FEW}" for name in _SHARDS)
+        )
         self._controller = ottla_controller.app.build(
             config, store=self._store, clock=self.clock, around=self.faults.around("controller-0")
         )
         await self._controller.start()
-        for process in (*self.brokers, *self.group_coordinators):
+        for process in self._services:
             await process.start_app()
         await until_ready(self._controller)
         self._watchdog.start()
@@ -159,7 +172,7 @@ class Cluster:
     async def _stop(self) -> None:
         """Coordinators, brokers together, the controller, the store, whichever of them fails to; raises after all."""
         self._watchdog.stop()
-        failures = await _end(*(coordinator.stop_app() for coordinator in self.group_coordinators))
+        failures = await _end(*(service.stop_app() for service in (*self.group_coordinators, *self.txn_coordinators)))
         failures += await _end(*(broker.stop_app() for broker in self.brokers))
         if self._controller is not None:
             failures += await _end(self._controller.stop())
@@ -292,6 +305,30 @@ class RunningGroupCoordinator(InProcessService):
 
     def _build(self) -> ServiceApp:
         return self._cluster.build_group_coordinator(self._config)
+
+    def _ports(self) -> tuple[int, ...]:
+        return (self._config.port,)
+
+    def _keep_ports(self, app: ServiceApp) -> None:
+        self._config = replace(self._config, port=_port_of(app.address()))
+
+
+class RunningTxnCoordinator(InProcessService):
+    """`configure(name=value)` before it is restarted gives it other settings."""
+
+    def __init__(self, cluster: Cluster, number: int) -> None:
+        super().__init__(cluster, "txn-coordinator", number)
+        self._config = TxnCoordinatorConfig(node_id=number, port=0, admin_port=0)
+
+    def configure(self, **settings: Any) -> None:
+        self._config = replace(self._config, **settings)
+
+    @property
+    def address(self) -> str:
+        return f"{self._config.host}:{self._config.port}"
+
+    def _build(self) -> ServiceApp:
+        return self._cluster.build_txn_coordinator(self._config)
 
     def _ports(self) -> tuple[int, ...]:
         return (self._config.port,)

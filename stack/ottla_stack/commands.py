@@ -42,10 +42,13 @@ def up(
     brokers: Annotated[int, typer.Option(min=1, max=40)] = 3,
     controllers: Annotated[int, typer.Option(min=1, max=9)] = 1,
     group_coordinators: Annotated[int, typer.Option(min=0, max=9)] = 2,
+    txn_coordinators: Annotated[int, typer.Option(min=0, max=9)] = 2,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once the stack is ready.")] = False,
 ) -> None:
     """Start a real cluster on this machine: etcd, a controller, brokers and coordinators, each its own process."""
-    plan = StackPlan(directory.absolute(), port_base, "ottla", controllers, brokers, group_coordinators)
+    plan = StackPlan(
+        directory.absolute(), port_base, "ottla", controllers, brokers, group_coordinators, txn_coordinators
+    )
     if detach:
         raise typer.Exit(_detach(plan))
     held = lock(plan.directory)
@@ -137,7 +140,12 @@ def _live_view(supervisor: Supervisor) -> Group:
 
 
 def _described(plan: StackPlan) -> str:
-    kinds = {"controller": plan.controllers, "broker": plan.brokers, "group-coordinator": plan.group_coordinators}
+    kinds = {
+        "controller": plan.controllers,
+        "broker": plan.brokers,
+        "group-coordinator": plan.group_coordinators,
+        "txn-coordinator": plan.txn_coordinators,
+    }
     return ", ".join(f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in kinds.items() if number)
 
 
@@ -149,7 +157,7 @@ def _detach(plan: StackPlan) -> int:
     command = [
         *(sys.executable, "-m", "ottla", "up", "--dir", str(plan.directory), "--port-base", str(plan.port_base)),
         *("--brokers", str(plan.brokers), "--controllers", str(plan.controllers)),
-        *("--group-coordinators", str(plan.group_coordinators)),
+        *("--group-coordinators", str(plan.group_coordinators), "--txn-coordinators", str(plan.txn_coordinators)),
     ]
     with log.open("w") as output:
         process = subprocess.Popen(

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 DEFAULT_PORT_BASE: Final = 9600
-_ETCD, _ETCD_PEER, _CONTROLLER, _BROKER, _GROUP_COORDINATOR, _ADMIN = 0, 1, 40, 50, 60, 100
+_ETCD, _ETCD_PEER, _CONTROLLER, _BROKER, _GROUP_COORDINATOR = 0, 1, 40, 50, 60
+_TXN_COORDINATOR, _ADMIN = 70, 100
 _KAFKA: Final = 9092 - DEFAULT_PORT_BASE
 """Kafka clients find the first broker at their default port."""
 
@@ -32,6 +33,7 @@ class StackPlan:
     controllers: int = 1
     brokers: int = 3
     group_coordinators: int = 2
+    txn_coordinators: int = 2
 
     @property
     def etcd_port(self) -> int:
@@ -66,6 +68,7 @@ class StackPlan:
             *(self._service("controller", n, _CONTROLLER + n) for n in range(self.controllers)),
             *(self._service("broker", n, _BROKER + n) for n in range(self.brokers)),
             *(self._service("group-coordinator", n, _GROUP_COORDINATOR + n) for n in range(self.group_coordinators)),
+            *(self._service("txn-coordinator", n, _TXN_COORDINATOR + n) for n in range(self.txn_coordinators)),
         ]
 
     def _service(self, kind: str, number: int, port_offset: int) -> ServicePlan:

@@ -28,11 +28,24 @@ _T = TypeVar("_T")
 
 
 class RunningStack:
-    """`with RunningStack(directory) as stack:` is ready at `stack.bootstrap`, on free ports: what `ottla up` starts."""
+    """`with RunningStack(directory) as stack:` is ready at `stack.bootstrap`, on free ports: what `ottla up` starts.
 
-    def __init__(self, directory: Path, *, brokers: int = 3, controllers: int = 1, group_coordinators: int = 2) -> None:
+    Without txn-coordinators, unless it is to have some: few programs need them, and each is a process.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        brokers: int = 3,
+        controllers: int = 1,
+        group_coordinators: int = 2,
+        txn_coordinators: int = 0,
+    ) -> None:
         self.directory: Final = directory
-        self.plan: Final = StackPlan(directory, free_port_base(), "ottla", controllers, brokers, group_coordinators)
+        self.plan: Final = StackPlan(
+            directory, free_port_base(), "ottla", controllers, brokers, group_coordinators, txn_coordinators
+        )
         self._log = directory / "up.log"
         self._up: subprocess.Popen[bytes] | None = None
 
@@ -51,6 +64,7 @@ class RunningStack:
         command = [sys.executable, "-m", "ottla", "up", "--dir", str(self.directory)]
         command += ["--port-base", str(plan.port_base), "--brokers", str(plan.brokers)]
         command += ["--controllers", str(plan.controllers), "--group-coordinators", str(plan.group_coordinators)]
+        command += ["--txn-coordinators", str(plan.txn_coordinators)]
         with self._log.open("w") as output:
             self._up = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True

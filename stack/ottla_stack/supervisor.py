@@ -29,9 +29,10 @@ from ottla_stack.state import ProcessIdentity, RunningProcess, StackState
 _log = logging.getLogger(__name__)
 
 READY_LIMIT_S: Final = 60.0
-_KINDS_AS_STOPPED: Final = ("group-coordinator", "broker", "controller", "etcd")
-_AFTER_BROKERS: Final = "group-coordinator"
+_AFTER_BROKERS: Final = ("txn-coordinator", "group-coordinator")
 """Their state lies on brokers: before those serve they would only take the cores from them."""
+
+_KINDS_AS_STOPPED: Final = (*_AFTER_BROKERS, "broker", "controller", "etcd")
 
 _SERVICE_STOP_LIMIT_S: Final = lifecycle.STOP_LIMIT_S + 3.0
 """What a service takes by its own limit, and what its interpreter takes to end."""

@@ -16,6 +16,7 @@ from ottla_controller.config import ControllerConfig
 from ottla_core import config, lifecycle
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_stack.plan import ServicePlan, StackPlan
+from ottla_txn_coordinator.config import TxnCoordinatorConfig
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = (ROOT / "docker-compose.yml").read_text()
@@ -61,7 +62,12 @@ def test_a_broker_has_a_kafka_listener_for_each_side(plan: ServicePlan) -> None:
 
 
 def test_every_setting_exists() -> None:
-    known = {"BROKER": BrokerConfig, "CONTROLLER": ControllerConfig, "GROUP_COORDINATOR": GroupCoordinatorConfig}
+    known = {
+        "BROKER": BrokerConfig,
+        "CONTROLLER": ControllerConfig,
+        "GROUP_COORDINATOR": GroupCoordinatorConfig,
+        "TXN_COORDINATOR": TxnCoordinatorConfig,
+    }
     given = re.findall(r"OTTLA_([A-Z_]+?)__(\w+)", COMPOSE)
     assert {section for section, _ in given} == known.keys()
     for section, setting in given:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from threading import Thread
 from typing import Any, Final, Literal, NamedTuple
 
-from ottla_proto.contracts import Controller, Group, Method
+from ottla_proto.contracts import Controller, Group, Method, Txn
 
 Protocol = Literal["kafka", "grpc", "http", "tls", ""]
 
@@ -23,6 +23,7 @@ _TIMEOUT_S: Final = 0.5
 _OTHER_SERVICES: Final[dict[str, Method[Any, Any]]] = {
     "controller": Controller.DESCRIBE_QUORUM,
     "group-coordinator": Group.SHARDS,
+    "txn-coordinator": Txn.SHARDS,
 }
 _SETTINGS: Final = b"\x04"
 _NO_STREAM: Final = bytes(4)

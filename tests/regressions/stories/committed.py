@@ -49,7 +49,11 @@ STORIES = (
     Story(
         "min-isr-of-one-broker",
         "One broker's own min.insync.replicas counted: leader and controller disagreed on who has what is committed",
-        Edit("core/ottla_core/config_values.py", "frozenset({MIN_ISR, *OF_GROUPS})", "frozenset(OF_GROUPS)"),
+        Edit(
+            "core/ottla_core/config_values.py",
+            "frozenset({MIN_ISR, *OF_GROUPS, *OF_TRANSACTIONS})",
+            "frozenset({*OF_GROUPS, *OF_TRANSACTIONS})",
+        ),
     ),
     Story(
         "alone-beside-an-elr",

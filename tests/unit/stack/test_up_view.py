@@ -86,8 +86,8 @@ async def test_the_terminals_own_ctrl_c_leaves_one_header(tmp_path: Path, monkey
 
 
 def test_what_is_being_started_is_said(tmp_path: Path) -> None:
-    assert commands._described(StackPlan(tmp_path, 9600, "ottla", 1, 3, 0)) == "1 controller, 3 brokers"
+    assert commands._described(StackPlan(tmp_path, 9600, "ottla", 1, 3, 0, 0)) == "1 controller, 3 brokers"
     assert (
-        commands._described(StackPlan(tmp_path, 9600, "ottla", 2, 1, 2))
-        == "2 controllers, 1 broker, 2 group-coordinators"
+        commands._described(StackPlan(tmp_path, 9600, "ottla", 2, 1, 2, 2))
+        == "2 controllers, 1 broker, 2 group-coordinators, 2 txn-coordinators"
     )

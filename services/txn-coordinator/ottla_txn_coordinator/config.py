@@ -1,0 +1,45 @@
+"""The settings of a txn-coordinator process: where it listens, where etcd is, and how transactions behave.
+
+Spelled OTTLA_TXN_COORDINATOR__<KEY> in the environment. The settings of transactions are Kafka's, with `_` for `.`;
+what the cluster's configs say of them (`ottla config set`) counts more, and holds from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ottla_core.config_values import OF_TRANSACTIONS
+from ottla_txn_coordinator.machines.transaction import TransactionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class TxnCoordinatorConfig:
+    node_id: int = 0
+    cluster_id: str = "ottla"
+    host: str = "127.0.0.1"
+    port: int = 9670  # 0 picks a free one
+    admin_port: int = 9770
+    advertised_host: str = ""  # where clients connect; empty: `host`
+    etcd: tuple[str, ...] = ("127.0.0.1:9600",)
+    lease_ttl_s: int = 6
+    transaction_max_timeout_ms: int = 900_000
+    transactional_id_expiration_ms: int = 604_800_000
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000  # between looks for such ids
+    transaction_two_phase_commit_enable: bool = False  # whether transactions may be prepared, or have no timeout
+    first_producer_epoch: int = 0  # of a new transactional id: tests begin near the end of the epochs
+    log_level: str = "INFO"
+
+    def with_cluster(self, configs: Mapping[str, str]) -> TxnCoordinatorConfig:
+        """These settings under the cluster's configs: canonical texts, by Kafka's names."""
+        altered = {name.replace(".", "_"): int(configs[name]) for name in OF_TRANSACTIONS if name in configs}
+        return replace(self, **altered)  # type: ignore[arg-type]  # all of them are numbers
+
+    def transactions(self) -> TransactionSettings:
+        return TransactionSettings(
+            max_timeout_ms=self.transaction_max_timeout_ms,
+            id_expiration_ms=self.transactional_id_expiration_ms,
+            expiry_check_s=self.transaction_remove_expired_transaction_cleanup_interval_ms / 1000,
+            two_phase_commit=self.transaction_two_phase_commit_enable,
+            first_epoch=self.first_producer_epoch,
+        )

@@ -1,0 +1,29 @@
+"""A transaction that is decided, and the partitions that have no marker of it yet."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla_core.model import TopicPartition
+from ottla_core.rpc.retry import Backoff
+from ottla_txn_coordinator.machines.records import TransactionRecord
+
+_FIRST_PAUSE_S: Final = 0.02
+_LONGEST_PAUSE_S: Final = 1.0
+
+
+class Ending:
+    """`shard` was owned under `epoch` when it was decided; once it is not, it `is_over`: the next owner sends."""
+
+    __slots__ = ("backoff", "epoch", "is_over", "left", "paused", "record", "shard", "transactional_id")
+
+    def __init__(self, shard: int, epoch: int, transactional_id: str, record: TransactionRecord) -> None:
+        self.shard: Final = shard
+        self.epoch: Final = epoch
+        self.transactional_id: Final = transactional_id
+        self.record: Final = record
+        self.left: Final = set(record.partitions)
+        self.paused: list[TopicPartition] = []
+        """Those that are tried again after a pause."""
+        self.backoff: Final = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        self.is_over = False

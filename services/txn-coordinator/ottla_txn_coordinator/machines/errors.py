@@ -1,0 +1,79 @@
+"""What requests about transactions are rejected with: Kafka's codes, with what to do in words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla_core.coordination.shard import TransactionProducer
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_txn_coordinator.machines.states import TransactionState
+
+_SHOWN: Final = 100
+"""Characters of an id in a message."""
+
+
+def shown(transactional_id: str) -> str:
+    return repr(transactional_id) if len(transactional_id) <= _SHOWN else repr(transactional_id[:_SHOWN]) + "…"
+
+
+def fenced(transactional_id: str, producer: TransactionProducer, cause: str) -> OttlaError:
+    """`cause`: what raised the epoch last, as far as is known."""
+    return OttlaError(
+        ErrorCode.PRODUCER_FENCED,
+        f"producer {producer.id} with epoch {producer.epoch} of {shown(transactional_id)} was fenced"
+        + (f": {cause}" if cause else ""),
+        hint="only the newest producer of a transactional id may go on; close this one",
+    )
+
+
+def other_producer(transactional_id: str, producer: TransactionProducer) -> OttlaError:
+    return OttlaError(
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        f"producer id {producer.id} is not the one of transactional id {shown(transactional_id)}",
+        hint="initialize the producer anew; ids that are idle for transactional.id.expiration.ms are forgotten",
+    )
+
+
+def concurrent(transactional_id: str, cause: str) -> OttlaError:
+    return OttlaError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{shown(transactional_id)}: {cause}", hint="try again")
+
+
+def wrong_state(transactional_id: str, state: TransactionState, action: str, cause: str = "") -> OttlaError:
+    reason = f" ({cause})" if cause else ""
+    return OttlaError(
+        ErrorCode.INVALID_TXN_STATE,
+        f"the transaction of {shown(transactional_id)} is {state.value}{reason} and can't be {action}",
+        hint="begin a transaction and add to it first; one that has ended the other way stays so",
+    )
+
+
+def not_in_transaction(transactional_id: str, partition: object) -> OttlaError:
+    return OttlaError(
+        ErrorCode.TRANSACTION_ABORTABLE,
+        f"{partition} is not in the open transaction of {shown(transactional_id)}",
+        hint="abort the transaction and begin anew",
+    )
+
+
+def too_many_partitions(transactional_id: str, most: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.INVALID_REQUEST,
+        f"the transaction of {shown(transactional_id)} would have more than {most} partitions",
+        hint="end it, and write the rest in another one",
+    )
+
+
+def invalid_timeout(timeout_ms: int, most_ms: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+        f"a transaction timeout of {timeout_ms} ms is not allowed",
+        hint=f"set transaction.timeout.ms from 1 to {most_ms} (transaction.max.timeout.ms)",
+    )
+
+
+def two_phases_disabled() -> OttlaError:
+    return OttlaError(
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        "two-phase commit is not enabled",
+        hint="set transaction_two_phase_commit_enable of the txn-coordinators",
+    )

@@ -1,0 +1,81 @@
+"""What happened to a transactional id, and why: kept so that it can be explained. Bounded, and memory only."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final, NamedTuple
+
+from ottla_core.coordination.shard import TransactionProducer
+
+KEPT: Final = 10
+"""Events of an id."""
+
+MOST_IDS: Final = 1_000
+"""Of a shard: those to which something happened last."""
+
+_LONGEST: Final = 200
+"""Characters of what a client calls itself."""
+
+
+class Kind(Enum):
+    INITIALIZED = "initialized"
+    FENCED = "fenced"
+    TIMED_OUT = "timed-out"
+    PREPARED = "prepared"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+class Caller(NamedTuple):
+    """Who made a request, as far as the client tells."""
+
+    client_id: str = ""
+    client_host: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.client_id or 'a client'} at {self.client_host or 'an unknown host'}"
+
+
+UNNAMED: Final = Caller()
+
+
+def caller_of(client_id: str, client_host: str) -> Caller:
+    return Caller(client_id[:_LONGEST], client_host[:_LONGEST])
+
+
+class HistoryEvent(NamedTuple):
+    """An effect, too: what one decision has brought about, reported once it is durable."""
+
+    transactional_id: str
+    at_ms: int
+    kind: Kind
+    producer: TransactionProducer
+    caller: Caller = UNNAMED
+    cause: str = ""
+
+
+class History:
+    """Of the ids of one shard."""
+
+    def __init__(self) -> None:
+        self._events: Final[OrderedDict[str, deque[HistoryEvent]]] = OrderedDict()
+
+    def add(self, event: HistoryEvent) -> None:
+        self._events.setdefault(event.transactional_id, deque(maxlen=KEPT)).append(event)
+        self._events.move_to_end(event.transactional_id)
+        if len(self._events) > MOST_IDS:
+            self._events.popitem(last=False)
+
+    def of(self, transactional_id: str) -> Sequence[HistoryEvent]:
+        """Oldest first."""
+        return tuple(self._events.get(transactional_id, ()))
+
+    def last_cause(self, transactional_id: str) -> str:
+        """What raised the epoch last; "" where that is not known any more."""
+        events = reversed(self.of(transactional_id))
+        return next((event.cause for event in events if event.cause), "")
+
+    def forget(self, transactional_id: str) -> None:
+        self._events.pop(transactional_id, None)

@@ -1,0 +1,168 @@
+"""The records of `__transaction_state`, in Kafka's own format, so that Kafka's tools read the topic.
+
+A key is version 0 and the transactional id. Values are written in version 1, which is flexible, and read in 0 too.
+Two tagged fields are ours, with numbers far above Kafka's, which Kafka's readers pass over. What is of another kind is
+kept in the log and left alone: it is `None` here.
+Source: TransactionLogKey/Value.json of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Final
+
+from ottla_core.coordination.shard import TransactionProducer
+from ottla_core.model import TopicPartition
+from ottla_core.primitives import MalformedError, Reader, Writer
+from ottla_txn_coordinator.machines.states import TransactionState
+
+LONGEST_NAME_BYTES: Final = 2**15 - 1
+"""Of a transactional id and a topic's name, as UTF-8."""
+
+MOST_PARTITIONS: Final = 40_000
+"""Of one transaction: with a topic of its own for each it is still what a reader of the record takes."""
+
+NO_PRODUCER_ID: Final = -1
+NO_EPOCH: Final = -1
+NEVER_MS: Final = -1
+
+_KEY_VERSION: Final = 0
+_VERSION: Final = 1
+_PREVIOUS_ID, _NEXT_ID, _CLIENT_VERSION = 0, 1, 2
+_PREPARED, _FORMER_EPOCH = 0x6F74, 0x6F75
+_LEAST_TOPIC_BYTES: Final = 2
+_PARTITION_BYTES: Final = 4
+
+_STATES: Final = {
+    0: TransactionState.EMPTY,
+    1: TransactionState.ONGOING,
+    2: TransactionState.PREPARE_COMMIT,
+    3: TransactionState.PREPARE_ABORT,
+    4: TransactionState.COMPLETE_COMMIT,
+    5: TransactionState.COMPLETE_ABORT,
+    6: TransactionState.DEAD,
+}
+_NUMBERS: Final = {state: number for number, state in _STATES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRecord:
+    """A transactional id as the log has it, which is all there is of it.
+
+    `producer` is who goes on: while a transaction ends its epoch is that of the markers. `former_epoch` is the one
+    before, if its holder may take the present one: what it repeats is answered as before. `previous_id` and `next_id`
+    are producer ids, of the change at the end of the epochs. `version` is 2 where the epoch was, or will be, raised by
+    the end. Times are in ms since 1970; `started_at_ms` is -1 where no transaction is open or ends.
+    """
+
+    producer: TransactionProducer
+    timeout_ms: int
+    state: TransactionState = TransactionState.EMPTY
+    partitions: frozenset[TopicPartition] = frozenset()
+    updated_at_ms: int = 0
+    started_at_ms: int = NEVER_MS
+    previous_id: int = NO_PRODUCER_ID
+    next_id: int = NO_PRODUCER_ID
+    version: int = 0
+    former_epoch: int = NO_EPOCH
+    prepared: bool = False
+
+
+def encode_key(transactional_id: str) -> bytes:
+    writer = Writer(flexible=False)
+    writer.int16(_KEY_VERSION)
+    writer.string(transactional_id)
+    return bytes(writer.buffer)
+
+
+def decode_key(data: bytes) -> str | None:
+    """The transactional id; None for a kind that is not known here. Raises MalformedError."""
+    reader = Reader(memoryview(data))
+    return reader.string() if reader.int16() == _KEY_VERSION else None
+
+
+def encode_value(record: TransactionRecord) -> bytes:
+    writer = Writer(flexible=True)
+    writer.int16(_VERSION)
+    writer.int64(record.producer.id)
+    writer.int16(record.producer.epoch)
+    writer.int32(record.timeout_ms)
+    writer.buffer.append(_NUMBERS[record.state])
+    numbers = defaultdict[str, list[int]](list)
+    for topic, number in sorted(record.partitions):
+        numbers[topic].append(number)
+    writer.array(len(numbers))
+    for topic, partitions in numbers.items():
+        writer.string(topic)
+        writer.array(len(partitions))
+        for number in partitions:
+            writer.int32(number)
+        writer.tags()
+    writer.int64(record.updated_at_ms)
+    writer.int64(record.started_at_ms)
+    writer.tags(_tags(record))
+    return bytes(writer.buffer)
+
+
+def _tags(record: TransactionRecord) -> dict[int, bytes]:
+    numbers = (
+        (_PREVIOUS_ID, record.previous_id, 8, NO_PRODUCER_ID),
+        (_NEXT_ID, record.next_id, 8, NO_PRODUCER_ID),
+        (_CLIENT_VERSION, record.version, 2, 0),
+        (_FORMER_EPOCH, record.former_epoch, 2, NO_EPOCH),
+    )
+    tags = {tag: value.to_bytes(size, signed=True) for tag, value, size, default in numbers if value != default}
+    return tags | ({_PREPARED: b""} if record.prepared else {})
+
+
+def decode_value(data: bytes) -> TransactionRecord | None:
+    """None for a version or a state that is not known here. Raises MalformedError."""
+    reader = Reader(memoryview(data))
+    version = reader.int16()
+    if not 0 <= version <= _VERSION:
+        return None
+    reader.flexible = version == _VERSION
+    producer = TransactionProducer(reader.int64(), reader.int16())
+    timeout_ms, state = reader.int32(), _STATES.get(reader.take(1)[0])
+    if state is None:
+        return None
+    partitions = frozenset(_partitions(reader))
+    updated_at_ms, started_at_ms = reader.int64(), reader.int64()
+    tags = {tag: bytes(value) for tag in _READ_TAGS if (value := _tag(reader, tag)) is not None}
+    return TransactionRecord(
+        producer,
+        timeout_ms,
+        state,
+        partitions,
+        updated_at_ms,
+        started_at_ms,
+        previous_id=_number(tags.get(_PREVIOUS_ID), NO_PRODUCER_ID),
+        next_id=_number(tags.get(_NEXT_ID), NO_PRODUCER_ID),
+        version=_number(tags.get(_CLIENT_VERSION), 0),
+        former_epoch=_number(tags.get(_FORMER_EPOCH), NO_EPOCH),
+        prepared=_PREPARED in tags,
+    )
+
+
+_READ_TAGS: Final = (_PREVIOUS_ID, _NEXT_ID, _CLIENT_VERSION, _PREPARED, _FORMER_EPOCH)
+
+
+def _tag(reader: Reader, tag: int) -> memoryview | None:
+    """A tagged field at the end of the record; the reader stays before them."""
+    return Reader(reader.data, reader.at, flexible=reader.flexible).tag(tag)
+
+
+def _partitions(reader: Reader) -> list[TopicPartition]:
+    found: list[TopicPartition] = []
+    for _ in range(reader.array(_LEAST_TOPIC_BYTES)):
+        topic = reader.string()
+        if topic is None:
+            raise MalformedError("null where a topic must be")
+        found += [TopicPartition(topic, reader.int32()) for _ in range(reader.array(_PARTITION_BYTES))]
+        reader.pass_tags()
+    return found
+
+
+def _number(data: bytes | None, default: int) -> int:
+    return default if data is None else int.from_bytes(data, signed=True)

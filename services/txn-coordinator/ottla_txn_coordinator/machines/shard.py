@@ -1,0 +1,142 @@
+"""A shard of transactional ids: all that hash to one partition of `__transaction_state`.
+
+The state is what the log says; only what has happened to an id (`history`) is memory. `caught` gives the functions in
+`transaction` what they decide on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import nsmallest
+from typing import Any, Final, NamedTuple
+
+from ottla_core.coordination.batches import size_limit
+from ottla_core.coordination.shard import Entry, Marker, Record, ShardDecision
+from ottla_core.coordination.timers import Moment, TimerKey
+from ottla_core.primitives import MalformedError
+from ottla_txn_coordinator.machines.history import UNNAMED, Caller, History, HistoryEvent
+from ottla_txn_coordinator.machines.records import TransactionRecord, decode_key, decode_value, encode_key
+from ottla_txn_coordinator.machines.states import ENDING, NEXT, TransactionEvent, TransactionState
+from ottla_txn_coordinator.machines.transaction import (
+    Caught,
+    SendMarkers,
+    TransactionSettings,
+    TransactionTimer,
+    decide_timeout,
+    timeout_of,
+)
+
+_LOOKED_AT_ONCE: Final = 1_000
+_AT_ONCE_BYTES: Final = 1 << 18
+_NEXT_LOOK_S: Final = 0.1
+
+
+class ExpiryTimer(NamedTuple):
+    """It is time to look for ids that have expired, among those that come after that one."""
+
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What the log says is there, but for records that are `unreadable`."""
+
+    unreadable: int
+
+
+class TransactionShard:
+    def __init__(self, settings: TransactionSettings) -> None:
+        self.settings = settings
+        self.history: Final = History()
+        self.unreadable = 0
+        """Records that are of no kind known here, or not what they say they are; they stay in the log."""
+        self._records: Final[dict[str, TransactionRecord]] = {}
+        self._started_at_ms: Final[dict[str, int]] = {}
+
+    # ---- the state --------------------------------------------------------------------------------------------------
+
+    def caught(self, transactional_id: str, caller: Caller = UNNAMED) -> Caught:
+        cause = self.history.last_cause(transactional_id)
+        return Caught(transactional_id, self._records.get(transactional_id), cause, caller)
+
+    def record(self, transactional_id: str) -> TransactionRecord | None:
+        return self._records.get(transactional_id)
+
+    def records(self) -> Iterator[tuple[str, TransactionRecord]]:
+        return iter(self._records.items())
+
+    def open_since_ms(self) -> list[int]:
+        """When each open transaction began; from any thread."""
+        return list(self._started_at_ms.values())
+
+    def apply(self, record: Record) -> None:
+        if isinstance(record, Marker):
+            return  # of no meaning in this topic
+        try:
+            transactional_id = decode_key(record.key)
+            value = None if record.value is None else decode_value(record.value)
+        except MalformedError:
+            transactional_id, value = None, None
+        if transactional_id is None or (value is None and record.value is not None):
+            self.unreadable += 1
+        elif value is None or value.state is TransactionState.DEAD:
+            self._remove(transactional_id)
+        else:
+            self._put(transactional_id, value)
+
+    def _put(self, transactional_id: str, record: TransactionRecord) -> None:
+        self._records[transactional_id] = record
+        if record.state is TransactionState.ONGOING:
+            self._started_at_ms[transactional_id] = record.started_at_ms
+        else:
+            self._started_at_ms.pop(transactional_id, None)
+
+    def _remove(self, transactional_id: str) -> None:
+        self._records.pop(transactional_id, None)
+        self._started_at_ms.pop(transactional_id, None)
+        self.history.forget(transactional_id)
+
+    def remember(self, change: Any) -> None:
+        assert isinstance(change, HistoryEvent)
+        self.history.add(change)
+
+    # ---- time -------------------------------------------------------------------------------------------------------
+
+    def on_loaded(self, now: Moment) -> ShardDecision[None]:
+        """Timeouts begin where they stood, and every transaction that was decided is carried out (rule 35)."""
+        timers: dict[TimerKey, float | None] = {ExpiryTimer(): now.at + self.settings.expiry_check_s}
+        effects: list[Any] = [Loaded(self.unreadable)]
+        for transactional_id, record in self._records.items():
+            if record.state is TransactionState.ONGOING:
+                timers.update(timeout_of(transactional_id, record, now))
+            elif record.state in ENDING:
+                effects.append(SendMarkers(transactional_id, record))
+        return ShardDecision(None, timers=timers, effects=tuple(effects))
+
+    def on_timer(self, key: TimerKey, now: Moment) -> ShardDecision[None]:
+        if isinstance(key, ExpiryTimer):
+            return self._expire(key.after, now)
+        assert isinstance(key, TransactionTimer)
+        return decide_timeout(self.caught(key.transactional_id), now)
+
+    def _expire(self, after: str, now: Moment) -> ShardDecision[None]:
+        """A limited number of ids at a time, for all requests wait meanwhile."""
+        ids = nsmallest(_LOOKED_AT_ONCE, (id_ for id_ in self._records if id_ > after))
+        tombstones: list[Entry] = []
+        size_bytes = 0
+        for transactional_id in ids:
+            if self._is_over(self._records[transactional_id], now):
+                tombstones.append(Entry(encode_key(transactional_id), None))
+                size_bytes += size_limit(tombstones[-1:])
+            after = transactional_id
+            if size_bytes > _AT_ONCE_BYTES:
+                break
+        is_all = len(ids) < _LOOKED_AT_ONCE and (not ids or after == ids[-1])
+        next_look = ExpiryTimer() if is_all else ExpiryTimer(after)
+        pause_s = self.settings.expiry_check_s if is_all else _NEXT_LOOK_S
+        return ShardDecision(None, tuple(tombstones), timers={next_look: now.at + pause_s})
+
+    def _is_over(self, record: TransactionRecord, now: Moment) -> bool:
+        is_idle = (record.state, TransactionEvent.REMOVED) in NEXT
+        return is_idle and now.wall_ms - record.updated_at_ms >= self.settings.id_expiration_ms

@@ -1,0 +1,405 @@
+"""One transactional id: what each request comes to. Its states are the table in `states`.
+
+An epoch is raised once by whatever ends a transaction for good: EndTxn of transactions v2 (KIP-890), the timeout, or a
+newer producer, which fences the older one (rule 33). So markers and requests that come late never reach the next
+transaction (rule 40). The holder of the epoch before may take the raised one where it did not hear the response, or was
+late itself; not where a newer producer has come. At the end of the epochs there is a new producer id, with epoch 0.
+
+All decisions are about durable state: what is decided is applied before the next request is, and answered once it is in
+the log. So a partition that was added is verified at once by the next decision, whatever is being written (rule 41).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from ottla_core.coordination.shard import Entry, ShardDecision, TransactionProducer
+from ottla_core.coordination.timers import Moment, TimerKey
+from ottla_core.errors import OttlaError
+from ottla_core.model import TopicPartition
+from ottla_txn_coordinator.machines.errors import (
+    concurrent,
+    fenced,
+    invalid_timeout,
+    not_in_transaction,
+    other_producer,
+    too_many_partitions,
+    two_phases_disabled,
+    wrong_state,
+)
+from ottla_txn_coordinator.machines.history import UNNAMED, Caller, HistoryEvent, Kind
+from ottla_txn_coordinator.machines.records import (
+    MOST_PARTITIONS,
+    NEVER_MS,
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    TransactionRecord,
+    encode_key,
+    encode_value,
+)
+from ottla_txn_coordinator.machines.states import ABORTED, COMMITTED, ENDING, NEXT, TransactionEvent, TransactionState
+
+LAST_EPOCH: Final = 32_766
+"""That a producer may have; the marker of its last transaction carries the next, the largest int16."""
+
+NO_TIMEOUT_MS: Final = 2**31 - 1
+EPOCH_RAISED: Final = 2
+"""The version of transactions in which an end raises the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSettings:
+    max_timeout_ms: int = 900_000
+    id_expiration_ms: int = 604_800_000
+    expiry_check_s: float = 3_600.0
+    two_phase_commit: bool = False
+    first_epoch: int = 0
+
+
+class Caught(NamedTuple):
+    """The transaction of an id as a decision finds it; `record` is None where the id is not known."""
+
+    transactional_id: str
+    record: TransactionRecord | None
+    cause: str = ""  # of the last raise of its epoch
+    caller: Caller = UNNAMED
+
+
+class TransactionTimer(NamedTuple):
+    """An open transaction has lasted for its timeout."""
+
+    transactional_id: str
+
+
+class SendMarkers(NamedTuple):
+    """An effect: the transaction is decided, and as the record says."""
+
+    transactional_id: str
+    record: TransactionRecord
+
+
+class ProducerIdNeeded(NamedTuple):
+    """Nothing is decided yet: decide again with a fresh producer id."""
+
+
+NEEDS_ID: Final = ProducerIdNeeded()
+Decision: TypeAlias = ShardDecision[Any]
+
+
+# ---- InitProducer ---------------------------------------------------------------------------------------------------
+
+
+class Init(NamedTuple):
+    """`producer` is the one that the caller has, where it has one (KIP-360)."""
+
+    timeout_ms: int
+    producer: TransactionProducer | None = None
+    two_phase_commit: bool = False
+
+
+def decide_init(
+    caught: Caught, init: Init, settings: TransactionSettings, now: Moment, fresh_id: int | None = None
+) -> Decision:
+    """The response is a producer, CONCURRENT_TRANSACTIONS as a value where something was written, or NEEDS_ID."""
+    timeout_ms = _check_timeout(init, settings)
+    record = caught.record
+    if record is None:
+        if fresh_id is None:
+            return ShardDecision(NEEDS_ID)
+        first = TransactionProducer(fresh_id, settings.first_epoch)
+        return _initialized(caught, TransactionRecord(first, timeout_ms, updated_at_ms=now.wall_ms), now)
+    is_former = init.producer is not None and _is_former(record, init.producer)
+    if init.producer is not None and not is_former:
+        check_producer(caught, init.producer)
+    if record.state in ENDING:
+        raise concurrent(caught.transactional_id, "its last transaction is not over yet")
+    if record.state is TransactionState.ONGOING:
+        return _abort_former(caught, record, init, now)
+    if is_former and record.producer.epoch <= LAST_EPOCH:
+        return ShardDecision(record.producer)
+    former_epoch = NO_EPOCH if init.producer is None else init.producer.epoch
+    producer, previous_id = record.producer, record.previous_id
+    if producer.epoch < LAST_EPOCH:
+        producer = producer._replace(epoch=producer.epoch + 1)
+    elif fresh_id is None:
+        return ShardDecision(NEEDS_ID)
+    else:
+        producer, previous_id = TransactionProducer(fresh_id, 0), producer.id
+    changed = replace(
+        record,
+        producer=producer,
+        timeout_ms=timeout_ms,
+        state=NEXT[record.state, TransactionEvent.INITIALIZED],
+        updated_at_ms=now.wall_ms,
+        previous_id=previous_id,
+        former_epoch=former_epoch,
+        version=0,
+    )
+    return _initialized(caught, changed, now)
+
+
+def _check_timeout(init: Init, settings: TransactionSettings) -> int:
+    if init.two_phase_commit:
+        if not settings.two_phase_commit:
+            raise two_phases_disabled()
+        return NO_TIMEOUT_MS
+    if not 0 < init.timeout_ms <= settings.max_timeout_ms:
+        raise invalid_timeout(init.timeout_ms, settings.max_timeout_ms)
+    return init.timeout_ms
+
+
+def _initialized(caught: Caught, record: TransactionRecord, now: Moment) -> Decision:
+    event = _event(caught, record, now, Kind.INITIALIZED, f"{caught.caller} has initialized a newer producer")
+    return _decision(caught, record, record.producer, event)
+
+
+def _abort_former(caught: Caught, record: TransactionRecord, init: Init, now: Moment) -> Decision:
+    """Of the producer that had the id before, which may be the caller."""
+    if record.prepared:
+        raise concurrent(caught.transactional_id, "its transaction is prepared: who prepared it has to end it")
+    cause = f"{caught.caller} has begun to initialize a newer producer"
+    response = concurrent(caught.transactional_id, "the transaction that was open is being aborted")
+    former_epoch = NO_EPOCH if init.producer is None else record.producer.epoch
+    aborted = _raised(record, former_epoch, now)
+    return _ending(caught, aborted, response, _event(caught, aborted, now, Kind.FENCED, cause))
+
+
+# ---- what is in the transaction -------------------------------------------------------------------------------------
+
+
+def decide_add(
+    caught: Caught, producer: TransactionProducer, partitions: Collection[TopicPartition], version: int, now: Moment
+) -> Decision:
+    record = _not_ending(caught, producer)
+    _check_takes_more(caught, record)
+    if record.state is TransactionState.ONGOING and record.partitions.issuperset(partitions):
+        return ShardDecision(None)
+    if len(record.partitions) + len(partitions) > MOST_PARTITIONS:
+        raise too_many_partitions(caught.transactional_id, MOST_PARTITIONS)
+    begins = record.state is not TransactionState.ONGOING
+    changed = replace(
+        record,
+        state=NEXT[record.state, TransactionEvent.ADDED],
+        partitions=record.partitions.union(partitions),
+        updated_at_ms=now.wall_ms,
+        started_at_ms=now.wall_ms if begins else record.started_at_ms,
+        former_epoch=NO_EPOCH,  # who begins has heard the last response
+        version=version,
+    )
+    decision = _decision(caught, changed, None)
+    return replace(decision, timers=timeout_of(caught.transactional_id, changed, now)) if begins else decision
+
+
+def decide_verify(
+    caught: Caught, producer: TransactionProducer, partitions: Collection[TopicPartition]
+) -> ShardDecision[list[OttlaError | None]]:
+    """One outcome for each; nothing is added."""
+    record = _not_ending(caught, producer)
+    _check_takes_more(caught, record)
+    held = record.partitions
+    return ShardDecision([None if p in held else not_in_transaction(caught.transactional_id, p) for p in partitions])
+
+
+def _check_takes_more(caught: Caught, record: TransactionRecord) -> None:
+    if record.prepared:
+        raise wrong_state(caught.transactional_id, record.state, "written to", "prepared")
+
+
+def _not_ending(caught: Caught, producer: TransactionProducer) -> TransactionRecord:
+    """The record of that producer. Raises CONCURRENT_TRANSACTIONS while its last transaction ends."""
+    record = check_producer(caught, producer)
+    if record.state in ENDING:
+        raise concurrent(caught.transactional_id, "its last transaction is not over yet")
+    return record
+
+
+def timeout_of(transactional_id: str, record: TransactionRecord, now: Moment) -> dict[TimerKey, float | None]:
+    """When an open transaction has to end; by the time since its start, for it may have begun under another owner."""
+    key = TransactionTimer(transactional_id)
+    if record.state is not TransactionState.ONGOING or record.prepared or record.timeout_ms == NO_TIMEOUT_MS:
+        return {key: None}
+    left_ms = min(record.started_at_ms + record.timeout_ms - now.wall_ms, record.timeout_ms)
+    return {key: now.at + max(0, left_ms) / 1000}
+
+
+# ---- how it ends ----------------------------------------------------------------------------------------------------
+
+
+class End(NamedTuple):
+    """EndTxn; in `version` 2 of transactions the epoch is raised."""
+
+    producer: TransactionProducer
+    committed: bool
+    version: int = EPOCH_RAISED
+
+
+def decide_end(caught: Caught, end: End, now: Moment, fresh_id: int | None = None) -> Decision:
+    """The response is the producer of the next transaction, or NEEDS_ID."""
+    record = _known(caught, end.producer)
+    raises = end.version >= EPOCH_RAISED
+    if raises and _is_repeat(record, end.producer):
+        if record.state not in (COMMITTED if end.committed else ABORTED):
+            raise _wrong_end(caught, record, end)
+        return ShardDecision(_successor(record))
+    check_producer(caught, end.producer)
+    if record.state in ENDING:
+        if not raises and record.state not in (COMMITTED if end.committed else ABORTED):
+            raise _wrong_end(caught, record, end)
+        raise concurrent(caught.transactional_id, "its last transaction is not over yet")
+    is_open = record.state is TransactionState.ONGOING
+    if not is_open and (not raises or end.committed):
+        if not raises and record.state in (COMMITTED if end.committed else ABORTED):
+            return ShardDecision(record.producer)
+        raise _wrong_end(caught, record, end)
+    next_id = NO_PRODUCER_ID
+    if raises and record.producer.epoch >= LAST_EPOCH:
+        if fresh_id is None:
+            return ShardDecision(NEEDS_ID)
+        next_id = fresh_id
+    if raises:
+        record = _with_epoch_raised(record, record.producer.epoch, next_id)
+    else:
+        record = replace(record, former_epoch=NO_EPOCH, version=end.version)
+    event = TransactionEvent.COMMIT if end.committed else TransactionEvent.ABORT
+    ended = replace(record, state=NEXT[record.state, event], updated_at_ms=now.wall_ms, prepared=False)
+    noted = _event(caught, ended, now, Kind.COMMITTED if end.committed else Kind.ABORTED)
+    if is_open:
+        return _ending(caught, ended, _successor(ended), noted)
+    ended = _without_transaction(ended)
+    return _decision(caught, ended, ended.producer, noted)
+
+
+def _wrong_end(caught: Caught, record: TransactionRecord, end: End) -> OttlaError:
+    action = "committed" if end.committed else "aborted"
+    return wrong_state(caught.transactional_id, record.state, action, caught.cause if record.state in ABORTED else "")
+
+
+def decide_timeout(caught: Caught, now: Moment) -> Decision:
+    """Its producer may take the raised epoch, if it comes back."""
+    record = caught.record
+    if record is None or record.state is not TransactionState.ONGOING or record.prepared:
+        return ShardDecision(None)
+    aborted = _raised(record, record.producer.epoch, now)
+    cause = f"its transaction was open for longer than transaction.timeout.ms={record.timeout_ms}"
+    return _ending(caught, aborted, None, _event(caught, aborted, now, Kind.TIMED_OUT, cause))
+
+
+def decide_complete(caught: Caught, of: TransactionRecord, now: Moment) -> Decision:
+    """All markers are written that were to be, by the record `of` it; a repeat changes nothing."""
+    record = caught.record
+    if record is None or record.state not in ENDING or record.producer != of.producer:
+        return ShardDecision(None)
+    completed = replace(record, state=NEXT[record.state, TransactionEvent.COMPLETED], updated_at_ms=now.wall_ms)
+    return _decision(caught, _without_transaction(completed), None)
+
+
+# ---- two phases -----------------------------------------------------------------------------------------------------
+
+
+def decide_prepare(
+    caught: Caught, producer: TransactionProducer, settings: TransactionSettings, now: Moment
+) -> Decision:
+    if not settings.two_phase_commit:
+        raise two_phases_disabled()
+    record = _not_ending(caught, producer)
+    if record.state is not TransactionState.ONGOING:
+        raise wrong_state(caught.transactional_id, record.state, "prepared")
+    if record.prepared:
+        return ShardDecision(None)
+    state = NEXT[record.state, TransactionEvent.PREPARED]
+    prepared = replace(record, state=state, prepared=True, updated_at_ms=now.wall_ms)
+    decision = _decision(caught, prepared, None, _event(caught, prepared, now, Kind.PREPARED))
+    return replace(decision, timers=timeout_of(caught.transactional_id, prepared, now))
+
+
+def decide_forget(caught: Caught, producer: TransactionProducer, settings: TransactionSettings) -> Decision:
+    if not settings.two_phase_commit:
+        raise two_phases_disabled()
+    if caught.record is None:
+        return ShardDecision(None)  # a repeat
+    record = _not_ending(caught, producer)
+    if (record.state, TransactionEvent.REMOVED) not in NEXT:
+        raise wrong_state(caught.transactional_id, record.state, "forgotten")
+    return ShardDecision(None, (Entry(encode_key(caught.transactional_id), None),))
+
+
+# ---- producers and epochs -------------------------------------------------------------------------------------------
+
+
+def check_producer(caught: Caught, producer: TransactionProducer) -> TransactionRecord:
+    """The record, where that is its producer. Raises INVALID_PRODUCER_ID_MAPPING or PRODUCER_FENCED."""
+    record = _known(caught, producer)
+    if producer in (record.producer, _successor(record)):
+        return record
+    if producer.id not in (record.producer.id, record.previous_id):
+        raise other_producer(caught.transactional_id, producer)
+    raise fenced(caught.transactional_id, producer, caught.cause)
+
+
+def _known(caught: Caught, producer: TransactionProducer) -> TransactionRecord:
+    if caught.record is None:
+        raise other_producer(caught.transactional_id, producer)
+    return caught.record
+
+
+def _successor(record: TransactionRecord) -> TransactionProducer:
+    """The producer of the next transaction: another id where the epochs are at their end."""
+    return record.producer if record.next_id == NO_PRODUCER_ID else TransactionProducer(record.next_id, 0)
+
+
+def _is_former(record: TransactionRecord, producer: TransactionProducer) -> bool:
+    """Whether it may take the epoch that the record has: it was its own before."""
+    has_id = producer.id == (record.previous_id if record.producer.epoch == 0 else record.producer.id)
+    return has_id and producer.epoch == record.former_epoch != NO_EPOCH
+
+
+def _is_repeat(record: TransactionRecord, producer: TransactionProducer) -> bool:
+    """Whether it has ended the transaction that ended last, or let it time out, and can go on after it."""
+    is_over = record.state in COMMITTED or record.state in ABORTED
+    return is_over and _is_former(record, producer) and _successor(record).epoch <= LAST_EPOCH
+
+
+def _raised(record: TransactionRecord, former_epoch: int, now: Moment) -> TransactionRecord:
+    """Aborted by the coordinator. No next id is needed: what comes next is an InitProducer."""
+    aborted = replace(
+        record, state=NEXT[record.state, TransactionEvent.ABORT], updated_at_ms=now.wall_ms, prepared=False
+    )
+    return _with_epoch_raised(aborted, former_epoch, NO_PRODUCER_ID)
+
+
+def _with_epoch_raised(record: TransactionRecord, former_epoch: int, next_id: int) -> TransactionRecord:
+    producer = record.producer._replace(epoch=record.producer.epoch + 1)
+    return replace(record, producer=producer, former_epoch=former_epoch, next_id=next_id, version=EPOCH_RAISED)
+
+
+def _without_transaction(record: TransactionRecord) -> TransactionRecord:
+    """Its transaction is over, and the producer the one that its next has."""
+    successor, changes = _successor(record), record.next_id != NO_PRODUCER_ID
+    return replace(
+        record,
+        producer=successor,
+        partitions=frozenset(),
+        started_at_ms=NEVER_MS,
+        previous_id=record.producer.id if changes else record.previous_id,
+        next_id=NO_PRODUCER_ID,
+    )
+
+
+# ---- decisions ------------------------------------------------------------------------------------------------------
+
+
+def _ending(caught: Caught, record: TransactionRecord, response: Any, event: HistoryEvent) -> Decision:
+    decision = _decision(caught, record, response, event, SendMarkers(caught.transactional_id, record))
+    return replace(decision, timers={TransactionTimer(caught.transactional_id): None})
+
+
+def _decision(caught: Caught, record: TransactionRecord, response: Any, *effects: Any) -> Decision:
+    entry = Entry(encode_key(caught.transactional_id), encode_value(record))
+    memory = tuple(effect for effect in effects if isinstance(effect, HistoryEvent))
+    return ShardDecision(response, (entry,), memory, effects=effects)
+
+
+def _event(caught: Caught, record: TransactionRecord, now: Moment, kind: Kind, cause: str = "") -> HistoryEvent:
+    return HistoryEvent(caught.transactional_id, now.wall_ms, kind, record.producer, caught.caller, cause)

@@ -1,0 +1,123 @@
+"""Where the marker of a partition is written, and the calls that bring many of them there at once.
+
+A marker goes to the leader of its partition; for a partition of `__consumer_offsets`, a shard of groups, to its owner.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final, NamedTuple, Protocol
+
+from ottla_core.cluster.image import ClusterImage
+from ottla_core.model import SHARD_TOPICS, PartitionId, TopicId, TopicPartition
+from ottla_core.routing import GROUP
+from ottla_core.rpc.peers import Peers
+from ottla_proto import broker_pb2, group_pb2
+from ottla_proto.common_pb2 import Error, TxnMarker, TxnProducer
+from ottla_proto.contracts import Broker, Group
+from ottla_txn_coordinator.ending import Ending
+from ottla_txn_coordinator.machines.states import COMMITTED
+
+GROUPS_TOPIC: Final = SHARD_TOPICS[GROUP]
+TIMEOUT_S: Final = 5.0
+"""For the replicas of the slowest partition of a call."""
+
+_ROOM_S: Final = 1.0
+
+
+class Place(Enum):
+    """Where no marker can be sent to at the moment."""
+
+    NO_LEADER = "it has no leader, or its shard no owner"
+    UNKNOWN = "it is not in the metadata"
+
+
+class Destination(NamedTuple):
+    """A leader of partitions, or an owner of shards of groups."""
+
+    address: str
+    of_groups: bool
+
+
+class MarkerToWrite(NamedTuple):
+    ending: Ending
+    partition: TopicPartition
+    topic_id: TopicId
+
+
+class MarkerWriter(Protocol):
+    """How markers get to where they belong (`MarkerCalls`)."""
+
+    async def write(self, destination: Destination, markers: Sequence[MarkerToWrite]) -> Sequence[Error]:
+        """One error for each, code 0 where it is written. Raises OttlaError for all of them."""
+        ...
+
+
+def find(image: ClusterImage, partition: TopicPartition) -> tuple[Destination, TopicId] | Place:
+    topic = image.topics.get(partition.topic)
+    if topic is None or not 0 <= partition.partition < topic.partition_count:
+        return Place.UNKNOWN
+    if partition.topic == GROUPS_TOPIC:
+        owner = image.owner_of(GROUP, partition.partition)
+        return Place.NO_LEADER if owner is None else (Destination(owner.address, True), topic.id)
+    leader = image.brokers.get(image.partitions[PartitionId(topic.id, partition.partition)].leader)
+    return Place.NO_LEADER if leader is None else (Destination(leader.address, False), topic.id)
+
+
+class MarkerCalls:
+    """A component: it connects at the first call. `on_image` is for the metadata follower."""
+
+    def __init__(self) -> None:
+        self._peers: Final = Peers(lambda peer: None, client_id="txn-coordinator")
+
+    async def start(self) -> None:
+        """Nothing to do before the first call."""
+
+    async def stop(self) -> None:
+        await self._peers.close()
+
+    def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
+        if (old.brokers, old.coordinators) != (new.brokers, new.coordinators):
+            self._peers.retain(
+                {b.address for b in new.brokers.values()} | {c.address for c in new.coordinators.values()}
+            )
+
+    async def write(self, destination: Destination, markers: Sequence[MarkerToWrite]) -> Sequence[Error]:
+        by_ending = defaultdict[Ending, list[int]](list)
+        for number, marker in enumerate(markers):
+            by_ending[marker.ending].append(number)
+        call = self._to_groups if destination.of_groups else self._to_leader
+        written = await call(destination.address, [(e, [markers[n] for n in at]) for e, at in by_ending.items()])
+        errors = zip((n for at in by_ending.values() for n in at), (e for of in written for e in of), strict=True)
+        return [error for _, error in sorted(errors, key=lambda numbered: numbered[0])]
+
+    async def _to_leader(self, address: str, of: Sequence[_OfEnding]) -> Sequence[Sequence[Error]]:
+        request = broker_pb2.WriteTxnMarkersRequest(timeout_ms=int(TIMEOUT_S * 1000))
+        for ending, markers in of:
+            item = request.markers.add(marker=marker_of(ending))
+            for _, partition, topic_id in markers:
+                item.partitions.add(topic_id=topic_id, partition=partition.partition)
+        call = self._peers.at(address).peer.call(Broker.WRITE_TXN_MARKERS, request, timeout=TIMEOUT_S + _ROOM_S)
+        return [written.partitions for written in (await call).markers]
+
+    async def _to_groups(self, address: str, of: Sequence[_OfEnding]) -> Sequence[Sequence[Error]]:
+        request = group_pb2.WriteShardMarkersRequest()
+        for ending, markers in of:
+            request.markers.add(marker=marker_of(ending), shards=[m.partition.partition for m in markers])
+        call = self._peers.at(address).peer.call(Group.WRITE_TXN_MARKERS, request, timeout=TIMEOUT_S + _ROOM_S)
+        return [written.shards for written in (await call).markers]
+
+
+_OfEnding = tuple[Ending, list[MarkerToWrite]]
+
+
+def marker_of(ending: Ending) -> TxnMarker:
+    record = ending.record
+    return TxnMarker(
+        producer=TxnProducer(id=record.producer.id, epoch=record.producer.epoch),
+        committed=record.state in COMMITTED,
+        coordinator_epoch=ending.epoch,
+        transaction_version=record.version,
+    )

@@ -1,0 +1,234 @@
+"""Markers of transactions that are decided: sent until all are written, then the transaction is complete (rule 35).
+
+What waits for one leader, or for one owner of groups, goes there in one call; a destination that fails is left alone
+for a while and keeps no other from its markers, and so is a partition that fails. They live as long as their shard is
+owned under its epoch, which each marker carries: the next owner sends its own (rule 36).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, Final, Protocol
+
+from ottla_core.cluster.image import ClusterImage
+from ottla_core.cluster.store import StoreUnavailableError
+from ottla_core.coordination.shards import Shards
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
+from ottla_core.rpc.retry import Backoff
+from ottla_core.slices import Slice
+from ottla_core.tasks import end_tasks
+from ottla_core.telemetry import Metrics
+from ottla_txn_coordinator.ending import Ending
+from ottla_txn_coordinator.machines.shard import TransactionShard
+from ottla_txn_coordinator.machines.transaction import SendMarkers, decide_complete
+from ottla_txn_coordinator.marker_calls import Destination, MarkerToWrite, MarkerWriter, Place, find
+
+MOST_OF_A_CALL: Final = 1_000
+CALLS_AT_ONCE: Final = 4
+"""To one destination, each of which waits for its slowest partition; one alone where the last has failed."""
+
+FINAL: Final = frozenset({ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
+"""A newer coordinator, or a newer producer, has been there: nothing of this transaction can follow."""
+
+_ASK_S: Final = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+class Metadata(Protocol):
+    """What is known of the cluster (ottla_core.cluster.follower)."""
+
+    @property
+    def image(self) -> ClusterImage: ...
+    async def catch_up(self, timeout: float) -> ClusterImage: ...
+
+
+class _Queue:
+    """What waits for one destination."""
+
+    def __init__(self) -> None:
+        self.markers: deque[MarkerToWrite] = deque()
+        self.backoff: Final = Backoff()
+        self.workers = 0
+
+    def take(self, most: int) -> list[MarkerToWrite]:
+        return [self.markers.popleft() for _ in range(min(most, len(self.markers)))]
+
+    @property
+    def needs_worker(self) -> bool:
+        return self.workers < (1 if self.backoff.attempts else CALLS_AT_ONCE)
+
+
+class TxnMarkers:
+    """A component. `on_effect` and `on_left` are for the coordinator's host."""
+
+    def __init__(
+        self, shards: Shards[TransactionShard], metadata: Metadata, writer: MarkerWriter, metrics: Metrics
+    ) -> None:
+        self._shards: Final = shards
+        self._metadata: Final = metadata
+        self._writer: Final = writer
+        self._endings: Final[dict[tuple[int, int], dict[str, Ending]]] = {}
+        self._queues: Final[dict[Destination, _Queue]] = {}
+        self._to_route: Final[deque[tuple[Ending, Iterable[TopicPartition]]]] = deque()
+        self._unknown: list[tuple[Ending, TopicPartition]] = []
+        self._is_catching_up = False
+        self._arrived: Final = asyncio.Event()
+        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        self._written: Final = metrics.counter("ottla_txn_markers_written_total", "Markers that are written.")
+        self._failed: Final = metrics.counter("ottla_txn_markers_failed_total", "Markers that are to be sent again.")
+        metrics.gauge("ottla_txn_markers_pending", "Partitions that wait for a marker.", self._pending)
+
+    async def start(self) -> None:
+        self._spawn(self._route_all())
+
+    async def stop(self) -> None:
+        for endings in list(self._endings):
+            self.on_left(*endings)
+        await end_tasks(list(self._tasks))
+
+    # ---- transactions -----------------------------------------------------------------------------------------------
+
+    def on_effect(self, shard: int, epoch: int, effect: Any) -> None:
+        if isinstance(effect, SendMarkers):
+            ending = Ending(shard, epoch, effect.transactional_id, effect.record)
+            self._endings.setdefault((shard, epoch), {})[ending.transactional_id] = ending
+            self._route_later(ending, effect.record.partitions)
+
+    def on_left(self, shard: int, epoch: int) -> None:
+        for ending in self._endings.pop((shard, epoch), {}).values():
+            ending.is_over = True
+
+    def left(self, shard: int, transactional_id: str) -> Sequence[TopicPartition]:
+        """The partitions that the end of this id's transaction waits for."""
+        found = (endings.get(transactional_id) for (n, _), endings in self._endings.items() if n == shard)
+        return sorted(partition for ending in found if ending is not None for partition in ending.left)
+
+    def _pending(self) -> float:
+        return sum(len(ending.left) for endings in list(self._endings.values()) for ending in list(endings.values()))
+
+    def _on_written(self, ending: Ending, partition: TopicPartition) -> None:
+        ending.left.discard(partition)
+        self._written.value += 1
+        if not ending.left and not ending.is_over:
+            self._spawn(self._complete(ending))
+
+    async def _complete(self, ending: Ending) -> None:
+        backoff = Backoff()
+        while not ending.is_over:
+            try:
+                await self._shards.ask_shard(
+                    ending.shard,
+                    lambda shard, now: decide_complete(shard.caught(ending.transactional_id), ending.record, now),
+                    timeout=_ASK_S,
+                )
+            except OttlaError as error:
+                _log.debug("%s is complete, and not yet noted as such: %s", ending.transactional_id[:100], error)
+                await asyncio.sleep(backoff.next())
+                continue
+            ending.is_over = True
+            endings = self._endings.get((ending.shard, ending.epoch), {})
+            if endings.get(ending.transactional_id) is ending:  # the next one may end already
+                del endings[ending.transactional_id]
+
+    # ---- the way of a marker ----------------------------------------------------------------------------------------
+
+    def _route_later(self, ending: Ending, partitions: Iterable[TopicPartition]) -> None:
+        self._to_route.append((ending, partitions))
+        self._arrived.set()
+
+    async def _route_all(self) -> None:
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            time_slice = Slice()
+            while self._to_route:
+                ending, partitions = self._to_route.popleft()
+                if not ending.left and not ending.is_over:
+                    self._spawn(self._complete(ending))  # of a transaction without partitions
+                for partition in partitions:
+                    self._route(ending, partition)
+                    await time_slice.rest()
+
+    def _route(self, ending: Ending, partition: TopicPartition) -> None:
+        if ending.is_over:
+            return
+        match find(self._metadata.image, partition):
+            case Place.UNKNOWN:
+                self._unknown.append((ending, partition))
+                if not self._is_catching_up:
+                    self._is_catching_up = True
+                    self._spawn(self._look_for_unknown())
+            case Place.NO_LEADER:
+                self._pause(ending, partition)
+            case (Destination() as destination, topic_id):
+                queue = self._queues.setdefault(destination, _Queue())
+                queue.markers.append(MarkerToWrite(ending, partition, topic_id))
+                if queue.needs_worker:
+                    queue.workers += 1
+                    self._spawn(self._work(destination, queue))
+
+    def _pause(self, ending: Ending, partition: TopicPartition) -> None:
+        """Try it again, together with all others of the transaction that failed meanwhile."""
+        self._failed.value += 1
+        ending.paused.append(partition)
+        if len(ending.paused) == 1:
+            asyncio.get_running_loop().call_later(ending.backoff.next(), self._resume, ending)
+
+    def _resume(self, ending: Ending) -> None:
+        partitions, ending.paused = ending.paused, []
+        self._route_later(ending, partitions)
+
+    async def _look_for_unknown(self) -> None:
+        """What is in no metadata is gone, and needs no marker; but not by metadata that is behind."""
+        try:
+            while self._unknown:
+                unknown, self._unknown = self._unknown, []
+                try:
+                    image = await self._metadata.catch_up(_ASK_S)
+                except (StoreUnavailableError, TimeoutError, OttlaError):
+                    for ending, partition in unknown:
+                        self._pause(ending, partition)
+                    continue
+                for ending, partition in unknown:
+                    is_gone = find(image, partition) is Place.UNKNOWN
+                    (self._on_written if is_gone else self._route)(ending, partition)
+        finally:
+            self._is_catching_up = False
+
+    async def _work(self, destination: Destination, queue: _Queue) -> None:
+        try:
+            while queue.markers:
+                if markers := [m for m in queue.take(MOST_OF_A_CALL) if not m.ending.is_over]:
+                    await self._write(destination, queue, markers)
+        finally:
+            queue.workers -= 1
+            if not queue.workers and not queue.markers and self._queues.get(destination) is queue:
+                del self._queues[destination]
+
+    async def _write(self, destination: Destination, queue: _Queue, markers: list[MarkerToWrite]) -> None:
+        try:
+            errors = await self._writer.write(destination, markers)
+        except Exception as error:
+            known = isinstance(error, OttlaError)
+            if queue.backoff.attempts == 0 or not known:
+                _log.warning("markers for %s fail, trying on: %s", destination.address, error, exc_info=not known)
+            await asyncio.sleep(queue.backoff.next())
+            time_slice = Slice()
+            for marker in (*markers, *queue.take(len(queue.markers))):  # their leader may be another by now
+                self._route(marker.ending, marker.partition)
+                await time_slice.rest()
+            return
+        queue.backoff.reset()
+        for marker, written in zip(markers, errors, strict=True):
+            is_done = written.code == ErrorCode.NONE or written.code in FINAL
+            (self._on_written if is_done else self._pause)(marker.ending, marker.partition)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,343 @@
+"""The Txn contract: one method per RPC. Protobuf stops here; the id's shard decides."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+from ottla_core.cluster.image import ClusterImage
+from ottla_core.cluster.store import StoreUnavailableError
+from ottla_core.coordination.shard import ShardDecision, TransactionProducer
+from ottla_core.coordination.shards import Shards
+from ottla_core.coordination.timers import Moment
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import INTERNAL_TOPICS, TopicPartition
+from ottla_core.routing import shard_of
+from ottla_core.rpc.context import RequestContext
+from ottla_core.rpc.status import error_message
+from ottla_proto import txn_pb2 as pb
+from ottla_proto.common_pb2 import TxnProducer
+from ottla_txn_coordinator.machines.errors import shown
+from ottla_txn_coordinator.machines.history import caller_of
+from ottla_txn_coordinator.machines.records import LONGEST_NAME_BYTES
+from ottla_txn_coordinator.machines.shard import TransactionShard
+from ottla_txn_coordinator.machines.states import ENDING
+from ottla_txn_coordinator.machines.transaction import (
+    EPOCH_RAISED,
+    NEEDS_ID,
+    Caught,
+    Decision,
+    End,
+    Init,
+    TransactionSettings,
+    decide_add,
+    decide_end,
+    decide_forget,
+    decide_init,
+    decide_prepare,
+    decide_verify,
+)
+from ottla_txn_coordinator.marker_calls import GROUPS_TOPIC
+from ottla_txn_coordinator.responses import Filter, described, producer_message
+
+_ASK_S: Final = 30.0
+_CATCH_UP_S: Final = 1.0
+"""For the metadata, where a partition looks unknown: this coordinator may be the last to hear of it."""
+
+MOST_TRANSACTIONS: Final = 1_000
+"""In one call, which holds the loop; and so for its partitions."""
+MOST_PARTITIONS: Final = 10_000
+
+Decide = Callable[[Caught, TransactionSettings, Moment, int | None], Decision]
+
+
+class ProducerIds(Protocol):
+    async def next(self) -> int:
+        """An id that no producer has had."""
+        ...
+
+
+class Metadata(Protocol):
+    @property
+    def image(self) -> ClusterImage: ...
+    async def catch_up(self, timeout: float) -> ClusterImage: ...
+
+
+class Markers(Protocol):
+    def left(self, shard: int, transactional_id: str) -> Sequence[TopicPartition]:
+        """The partitions that the end of this id's transaction waits for."""
+        ...
+
+
+class TxnService:
+    """`node_id` is the instance's."""
+
+    def __init__(
+        self,
+        shards: Shards[TransactionShard],
+        metadata: Metadata,
+        producer_ids: ProducerIds,
+        markers: Markers,
+        node_id: int,
+    ) -> None:
+        self._shards: Final = shards
+        self._metadata: Final = metadata
+        self._producer_ids: Final = producer_ids
+        self._markers: Final = markers
+        self._node_id: Final = node_id
+
+    # ---- transactions -----------------------------------------------------------------------------------------------
+
+    async def init_producer(self, request: pb.InitProducerRequest, context: RequestContext) -> pb.InitProducerResponse:
+        has_producer = request.HasField("producer") and request.producer.id >= 0
+        init = Init(request.timeout_ms, _producer(request.producer) if has_producer else None, request.two_phase_commit)
+
+        def decide(caught: Caught, settings: TransactionSettings, now: Moment, fresh_id: int | None) -> Decision:
+            return decide_init(caught, init, settings, now, fresh_id)
+
+        producer = await self._decide(request.transactional_id, decide, context, request.ByteSize())
+        return pb.InitProducerResponse(producer=producer_message(producer))
+
+    async def add_partitions(
+        self, request: pb.AddPartitionsRequest, context: RequestContext
+    ) -> pb.AddPartitionsResponse:
+        _check_few(len(request.transactions), "transactions", MOST_TRANSACTIONS)
+        _check_few(sum(len(item.partitions) for item in request.transactions), "partitions", MOST_PARTITIONS)
+        await self._catch_up_with(
+            TopicPartition(p.topic, p.partition)
+            for t in request.transactions
+            if not t.verify_only
+            for p in t.partitions
+        )
+        added = await asyncio.gather(*(self._add(item, context) for item in request.transactions))
+        return pb.AddPartitionsResponse(transactions=added)
+
+    async def _add(self, item: pb.PartitionsToAdd, context: RequestContext) -> pb.PartitionsAdded:
+        partitions = [TopicPartition(p.topic, p.partition) for p in item.partitions]
+        unknown = {} if item.verify_only else {p: error for p in partitions if (error := self._unknown(p)) is not None}
+        if unknown:
+            not_attempted = OttlaError(ErrorCode.OPERATION_NOT_ATTEMPTED, "another partition of the request is unknown")
+            return pb.PartitionsAdded(partitions=[error_message(unknown.get(p, not_attempted)) for p in partitions])
+        try:
+            outcomes = await self._add_or_verify(item, partitions, context, item.ByteSize())
+        except OttlaError as error:
+            return pb.PartitionsAdded(error=error_message(error))
+        return pb.PartitionsAdded(partitions=[_message(outcome) for outcome in outcomes or [None] * len(partitions)])
+
+    async def add_offsets(self, request: pb.AddOffsetsRequest, context: RequestContext) -> pb.AddOffsetsResponse:
+        if not request.group:
+            raise OttlaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty", hint="give a group.id")
+        topic = self._metadata.image.topics.get(GROUPS_TOPIC)
+        if topic is None:
+            raise OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUPS_TOPIC} is not there yet", hint="try again")
+        partition = TopicPartition(GROUPS_TOPIC, shard_of(request.group, topic.partition_count))
+        for outcome in await self._add_or_verify(request, [partition], context, request.ByteSize()) or ():
+            if outcome is not None:
+                raise outcome
+        return pb.AddOffsetsResponse()
+
+    async def _add_or_verify(
+        self,
+        request: pb.PartitionsToAdd | pb.AddOffsetsRequest,
+        partitions: Sequence[TopicPartition],
+        context: RequestContext,
+        size_bytes: int,
+    ) -> list[OttlaError | None] | None:
+        producer, verify_only, version = (
+            _producer(request.producer),
+            request.verify_only,
+            _version(request.transaction_version),
+        )
+
+        def decide(caught: Caught, settings: TransactionSettings, now: Moment, fresh_id: int | None) -> Decision:
+            if verify_only or not partitions:
+                return decide_verify(caught, producer, partitions)
+            return decide_add(caught, producer, partitions, version, now)
+
+        outcomes: list[OttlaError | None] | None = await self._decide(
+            request.transactional_id, decide, context, size_bytes
+        )
+        return outcomes
+
+    async def end_txn(self, request: pb.EndTxnRequest, context: RequestContext) -> pb.EndTxnResponse:
+        end = End(_producer(request.producer), request.committed, _version(request.transaction_version))
+
+        def decide(caught: Caught, settings: TransactionSettings, now: Moment, fresh_id: int | None) -> Decision:
+            return decide_end(caught, end, now, fresh_id)
+
+        producer = await self._decide(request.transactional_id, decide, context, request.ByteSize())
+        return pb.EndTxnResponse(producer=producer_message(producer))
+
+    async def prepare(self, request: pb.PrepareRequest, context: RequestContext) -> pb.PrepareResponse:
+        producer = _producer(request.producer)
+
+        def decide(caught: Caught, settings: TransactionSettings, now: Moment, fresh_id: int | None) -> Decision:
+            return decide_prepare(caught, producer, settings, now)
+
+        await self._decide(request.transactional_id, decide, context, request.ByteSize())
+        return pb.PrepareResponse()
+
+    async def forget(self, request: pb.ForgetRequest, context: RequestContext) -> pb.ForgetResponse:
+        producer = _producer(request.producer)
+
+        def decide(caught: Caught, settings: TransactionSettings, now: Moment, fresh_id: int | None) -> Decision:
+            return decide_forget(caught, producer, settings)
+
+        await self._decide(request.transactional_id, decide, context, request.ByteSize())
+        return pb.ForgetResponse()
+
+    async def _decide(self, transactional_id: str, decide: Decide, context: RequestContext, size_bytes: int) -> Any:
+        """The response, once it is durable. A decision that needs a producer id is made again with one."""
+        check_id(transactional_id)
+        caller = caller_of(context.client_id, context.client_host)
+        fresh_id: int | None = None
+        while True:
+            response = await self._shards.ask(
+                transactional_id,
+                lambda shard, now: decide(shard.caught(transactional_id, caller), shard.settings, now, fresh_id),  # noqa: B023 - it is decided before the next turn
+                timeout=_ASK_S,
+                size_bytes=size_bytes,
+            )
+            if response is not NEEDS_ID:
+                break
+            fresh_id = await self._producer_ids.next()
+        if isinstance(response, OttlaError):  # of something that had to be written
+            raise response
+        return response
+
+    # ---- partitions -------------------------------------------------------------------------------------------------
+
+    def _unknown(self, partition: TopicPartition) -> OttlaError | None:
+        if partition.topic in INTERNAL_TOPICS:
+            return OttlaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"{partition.topic} takes no records of producers",
+                hint="offsets are added by AddOffsets",
+            )
+        topic = self._metadata.image.topics.get(partition.topic)
+        if topic is None or not 0 <= partition.partition < topic.partition_count:
+            name = partition._replace(topic=partition.topic[:250])
+            return OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name} is not there", hint="was it deleted?")
+        return None
+
+    async def _catch_up_with(self, partitions: Any) -> None:
+        if any(self._unknown(partition) for partition in partitions):
+            try:
+                await self._metadata.catch_up(_CATCH_UP_S)
+            except (StoreUnavailableError, TimeoutError, OttlaError):
+                return  # they are judged by the metadata as it is
+
+    # ---- what is there ----------------------------------------------------------------------------------------------
+
+    async def list_transactions(
+        self, request: pb.ListTransactionsRequest, context: RequestContext
+    ) -> pb.ListTransactionsResponse:
+        """A shard that is loading makes the whole response incomplete, and its error stands beside what is known."""
+        matches = Filter(request)
+        response = pb.ListTransactionsResponse(unknown_states=matches.unknown_states)
+        for found in await asyncio.gather(*(self._listed(number, matches) for number in self._shards.owned())):
+            if isinstance(found, OttlaError):
+                response.error.CopyFrom(error_message(found))
+            else:
+                response.transactions.extend(found)
+        return response
+
+    async def _listed(self, number: int, matches: Filter) -> list[pb.ListedTransaction] | OttlaError:
+        def listed(shard: TransactionShard, now: Moment) -> ShardDecision[Any]:
+            found = [
+                pb.ListedTransaction(
+                    transactional_id=transactional_id,
+                    producer_id=record.producer.id,
+                    state=record.state.value,
+                    shard=number,
+                    coordinator=self._node_id,
+                )
+                for transactional_id, record in shard.records()
+                if matches(transactional_id, record, now.wall_ms)
+            ]
+            return ShardDecision(found)
+
+        try:
+            found: list[pb.ListedTransaction] = await self._shards.ask_shard(number, listed, timeout=_ASK_S)
+        except OttlaError as error:
+            return error
+        return found
+
+    async def describe_transactions(
+        self, request: pb.DescribeTransactionsRequest, context: RequestContext
+    ) -> pb.DescribeTransactionsResponse:
+        _check_few(len(request.transactional_ids), "ids", MOST_TRANSACTIONS)
+        described = await asyncio.gather(*map(self._describe, request.transactional_ids))
+        return pb.DescribeTransactionsResponse(transactions=described)
+
+    async def _describe(self, transactional_id: str) -> pb.TransactionDescription:
+        def describe(shard: TransactionShard, now: Moment) -> ShardDecision[Any]:
+            record = shard.record(transactional_id)
+            if record is None:
+                raise OttlaError(
+                    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"there is no transactional id {shown(transactional_id)}"
+                )
+            return ShardDecision((record, shard.history.of(transactional_id)))
+
+        try:
+            check_id(transactional_id)
+            record, events = await self._shards.ask(transactional_id, describe, timeout=_ASK_S)
+            number = self._shards.shard_of(transactional_id)
+        except OttlaError as error:
+            return pb.TransactionDescription(transactional_id=transactional_id, error=error_message(error))
+        left = self._markers.left(number, transactional_id) if record.state in ENDING else None
+        description = described(transactional_id, record, left, events)
+        description.shard, description.coordinator = number, self._node_id
+        return description
+
+    async def shards(self, request: pb.TxnShardsRequest, context: RequestContext) -> pb.TxnShardsResponse:
+        return pb.TxnShardsResponse(
+            shards=[
+                pb.TxnShardStanding(
+                    shard=status.shard,
+                    phase=status.phase.value,
+                    for_ms=int(status.for_s * 1000),
+                    next_offset=status.next_offset,
+                    trouble=status.trouble,
+                    unreadable=status.state.unreadable,
+                    coordinator=self._node_id,
+                )
+                for status in self._shards.statuses()
+            ]
+        )
+
+
+def check_id(transactional_id: str) -> None:
+    """Raise INVALID_REQUEST for one that no record can hold."""
+    if not transactional_id:
+        raise OttlaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty", hint="give a transactional.id")
+    size_bytes = len(transactional_id.encode())
+    if size_bytes > LONGEST_NAME_BYTES:
+        raise OttlaError(
+            ErrorCode.INVALID_REQUEST,
+            f"a transactional id of {size_bytes} bytes is longer than {LONGEST_NAME_BYTES}",
+            hint="choose a shorter one",
+        )
+
+
+def _check_few(count: int, name: str, most: int) -> None:
+    if count > most:
+        raise OttlaError(
+            ErrorCode.INVALID_REQUEST,
+            f"{count} {name} are more than the {most} that one call may bring",
+            hint="make several calls of it",
+        )
+
+
+def _producer(message: TxnProducer) -> TransactionProducer:
+    return TransactionProducer(message.id, message.epoch)
+
+
+def _version(transaction_version: int) -> int:
+    """Of which there are two: with the epoch raised by each end, and before that."""
+    return min(max(transaction_version, 0), EPOCH_RAISED)
+
+
+def _message(outcome: OttlaError | None) -> Any:
+    return error_message(OttlaError(ErrorCode.NONE, "")) if outcome is None else error_message(outcome)

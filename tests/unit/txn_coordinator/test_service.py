@@ -1,0 +1,304 @@
+"""The Txn contract: what a request may bring, and what becomes of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from images import image_of, with_topic
+from transactions import FIRST_ID, A, Shard
+
+from ottla_core.cluster.image import ClusterImage, ResourceConfigs, Topic
+from ottla_core.cluster.store import StoreUnavailableError
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicId, TopicPartition
+from ottla_core.rpc.context import RequestContext
+from ottla_core.telemetry import Metrics
+from ottla_proto import txn_pb2 as pb
+from ottla_proto.common_pb2 import TxnProducer
+from ottla_txn_coordinator.config import TxnCoordinatorConfig
+from ottla_txn_coordinator.config_listener import TxnConfigListener
+from ottla_txn_coordinator.machines.transaction import LAST_EPOCH, TransactionSettings
+from ottla_txn_coordinator.service import MOST_PARTITIONS, MOST_TRANSACTIONS, TxnService
+from ottla_txn_coordinator.txn_metrics import TxnMetrics
+
+CALLER = RequestContext(client_id="test", client_host="h")
+NOTHING = image_of(1)
+WITH_T = with_topic(NOTHING, "t", 2, number=1)
+WITH_T = replace(WITH_T, topics={**WITH_T.topics, "__consumer_offsets": Topic("__consumer_offsets", TopicId(b"g"), 3)})
+
+
+class Coordinator:
+    """The service over one shard without a log; `newest` is what the store has, None where it does not answer."""
+
+    def __init__(self, settings: TransactionSettings | None = None) -> None:
+        self.shard = Shard(settings).load()
+        self.image: ClusterImage = WITH_T
+        self.newest: ClusterImage | None = WITH_T
+        self.ids = itertools.count(FIRST_ID)
+        self.waiting: list[TopicPartition] = [A]
+        self.loading: list[int] = []
+        me: Any = self
+        self.service = TxnService(me, me, me, me, 7)
+
+    async def ask(self, key: str, decide: Any, **how: Any) -> Any:
+        return self.shard.take(decide(self.shard.machine, self.shard.now))
+
+    async def ask_shard(self, number: int, decide: Any, **how: Any) -> Any:
+        if number in self.loading:
+            raise OttlaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "it is being loaded")
+        return await self.ask("", decide)
+
+    def shard_of(self, key: str) -> int:
+        return 3
+
+    def owned(self) -> Sequence[int]:
+        return [3, *self.loading]
+
+    def statuses(self) -> Sequence[Any]:
+        status: Any = type("Status", (), {"state": self.shard.machine})()
+        return [status]
+
+    async def catch_up(self, timeout: float) -> ClusterImage:
+        if self.newest is None:
+            raise StoreUnavailableError("away", indefinite=False)
+        self.image = self.newest
+        return self.image
+
+    async def next(self) -> int:
+        return next(self.ids)
+
+    def left(self, shard: int, transactional_id: str) -> Sequence[TopicPartition]:
+        return self.waiting
+
+    async def init(self, name: str = "x", **more: Any) -> TxnProducer:
+        request = pb.InitProducerRequest(transactional_id=name, timeout_ms=60_000, **more)
+        return (await self.service.init_producer(request, CALLER)).producer
+
+    async def add(self, producer: TxnProducer, *partitions: tuple[str, int], name: str = "x", **more: Any) -> Any:
+        parts = [pb.TxnPartition(topic=topic, partition=n) for topic, n in partitions]
+        item = pb.PartitionsToAdd(
+            transactional_id=name, producer=producer, partitions=parts, **{"transaction_version": 2, **more}
+        )
+        request = pb.AddPartitionsRequest(transactions=[item])
+        (added,) = (await self.service.add_partitions(request, CALLER)).transactions
+        return added
+
+    async def end(self, producer: TxnProducer, version: int = 2, name: str = "x") -> TxnProducer:
+        request = pb.EndTxnRequest(
+            transactional_id=name, producer=producer, committed=True, transaction_version=version
+        )
+        return (await self.service.end_txn(request, CALLER)).producer
+
+    async def describe(self, name: str = "x") -> pb.TransactionDescription:
+        request = pb.DescribeTransactionsRequest(transactional_ids=[name])
+        (described,) = (await self.service.describe_transactions(request, CALLER)).transactions
+        return described
+
+
+@pytest.fixture
+def here() -> Coordinator:
+    return Coordinator()
+
+
+def codes(added: Any) -> list[int]:
+    return [error.code for error in added.partitions]
+
+
+async def test_a_transaction_from_end_to_end(here: Coordinator) -> None:
+    producer = await here.init()
+    assert (producer.id, producer.epoch) == (FIRST_ID, 0)
+    assert codes(await here.add(producer, ("t", 0), ("t", 1))) == [0, 0]
+    offsets = pb.AddOffsetsRequest(transactional_id="x", producer=producer, group="g", transaction_version=2)
+    assert not (await here.service.add_offsets(offsets, CALLER)).error.code
+    assert {p.topic for p in here.shard.record().partitions} == {"t", "__consumer_offsets"}
+    after = await here.end(producer)
+    assert (after.id, after.epoch) == (FIRST_ID, 1)
+    here.shard.complete()
+    offsets.producer.CopyFrom(after)
+    offsets.verify_only = True
+    with pytest.raises(OttlaError) as raised:
+        await here.service.add_offsets(offsets, CALLER)
+    assert raised.value.code == ErrorCode.TRANSACTION_ABORTABLE
+
+
+async def test_a_decision_that_needs_a_producer_id_is_made_again_with_one() -> None:
+    here = Coordinator(TransactionSettings(first_epoch=LAST_EPOCH))
+    producer = await here.init()
+    await here.add(producer, ("t", 0))
+    after = await here.end(producer)
+    assert (after.id, after.epoch) == (FIRST_ID + 1, 0)
+
+
+async def test_what_was_written_before_an_error_stays(here: Coordinator) -> None:
+    await here.add(await here.init(), ("t", 0))
+    with pytest.raises(OttlaError) as raised:
+        await here.init()
+    assert raised.value.code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert here.shard.to_end, "the transaction of the one before is being aborted"
+
+
+@pytest.mark.parametrize("name", ["", "x" * 10_000_000, "é" * 16_384])
+async def test_an_id_that_no_record_can_hold_is_an_error(here: Coordinator, name: str) -> None:
+    producer = TxnProducer(id=1)
+    calls = [
+        here.init(name),
+        here.end(producer, name=name),
+        here.service.prepare(pb.PrepareRequest(transactional_id=name, producer=producer), CALLER),
+        here.service.forget(pb.ForgetRequest(transactional_id=name, producer=producer), CALLER),
+        here.service.add_offsets(pb.AddOffsetsRequest(transactional_id=name, producer=producer, group="g"), CALLER),
+    ]
+    for call in calls:
+        with pytest.raises(OttlaError) as raised:
+            await call
+        assert raised.value.code == ErrorCode.INVALID_REQUEST
+        assert len(str(raised.value)) < 200
+    assert (await here.add(producer, ("t", 0), name=name)).error.code == ErrorCode.INVALID_REQUEST
+    assert (await here.describe(name)).error.code == ErrorCode.INVALID_REQUEST
+    assert not here.shard.log
+
+
+async def test_a_long_id_is_not_repeated_in_whole(here: Coordinator) -> None:
+    with pytest.raises(OttlaError) as raised:
+        await here.end(TxnProducer(id=1), name="x" * 32_000)
+    assert len(str(raised.value)) < 400
+
+
+async def test_calls_are_bounded(here: Coordinator) -> None:
+    producer = await here.init()
+    many = pb.AddPartitionsRequest(transactions=[pb.PartitionsToAdd()] * (MOST_TRANSACTIONS + 1))
+    wide = pb.AddPartitionsRequest(transactions=[pb.PartitionsToAdd(partitions=[pb.TxnPartition()] * 5_001)] * 2)
+    ids = pb.DescribeTransactionsRequest(transactional_ids=["x"] * (MOST_TRANSACTIONS + 1))
+    assert MOST_PARTITIONS == 10_000
+    for call in (
+        here.service.add_partitions(many, CALLER),
+        here.service.add_partitions(wide, CALLER),
+        here.service.describe_transactions(ids, CALLER),
+    ):
+        with pytest.raises(OttlaError) as raised:
+            await call
+        assert raised.value.code == ErrorCode.INVALID_REQUEST
+    with pytest.raises(OttlaError) as raised:
+        await here.service.add_offsets(pb.AddOffsetsRequest(transactional_id="x", producer=producer), CALLER)
+    assert raised.value.code == ErrorCode.INVALID_GROUP_ID
+
+
+async def test_partitions_that_are_not_there_are_not_added_and_no_other_with_them(here: Coordinator) -> None:
+    producer = await here.init()
+    for unknown in (("u", 0), ("t", 2), ("t", -1)):
+        added = await here.add(producer, ("t", 0), unknown)
+        assert codes(added) == [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert codes(await here.add(producer, ("__transaction_state", 0))) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+    assert codes(await here.add(producer, ("__consumer_offsets", 0))) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+    assert not here.shard.record().partitions
+
+
+async def test_a_coordinator_that_is_behind_catches_up_before_it_judges(here: Coordinator) -> None:
+    producer = await here.init()
+    here.image = NOTHING
+    assert codes(await here.add(producer, ("t", 0))) == [0]
+    here.image, here.newest = NOTHING, None
+    assert codes(await here.add(producer, ("t", 1))) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+async def test_one_bad_transaction_of_a_call_fails_alone(here: Coordinator) -> None:
+    good, part = await here.init(), [pb.TxnPartition(topic="t", partition=0)]
+    request = pb.AddPartitionsRequest(
+        transactions=[
+            pb.PartitionsToAdd(transactional_id="x", producer=TxnProducer(id=good.id, epoch=9), partitions=part),
+            pb.PartitionsToAdd(transactional_id="x", producer=good, partitions=part),
+            pb.PartitionsToAdd(transactional_id="x", producer=good, partitions=part, verify_only=True),
+            pb.PartitionsToAdd(transactional_id="y", producer=good, partitions=part, verify_only=True),
+        ]
+    )
+    added = (await here.service.add_partitions(request, CALLER)).transactions
+    assert [item.error.code for item in added] == [
+        ErrorCode.PRODUCER_FENCED,
+        0,
+        0,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ]
+    assert [codes(item) for item in added[1:3]] == [[0], [0]]
+
+
+@pytest.mark.parametrize("version", [-(2**31), -1, 1, 3, 2**31 - 1])
+async def test_a_version_that_is_not_known_is_the_nearest(here: Coordinator, version: int) -> None:
+    producer = await here.init()
+    assert codes(await here.add(producer, ("t", 0), transaction_version=version)) == [0]
+    after = await here.end(producer, version)
+    assert after.epoch == (1 if version > 1 else 0)
+
+
+async def test_transactions_are_listed_by_what_they_are(here: Coordinator) -> None:
+    await here.add(await here.init("open-1"), ("t", 0), name="open-1")
+    await here.init("idle-1")
+    here.shard.sleep(10)
+
+    async def listed(**request: Any) -> list[str]:
+        response = await here.service.list_transactions(pb.ListTransactionsRequest(**request), CALLER)
+        assert all((entry.shard, entry.coordinator) == (3, 7) for entry in response.transactions)
+        return [entry.transactional_id for entry in response.transactions]
+
+    assert await listed() == ["open-1", "idle-1"]
+    assert await listed(states=["ongoing"]) == ["open-1"]
+    assert await listed(states=["Nothing"]) == []
+    assert await listed(producer_ids=[FIRST_ID + 1]) == ["idle-1"]
+    assert await listed(prefix="idle") == ["idle-1"]
+    assert await listed(longer_than_ms=9_000) == ["open-1"]
+    assert await listed(longer_than_ms=11_000) == []
+    with pytest.raises(OttlaError) as raised:
+        await listed(pattern="(a+)+b")
+    assert raised.value.code == ErrorCode.UNSUPPORTED_VERSION
+
+
+async def test_a_shard_that_is_loading_hides_no_other(here: Coordinator) -> None:
+    await here.init()
+    here.loading = [4]
+    response = await here.service.list_transactions(pb.ListTransactionsRequest(states=["no"]), CALLER)
+    assert (response.error.code, *response.unknown_states) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no")
+    assert len((await here.service.list_transactions(pb.ListTransactionsRequest(), CALLER)).transactions) == 1
+
+
+async def test_a_description_says_what_an_end_waits_for_and_what_has_happened(here: Coordinator) -> None:
+    assert (await here.describe()).error.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    producer = await here.init()
+    await here.add(producer, ("t", 0), ("t", 1))
+    assert [p.partition for p in (await here.describe()).partitions] == [0, 1]
+    await here.end(producer)
+    described = await here.describe()
+    assert (described.state, [p.partition for p in described.partitions]) == ("PrepareCommit", [0])
+    assert (described.shard, described.coordinator, described.transaction_version) == (3, 7, 2)
+    assert [event.kind for event in described.events] == ["initialized", "committed"]
+    assert (described.events[0].client_id, described.events[0].client_host) == ("test", "h")
+
+
+def test_what_is_set_for_the_cluster_holds_from_then_on(here: Coordinator) -> None:
+    shards: Any = here
+    listener = TxnConfigListener(TxnCoordinatorConfig(transaction_two_phase_commit_enable=True), shards)
+    configs = {"transaction.max.timeout.ms": "5000", "transactional.id.expiration.ms": "7000"}
+    altered = ClusterImage("c", configs={("broker", ""): ResourceConfigs(configs)})
+    listener.on_image(NOTHING, altered)
+    settings = here.shard.machine.settings
+    assert (settings.max_timeout_ms, settings.id_expiration_ms, settings.two_phase_commit) == (5_000, 7_000, True)
+    assert listener.settings == settings
+    listener.on_image(altered, NOTHING)
+    assert here.shard.machine.settings.max_timeout_ms == 900_000
+
+
+async def test_what_is_open_and_how_it_ends_is_measured(here: Coordinator) -> None:
+    metrics, clock = Metrics(), type("Clock", (), {"wall_ms": lambda self: here.shard.now.wall_ms})()
+    shards: Any = here
+    counted = TxnMetrics(shards, metrics, clock)
+    producer = await here.init()
+    await here.add(producer, ("t", 0))
+    here.shard.sleep(30)
+    assert (len(counted._open_since_ms()), counted._oldest_s()) == (1, 30.0)
+    here.shard.sleep(31)
+    for effect in here.shard.effects:
+        counted.on_effect(3, 1, effect)
+    ends = {dict(labels)["result"]: c.value for labels, c in metrics.samples["ottla_txn_ends_total"].items()}  # type: ignore[union-attr]  # counters
+    assert ends == {"timed-out": 1, "committed": 0, "aborted": 0, "fenced": 0}
+    assert counted._oldest_s() == 0
