@@ -19,7 +19,7 @@ FENCED = confluent_kafka.KafkaError._FENCED
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(brokers=3) as cluster:
+    with Cluster(brokers=3, txn_coordinators=2) as cluster:
         with ottla.Admin(cluster.bootstrap) as admin:
             admin.configs.set({"transaction.state.log.num.partitions": 4, "offsets.topic.num.partitions": 4})
         yield cluster

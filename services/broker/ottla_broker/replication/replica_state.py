@@ -78,7 +78,6 @@ class ReplicaState(DiskLog):
         self._working: asyncio.Future[object] | None = None
         self.newest_confirmation = 0
         self.traffic: Final = context.traffic(topic)
-        self.guards: Final = VerificationGuards()
         self._first_unstable: int | None = None
         """As of the last step of a leader's high watermark."""
         self.pending: Final = PendingActs()
