@@ -213,7 +213,7 @@ class World:
 @pytest.mark.rule(33)
 @pytest.mark.rule(35)
 @pytest.mark.rule(40)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32))
 def test_each_transaction_has_one_outcome_everywhere(seed: int) -> None:
     World(seed).play(120)
