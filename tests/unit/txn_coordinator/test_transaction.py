@@ -13,7 +13,7 @@ from ottla_txn_coordinator.machines.history import KEPT, MOST_IDS, Kind
 from ottla_txn_coordinator.machines.records import MOST_PARTITIONS, encode_key, encode_value
 from ottla_txn_coordinator.machines.shard import Loaded
 from ottla_txn_coordinator.machines.states import TransactionState
-from ottla_txn_coordinator.machines.transaction import LAST_EPOCH, SendMarkers, TransactionSettings
+from ottla_txn_coordinator.machines.transaction import LAST_EPOCH, SendMarkers, TransactionSettings, TransactionTimer
 
 NEAR_END = replace(TWO_PHASES, first_epoch=LAST_EPOCH)
 
@@ -194,6 +194,7 @@ def test_a_decision_is_never_taken_back(shard: Shard) -> None:
         lambda: shard.end(after, False),
         lambda: shard.sleep(10**6),
         lambda: shard.forget(after),
+        lambda: shard.take(shard.machine.on_timer(TransactionTimer("x"), shard.now)),
     ):
         act()
         assert shard.record().state is TransactionState.PREPARE_COMMIT
@@ -385,7 +386,7 @@ def test_what_is_prepared_waits_for_its_decision_whatever_comes(shard: Shard) ->
 def test_a_producer_of_two_phases_has_no_timeout(shard: Shard) -> None:
     producer = shard.init(timeout_ms=0, two_phase_commit=True)
     shard.add(producer)
-    shard.sleep(2**31)
+    shard.sleep(2_200_000)
     assert shard.record().state is TransactionState.ONGOING
 
 
