@@ -1,4 +1,4 @@
-"""The way to the txn-coordinators: whoever owns the shard of a transactional id at the moment."""
+"""The way to the txn-coordinators: to the owner of a transactional id's shard at the moment."""
 
 from __future__ import annotations
 
