@@ -59,9 +59,9 @@ class CommitsInTransactions:
             markers=[pb.ShardMarkerWritten(shards=[next(errors) for _ in item.shards]) for item in request.markers]
         )
 
-    async def _write(self, shard: int, asked: TxnMarker) -> Error:
-        marker = Marker(_producer(asked.producer), asked.committed, asked.coordinator_epoch)
-        raises_epochs = asked.transaction_version >= _RAISING_EPOCHS
+    async def _write(self, shard: int, named: TxnMarker) -> Error:
+        marker = Marker(_producer(named.producer), named.committed, named.coordinator_epoch)
+        raises_epochs = named.transaction_version >= _RAISING_EPOCHS
 
         def decide(held: GroupShard, now: Moment) -> ShardDecision[None]:
             return held.transactions.decide_marker(marker, raises_epochs=raises_epochs)

@@ -1,4 +1,4 @@
-"""The way to the txn-coordinators: whoever owns the shard of a transactional id at the moment."""
+"""The way to the txn-coordinators: to the owner of a transactional id's shard at the moment."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TxnCoordinators:
         give_up_at = loop.time() + timeout_s
         while True:
             try:
-                await self._ask(request, min(_CALL_S, give_up_at - loop.time()))
+                await self._ask(request, max(min(_CALL_S, give_up_at - loop.time()), 0.0))
             except OttlaError as error:
                 if not isinstance(error, TransportError) and error.code not in _MOVING:
                     raise

@@ -94,6 +94,7 @@ ROUND = (
 )
 
 
+@pytest.mark.rule(32)
 def test_a_round_of_every_kind_is_one_append_and_its_producers_are_known(log: Log, tmp_path: Path) -> None:
     """Here, on a follower and after a restart: they have no sequences, and every batch of them counts."""
     take(log, FIRST)
