@@ -153,6 +153,7 @@ class CleanerMachine(RuleBasedStateMachine):
         self.sealed, self.dirty = swap(job, result), result.end_offset
         assert sorted(path.suffix for path in self.directory.iterdir() if path.suffix == ".cleaned") == []
         self._clean_model(result.end_offset)
+        self._clean_markers([header_of(b) for b in before if header_of(b).base_offset < result.end_offset])
         after = batches_in(self.directory, self.sealed)
         assert [b for b in after if header_of(b).base_offset >= end] == [
             b for b in before if header_of(b).base_offset >= end
@@ -227,6 +228,20 @@ class CleanerMachine(RuleBasedStateMachine):
         header = self.headers[self.end] = header_of(batch)
         self.active.append(batch)
         self.end = header.next_offset
+
+    def _clean_markers(self, before: list[BatchHeader]) -> None:
+        """One with no batch of its transaction before it gets a horizon, and goes when that is over."""
+        seen: set[int] = set()
+        for header in before:
+            if not header.is_control and header.is_transactional:
+                seen.add(header.producer_id)
+            elif header.is_control and header.producer_id >= 0 and header.record_count:
+                offset, horizon_ms = header.base_offset, self.horizons.get(header.base_offset)
+                if header.producer_id not in seen and offset not in self.newest_of.values():
+                    self.horizons.setdefault(offset, self.now_ms + RETENTION_MS)
+                    if horizon_ms is not None and self.now_ms >= horizon_ms:
+                        self.markers.remove(offset)
+                seen.discard(header.producer_id)
 
     def _clean_model(self, end: int) -> None:
         newest = {row.key: row.offset for row in self.rows if row.offset < end}

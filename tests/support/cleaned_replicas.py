@@ -11,6 +11,7 @@ from cleanings import header_of
 from ottla.machines.compacted_comparison import CompactedComparison
 from ottla.machines.comparison import Comparison
 from ottla_broker.compaction.survivors import NO_FENCE, Survival
+from ottla_broker.compaction.transactions import CleanedTransactions
 from ottla_core.records.fence import fence_of
 from ottla_core.records.reader import read_records
 
@@ -47,7 +48,15 @@ class CleanedReplica:
                 newest_fence = header.base_offset if fence_of(batch) else newest_fence
             else:
                 newest |= {key: offset for offset, _, key, _, _ in read_records(batch) if key is not None}
-        survival = Survival(lambda key: newest.get(key, -1), newest_fence, 0, end_offset, now_ms, retention_ms)
+        survival = Survival(
+            lambda key: newest.get(key, -1),
+            newest_fence,
+            0,
+            end_offset,
+            now_ms,
+            retention_ms,
+            CleanedTransactions((), ()),
+        )
         left = [(batch, survival.of(header_of(batch), batch)) for batch in self.batches]
         self.batches = [s.batch for b, s in left if s.record_count or header_of(b).base_offset >= end_offset]
 

@@ -23,7 +23,7 @@ class Candidate:
     truncations: int
 
     @classmethod
-    def of(cls, log: Log, high_watermark: int, now_ms: int) -> Candidate:
+    def of(cls, log: Log, last_stable_offset: int, now_ms: int) -> Candidate:
         """May read the oldest batch of segments. Raises OSError or KAFKA_STORAGE_ERROR."""
         lag = CompactionLag(log.config.min_compaction_lag_ms, log.config.max_compaction_lag_ms)
         sealed = ranges_of(log.segments, log.log_end_offset)[:-1]
@@ -32,7 +32,7 @@ class Candidate:
             for s, end in sealed
         ]
         first_dirty_offset = max(log.compaction.first_dirty_offset, log.log_start_offset)
-        part = cleanable(facts, first_dirty_offset, high_watermark, lag, now_ms)
+        part = cleanable(facts, first_dirty_offset, last_stable_offset, lag, now_ms)
         return cls(log, part, sealed[: part.segments], log.compaction.truncations)
 
     @property
@@ -44,8 +44,8 @@ class Candidate:
     def job(self, settings: CleanerSettings, now_ms: int) -> CleaningJob:
         """Raises OSError where what belongs to the segments can't be written."""
         log, part = self.log, self.part
-        for segment, _ in self.sources:
-            segment.aborted.write()  # a full disk may have kept it in memory
+        for segment in log.segments:  # all of them: markers of what is cleaned may lie behind it
+            segment.aborted.write()
         return CleaningJob(
             directory=log.directory,
             segments=[SourceSegment(segment.base_offset, end, segment.size_bytes) for segment, end in self.sources],

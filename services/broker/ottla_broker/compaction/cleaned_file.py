@@ -9,6 +9,7 @@ from typing import Final
 from ottla_broker.compaction.job import CleanedSegment, CleaningJob, SourceSegment
 from ottla_broker.compaction.survivors import Survivors
 from ottla_broker.compaction.throttle import Throttle
+from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.index import SegmentIndexes
 from ottla_broker.storage.log_config import MAX_INT32
@@ -38,7 +39,8 @@ class CleanedFile:
         self._chunk: list[bytes] = []
         self._chunk_bytes = 0
         self._indexes: Final = SegmentIndexes(log_path, base_offset, job.index_interval_bytes, ending=CLEANED)
-        self._aborted: Final = AbortedIndex(log_path, CLEANED)
+        self._aborted: list[AbortedTransaction] = []
+        self._markers_gone: Final[set[int]] = set()
         self._paths: Final = [path_of(log_path.with_suffix(kind), CLEANED) for kind in (LOG_SUFFIX, *BESIDE_LOG)]
         for path in self._paths:
             path.unlink(missing_ok=True)  # whatever a clean before this one has left in it
@@ -62,14 +64,15 @@ class CleanedFile:
         path = segment_path(self._job.directory, source.base_offset)
         if path.with_suffix(aborted_index.SUFFIX).exists():
             self._paths[-1].touch()  # to take the place of that one, though it be empty
-            for aborted in AbortedIndex(path).entries():
-                self._aborted.add(aborted)
+            self._aborted += AbortedIndex(path).entries()
 
     def add(self, header: BatchHeader, batch: bytes, left: Survivors, *, stays: bool) -> None:
         """What is left of `batch`; where it need not stay, only if no other follows. Raises OSError, and
         MESSAGE_TOO_LARGE where a file is to be larger than the positions of an index reach."""
         if self._withheld is not None:
             self._is_changed, self._withheld = True, None
+        if header.is_control and not left.record_count:
+            self._markers_gone.add(header.last_offset)
         if left.batch is not batch:
             self._is_changed, header = True, read_header(left.batch)
         if stays:
@@ -86,7 +89,8 @@ class CleanedFile:
             return None
         self._flush()
         self._indexes.seal()
-        self._aborted.write()
+        index = AbortedIndex(segment_path(self._job.directory, self.base_offset), CLEANED)
+        index.replace_from(0, (each for each in self._aborted if each.last_offset not in self._markers_gone))
         for path in filter(Path.exists, self._paths):
             DataFile(path, write=True).sync()
         replaced = tuple(source.base_offset for source in self._sources)

@@ -127,7 +127,7 @@ class LogCleaner:
             if self._replicas.get(replica.id) is not replica or replica.is_in_a_thread or replica.log.is_offline:
                 continue
             try:
-                candidate = Candidate.of(replica.log, replica.high_watermark, now_ms)
+                candidate = Candidate.of(replica.log, replica.last_stable_offset, now_ms)
             except (OSError, OttlaError) as error:
                 if self._may_be_cleaned(replica.id):
                     self._note_failure(replica, error)

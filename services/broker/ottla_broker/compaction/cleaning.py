@@ -10,9 +10,10 @@ from typing import Final
 from ottla_broker.compaction.cleaned_file import CleanedFile
 from ottla_broker.compaction.job import CleanedSegment, CleaningJob, CleaningResult
 from ottla_broker.compaction.offset_map import SLOT_BYTES, OffsetMap
-from ottla_broker.compaction.sources import Sources
+from ottla_broker.compaction.sources import Sources, aborted_in
 from ottla_broker.compaction.survivors import NO_FENCE, Survival, without_key
 from ottla_broker.compaction.throttle import Throttle
+from ottla_broker.compaction.transactions import CleanedTransactions
 from ottla_core.errors import OttlaError
 from ottla_core.records.batch import BatchHeader
 from ottla_core.records.fence import fence_of
@@ -31,6 +32,7 @@ class _Clean:
         self._sources: Final = Sources(job, self._throttle)
         self._map: Final = OffsetMap(job.map_bytes)
         self._newest_fence = NO_FENCE
+        self._transactions: Final = CleanedTransactions(aborted_in(job), job.newest_batches)
         self._files: Final[list[CleanedFile]] = []
         self._records_read = self._records_kept = 0
 
@@ -79,6 +81,8 @@ class _Clean:
             if fence_of(batch) is not None:
                 self._newest_fence = header.base_offset
             return None
+        if self._transactions.are_void(header):
+            return None
         first_offset, put = max(self._job.first_dirty_offset, self._job.log_start_offset), self._map.put
         for offset, _, key, _, _ in sound_records(header, batch):
             if offset < first_offset:
@@ -101,6 +105,7 @@ class _Clean:
             end_offset,
             now_ms=job.now_ms,
             delete_retention_ms=job.delete_retention_ms,
+            transactions=self._transactions,
         )
         written: list[CleanedSegment | None] = []
         file: CleanedFile | None = None

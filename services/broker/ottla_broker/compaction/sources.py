@@ -7,9 +7,12 @@ from typing import Final
 
 from ottla_broker.compaction.job import CleaningJob, SourceSegment
 from ottla_broker.compaction.throttle import Throttle
+from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.scan import sound_batches
 from ottla_broker.storage.swap import segment_path
+from ottla_broker.storage.transactions import aborted_index
+from ottla_broker.storage.transactions.aborted_index import AbortedIndex
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import BatchHeader, check_form, corrupt
 
@@ -54,3 +57,11 @@ class Sources:
         message = f"the batch at position {position} of {name}, offset {offset}, can't be compacted: {error.message}"
         hint = _DAMAGED if error.code == ErrorCode.CORRUPT_MESSAGE else error.hint
         return OttlaError(error.code, message, hint=hint)
+
+
+def aborted_in(job: CleaningJob) -> Iterator[AbortedTransaction]:
+    """The aborted transactions of what is cleaned. Their markers may lie behind it."""
+    first = job.segments[0].base_offset
+    for path in sorted(job.directory.glob(f"*{aborted_index.SUFFIX}")):
+        if int(path.stem) >= first:
+            yield from (each for each in AbortedIndex(path).entries() if each.first_offset < job.end_offset)

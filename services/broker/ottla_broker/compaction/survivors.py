@@ -13,6 +13,7 @@ from itertools import compress
 from typing import Final, NamedTuple
 
 from ottla_broker.compaction.record_bytes import split, with_base_timestamp
+from ottla_broker.compaction.transactions import CleanedTransactions
 from ottla_broker.storage.log_config import MAX_INT64
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records import compression
@@ -20,6 +21,7 @@ from ottla_core.records.batch import (
     CODEC_MASK,
     DELETE_HORIZON,
     HEADER_SIZE,
+    NO_PRODUCER_ID,
     BatchHeader,
     framed,
 )
@@ -52,19 +54,35 @@ class Survival:
     end_offset: int
     now_ms: int
     delete_retention_ms: int
+    transactions: CleanedTransactions
 
     def of(self, header: BatchHeader, batch: bytes) -> Survivors:
         """What is left of a sound batch. Raises CORRUPT_MESSAGE, and INVALID_RECORD for a record without a key."""
         if header.base_offset >= self.end_offset:
             return Survivors(batch, header.record_count)
+        if not header.is_control:
+            self.transactions.on_data(header)
         if header.next_offset <= self.log_start_offset:
             return emptied(header)
         if header.is_control:
-            is_over = header.base_offset < self.newest_fence and fence_of(batch) is not None
-            return emptied(header) if is_over else Survivors(batch, header.record_count)
+            return self._of_control(header, batch)
         if not header.record_count:
             return Survivors(batch, 0)
-        return self._of_data(header, batch)
+        return emptied(header) if self.transactions.are_void(header) else self._of_data(header, batch)
+
+    def _of_control(self, header: BatchHeader, batch: bytes) -> Survivors:
+        """A marker that has become of no use gets a delete horizon, for readers who are in its transaction."""
+        if header.producer_id == NO_PRODUCER_ID:
+            is_over = header.base_offset < self.newest_fence and fence_of(batch) is not None
+            return emptied(header) if is_over else Survivors(batch, header.record_count)
+        if not header.record_count or not self.transactions.is_spent(header):
+            return Survivors(batch, header.record_count)
+        if header.attributes & DELETE_HORIZON:
+            is_over = self.now_ms >= header.base_timestamp
+            return emptied(header) if is_over else Survivors(batch, header.record_count)
+        kept = list(split(decompress(header.codec, memoryview(batch)[HEADER_SIZE:])))
+        header = self._with_horizon(header, kept)
+        return Survivors(_sealed(header, b"".join(kept)), header.record_count)
 
     def _of_data(self, header: BatchHeader, batch: bytes) -> Survivors:
         # Of a batch that is cleaned in part, the end of the map being in it, tombstones wait for the rest of it.

@@ -124,7 +124,7 @@ class AbortedIndex:
 
     def write(self) -> None:
         """Put into the file what is in memory; none is made for nothing. Raises OSError."""
-        if self._loaded().pending:
+        if self._entries is not None and self._entries.pending:
             self._write()
 
     def sync(self, disk: Disk) -> None:

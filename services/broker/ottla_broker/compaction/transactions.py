@@ -1,0 +1,41 @@
+"""What a clean has to know of transactions: whose records never became true, and which markers end nothing any more."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from ottla_broker.machines.transactions import AbortedTransaction
+from ottla_core.records.batch import BatchHeader
+
+
+class CleanedTransactions:
+    """`aborted`: all that overlap what is cleaned. `newest_batches`: last offsets of batches that stay in any case."""
+
+    def __init__(self, aborted: Iterable[AbortedTransaction], newest_batches: Collection[int]) -> None:
+        self._aborted: Final[dict[int, list[tuple[int, int]]]] = defaultdict(list)
+        for each in aborted:
+            self._aborted[each.producer_id].append((each.first_offset, each.last_offset))
+        self._newest_batches: Final = newest_batches
+        self._seen: Final[set[int]] = set()
+
+    def are_void(self, header: BatchHeader) -> bool:
+        """Whether the batch's records are those of an aborted transaction."""
+        ranges = self._aborted.get(header.producer_id)
+        if not ranges or not header.is_transactional or header.is_control:
+            return False
+        number = bisect_right(ranges, header.base_offset, key=lambda each: each[0]) - 1
+        return number >= 0 and header.base_offset < ranges[number][1]
+
+    def on_data(self, header: BatchHeader) -> None:
+        """A batch lies there still, if only until this clean is done. Those of the second pass, in their order."""
+        if header.is_transactional:
+            self._seen.add(header.producer_id)
+
+    def is_spent(self, header: BatchHeader) -> bool:
+        """Whether nothing was left of the marker's transaction, and it is not what its producer is known by."""
+        is_spent = header.producer_id not in self._seen and header.last_offset not in self._newest_batches
+        self._seen.discard(header.producer_id)
+        return is_spent
