@@ -8,8 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla_core.coordination.shard import Decide, Entry, Later, Record, Resolve, ShardDecision
+from ottla_core.coordination.shard import (
+    Decide,
+    Entry,
+    Later,
+    Marker,
+    Record,
+    Resolve,
+    ShardDecision,
+    TransactionProducer,
+)
 from ottla_core.coordination.timers import Moment, TimerKey
+from ottla_group_coordinator.machines.transactions import Guard, OffsetTransactions
 
 Written = tuple[bytes, int, bytes]
 """Key, count, and for whom."""
@@ -25,14 +35,27 @@ class Counters:
     def __init__(self) -> None:
         self.values: dict[bytes, tuple[int, bytes]] = {}
         self.watchers: dict[bytes, tuple[bytes, ...]] = {}
+        self.transactions = OffsetTransactions()
+        self.offsets: dict[bytes, int] = {}
+        self.pending: dict[int, dict[bytes, int]] = {}
 
     def apply(self, record: Record) -> None:
-        assert isinstance(record, Entry)
+        if isinstance(record, Marker):
+            self.transactions.on_marker(record)
+            apply_marker(record, self.offsets, self.pending)
+            return
+        if record.producer is not None:
+            self.transactions.on_entry(record.producer)
+            self.pending.setdefault(record.producer.id, {})[record.key] = int(record.value or b"")
+            return
         key, count, who = written(record)
         self.values[key] = (count, who)
 
     def remember(self, change: Any) -> None:
         """Who watches a key: memory alone, gone with a load."""
+        if isinstance(change, Guard):
+            self.transactions.keep(change)
+            return
         key, watchers = change
         self.watchers[key] = watchers
 
@@ -77,3 +100,30 @@ def get(key: bytes) -> Decide[Counters]:
 def watch(key: bytes, who: bytes) -> Decide[Counters]:
     """Answered with the next count, by whomever it is made."""
     return lambda counters, now: ShardDecision(Later(who), memory=((key, (*counters.watchers.get(key, ()), who)),))
+
+
+# ---- offsets in transactions ----------------------------------------------------------------------------------------
+
+
+def apply_marker(marker: Marker, offsets: dict[bytes, int], pending: dict[int, dict[bytes, int]]) -> None:
+    ended = pending.pop(marker.producer.id, {})
+    if marker.committed:
+        offsets.update(ended)
+
+
+def commit_in(
+    producer: TransactionProducer, key: bytes, offset: int, guard: Guard | None, *, guarded: bool
+) -> Decide[Counters]:
+    """Answered with a guard, or with nothing once the offset is pending."""
+    plain: ShardDecision[Any] = ShardDecision(None, records=(Entry(key, b"%d" % offset),))
+
+    def decide(counters: Counters, now: Moment) -> ShardDecision[Any]:
+        if not guarded and guard is not None:
+            return ShardDecision(None, records=(Entry(key, b"%d" % offset, producer),))
+        return counters.transactions.decide_commit(producer, plain, guard)
+
+    return decide
+
+
+def mark(marker: Marker) -> Decide[Counters]:
+    return lambda counters, now: counters.transactions.decide_marker(marker, raises_epochs=True)

@@ -11,11 +11,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from tests.simulation.counters import Counters, Written, written
+from tests.simulation.counters import Counters, Written, apply_marker, written
 from tests.simulation.partition import Replica, Stored
 
 from ottla_core.coordination.batches import read_batches
-from ottla_core.coordination.shard import Entry
+from ottla_core.coordination.shard import Entry, Record
 
 
 class Broken(AssertionError):  # noqa: N818 - a finding, not a failure of the program
@@ -48,6 +48,11 @@ class History:
         """Why owners have left."""
         self._acks: Final[dict[bytes, tuple[list[float], list[int]]]] = {}
         self._staleness_s: Final = staleness_s
+        self.offsets: Final[dict[bytes, int]] = {}
+        self.pending: Final[dict[int, dict[bytes, int]]] = {}
+        self.decided: Final[dict[int, tuple[bytes, bool]]] = {}
+        self.ended: Final[set[int]] = set()
+        self._transactional: Final[dict[int, list[Record]]] = {}  # as `_written`
         self._owner: Stored | None = None
         self._writes: Final[dict[bytes, Stored]] = {}
         self._written: Final[dict[int, list[Written]]] = {}  # what the committed batches hold, by their offsets
@@ -83,12 +88,34 @@ class History:
         if self._owner is None or self._owner.life != batch.life:
             raise Broken(f"offset {batch.base_offset} is of an owner that was fenced before")
         self._written[batch.base_offset] = entries_of(batch)
+        self._transactional[batch.base_offset] = of_transactions(batch)
+        for record in self._transactional[batch.base_offset]:
+            self._on_transactional(record)
         for key, count, who in self._written[batch.base_offset]:
             if count != self.values.get(key, (0, b""))[0] + 1:
                 raise Broken(f"{who!r} made the count {count} of {key!r} where {self.values.get(key)} was committed")
             self.values[key] = (count, who)
             if who != b"t":
                 self._writes[who] = batch
+
+    def _on_transactional(self, record: Record) -> None:
+        assert record.producer is not None
+        number = record.producer.id
+        if number in self.ended:
+            raise Broken(f"{record} came after the marker of its transaction")
+        if isinstance(record, Entry):
+            self.pending.setdefault(number, {})[record.key] = int(record.value or b"")
+            return
+        key, committed = self.decided[number]
+        if record.committed != committed:
+            raise Broken(f"{record} says another thing than what was decided")
+        if committed and self.pending.get(number) != {key: number}:
+            raise Broken(f"transaction {number} was committed with {self.pending.get(number)}")
+        self.ended.add(number)
+        apply_marker(record, self.offsets, self.pending)
+
+    def on_decided(self, number: int, key: bytes, *, committed: bool) -> None:
+        self.decided[number] = key, committed
 
     # ---- clients --------------------------------------------------------------------------------------------------
 
@@ -136,13 +163,19 @@ class History:
     def check_state(self, next_offset: int, counters: Counters) -> None:
         """An owner with nothing under way has exactly what the log says up to `next_offset`."""
         state: dict[bytes, tuple[int, bytes]] = {}
+        log = Counters()
         for batch in self.committed:
             if batch.next_offset > next_offset:
                 break
             state.update({key: (count, who) for key, count, who in self._written.get(batch.base_offset, ())})
+            for record in self._transactional.get(batch.base_offset, ()):
+                log.apply(record)
         end = self.committed[-1].next_offset if self.committed else 0
         if next_offset > end or counters.values != state:
             raise Broken(f"a state is not the log's up to {next_offset} (of {end}): {counters.values} and {state}")
+
+        if (counters.offsets, counters.pending) != (log.offsets, log.pending):
+            raise Broken(f"offsets are {counters.offsets}, {counters.pending}; by the log {log.offsets}, {log.pending}")
 
     def check_end(self) -> None:
         """All acknowledged writes are there with the count that was told, and none that failed."""
@@ -150,9 +183,15 @@ class History:
             batch = self._writes.get(name)
             if batch is None or (key, count, name) not in self._written[batch.base_offset]:
                 raise Broken(f"the write {name!r} was acknowledged as count {count} of {key!r}, and is lost")
+        if self.pending or self.decided.keys() != self.ended:
+            raise Broken(f"transactions have no end: {self.decided.keys() - self.ended}, {self.pending}")
         for name in self.failed & self._writes.keys():
             if not self._writes[name].sent_twice:
                 raise Broken(f"the write {name!r} was said to have failed, and was carried out")
+
+
+def of_transactions(batch: Stored) -> list[Record]:
+    return [record for read in read_batches(batch.data) for record in read.of_transactions]
 
 
 def entries_of(batch: Stored) -> list[Written]:

@@ -65,7 +65,10 @@ class UncommittedRead(Owner[Counters]):
 
     def on_request(self, request: ShardRequest[Counters], now: Moment) -> list[Effect]:
         if self._round is not None and self._round.records:
-            decision = request.decide(self.shard, now)
+            try:
+                decision = request.decide(self.shard, now)
+            except OttlaError as error:
+                return [RespondError(request.token, error)]
             if not decision.records and not decision.memory:
                 return [Respond(request.token, decision.response)]
         return super().on_request(request, now)
@@ -110,6 +113,7 @@ class LateReadAnswered(Owner[Counters]):
 
     def _reject_late(self, now: Moment) -> None:
         if self._round is not None and now.at >= self._late_at and not self._round.records:
+            self._in_flight = False
             self._on_proved(self._round, self.next_offset, now)
         else:
             super()._reject_late(now)
@@ -149,4 +153,5 @@ MUTANTS: Final = {
     "late read answered": Build(owner=LateReadAnswered),
     "late is failed": Build(owner=LateIsFailed),
     "check unproved": Build(partition=CheckUnproved),
+    "verification unguarded": Build(guarded=False),
 }

@@ -15,7 +15,7 @@ from tests.simulation.schedule import Schedule
 from ottla_broker.machines.shard import NO_FENCE, StoredFence, check_owner, find_append_offset, mismatch
 from ottla_core.coordination.shard_log import Appended, Batches, Confirmed, Result, Unknown, result_of
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records.batch import placed_prefix, read_header
+from ottla_core.records.batch import headers_at, placed_prefix
 from ottla_core.records.fence import ShardFence, fence_of
 
 MIN_ISR: Final = 2
@@ -144,40 +144,46 @@ class Partition:
         replica: Replica,
         owner: ShardFence,
         expected: int,
-        batch: bytes,
+        batches: bytes,
         life: int,
         twice: bool,
         response: Response,
     ) -> None:
         try:
-            stored = self.appended(replica, owner, expected, batch, life, twice)
+            base_offset, end = self.appended(replica, owner, expected, batches, life, twice)
         except OttlaError as error:
             response(result_of(error, replica.end))
             return
         self._advance(replica)
-        self.answer_append(replica, Waiting(stored.next_offset, response, stored.base_offset))
+        self.answer_append(replica, Waiting(end, response, base_offset))
         self._wake(replica)
 
     def appended(
-        self, replica: Replica, owner: ShardFence, expected: int, batch: bytes, life: int, twice: bool
-    ) -> Stored:
-        header = read_header(batch)
+        self, replica: Replica, owner: ShardFence, expected: int, batches: bytes, life: int, twice: bool
+    ) -> tuple[int, int]:
+        """Where the batches begin and end in the log."""
         if len(replica.isr) < MIN_ISR:
             raise OttlaError(ErrorCode.NOT_ENOUGH_REPLICAS, "the ISR is too small")
-        if self.schedule.now < self.takes_nothing_until and not header.is_control:
+        fence = fence_of(batches) if len(headers_at(batches, 0)) == 1 else None
+        if self.schedule.now < self.takes_nothing_until and fence is None:
             raise OttlaError(ErrorCode.MESSAGE_TOO_LARGE, TAKES_NOTHING)
-        place = self.find_append_offset(replica, owner, expected, is_fence=header.is_control)
+        place = self.find_append_offset(replica, owner, expected, is_fence=fence is not None)
+        headers = headers_at(batches, place)
+        end = headers[-1].next_offset
         if place < replica.end:
-            found = replica.find(place)
-            if not header.is_control and (found.base_offset, found.crc) != (place, header.crc):
+            found = [(batch.base_offset, batch.crc) for batch in replica.log if place <= batch.base_offset < end]
+            if fence is None and found != [(header.base_offset, header.crc) for header in headers]:
                 raise mismatch(replica.end, expected)
-            return found
-        fence = fence_of(batch) if header.is_control else None
-        data = placed_prefix(header, place, replica.epoch) + batch[16:]
-        next_offset = place + header.record_count
-        stored = Stored(place, next_offset, replica.epoch, header.crc, data, fence, life, twice)
-        replica.put(stored)
-        return stored
+            return place, end
+        at = 0
+        for header in headers:
+            batch = batches[at + 16 : at + header.size_bytes]
+            data = placed_prefix(header, header.base_offset, replica.epoch) + batch
+            at += header.size_bytes
+            replica.put(
+                Stored(header.base_offset, header.next_offset, replica.epoch, header.crc, data, fence, life, twice)
+            )
+        return place, end
 
     def find_append_offset(self, replica: Replica, owner: ShardFence, expected: int, *, is_fence: bool) -> int:
         return find_append_offset(replica.fence, replica.end, owner, expected, is_fence=is_fence)

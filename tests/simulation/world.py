@@ -16,11 +16,13 @@ from tests.simulation.history import Broken, History, Operation
 from tests.simulation.network import TIMEOUT_S, Network, Weather
 from tests.simulation.partition import TAKES_NOTHING, Partition
 from tests.simulation.schedule import Schedule
+from tests.simulation.transactions import Step, Transactions
 
 from ottla_core.coordination.append_round import ShardRequest
 from ottla_core.coordination.effects import Leave
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import Phase
+from ottla_core.coordination.shard import Decide
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.fence import ShardFence
 
@@ -40,6 +42,7 @@ class Build:
     owner: type[Owner[Counters]] = Owner
     partition: type[Partition] = Partition
     epoch_kept_at_restart: bool = False
+    guarded: bool = True
 
 
 class World:
@@ -53,6 +56,7 @@ class World:
             Coordinator(n, self.schedule, self.network, self.partition, self, build.owner) for n in range(3)
         ]
         self._build: Final = build
+        self._transactions: Final = Transactions(self.schedule, self.history, self._ask_owner, guarded=build.guarded)
         self._incarnations = 3
         self._operations: Final[list[Operation]] = []
         self._healed = False
@@ -234,6 +238,8 @@ class World:
     def _client(self) -> None:
         if not self._healed:
             random = self.schedule.random
+            if self.schedule.one_in(0.1):
+                self._transactions.begin()
             self._ask(random.choice(("write", "write", "write", "read", "read", "memory", "watch")))
             patience = 5 if self._refused else 1
             self.schedule.after(random.expovariate(1 / self._busy_s) * patience, self._client)
@@ -250,6 +256,10 @@ class World:
         coordinator.deliver(coordinator.life, coordinator.on_request, request, 3 * TIMEOUT_S)
         return operation
 
+    def _ask_owner(self, decide: Decide[Counters], step: Step) -> None:
+        coordinator, request = self.coordinators[self.owner_number], ShardRequest(step, decide, 0.0)
+        coordinator.deliver(coordinator.life, coordinator.on_request, request, 3 * TIMEOUT_S)
+
     def _request(self, operation: Operation) -> ShardRequest[Counters]:
         key = operation.key
         match operation.kind:
@@ -262,7 +272,10 @@ class World:
                 decide = get(key)
         return ShardRequest(operation, decide, 0.0, without_confirmation=operation.kind == "memory")
 
-    def on_answer(self, token: Any, response: int) -> None:
+    def on_answer(self, token: Any, response: Any) -> None:
+        if isinstance(token, Step):
+            token.answered(response)
+            return
         self._refused = False
         self.history.on_answer(token, response, self.schedule.now)
         if token.number % 16 == 0:
@@ -271,6 +284,9 @@ class World:
     def on_refusal(self, token: Any, error: Exception) -> None:
         if token is None:
             raise Broken(f"a decision of the owner's own failed: {error!r}")
+        if isinstance(token, Step):
+            token.rejected()
+            return
         self._refused = True
         surely = isinstance(error, OttlaError) and error.code not in _INDEFINITE
         self.history.on_refusal(token, surely=surely)
