@@ -96,6 +96,9 @@ class AnsweringBroker:
     async def log_ends(self, request: Any, context: RequestContext) -> pb.LogEndsResponse:
         return pb.LogEndsResponse()
 
+    async def write_txn_markers(self, request: Any, context: RequestContext) -> pb.WriteTxnMarkersResponse:
+        return pb.WriteTxnMarkersResponse()
+
     async def import_records(self, request: Any, context: RequestContext) -> pb.ImportRecordsResponse:
         return pb.ImportRecordsResponse()
 

@@ -27,7 +27,7 @@ TIMEOUT_S: Final = 5.0
 _ROOM_S: Final = 1.0
 
 
-class Place(Enum):
+class Unroutable(Enum):
     """Where no marker can be sent to at the moment."""
 
     NO_LEADER = "it has no leader, or its shard no owner"
@@ -55,15 +55,15 @@ class MarkerWriter(Protocol):
         ...
 
 
-def find(image: ClusterImage, partition: TopicPartition) -> tuple[Destination, TopicId] | Place:
+def find(image: ClusterImage, partition: TopicPartition) -> tuple[Destination, TopicId] | Unroutable:
     topic = image.topics.get(partition.topic)
     if topic is None or not 0 <= partition.partition < topic.partition_count:
-        return Place.UNKNOWN
+        return Unroutable.UNKNOWN
     if partition.topic == GROUPS_TOPIC:
         owner = image.owner_of(GROUP, partition.partition)
-        return Place.NO_LEADER if owner is None else (Destination(owner.address, True), topic.id)
+        return Unroutable.NO_LEADER if owner is None else (Destination(owner.address, True), topic.id)
     leader = image.brokers.get(image.partitions[PartitionId(topic.id, partition.partition)].leader)
-    return Place.NO_LEADER if leader is None else (Destination(leader.address, False), topic.id)
+    return Unroutable.NO_LEADER if leader is None else (Destination(leader.address, False), topic.id)
 
 
 class MarkerCalls:

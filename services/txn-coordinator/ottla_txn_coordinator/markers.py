@@ -25,7 +25,7 @@ from ottla_core.telemetry import Metrics
 from ottla_txn_coordinator.ending import Ending
 from ottla_txn_coordinator.machines.shard import TransactionShard
 from ottla_txn_coordinator.machines.transaction import SendMarkers, decide_complete
-from ottla_txn_coordinator.marker_calls import Destination, MarkerToWrite, MarkerWriter, Place, find
+from ottla_txn_coordinator.marker_calls import Destination, MarkerToWrite, MarkerWriter, Unroutable, find
 
 MOST_OF_A_CALL: Final = 1_000
 CALLS_AT_ONCE: Final = 4
@@ -158,12 +158,12 @@ class TxnMarkers:
         if ending.is_over:
             return
         match find(self._metadata.image, partition):
-            case Place.UNKNOWN:
+            case Unroutable.UNKNOWN:
                 self._unknown.append((ending, partition))
                 if not self._is_catching_up:
                     self._is_catching_up = True
                     self._spawn(self._look_for_unknown())
-            case Place.NO_LEADER:
+            case Unroutable.NO_LEADER:
                 self._pause(ending, partition)
             case (Destination() as destination, topic_id):
                 queue = self._queues.setdefault(destination, _Queue())
@@ -195,7 +195,7 @@ class TxnMarkers:
                         self._pause(ending, partition)
                     continue
                 for ending, partition in unknown:
-                    is_gone = find(image, partition) is Place.UNKNOWN
+                    is_gone = find(image, partition) is Unroutable.UNKNOWN
                     (self._on_written if is_gone else self._route)(ending, partition)
         finally:
             self._is_catching_up = False
