@@ -62,6 +62,10 @@ class ReplicaOf:
     def high_watermark(self) -> int:
         return len(self._log.epochs) if self.leads else self._log.followed_to
 
+    @property
+    def last_stable_offset(self) -> int:
+        return self.high_watermark
+
     def on_reader(self) -> None: ...
 
     def check_epoch(self, known: int | None) -> None:

@@ -96,12 +96,13 @@ async def test_what_a_marker_overtakes_is_not_appended(tmp_path: Path) -> None:
 
 @pytest.mark.rule(39)
 async def test_what_was_verified_under_another_leadership_is_verified_anew(tmp_path: Path) -> None:
-    brokers = Brokers(tmp_path, (1,))
-    brokers.apply(Partition(replicas=(1,), leader=1, leader_epoch=1, isr=(1,)))
+    brokers = Brokers(tmp_path, (1, 2))
+    brokers.apply(Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1, 2)))
     replica, gate = brokers.replicas[1], Gate()
     waiting = begin(replica, batch(7), of(gate))
     await asyncio.sleep(0)
-    brokers.apply(Partition(replicas=(1,), leader=1, leader_epoch=2, isr=(1,)))
+    for epoch, leader in ((2, 2), (3, 1)):
+        brokers.apply(Partition(replicas=(1, 2), leader=leader, leader_epoch=epoch, isr=(1, 2)))
     gate.open()
     with pytest.raises(OttlaError) as raised:
         await waiting
