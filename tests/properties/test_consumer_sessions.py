@@ -51,6 +51,7 @@ class ReplicaOf:
 
     def __init__(self, log: Log, broker: int) -> None:
         self._log, self._broker = log, broker
+        self.id = IDS[log.number]
         self.traffic = SimpleNamespace(bytes_out=0)
         self.log = SimpleNamespace(log_start_offset=0)
 
