@@ -185,6 +185,8 @@ PRODUCER_NAMES: Final[dict[str, tuple[str, Convert]]] = {
     "max.in.flight.requests.per.connection": ("max_in_flight", _in_flight),
     "enable.idempotence": ("enable_idempotence", _bool),
     "partitioner.class": ("partitioner", _partitioner),
+    "transactional.id": ("transactional_id", _text),
+    "transaction.timeout.ms": ("transaction_timeout", _ms),
 }
 CONSUMER_NAMES: Final[dict[str, tuple[str, Convert]]] = {
     **_SHARED,
@@ -209,7 +211,6 @@ CONSUMER_NAMES: Final[dict[str, tuple[str, Convert]]] = {
 ADMIN_NAMES: Final[dict[str, tuple[str, Convert]]] = _SHARED
 
 _NOT_SERVED: Final = {
-    "transactional.id": "transactions are not served yet",
     "interceptor.classes": "give interceptors= objects instead",
     "isolation.level": "transactions are not served yet: every record is committed",
     "sasl.mechanism": "authentication is not served yet",

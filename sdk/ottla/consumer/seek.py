@@ -77,6 +77,16 @@ class Seeking:
         self._seek_to_time(spec_timestamp(moment, now_ms=self._cluster.clock.wall_ms()), partitions)
 
     @guarded
+    def seek_to_committed(self, *partitions: tuple[str, int]) -> None:
+        """Continue where the group left off (else by `auto_offset_reset`), in all partitions or in these.
+
+        What was handed out and not committed comes again: what a transaction that was aborted has worked on.
+        """
+        if not isinstance(self._assignment, GroupAssignment):
+            raise config_error("this consumer has no group, so nothing is committed", hint="give group=, or seek")
+        self._seek_to_time(None, partitions)
+
+    @guarded
     def offsets(self, at: OffsetSpec = "latest") -> ByPartition[int | None]:
         """Each assigned partition's offset at `at`; None where no record is that young. Positions stay as they are."""
         when = spec_timestamp(at, now_ms=self._cluster.clock.wall_ms())
@@ -125,7 +135,7 @@ class Seeking:
         """The partitions that are paused."""
         return {name for name, position in self._assignment.positions().items() if position.paused}
 
-    def _seek_to_time(self, timestamp: int, partitions: Sequence[tuple[str, int]]) -> None:
+    def _seek_to_time(self, timestamp: int | None, partitions: Sequence[tuple[str, int]]) -> None:
         for position in self._assignment.of(partitions):
             with self._lock:
                 self._subscription.seek_to_time(position, timestamp)

@@ -116,8 +116,8 @@ class SubscriptionState:
         self._drop(position)
         self._on_moved(position)
 
-    def seek_to_time(self, position: Position, timestamp_ms: int) -> None:
-        """Go on where ListOffsets says that `timestamp_ms` is; until then nothing is fetched."""
+    def seek_to_time(self, position: Position, timestamp_ms: int | None) -> None:
+        """Go on where ListOffsets says that `timestamp_ms` is (None: where the group left off); not before that."""
         position.go_to(None, start=timestamp_ms)
         position.topic_id = None  # wherever that will be, it is in the topic of then
         self._drop(position)

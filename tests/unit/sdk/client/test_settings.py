@@ -117,7 +117,6 @@ def test_kafkas_own_serializers_are_known_by_their_java_names() -> None:
         ({"quite.unknown": 5}, "names are acks"),
         ({"linger.ms": "soon"}, "linger.ms='soon' is not legal"),
         ({"enable.idempotence": "yes"}, "not legal"),
-        ({"transactional.id": "x"}, "transactions are not served yet"),
         ({"security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
         ({"max.in.flight.requests.per.connection": 0}, "at least 1"),
         ({"key.serializer": "com.acme.OrderSerializer"}, "not legal"),
