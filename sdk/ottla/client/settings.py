@@ -199,6 +199,7 @@ CONSUMER_NAMES: Final[dict[str, tuple[str, Convert]]] = {
     "max.partition.fetch.bytes": ("max_partition_fetch_bytes", _int),
     "max.poll.records": ("max_poll_records", _int),
     "client.rack": ("client_rack", _text),
+    "isolation.level": ("isolation_level", _text),
     "group.id": ("group", _text),
     "group.instance.id": ("group_instance_id", _text),
     "enable.auto.commit": ("commit", _auto_commit),
@@ -212,7 +213,6 @@ ADMIN_NAMES: Final[dict[str, tuple[str, Convert]]] = _SHARED
 
 _NOT_SERVED: Final = {
     "interceptor.classes": "give interceptors= objects instead",
-    "isolation.level": "transactions are not served yet: every record is committed",
     "sasl.mechanism": "authentication is not served yet",
     "sasl.jaas.config": "authentication is not served yet",
 }

@@ -54,7 +54,9 @@ class GroupAssignment:
         )
         self.committer: Final = OffsetCommitter(options, self.member, self.commits, context)
         self._coordinator: Final = coordinator
-        finder = StartPositionFinder(self.commits, cluster, options, context.request_timeout_s)
+        finder = StartPositionFinder(
+            self.commits, cluster, options, context.request_timeout_s, read_committed=fetcher.read_committed
+        )
         self._initializer: Final = PositionInitializer(finder, self.commits, context)
         self._heartbeats: Final = Heartbeats(self.member, coordinator, self.lock, cluster.clock, fetcher.call_attention)
         self._context: Final = context
