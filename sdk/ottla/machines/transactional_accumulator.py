@@ -66,6 +66,11 @@ class TransactionalAccumulator(Accumulator):
         """As before."""
         return self._drop_failed(super().on_failed(request, code, message, now))
 
+    def abort(self, reason: OttlaError) -> list[ProducerBatch]:
+        """As before: what has lost a record can't be committed."""
+        self.transactions.fail(reason)
+        return super().abort(reason)
+
     def _new_sequences(self) -> OwnedSequences:
         return OwnedSequences(self.transactions)
 

@@ -129,9 +129,9 @@ class TransactionManager:
             except OttlaError as error:
                 if error.retriable:
                     raise
-                why = self._client.explain(producer) or error.message
-                failure = TransactionAborted(error.code, f"{ABORTED}{why}", hint=AGAIN)
-                producer = self._renewed(producer, error, why, timeout)
+                cause = self._client.explain(producer) or error.message
+                failure = TransactionAborted(error.code, f"{ABORTED}{cause}", hint=AGAIN)
+                producer = self._renewed(producer, error, cause, timeout)
         with self._sender.lock:
             self.transactions.ended(producer)
         if committed and failure is not None:
@@ -149,7 +149,7 @@ class TransactionManager:
             self._announcer.raise_failures()  # the transaction has them
         return self.transactions.producer, needed
 
-    def _renewed(self, producer: ProducerEpoch, error: OttlaError, why: str, timeout: float) -> ProducerEpoch:
+    def _renewed(self, producer: ProducerEpoch, error: OttlaError, cause: str, timeout: float) -> ProducerEpoch:
         """An epoch for the next one, where the coordinator has ended this one without being asked; else raises."""
         if wants_new_epoch(error.code):
             try:
@@ -161,7 +161,7 @@ class TransactionManager:
         if wants_new_epoch(error.code):
             error = FencedError(
                 error.code,
-                f"another producer has begun with transactional_id={self.id!r}: {why}",
+                f"another producer has begun with transactional_id={self.id!r}: {cause}",
                 hint="close this producer; give each producer a transactional_id of its own",
             )
         with self._sender.lock:

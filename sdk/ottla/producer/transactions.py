@@ -152,7 +152,7 @@ class Transaction:
             if manager.transactions.state is TransactionState.COMMITTING:  # the outcome is not known
                 raise
             self._abort(manager)
-            if isinstance(failure, OttlaError) and not isinstance(failure, FencedError):
+            if isinstance(failure, OttlaError) and manager.transactions.state is not TransactionState.FATAL:
                 message = failure.message.removeprefix(ABORTED)
                 raise TransactionAborted(failure.code, f"{ABORTED}{message}", hint=AGAIN) from failure
             raise

@@ -10,7 +10,7 @@ import pytest
 from waiting import wait_until
 
 import ottla
-from ottla.errors import CommitFailedError, ConfigError, ErrorCode, FencedError, TransactionAborted
+from ottla.errors import CommitFailedError, ConfigError, ErrorCode, FencedError, OttlaError, TransactionAborted
 from ottla.errors import TimeoutError as OttlaTimeoutError
 from ottla.fakes.scripted import Break, Hang, Hold, Reject, ScriptedCluster
 from ottla.producer.producer import Producer
@@ -44,7 +44,7 @@ def attempt(producer: Producer[Any, Any], *values: bytes, then: Callable[[], obj
         then()
 
 
-def fail() -> None:
+def fail(*_: object) -> None:
     raise KeyError
 
 
@@ -336,6 +336,21 @@ def test_what_a_late_thread_sends_into_an_aborted_transaction_is_not_in_the_next
     log = cluster.logs[TopicPartition("t", 0)]
     assert committed(cluster) == [b"good"]
     assert not log.open
+
+
+def test_a_sender_that_fails_by_a_bug_commits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = ScriptedCluster({"t": 1})
+    producer = producer_of(cluster)
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send(b"x").result(WAIT)
+    monkeypatch.setattr(producer._sender, "_send", fail)
+    with pytest.raises(OttlaError):
+        producer.send(b"y").result(WAIT)
+    with pytest.raises(OttlaError):
+        producer.commit_transaction()
+    producer.close()
+    assert ends(cluster) == [False]
 
 
 def test_offsets_are_committed_with_the_transaction_and_a_group_that_went_on_fails_it() -> None:
