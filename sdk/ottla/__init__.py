@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from ottla.admin.topics import PartitionInfo, TopicInfo
     from ottla.app.app import App
     from ottla.app.context import Context
+    from ottla.client.offsets import GroupMetadata, OffsetAndMetadata
     from ottla.consumer.batch import Batch
     from ottla.consumer.consumer import Consumer
     from ottla.consumer.group.listener import RebalanceListener
-    from ottla.consumer.group.offsets import GroupMetadata, OffsetAndMetadata
     from ottla.consumer.read import Rows, read
     from ottla.errors import (
         AuthorizationError,
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         DeliveryError,
         ErrorCode,
         FatalError,
+        FencedError,
         FencedInstanceError,
         HandlerError,
         NotABrokerError,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
         SerializationError,
         TimeoutError,  # noqa: A004 - users write `ottla.TimeoutError`
         TopicExistsError,
+        TransactionAborted,
         TruncationError,
         UnknownTopicError,
         WakeupError,
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     from ottla.producer.producer import Producer
     from ottla.producer.producer_record import ProducerRecord
     from ottla.producer.send_many import BatchResult, FailedRow
+    from ottla.producer.transactions import Transaction
     from ottla.record import Record
     from ottla.table.table import Table
     from ottla.table.watch import Change, Watch
@@ -94,6 +97,7 @@ _HOMES = {
         "DeliveryError",
         "ErrorCode",
         "FatalError",
+        "FencedError",
         "FencedInstanceError",
         "HandlerError",
         "NotABrokerError",
@@ -106,6 +110,7 @@ _HOMES = {
         "SerializationError",
         "TimeoutError",
         "TopicExistsError",
+        "TransactionAborted",
         "TruncationError",
         "UnknownTopicError",
         "WakeupError",
@@ -120,9 +125,10 @@ _HOMES = {
         "PartitionLag",
     ),
     "ottla.consumer.group.listener": ("RebalanceListener",),
-    "ottla.consumer.group.offsets": ("GroupMetadata", "OffsetAndMetadata"),
+    "ottla.client.offsets": ("GroupMetadata", "OffsetAndMetadata"),
     "ottla.producer.interceptors": ("ProducerInterceptor",),
     "ottla.producer.send_many": ("BatchResult", "FailedRow"),
+    "ottla.producer.transactions": ("Transaction",),
     "ottla.producer.producer_record": ("ProducerRecord",),
     "ottla.admin.partitions": ("Election",),
     "ottla.producer.producer": ("Producer",),
@@ -161,6 +167,7 @@ __all__ = [
     "ErrorCode",
     "FailedRow",
     "FatalError",
+    "FencedError",
     "FencedInstanceError",
     "GroupEvent",
     "GroupInfo",
@@ -195,6 +202,8 @@ __all__ = [
     "TopicExistsError",
     "TopicInfo",
     "TopicPartition",
+    "Transaction",
+    "TransactionAborted",
     "TruncationError",
     "UnknownTopicError",
     "WakeupError",

@@ -22,6 +22,7 @@ __all__ = [
     "DeliveryError",
     "ErrorCode",
     "FatalError",
+    "FencedError",
     "FencedInstanceError",
     "HandlerError",
     "NotABrokerError",
@@ -34,6 +35,7 @@ __all__ = [
     "SerializationError",
     "TimeoutError",
     "TopicExistsError",
+    "TransactionAborted",
     "TruncationError",
     "UnknownTopicError",
     "WakeupError",
@@ -142,6 +144,21 @@ class FencedInstanceError(FatalError):
     """Another consumer has taken this one's `group_instance_id`: only one of them may have it."""
 
 
+class TransactionAborted(FatalError):  # noqa: N818 - Kafka's word, and what has happened
+    """A transaction was not committed, and never will be: none of its records and offsets count.
+
+    `commit_transaction()` raises it where `abort_transaction()` has yet to be called, and a `with` block when that is
+    done: the next transaction may begin, with the same work.
+    """
+
+
+class FencedError(FatalError):
+    """Another producer has begun with this one's `transactional_id`: this one can't write any more.
+
+    Its open transaction was aborted. Close it; only one of them may have the id.
+    """
+
+
 class RejectError(FatalError):
     """What a handler of an App raises for a record that no other attempt would mend: to the dead letters at once."""
 
@@ -188,6 +205,10 @@ _CLASSES: Final[dict[int, type[OttlaError]]] = {
     ErrorCode.RECORD_LIST_TOO_LARGE: RecordTooLargeError,
     ErrorCode.REBALANCE_IN_PROGRESS: RebalanceInProgressError,
     ErrorCode.FENCED_INSTANCE_ID: FencedInstanceError,
+    ErrorCode.PRODUCER_FENCED: FencedError,
+    ErrorCode.TRANSACTION_ABORTABLE: TransactionAborted,
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: ConfigError,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: AuthorizationError,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: AuthorizationError,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: AuthorizationError,
     ErrorCode.INVALID_CONFIG: ConfigError,
@@ -214,6 +235,9 @@ _HINTS: Final[dict[int, str]] = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "see whether a group-coordinator is running",
     ErrorCode.REBALANCE_IN_PROGRESS: "read on, so that the rebalance can end, then commit again",
     ErrorCode.FENCED_INSTANCE_ID: "give every consumer a group_instance_id of its own",
+    ErrorCode.PRODUCER_FENCED: "close this producer; give each producer a transactional_id of its own",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "lower transaction_timeout, or raise the txn-coordinator's "
+    "transaction.max.timeout.ms",
     ErrorCode.OFFSET_OUT_OF_RANGE: "seek to an offset that is there, or set auto_offset_reset",
 }
 

@@ -141,7 +141,9 @@ class SourcePartitions:
     def _at(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         if not timestamps:
             return {}
-        return self._tried(lambda: list_offsets_or_end(self._cluster, timestamps, timeout=_TRY_S))
+        return self._tried(  # no further than its tasks read: they leave open transactions alone
+            lambda: list_offsets_or_end(self._cluster, timestamps, timeout=_TRY_S, read_committed=True)
+        )
 
     def _topics(self, strategy: ConsumerStrategy, skip_missing: bool, known: Set[str]) -> Mapping[str, TopicView]:
         if strategy.pattern:

@@ -28,7 +28,7 @@ from ottla.admin.group_info import (
 from ottla.admin.group_reset import ResetTarget, check_target, planned
 from ottla.admin.topics import raise_in_band, topic_in
 from ottla.client.by_partition import OffsetsByPartition
-from ottla.client.coordinators import Coordinators, group_owners
+from ottla.client.coordinators import Coordinators, shard_owners
 from ottla.client.settings import one_of
 from ottla.client.units import Duration
 from ottla.errors import ErrorCode, OttlaError, config_error, error_from_code
@@ -120,7 +120,7 @@ class Groups:
         """How it is with each shard, by its number. Groups of one that is not served can't do anything."""
         deadline = self._channel.deadline(timeout)
         cluster = self._channel.cluster
-        owners = group_owners(cluster, timeout=deadline.left())
+        owners = shard_owners(cluster, timeout=deadline.left())
         found = {n: ShardStatus(n, None, "unowned", 0.0, None, "", 0) for n in range(len(owners))}
         for address in sorted(set(owners) - {""}):
             response = cluster.call(address, Group.SHARDS, pb.ShardsRequest(), timeout=deadline.left())

@@ -13,12 +13,12 @@ from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 from ottla.aio.arguments import same_arguments
 from ottla.client.by_partition import ByPartition
 from ottla.client.list_offsets import OffsetSpec
+from ottla.client.offsets import GroupMetadata, OffsetAndMetadata, Offsets, OffsetsLike
 from ottla.client.settings import positive
 from ottla.client.units import Duration, seconds
 from ottla.consumer.batch import Batch
 from ottla.consumer.consumer import Consumer as SyncConsumer
 from ottla.consumer.group.commits import OnCommitted
-from ottla.consumer.group.offsets import GroupMetadata, OffsetAndMetadata, Offsets, OffsetsLike
 from ottla.consumer.group.reader import GroupReader
 from ottla.errors import OttlaError, WakeupError
 from ottla.generics import K, V
@@ -141,6 +141,10 @@ class Consumer(Generic[K, V]):
     async def seek_to_time(self, moment: datetime | timedelta, *partitions: tuple[str, int]) -> None:
         """Like ottla.Consumer.seek_to_time."""
         await self._call(self._sync.seek_to_time, moment, *partitions)
+
+    async def seek_to_committed(self, *partitions: tuple[str, int]) -> None:
+        """Like ottla.Consumer.seek_to_committed."""
+        await self._call(self._sync.seek_to_committed, *partitions)
 
     async def offsets(self, at: OffsetSpec = "latest") -> ByPartition[int | None]:
         """Like ottla.Consumer.offsets."""

@@ -20,7 +20,9 @@ from typing import Any, Final, Generic, Self, TypeVar
 
 from ottla.aio.arguments import same_arguments
 from ottla.aio.sending import Sending
+from ottla.aio.transaction import AsyncGroupMember, Transaction
 from ottla.aio.unretrieved import UnretrievedFailures
+from ottla.client.offsets import GroupMetadata, OffsetsLike
 from ottla.client.units import Duration
 from ottla.errors import OttlaError
 from ottla.generics import K, V
@@ -28,6 +30,7 @@ from ottla.producer.delivery import Delivery, outcomes
 from ottla.producer.producer import Producer as SyncProducer
 from ottla.producer.producer import closed_error
 from ottla.producer.send_many import BatchResult
+from ottla.producer.transactions import GroupMember
 from ottla.serdes.serdes import HeadersLike
 
 T = TypeVar("T")
@@ -116,6 +119,32 @@ class Producer(Generic[K, V]):
         if not self._closed:
             await self._behind_line(self._sync.flush, timeout)
         self._unretrieved.raise_failures()
+
+    async def init_transactions(self) -> None:
+        """Like ottla.Producer.init_transactions."""
+        await self._behind_line(self._sync.init_transactions)
+
+    async def begin_transaction(self) -> None:
+        """Like ottla.Producer.begin_transaction."""
+        await self._behind_line(self._sync.begin_transaction)
+
+    async def send_offsets_to_transaction(
+        self, offsets: OffsetsLike, group_metadata: GroupMetadata | GroupMember
+    ) -> None:
+        """Like ottla.Producer.send_offsets_to_transaction."""
+        await self._behind_line(self._sync.send_offsets_to_transaction, offsets, group_metadata)
+
+    async def commit_transaction(self) -> None:
+        """Like ottla.Producer.commit_transaction. Where it is cancelled, the commit goes on."""
+        await self._behind_line(self._sync.commit_transaction)
+
+    async def abort_transaction(self) -> None:
+        """Like ottla.Producer.abort_transaction."""
+        await self._behind_line(self._sync.abort_transaction)
+
+    def transaction(self, consumer: AsyncGroupMember | None = None) -> Transaction:
+        """Like ottla.Producer.transaction: `async with producer.transaction(consumer) as tx`."""
+        return Transaction(self.send, self._behind_line, self._unretrieved.forget, self._sync.transaction(), consumer)
 
     async def close(self, timeout: Duration | None = None) -> None:
         """Like ottla.Producer.close. Where it is cancelled, it ends at once, and what is left fails."""

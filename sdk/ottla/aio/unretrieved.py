@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.aio.sending import Sending
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, TransactionAborted
 from ottla.machines.failures import not_delivered
 
 _MOST: Final = 1000
@@ -28,18 +28,25 @@ class UnretrievedFailures:
 
     def raise_failures(self) -> None:
         """Raise DeliveryError where some of them were not awaited, and forget all."""
-        self._settle()
-        count, first = self._count, self._first
-        self._count, self._first = 0, None
+        count, first = self.forget()
         if isinstance(first, OttlaError):
             raise not_delivered(count, first) from first
         if first is not None:
             raise first
+
+    def forget(self) -> tuple[int, BaseException | None]:
+        """How many were not awaited, and why the first of them failed; they are reported otherwise."""
+        self._settle()
+        count, first = self._count, self._first
+        self._count, self._first = 0, None
+        return count, first
 
     def _settle(self) -> None:
         failed, self._failed = self._failed, []
         for sending in failed:
             if sending._log_traceback:  # asyncio's own mark of an error that was never retrieved
                 error = sending.exception()  # retrieves it: it is reported once
+                if isinstance(error, TransactionAborted):
+                    continue  # the end of the transaction raises it
                 self._count += 1
                 self._first = self._first or error

@@ -1,4 +1,4 @@
-"""Which node coordinates which group: the owner of the shard that the group's id hashes to, as any broker reports.
+"""Which node coordinates which group or transactional id: the owner of the shard that it hashes to, as any broker says.
 
 Owners change when a coordinator starts or stops. After NOT_COORDINATOR, or without a response, the owners are looked up
 again.
@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from ottla.client.cluster import ClusterClient
 from ottla.errors import ErrorCode, OttlaError, error_from_code
-from ottla_core.routing import GROUP, shard_of
+from ottla_core.routing import GROUP, TXN, shard_of
 from ottla_core.rpc.retry import Backoff
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker, Method
@@ -28,23 +28,27 @@ _TRY_S: Final = 10.0
 _LOST: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
-class Coordinators:
-    """The group-coordinators of a cluster. Thread-safe. Timeouts are in seconds."""
+_NOUNS: Final = {GROUP: "group", TXN: "transactional id"}
 
-    def __init__(self, cluster: ClusterClient) -> None:
+
+class Coordinators:
+    """A cluster's coordinators of groups, or of transactional ids (`kind`). Thread-safe. Timeouts are in seconds."""
+
+    def __init__(self, cluster: ClusterClient, kind: str = GROUP) -> None:
         self._cluster: Final = cluster
+        self._kind: Final = kind
         self._owners: tuple[str, ...] = ()  # addresses by shard, "" for one without an owner
 
-    def of(self, group: str, *, timeout: float) -> str:
-        """The address of the group's coordinator, from memory if it is known.
+    def of(self, name: str, *, timeout: float) -> str:
+        """The address of the coordinator of that name, from memory if it is known.
 
-        Raises COORDINATOR_NOT_AVAILABLE while the group has none, and what `ClusterClient.call_any` raises.
+        Raises COORDINATOR_NOT_AVAILABLE while there is none, and what `ClusterClient.call_any` raises.
         """
         owners = self._owners or self._look_up(timeout)
-        address = owners[shard_of(group, len(owners))] if owners else ""
+        address = owners[shard_of(name, len(owners))] if owners else ""
         if not address:
             self.forget()
-            raise _not_available(f"group {group} has no coordinator at the moment")
+            raise _not_available(self._kind, f"{_NOUNS[self._kind]} {name} has no coordinator at the moment")
         return address
 
     def all(self, *, timeout: float) -> list[str]:
@@ -52,7 +56,10 @@ class Coordinators:
         owners = self._look_up(timeout)
         if not all(owners) or not owners:
             self.forget()
-            raise _not_available(f"{owners.count('') or 'all'} shards of groups have no coordinator at the moment")
+            none = owners.count("") or "all"
+            raise _not_available(
+                self._kind, f"{none} shards of {_NOUNS[self._kind]}s have no coordinator at the moment"
+            )
         return sorted(set(owners))
 
     def forget(self) -> None:
@@ -61,14 +68,14 @@ class Coordinators:
 
     def call(
         self,
-        group: str,
+        name: str,
         method: Method[Request, Response],
         request: Request,
         *,
         timeout: float,
         check: Callable[[Response, bool], None] = lambda response, repeated: None,
     ) -> Response:
-        """Call the group's coordinator, and the next one if it moves, until `timeout` seconds have passed.
+        """Call the coordinator of that name, and the next one if it moves, until `timeout` seconds have passed.
 
         `check` raises what the response says in band; it also hears whether an earlier try was lost, so that all of it
         may have been carried out before. Raises the last error where it is not retriable, or where the time is over.
@@ -77,7 +84,7 @@ class Coordinators:
 
         def once(left_s: float) -> Response:
             nonlocal repeated
-            address = self.of(group, timeout=left_s)
+            address = self.of(name, timeout=left_s)
             try:
                 response = self._cluster.call(address, method, request, timeout=min(left_s, _TRY_S))
                 check(response, repeated)
@@ -100,25 +107,27 @@ class Coordinators:
                 pause = backoff.next()
                 if not error.retriable or clock.monotonic() + pause >= over_at:
                     raise
-            self.forget()
+                if error.code != ErrorCode.CONCURRENT_TRANSACTIONS:  # else it is the right one, and is busy
+                    self.forget()
             self._cluster.wait(pause)
 
     def _look_up(self, timeout: float) -> tuple[str, ...]:
-        self._owners = group_owners(self._cluster, timeout=timeout)
+        self._owners = shard_owners(self._cluster, self._kind, timeout=timeout)
         return self._owners
 
 
-def group_owners(cluster: ClusterClient, *, timeout: float) -> tuple[str, ...]:
+def shard_owners(cluster: ClusterClient, kind: str = GROUP, *, timeout: float) -> tuple[str, ...]:
     """The address of each shard's owner, as some broker knows it now: "" for a shard without an owner.
 
     Raises what `ClusterClient.call_any` raises.
     """
     response = cluster.call_any(Broker.METADATA, pb.MetadataRequest(shards=True), timeout=timeout)
-    of_groups = sorted((shard for shard in response.shards if shard.kind == GROUP), key=lambda shard: shard.shard)
-    return tuple(shard.address if shard.owner >= 0 else "" for shard in of_groups)
+    shards = sorted((shard for shard in response.shards if shard.kind == kind), key=lambda shard: shard.shard)
+    return tuple(shard.address if shard.owner >= 0 else "" for shard in shards)
 
 
-def _not_available(message: str) -> OttlaError:
+def _not_available(kind: str, message: str) -> OttlaError:
+    service = f"{kind}-coordinator"
     return error_from_code(
-        ErrorCode.COORDINATOR_NOT_AVAILABLE, message, hint="see whether a group-coordinator runs, and try again"
+        ErrorCode.COORDINATOR_NOT_AVAILABLE, message, hint=f"see whether a {service} runs, and try again"
     )

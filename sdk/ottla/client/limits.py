@@ -59,11 +59,16 @@ def _idempotence(settings: Mapping[str, Any]) -> bool:
     What was not is on, and goes off where acks or retries exclude it; more requests in flight than it allows are an
     error, for they would be slower in silence (Kafka's ProducerConfig does the same).
     """
-    requested = settings["enable_idempotence"]
+    requested, transactional = settings["enable_idempotence"], settings["transactional_id"] is not None
     if requested not in (None, True, False):
         raise config_error(f"enable_idempotence={requested!r} is not legal", hint="use True or False")
+    if requested is False and transactional:
+        raise config_error(
+            "enable_idempotence=False and transactional_id exclude each other", hint="leave enable_idempotence out"
+        )
     if requested is False:
         return False
+    requested = requested or transactional
     acks, retries, in_flight = settings["acks"], settings["retries"], settings["max_in_flight"]
     excluding = []
     if acks_code(acks) != -1:
@@ -77,6 +82,7 @@ def _idempotence(settings: Mapping[str, Any]) -> bool:
         excluding.append((f"max_in_flight={in_flight}", f"max_in_flight of {BATCHES_REMEMBERED} at most"))
     if excluding:
         setting, needed = excluding[0]
+        requested = "True with transactional_id" if transactional else requested
         raise config_error(
             f"enable_idempotence={requested or 'True by default'} and {setting} exclude each other",
             hint=f"idempotence needs {needed}: give that, or enable_idempotence=False",

@@ -31,12 +31,12 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 def list_offsets(
-    cluster: ClusterClient, timestamps: Mapping[TopicPartition, int], *, timeout: float
+    cluster: ClusterClient, timestamps: Mapping[TopicPartition, int], *, timeout: float, read_committed: bool = False
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-    """By timestamp: -1 is the end, -2 the beginning, else the first record at or after it (ms).
+    """By timestamp: -1 is the end, of committed records where the first open transaction begins.
 
-    None where no record is that young. Raises UnknownTopicError, and what the brokers said last where `timeout` seconds
-    passed.
+    -2 is the beginning, else the first record at or after it (ms). None where no record is that young. Raises
+    UnknownTopicError, and what the brokers said last where `timeout` seconds passed.
     """
     started_at = cluster.clock.monotonic()
     found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
@@ -44,7 +44,7 @@ def list_offsets(
     while left := {partition: at for partition, at in timestamps.items() if partition not in found}:
         remaining = max(0.001, started_at + timeout - cluster.clock.monotonic())
         view = cluster.fetch_metadata({p.topic for p in left}, timeout=remaining)
-        last = _request_leaders(cluster, view, left, found, remaining)
+        last = _request_leaders(cluster, view, left, found, remaining, read_committed=read_committed)
         if last is not None:
             unknown = isinstance(last, UnknownTopicError)
             pause = backoff.next()
@@ -56,13 +56,13 @@ def list_offsets(
 
 
 def list_offsets_or_end(
-    cluster: ClusterClient, timestamps: Mapping[TopicPartition, int], *, timeout: float
+    cluster: ClusterClient, timestamps: Mapping[TopicPartition, int], *, timeout: float, read_committed: bool = False
 ) -> dict[TopicPartition, int]:
     """Like `list_offsets`, with the end of the log where no record is that young."""
-    found = list_offsets(cluster, timestamps, timeout=timeout)
+    found = list_offsets(cluster, timestamps, timeout=timeout, read_committed=read_committed)
     offsets = {partition: at.offset for partition, at in found.items() if at is not None}
     if none := {partition: LATEST_TIMESTAMP for partition in timestamps if partition not in offsets}:
-        ends = list_offsets(cluster, none, timeout=timeout)
+        ends = list_offsets(cluster, none, timeout=timeout, read_committed=read_committed)
         offsets |= {partition: at.offset for partition, at in ends.items() if at is not None}
     return offsets
 
@@ -73,6 +73,8 @@ def _request_leaders(
     timestamps: Mapping[TopicPartition, int],
     found: dict[TopicPartition, OffsetAndTimestamp | None],
     timeout: float,
+    *,
+    read_committed: bool,
 ) -> OttlaError | None:
     """Enter the leaders' responses into `found`; the last error where some partition is still missing."""
     by_leader: dict[str, dict[TopicPartition, Route]] = {}
@@ -85,6 +87,7 @@ def _request_leaders(
             by_leader.setdefault(route.address, {})[partition] = route
     for address, routes in by_leader.items():
         request = pb.ListOffsetsRequest(
+            read_committed=read_committed,
             partitions=[
                 pb.ListOffsetsPartition(
                     topic_id=route.partition_id.topic_id,
@@ -93,7 +96,7 @@ def _request_leaders(
                     timestamp_ms=timestamps[partition],
                 )
                 for partition, route in routes.items()
-            ]
+            ],
         )
         try:
             response = cluster.call(address, Broker.LIST_OFFSETS, request, timeout=min(timeout, TRY_S))

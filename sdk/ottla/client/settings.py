@@ -185,6 +185,8 @@ PRODUCER_NAMES: Final[dict[str, tuple[str, Convert]]] = {
     "max.in.flight.requests.per.connection": ("max_in_flight", _in_flight),
     "enable.idempotence": ("enable_idempotence", _bool),
     "partitioner.class": ("partitioner", _partitioner),
+    "transactional.id": ("transactional_id", _text),
+    "transaction.timeout.ms": ("transaction_timeout", _ms),
 }
 CONSUMER_NAMES: Final[dict[str, tuple[str, Convert]]] = {
     **_SHARED,
@@ -197,6 +199,7 @@ CONSUMER_NAMES: Final[dict[str, tuple[str, Convert]]] = {
     "max.partition.fetch.bytes": ("max_partition_fetch_bytes", _int),
     "max.poll.records": ("max_poll_records", _int),
     "client.rack": ("client_rack", _text),
+    "isolation.level": ("isolation_level", _text),
     "group.id": ("group", _text),
     "group.instance.id": ("group_instance_id", _text),
     "enable.auto.commit": ("commit", _auto_commit),
@@ -209,9 +212,7 @@ CONSUMER_NAMES: Final[dict[str, tuple[str, Convert]]] = {
 ADMIN_NAMES: Final[dict[str, tuple[str, Convert]]] = _SHARED
 
 _NOT_SERVED: Final = {
-    "transactional.id": "transactions are not served yet",
     "interceptor.classes": "give interceptors= objects instead",
-    "isolation.level": "transactions are not served yet: every record is committed",
     "sasl.mechanism": "authentication is not served yet",
     "sasl.jaas.config": "authentication is not served yet",
 }

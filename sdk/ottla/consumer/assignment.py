@@ -88,7 +88,7 @@ class Assignment:
 
     def _assign(self, updater: MetadataUpdater) -> None:
         views = updater.until_known(self._plan.topics, self._timeout, check=self._fetcher.check_open)
-        ranges = self._plan.ranges(views, self._cluster, self._timeout)
+        ranges = self._plan.ranges(views, self._cluster, self._timeout, read_committed=self._fetcher.read_committed)
         with self._fetcher.lock:
             for partition_range in ranges:
                 position = self._subscription.assign(partition_range.partition)
@@ -123,7 +123,9 @@ def resolve(context: ConsumerContext) -> None:
     if not versions:
         return
     timestamps = {position.partition: position.start for position in versions if position.start is not None}
-    offsets = list_offsets_or_end(context.cluster, timestamps, timeout=context.request_timeout_s)
+    offsets = list_offsets_or_end(
+        context.cluster, timestamps, timeout=context.request_timeout_s, read_committed=fetcher.read_committed
+    )
     with fetcher.lock:
         for position, version in versions.items():
             if position.version == version:

@@ -13,6 +13,7 @@ from ottla.serdes.record_reader import Serdes
 from ottla_core.model import TopicPartition
 
 if TYPE_CHECKING:
+    from ottla.client.offsets import GroupMetadata
     from ottla_core.records.record import RawRecord
 
 Segment = tuple[TopicPartition, RecordRange]
@@ -24,9 +25,10 @@ class Batch(Sequence[Record[K, V]]):
     Looking at a record that its deserializer can't read raises SerializationError. False where it is empty.
     """
 
-    __slots__ = ("_flat", "_length", "_segments", "_serdes")
+    __slots__ = ("_flat", "_length", "_segments", "_serdes", "group_metadata")
 
-    def __init__(self, segments: list[Segment], serdes: Serdes) -> None:
+    def __init__(self, segments: list[Segment], serdes: Serdes, group_metadata: GroupMetadata | None = None) -> None:
+        self.group_metadata = group_metadata  # as whom a member of a group got it, for `tx.commit_offsets`
         self._segments = segments
         self._serdes = serdes
         self._length = sum(len(part) for _, part in segments)

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.client.by_partition import ByPartition
+from ottla.client.offsets import GroupMetadata, OffsetAndMetadata, OffsetsLike, checked_offsets
 from ottla.client.units import Duration, seconds
 from ottla.consumer.assignment import Assignment
 from ottla.consumer.concurrent_use import ConcurrentUseGuard, guarded
 from ottla.consumer.group.assignment import GroupAssignment
 from ottla.consumer.group.commits import OnCommitted
-from ottla.consumer.group.offsets import GroupMetadata, OffsetAndMetadata, OffsetsLike, checked_offsets
 from ottla.errors import config_error
 from ottla_core.model import TopicPartition
 
@@ -65,9 +65,7 @@ class Committing:
     @property
     def group_metadata(self) -> GroupMetadata:
         """As whom this consumer is in its group. From any thread."""
-        group = self._member()
-        who = group.member.identity
-        return GroupMetadata(group.options.group, who.generation, who.member_id, who.instance_id)
+        return self._member().group_metadata
 
     def _member(self) -> GroupAssignment:
         if self._group is None:

@@ -2,7 +2,7 @@
 
 A batch is checked and decompressed when the reader comes to it, whole, so nothing is raised between two of its records.
 What may be in it and is not handed out: records below the position (a batch comes whole, rule 57), records at or
-after the stop, and control batches (rule 38), whose offsets count all the same.
+after the stop, control batches, and records of aborted transactions (rule 38). Their offsets count all the same.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from itertools import islice
 
 from ottla.consumer.metrics import Consumed
 from ottla.errors import OttlaError, error_from_code
+from ottla.machines.aborted import AbortedTransactions
 from ottla.machines.position import FetchedData, Position
 from ottla_core.model import TopicPartition
 from ottla_core.records.batch import BatchHeader, iter_headers
@@ -139,7 +140,9 @@ class CompletedFetch:
         """Each batch when the one before it is used up; as a list where not all of its records are wanted."""
         data = memoryview(self.fetched.records)
         first, stop = self.next_offset, self.position.stop
+        aborted = AbortedTransactions(self.fetched.aborted) if self.fetched.aborted else None
         for at, header in iter_headers(data):
+            left_out = aborted is not None and self._is_left_out(aborted, header, data[at : at + header.size_bytes])
             if header.next_offset <= first:
                 continue
             if stop is not None and header.base_offset >= stop:
@@ -147,7 +150,7 @@ class CompletedFetch:
                 return
             self.epoch = header.leader_epoch
             self._log_append_time = header.has_log_append_time
-            if not header.is_control:
+            if not (header.is_control or left_out):
                 yield self._in_range(self._open(header, data[at : at + header.size_bytes]), first, stop)
             self.next_offset = header.next_offset if stop is None else min(stop, header.next_offset)
 
@@ -157,12 +160,21 @@ class CompletedFetch:
         raws = (raw for raw in opened if raw[0] >= first and (stop is None or raw[0] < stop))
         return Records(raws, opened.has_log_append_time)
 
+    def _is_left_out(self, aborted: AbortedTransactions, header: BatchHeader, data: memoryview) -> bool:
+        try:
+            return aborted.leaves_out(header, data)
+        except OttlaError as error:
+            raise self._damaged(header, error) from None
+
     def _open(self, header: BatchHeader, data: memoryview) -> OpenBatch:
         try:
             return OpenBatch(header, data)
         except OttlaError as error:
-            hint = (
-                "read again; if it stays, the log is damaged there: "
-                f"to continue without that batch, seek to {header.next_offset}"
-            )
-            raise error_from_code(error.code, f"{self.partition}: {error.message}", hint=hint) from None
+            raise self._damaged(header, error) from None
+
+    def _damaged(self, header: BatchHeader, error: OttlaError) -> OttlaError:
+        hint = (
+            "read again; if it stays, the log is damaged there: "
+            f"to continue without that batch, seek to {header.next_offset}"
+        )
+        return error_from_code(error.code, f"{self.partition}: {error.message}", hint=hint)

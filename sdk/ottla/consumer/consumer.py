@@ -120,6 +120,8 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         listener: an object with these methods instead (ottla.RebalanceListener).
         client_rack: where this client is, as in the brokers' own `rack`. Leaders then name an in-sync replica
             in that rack, where there is one, and it is read from (KIP-392). "" for nowhere: leaders are read from.
+        isolation_level: "read_committed" (the default, other than in Kafka) leaves out what aborted transactions wrote,
+            and waits where one is open; "read_uncommitted" hands out all. Without transactions both are the same.
         request_timeout: seconds for a broker to answer a request.
         connect_timeout: seconds for the first broker to answer when the client begins; more where brokers
             may start after this client. Once a broker has answered, outages are waited for as the other timeouts say.
@@ -162,6 +164,7 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         on_lost: Listener | None = None,
         listener: RebalanceListener | None = None,
         client_rack: str = "",
+        isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed",
         request_timeout: Duration = 30.0,
         connect_timeout: Duration = 5.0,
         metadata_max_age: Duration = 300.0,

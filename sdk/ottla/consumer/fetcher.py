@@ -42,6 +42,7 @@ class FetchOptions:
     max_bytes: int
     max_wait_s: float
     rack: str
+    read_committed: bool = True
 
 
 class Fetcher:
@@ -60,6 +61,7 @@ class Fetcher:
         self._subscription: Final = subscription
         self.clock: Final = cluster.clock
         self._options: Final = options
+        self.read_committed: Final = options.read_committed
         self._timeout: Final = max(request_timeout, options.max_wait_s + _RESPONSE_S)
         self._streams: Final = BrokerStreams(
             Broker.FETCH, cluster.connection, cluster.clock, self._on_response, self._on_failed
@@ -176,6 +178,7 @@ class Fetcher:
             max_wait_ms=round(self._options.max_wait_s * 1000),
             min_bytes=self._options.min_bytes,
             max_bytes=self._options.max_bytes,
+            read_committed=self.read_committed,
             rack=self._options.rack if fetch.target.from_follower or fetch.target.may_name else "",
             from_follower=fetch.target.from_follower,
             session=pb.FetchSession(id=fetch.session.id, begins=fetch.number == 1),
@@ -199,11 +202,12 @@ class Fetcher:
         responses = {
             PartitionId(TopicId(p.topic_id), p.partition): PartitionData(
                 p.records,
-                p.high_watermark,
+                p.last_stable_offset if self.read_committed else p.high_watermark,
                 p.log_start_offset,
                 p.error.code,
                 p.error.message,
                 p.preferred_read_replica if p.HasField("preferred_read_replica") else None,
+                tuple((aborted.producer_id, aborted.first_offset) for aborted in p.aborted),
             )
             for p in response.partitions
         }

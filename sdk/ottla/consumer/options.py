@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ottla.client.limits import fetch_limits
 from ottla.client.settings import bootstrap_addresses, one_of, positive
@@ -16,6 +16,8 @@ from ottla.consumer.start_offsets import ReadingPlan
 from ottla.machines.subscription import FetchLimits
 from ottla.serdes.record_reader import Serdes, serdes_of
 from ottla.serdes.serdes import deserializer
+
+_LEVELS: Final = ("read_committed", "read_uncommitted")
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ def consumer_options(topics: Sequence[str], settings: Mapping[str, Any]) -> Cons
             max_bytes=size_bytes(settings["fetch_max_bytes"], "fetch_max_bytes"),
             max_wait_s=seconds(settings["fetch_max_wait"], "fetch_max_wait"),
             rack=settings["client_rack"],
+            read_committed=one_of(settings["isolation_level"], "isolation_level", _LEVELS) == "read_committed",
         ),
         connect_timeout_s=seconds(settings["connect_timeout"], "connect_timeout"),
         request_timeout_s=seconds(settings["request_timeout"], "request_timeout"),

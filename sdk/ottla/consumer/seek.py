@@ -12,6 +12,7 @@ from ottla.client.condition import Condition
 from ottla.client.list_offsets import OffsetSpec, list_offsets, list_offsets_or_end, spec_timestamp
 from ottla.consumer.assignment import Assignment
 from ottla.consumer.concurrent_use import ConcurrentUseGuard, guarded
+from ottla.consumer.fetcher import Fetcher
 from ottla.consumer.group.assignment import GroupAssignment
 from ottla.consumer.reader import RecordReader
 from ottla.errors import config_error
@@ -29,6 +30,7 @@ class Seeking:
     _lock: Condition
     _cluster: ClusterClient
     _timeout: float
+    _fetcher: Fetcher
 
     @guarded
     def assignment(self) -> set[TopicPartition]:
@@ -77,10 +79,20 @@ class Seeking:
         self._seek_to_time(spec_timestamp(moment, now_ms=self._cluster.clock.wall_ms()), partitions)
 
     @guarded
+    def seek_to_committed(self, *partitions: tuple[str, int]) -> None:
+        """Continue where the group left off (else by `auto_offset_reset`), in all partitions or in these.
+
+        What was handed out and not committed comes again: what a transaction that was aborted has worked on.
+        """
+        if not isinstance(self._assignment, GroupAssignment):
+            raise config_error("this consumer has no group, so nothing is committed", hint="give group=, or seek")
+        self._seek_to_time(None, partitions)
+
+    @guarded
     def offsets(self, at: OffsetSpec = "latest") -> ByPartition[int | None]:
         """Each assigned partition's offset at `at`; None where no record is that young. Positions stay as they are."""
         when = spec_timestamp(at, now_ms=self._cluster.clock.wall_ms())
-        found = list_offsets(self._cluster, dict.fromkeys(self.assignment(), when), timeout=self._timeout)
+        found = list_offsets(self._cluster, dict.fromkeys(self.assignment(), when), **self._look_up)
         return ByPartition({p: None if entry is None else entry.offset for p, entry in found.items()})
 
     @guarded
@@ -99,7 +111,7 @@ class Seeking:
         self._assignment.locate()
         if unknown := {p: p.version for p in positions if p.high_watermark < 0}:
             latest = dict.fromkeys((p.partition for p in unknown), LATEST_TIMESTAMP)
-            ends = list_offsets_or_end(self._cluster, latest, timeout=self._timeout)
+            ends = list_offsets_or_end(self._cluster, latest, **self._look_up)
             with self._lock:
                 for position in (p for p, version in unknown.items() if p.version == version):
                     position.high_watermark = max(position.high_watermark, ends[position.partition])
@@ -125,7 +137,11 @@ class Seeking:
         """The partitions that are paused."""
         return {name for name, position in self._assignment.positions().items() if position.paused}
 
-    def _seek_to_time(self, timestamp: int, partitions: Sequence[tuple[str, int]]) -> None:
+    @property
+    def _look_up(self) -> dict[str, Any]:
+        return {"timeout": self._timeout, "read_committed": self._fetcher.read_committed}
+
+    def _seek_to_time(self, timestamp: int | None, partitions: Sequence[tuple[str, int]]) -> None:
         for position in self._assignment.of(partitions):
             with self._lock:
                 self._subscription.seek_to_time(position, timestamp)

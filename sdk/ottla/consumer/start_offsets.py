@@ -60,7 +60,9 @@ class ReadingPlan:
         """Whether partitions that are added later are read too."""
         return self._partitions is None and self._stop is None
 
-    def ranges(self, topics: Sequence[TopicView], cluster: ClusterClient, timeout: float) -> list[PartitionRange]:
+    def ranges(
+        self, topics: Sequence[TopicView], cluster: ClusterClient, timeout: float, *, read_committed: bool = True
+    ) -> list[PartitionRange]:
         """Where each partition begins and stops, looked up now. Raises ConfigError for one that does not exist."""
         existing = [TopicPartition(topic.name, n) for topic in topics for n in range(len(topic.partitions))]
         partitions = existing if self._partitions is None else self._partitions
@@ -74,7 +76,7 @@ class ReadingPlan:
                     hint=f"{partition.topic} has partitions 0 to {last}",
                 )
         now_ms = cluster.clock.wall_ms()
-        stops = stop_offsets(self._stop, partitions, cluster, timeout)
+        stops = stop_offsets(self._stop, partitions, cluster, timeout, read_committed=read_committed)
         timestamp = self._timestamp(now_ms)
         return [PartitionRange(p, offsets.get(p), timestamp, stops.get(p)) for p in partitions]
 
@@ -94,7 +96,7 @@ class ReadingPlan:
 
 
 def stop_offsets(
-    stop: Any, partitions: Iterable[TopicPartition], cluster: ClusterClient, timeout: float
+    stop: Any, partitions: Iterable[TopicPartition], cluster: ClusterClient, timeout: float, *, read_committed: bool
 ) -> Mapping[TopicPartition, int]:
     """Where each partition's reading ends, looked up now; none where it does not end at an offset."""
     if stop is None or isinstance(stop, int):
@@ -102,7 +104,8 @@ def stop_offsets(
     if isinstance(stop, Mapping):
         return stop
     at = LATEST_TIMESTAMP if stop == "end" else timestamp_ms(stop, now_ms=cluster.clock.wall_ms())
-    return list_offsets_or_end(cluster, dict.fromkeys(partitions, at), timeout=timeout)
+    timestamps = dict.fromkeys(partitions, at)
+    return list_offsets_or_end(cluster, timestamps, timeout=timeout, read_committed=read_committed)
 
 
 def checked_topics(topics: Sequence[str]) -> tuple[str, ...]:

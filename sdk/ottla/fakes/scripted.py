@@ -21,11 +21,13 @@ from google.protobuf.message import Message
 from ottla.fakes.scripted_group import ScriptedGroups
 from ottla.fakes.scripted_log import ScriptedLog
 from ottla.fakes.scripted_streams import Break, Hang, Hold, Reject, ScriptedConnection, Step
+from ottla.fakes.scripted_txn import ScriptedTransactions
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import TopicId, TopicPartition
+from ottla_core.model import LATEST_TIMESTAMP, TopicId, TopicPartition
+from ottla_core.records.batch import read_header
 from ottla_core.records.reader import read_records
 from ottla_core.records.record import RawRecord
-from ottla_core.routing import GROUP
+from ottla_core.routing import GROUP, TXN
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
@@ -50,6 +52,7 @@ class ScriptedCluster:
         self.coordinator = 0  # the broker at whose address the groups' coordinator answers
         self.groups = ScriptedGroups(self.changed)
         self._producer_ids = itertools.count(1000)
+        self.transactions = ScriptedTransactions(self.groups, self._producer_ids)
         self._topic_ids = itertools.count(1)
         for name, count in (topics or {}).items():
             self.add_topic(name, count)
@@ -152,13 +155,17 @@ class ScriptedCluster:
         with self.changed:
             match body:
                 case pb.ProduceRequest():
-                    response = pb.ProduceResponse(partitions=[self._append(address, p) for p in body.partitions])
+                    response = pb.ProduceResponse(
+                        partitions=[self._append(address, p, body.transactional_id) for p in body.partitions]
+                    )
                     self.changed.notify_all()
                     return response
                 case pb.FetchRequest():
                     return pb.FetchResponse(partitions=[self._read(address, p, body) for p in body.partitions])
                 case pb.ListOffsetsRequest():
-                    return pb.ListOffsetsResponse(partitions=[self._offset(p) for p in body.partitions])
+                    return pb.ListOffsetsResponse(
+                        partitions=[self._offset(p, body.read_committed) for p in body.partitions]
+                    )
                 case pb.MetadataRequest():
                     return self._metadata(body)
                 case pb.InitProducerIdRequest():
@@ -166,9 +173,10 @@ class ScriptedCluster:
                 case pb.OffsetsForLeaderEpochRequest():
                     ends = [self._epoch_end(address, p) for p in body.partitions]
                     return pb.OffsetsForLeaderEpochResponse(partitions=ends)
-            of_group = self.groups.respond(body)
-            if of_group is not None:
-                return of_group
+            of_coordinator = self.transactions.respond(body) or self.groups.respond(body)
+            if of_coordinator is not None:
+                self.changed.notify_all()
+                return of_coordinator
         raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"scripted brokers don't know {type(body).__name__}")
 
     def broker_error(self, body: Any, step: Reject) -> Any:
@@ -209,7 +217,7 @@ class ScriptedCluster:
             return Error(code=ErrorCode.FENCED_LEADER_EPOCH, message="an old epoch")
         return None
 
-    def _append(self, address: str, part: pb.PartitionRecords) -> pb.PartitionAppended:
+    def _append(self, address: str, part: pb.PartitionRecords, transactional_id: str) -> pb.PartitionAppended:
         response = pb.PartitionAppended(
             topic_id=part.topic_id, partition=part.partition, base_offset=-1, log_append_time_ms=-1
         )
@@ -218,6 +226,10 @@ class ScriptedCluster:
             partition = self._named(part)
             assert partition is not None
             try:
+                header = read_header(part.records)
+                if header.is_transactional:
+                    producer = header.producer_id, header.producer_epoch
+                    self.transactions.add(transactional_id, producer, partition, self.logs[partition])
                 response.base_offset = self.logs[partition].append(part.records, self.leaders[partition][1])
             except OttlaError as error:
                 wrong = Error(code=error.code, message=error.message)
@@ -231,13 +243,18 @@ class ScriptedCluster:
         if wrong is None:
             log = self.logs[self._named(part)]  # type: ignore[index]  # was looked up before
             response.high_watermark, response.log_start_offset = log.end, log.start
+            response.last_stable_offset = log.last_stable_offset
             near = [number for number, rack in self.racks.items() if rack == request.rack]
             if not log.start <= part.fetch_offset <= log.end:
                 wrong = Error(code=ErrorCode.OFFSET_OUT_OF_RANGE, message=f"{log.start} to {log.end} are there")
             elif near and not request.from_follower and self.addresses[near[0]] != address:
                 response.preferred_read_replica = near[0]
             else:
-                response.records = log.read(part.fetch_offset, part.max_bytes)
+                end = log.last_stable_offset if request.read_committed else log.end
+                response.records = log.read(part.fetch_offset, part.max_bytes, end)
+                for producer_id, first, marker in log.aborted if request.read_committed else ():
+                    if marker >= part.fetch_offset:
+                        response.aborted.add(producer_id=producer_id, first_offset=first)
         if wrong is not None:
             response.error.CopyFrom(wrong)
         return response
@@ -252,9 +269,10 @@ class ScriptedCluster:
             response.end.leader_epoch, response.end.end_offset = epoch, end
         return response
 
-    def _offset(self, part: pb.ListOffsetsPartition) -> pb.PartitionOffset:
+    def _offset(self, part: pb.ListOffsetsPartition, read_committed: bool) -> pb.PartitionOffset:
         log = self.logs[self._named(part)]  # type: ignore[index]  # was looked up before
-        offset = log.offset_for(part.timestamp_ms)
+        stable = read_committed and part.timestamp_ms == LATEST_TIMESTAMP
+        offset = log.last_stable_offset if stable else log.offset_for(part.timestamp_ms)
         return pb.PartitionOffset(
             topic_id=part.topic_id, partition=part.partition, offset=offset, timestamp_ms=-1, leader_epoch=-1
         )
@@ -264,7 +282,8 @@ class ScriptedCluster:
         for number, address in enumerate(self.addresses):
             response.brokers.add(id=number, address=address, rack=self.racks.get(number, ""))
         if request.shards:
-            response.shards.add(kind=GROUP, shard=0, address=self.addresses[self.coordinator])
+            for kind in (GROUP, TXN):
+                response.shards.add(kind=kind, shard=0, address=self.addresses[self.coordinator])
         for name in self._ids if request.all_topics else request.topics:
             topic = response.topics.add(name=name)
             if name not in self._ids:

@@ -196,16 +196,24 @@ class ScriptedGroups:
                     self._complete(group)
         return pb.LeaveResponse(members=[pb.Left(member=leaver.member) for leaver in request.members])
 
-    def _commit(self, request: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:
+    def check(self, request: pb.CommitOffsetsRequest) -> None:
+        """Raise unless who commits may do so now."""
         group = self.group(request.group)
         self._check(group, request.member, request.generation)
         if group.assignments is None and not group.gathers:
             raise OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, "it is not given out yet")
+
+    def enter(self, request: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:
+        """These are committed."""
         response = pb.CommitOffsetsResponse()
-        for partition_offset in request.offsets:
-            group.offsets[TopicPartition(partition_offset.topic, partition_offset.partition)] = partition_offset
-            response.partitions.add(topic=partition_offset.topic, partition=partition_offset.partition)
+        for offset in request.offsets:
+            self.group(request.group).offsets[TopicPartition(offset.topic, offset.partition)] = offset
+            response.partitions.add(topic=offset.topic, partition=offset.partition)
         return response
+
+    def _commit(self, request: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:
+        self.check(request)
+        return self.enter(request)
 
     def _fetch(self, request: pb.FetchOffsetsRequest) -> pb.FetchOffsetsResponse:
         group = self.group(request.group)

@@ -11,7 +11,18 @@ from typing import NamedTuple
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from ottla_core.records.batch import NO_PRODUCER_ID, BatchHeader, check_batch, iter_headers, placed_prefix, read_header
+from ottla_core.records.batch import (
+    CONTROL,
+    NO_PRODUCER_ID,
+    TRANSACTIONAL,
+    BatchHeader,
+    check_batch,
+    iter_headers,
+    placed_prefix,
+    read_header,
+)
+from ottla_core.records.control import EndTransactionMarker, encode_marker
+from ottla_core.records.twins import new_builder
 
 _REMEMBERED_BATCHES = 5
 _SEQUENCES = 1 << 31
@@ -42,6 +53,24 @@ class ScriptedLog:
     batches: list[ScriptedBatch] = field(default_factory=list)
     start: int = 0
     producers: dict[int, _Producer] = field(default_factory=dict)
+    open: dict[int, int] = field(default_factory=dict)  # where open transactions begin, by producer id
+    aborted: list[tuple[int, int, int]] = field(default_factory=list)  # producer id, first offset, marker's offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        return min(self.open.values(), default=self.end)
+
+    def end_transaction(self, producer_id: int, epoch: int, *, committed: bool) -> None:
+        """Write the marker, which carries the raised epoch."""
+        marker = encode_marker(EndTransactionMarker(committed, 0))
+        builder = new_builder(1000, pure=True)
+        builder.append(1000, *marker)
+        batch = builder.seal(producer_id=producer_id, producer_epoch=epoch, attributes=CONTROL | TRANSACTIONAL)
+        first, end = self.open.pop(producer_id, None), self.end
+        self.batches.append(ScriptedBatch(end, end + 1, -1, placed_prefix(read_header(batch), end, 0) + batch[16:]))
+        self.producers[producer_id] = _Producer(epoch)
+        if first is not None and not committed:
+            self.aborted.append((producer_id, first, end))
 
     @property
     def end(self) -> int:
@@ -69,7 +98,8 @@ class ScriptedLog:
             return None
         if header.producer_epoch < known.epoch:
             raise OttlaError(ErrorCode.INVALID_PRODUCER_EPOCH, f"the epoch is {known.epoch}")
-        next_sequence = known.batches[-1][1] if header.producer_epoch == known.epoch else 0
+        in_epoch = header.producer_epoch == known.epoch and known.batches
+        next_sequence = known.batches[-1][1] if in_epoch else 0
         if header.base_sequence == next_sequence:
             return None
         if header.producer_epoch == known.epoch:
@@ -92,12 +122,12 @@ class ScriptedLog:
         after = (header.base_sequence + header.record_count) % _SEQUENCES
         known.batches.append((header.base_sequence, after, offset))
 
-    def read(self, offset: int, max_bytes: int) -> bytes:
-        """From the batch that holds `offset` on, the first one whole (KIP-74)."""
+    def read(self, offset: int, max_bytes: int, end: int | None = None) -> bytes:
+        """From the batch that holds `offset` on, the first one whole (KIP-74), and up to `end`."""
         read: list[bytes] = []
         size = 0
         for batch in self.batches:
-            if batch.next > offset:
+            if batch.next > offset and (end is None or batch.next <= end):
                 if read and size + len(batch.records) > max_bytes:
                     break
                 read.append(batch.records)

@@ -25,6 +25,7 @@ class ScriptedSession:
             partitions=requested.values(),
             rack=request.rack,
             from_follower=request.from_follower,
+            read_committed=request.read_committed,
         )
 
     def answered(self, whole: pb.FetchRequest, response: pb.FetchResponse) -> pb.FetchResponse:

@@ -70,9 +70,11 @@ class Accumulator:
         """The queue of a partition, made at the first call."""
         queue = self._queues.get(partition)
         if queue is None:
-            sequences = Sequences() if self.limits.idempotent else None
-            queue = self._queues[partition] = PartitionQueue(partition, sequences)
+            queue = self._queues[partition] = PartitionQueue(partition, self._new_sequences())
         return queue
+
+    def _new_sequences(self) -> Sequences | None:
+        return Sequences() if self.limits.idempotent else None
 
     def known(self, queue: PartitionQueue) -> PartitionQueue:
         """The partition's queue: this one, unless it was forgotten and there is another by now."""

@@ -75,12 +75,15 @@ class ProducerBatch:
         self.stamp = NO_STAMP
         self.ticket = ticket  # of the threads that wait for the outcome; nothing in here looks at it
 
-    def encode(self, codec: Codec) -> bytes:
-        """The batch's bytes, built at the first call: after it no record can be appended."""
+    def encode(self, codec: Codec, attributes: int = 0) -> bytes:
+        """The batch's bytes, built at the first call: after it no record can be appended.
+
+        `attributes`: TRANSACTIONAL where it is of a transaction.
+        """
         if self.encoded is None:
             producer_id, epoch, sequence = self.stamp
             self.encoded = self.builder.seal(
-                codec, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
+                codec, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, attributes=attributes
             )
             del self.builder  # its records would lie in memory twice until the answer
         return self.encoded

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ottla.errors import (
     BufferFullError,
+    CommitFailedError,
     ConfigError,
     DeliveryError,
     ErrorCode,
@@ -149,3 +150,16 @@ def log_truncated(partition: TopicPartition, offset: int, epoch: int, end: int |
         f"{partition}: the log was truncated: it was read up to offset {offset} in leader epoch {epoch}, and {where}"
     )
     return TruncationError(message, hint=hint, offset=offset, divergent_offset=end)
+
+
+def not_committed(group: str, error: OttlaError, left_behind: str) -> CommitFailedError:
+    """The group has gone on without the member that wanted to commit."""
+    reason = left_behind if left_behind and left_behind != error.message else "its partitions may be others' by now"
+    return CommitFailedError(
+        error.code,
+        f"the offsets were not committed: the group {group!r} has rebalanced without this consumer "
+        f"({error.message or error.name}); {reason}",
+        hint="read on: the consumer joins again, and the partitions' member reads again from the last commit; "
+        "if it took too long over its records, lower max_poll_records or raise max_poll_interval",
+        broker=error.broker,
+    )

@@ -196,7 +196,10 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class PartitionData:
-    """A broker's response for one partition: whole batches, another replica to read from, or a code and a message."""
+    """A broker's response for one partition: whole batches, another replica to read from, or a code and a message.
+
+    `high_watermark` is how far it may be read: of committed records alone, to the last stable offset.
+    """
 
     records: bytes = b""
     high_watermark: int = -1
@@ -204,6 +207,7 @@ class PartitionData:
     code: int = 0
     message: str = ""
     preferred_replica: int | None = None
+    aborted: tuple[tuple[int, int], ...] = ()  # producer id and first offset of aborted transactions in `records`
 
     @property
     def ends_request(self) -> bool:
@@ -213,11 +217,12 @@ class PartitionData:
 
 @dataclass(slots=True)
 class FetchedData:
-    """Whole batches of one partition that came in one answer."""
+    """Whole batches of one partition that came in one answer; `aborted` as in PartitionData."""
 
     position: Position
     version: int
     records: bytes
+    aborted: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(slots=True)

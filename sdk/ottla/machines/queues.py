@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import Final
 
-from ottla.errors import OttlaError
+from ottla.errors import ErrorCode, OttlaError
 from ottla.machines.batches import BatchResponse, ProducerBatch, ProducerLimits
 from ottla.machines.failures import broker_error
 from ottla.machines.metadata import Route
 from ottla.machines.sequences import NO_STAMP, Sequences
 from ottla_core.model import TopicPartition
+
+_ENDING_S: Final = 0.02
+"""The producer's last transaction is still getting its markers: that takes milliseconds (as in Kafka's producer)."""
 
 
 class PartitionQueue:
@@ -75,6 +79,8 @@ class PartitionQueue:
         """The part failed: after a back-off its batches go once more."""
         if self.sequences is None or not self.sequences.halted:  # of several that fail together, the first counts
             pause = min(limits.backoff_most_s, limits.backoff_s * 2.0 ** min(self.failures, 30))
+            if response.code == ErrorCode.CONCURRENT_TRANSACTIONS:
+                pause = min(pause, _ENDING_S)
             self.retry_at = now + pause
             self.failures += 1
         if self.sequences is not None:

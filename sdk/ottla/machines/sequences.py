@@ -12,6 +12,7 @@ epoch, or is 0 in a higher epoch. From that follow the rules which this file own
   is acknowledged: then all before it are there. The oldest outstanding one is out of order: then there is a gap, and
   none of those that are outstanding is in the log. All have failed: then it is not known.
 * Behind a gap a new epoch begins: what is outstanding is stamped anew, from 0. No stamp is ever used for two batches.
+* A transactional producer's epochs are not begun here: its transactions own them (machines/transaction.py).
 * A broker that knows nothing of a producer takes any sequence, even the second batch before the first. So the first
   batch of an epoch goes alone, and so does one after a pause that the broker may have used to forget.
 """
@@ -49,6 +50,13 @@ class Stamped(Protocol):
     stamp: Stamp
 
     def stamp_with(self, stamp: Stamp) -> None: ...
+
+
+class EpochOwner(Protocol):
+    """Who a producer is in all partitions now: its id and epoch."""
+
+    @property
+    def producer(self) -> tuple[int, int]: ...
 
 
 class Sequences:
@@ -171,3 +179,44 @@ class Sequences:
         oldest = self.outstanding[0] if self.outstanding else None
         while self._recent and self._recent[0] is not oldest:
             del self._recent[0]
+
+
+class OwnedSequences(Sequences):
+    """The same within the epochs of an owner: each begins at 0, and what was outstanding in the last one is settled.
+
+    Behind a gap (`broken`) nothing leaves before the next epoch.
+    """
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: EpochOwner) -> None:
+        super().__init__()
+        self._owner: Final = owner
+
+    @property
+    def broken(self) -> bool:
+        """Whether the log lacks what would come before those that are outstanding."""
+        return self._gap and self._owner.producer == (self._producer_id, self._epoch)
+
+    def resume(self, producer_id: int) -> bool:
+        """Go on, nothing being in flight; it needs no other id, whatever there is."""
+        self.halted = self._gap
+        return True
+
+    def may_leave(self, batch: Stamped, in_flight: int, now: float) -> bool:
+        """As before, in the owner's epoch."""
+        if self._owner.producer != (self._producer_id, self._epoch):
+            self._producer_id, self._epoch = self._owner.producer
+            self.outstanding, self._recent, self._next = [], [], 0
+            self._gap = self._doubt = self.halted = False
+            self._acked_at = float("-inf")
+        return super().may_leave(batch, in_flight, now)
+
+    def on_out_of_order(self, batch: Stamped) -> None:
+        """As before; the owner reports it."""
+        super().on_out_of_order(batch)
+        self.surprised = False
+
+    def on_fenced(self) -> None:
+        """The epoch is over."""
+        self.halted = self._gap = True

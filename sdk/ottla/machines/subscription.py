@@ -116,8 +116,8 @@ class SubscriptionState:
         self._drop(position)
         self._on_moved(position)
 
-    def seek_to_time(self, position: Position, timestamp_ms: int) -> None:
-        """Go on where ListOffsets says that `timestamp_ms` is; until then nothing is fetched."""
+    def seek_to_time(self, position: Position, timestamp_ms: int | None) -> None:
+        """Go on where ListOffsets says that `timestamp_ms` is (None: where the group left off); not before that."""
         position.go_to(None, start=timestamp_ms)
         position.topic_id = None  # wherever that will be, it is in the topic of then
         self._drop(position)
@@ -288,10 +288,10 @@ class SubscriptionState:
             position.replica = response.preferred_replica
             position.replica_until = now + self.limits.replica_s
         if response.records:
-            self._take(part, response.records)
+            self._take(part, response)
 
-    def _take(self, part: FetchPart, records: bytes) -> None:
-        position = part.position
+    def _take(self, part: FetchPart, response: PartitionData) -> None:
+        position, records = part.position, response.records
         if not position.advance(records, part.route.leader_epoch):
             self.error = error_from_code(
                 ErrorCode.CORRUPT_MESSAGE,
@@ -301,7 +301,7 @@ class SubscriptionState:
             return
         position.waiting_bytes += len(records)
         self.waiting_bytes += len(records)
-        self._fetched.append(FetchedData(position, part.version, records))
+        self._fetched.append(FetchedData(position, part.version, records, response.aborted))
 
     def _on_error(self, part: FetchPart, response: PartitionData, now: float, outcome: FetchOutcome) -> None:
         position = part.position

@@ -14,7 +14,7 @@ from threading import TIMEOUT_MAX, Lock, RLock, Thread, current_thread
 from typing import Final, NamedTuple
 
 from ottla.client.guard import Guard
-from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
+from ottla.errors import ErrorCode, OttlaError, TransactionAborted, error_from_code, from_core
 from ottla.machines.batches import ProducerBatch
 from ottla.machines.failures import not_delivered
 
@@ -317,7 +317,7 @@ class Announcer:
 
     def _count(self, ticket: Ticket, batch: ProducerBatch, error: OttlaError) -> None:
         with self.lock:
-            if ticket.seen:
+            if ticket.seen or isinstance(error, TransactionAborted):  # its end raises it
                 return
             failures = ticket.counted_in = self._failures
             failures.first = failures.first if failures.records else from_core(error)

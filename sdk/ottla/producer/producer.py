@@ -29,15 +29,18 @@ from ottla.machines.accumulator import Accumulator
 from ottla.machines.batches import ProducerBatch
 from ottla.machines.failures import buffer_full, callbacks_late, no_timestamp, not_flushed, not_serialized
 from ottla.machines.queues import PartitionQueue
+from ottla.machines.transactional_accumulator import TransactionalAccumulator
 from ottla.producer.delivery import Announcer, Delivery
 from ottla.producer.interceptors import Intercepted
-from ottla.producer.options import producer_options
+from ottla.producer.options import ProducerOptions, producer_options
 from ottla.producer.send_columns import ByteColumns
 from ottla.producer.send_many import BatchResult, SentRows
 from ottla.producer.sender import Sender
 from ottla.producer.target import PartitionerLike, Target
 from ottla.producer.targets import Targets
 from ottla.producer.tracing import hooks_of
+from ottla.producer.transaction_manager import manager_of
+from ottla.producer.transactions import Transactional
 from ottla.serdes.serdes import HeadersLike, Marks, SerializerLike, header_pairs, serialize_auto
 from ottla_core.records.record import Header
 from ottla_core.records.twins import new_builder
@@ -54,11 +57,14 @@ _LAST_CALLBACKS_S: Final = 1.0
 
 _CLOSE_AT_EXIT_S: Final = 5.0
 
+_ABORT_S: Final = 5.0
+"""How long a close tries to abort what is open; after that its coordinator does, in its time."""
+
 _client_numbers = itertools.count(1)
 _open_producers: weakref.WeakSet[Producer[Any, Any]] = weakref.WeakSet()
 
 
-class Producer(Generic[K, V]):
+class Producer(Transactional, Generic[K, V]):
     """Sends records to topics. Thread-safe, and meant to be shared: one producer batches what all threads send.
 
         with ottla.Producer(topic="orders") as producer:
@@ -98,6 +104,8 @@ class Producer(Generic[K, V]):
             the next. "round_robin", "random": each record to another partition that has a leader, whatever its key;
             batches are smaller then. Or a callable (topic, key, value, number of partitions) → partition, with key and
             value as bytes. A partition given to `send` goes before it.
+        transactional_id: all that it sends is of transactions (`transaction()`); one producer has this id at a time.
+        transaction_timeout: seconds after which the coordinator aborts a transaction that is still open.
         interceptors: objects that see each record before it is serialized, and each outcome: ProducerInterceptor.
         connect_timeout: seconds for the first broker to answer when the client begins; more where brokers
             may start after this client. Once a broker has answered, outages are waited for as the other timeouts say.
@@ -131,6 +139,8 @@ class Producer(Generic[K, V]):
         max_in_flight: int = 5,
         enable_idempotence: bool | None = None,
         partitioner: PartitionerLike = "default",
+        transactional_id: str | None = None,
+        transaction_timeout: Duration = 60.0,
         interceptors: Sequence[object] = (),
         connect_timeout: Duration = 5.0,
         metadata_max_idle: Duration = 300.0,
@@ -153,14 +163,12 @@ class Producer(Generic[K, V]):
 
         transport = _transport or grpc_transport(self.client_id)
         self._cluster = ClusterClient(options.bootstrap, transport, connect_timeout=options.connect_timeout_s)
-        self._clock = self._cluster.clock
-        self._wall_ms = self._clock.wall_ms
+        self._clock, self._wall_ms = self._cluster.clock, self._cluster.clock.wall_ms
         self._guard = Guard(self.client_id)
         self._announcer = Announcer(self.client_id, self._guard)
-        self._accumulator = Accumulator(options.limits, new_builder, self._announcer.ticket)
-        self._sender = Sender(
-            self._accumulator, self._cluster, self._announcer, options.acks, options.request_timeout_s
-        )
+        self._accumulator = _new_accumulator(options, self._announcer)
+        self._sender = Sender(self._accumulator, self._cluster, self._announcer, options)
+        self._manager = manager_of(options, self._cluster, self._sender, self._announcer, self._guard)
         self._lock = self._sender.lock
         self._interrupted = whether_owned(self._lock)
         self._acquire, self._release = self._lock.acquire, self._lock.release
@@ -307,6 +315,8 @@ class Producer(Generic[K, V]):
             self._closed = True
         _open_producers.discard(self)
         try:
+            if self._manager is not None:
+                self._manager.close(min(limit_s, _ABORT_S))
             if not self._sender.flush(min(quiet_s, limit_s)) and quiet_s < limit_s:
                 message = (
                     "%s: %d batches are not acknowledged yet; waiting for up to %g s more, or until another Ctrl-C"
@@ -346,12 +356,8 @@ class Producer(Generic[K, V]):
     @property
     def metrics(self) -> dict[str, float]:
         """What was sent so far, under Kafka's names (docs/use/producer.md). From any thread; costs no call."""
-        accumulator = self._accumulator
         self._guard.check_process()
-        with self._lock:
-            return self._sender.produced.metrics(
-                accumulator.requests_in_flight, accumulator.limits.buffer_bytes, accumulator.used_bytes
-            )
+        return self._sender.metrics()
 
     def __enter__(self) -> Self:
         return self
@@ -415,6 +421,11 @@ _DEFAULTS: Final = {
     for name, default in (Producer.__init__.__kwdefaults__ or {}).items()
     if name not in ("topic", "config", "_transport")
 } | {"bootstrap": None}
+
+
+def _new_accumulator(options: ProducerOptions, announcer: Announcer) -> Accumulator:
+    kind = TransactionalAccumulator if options.transactional_id else Accumulator
+    return kind(options.limits, new_builder, announcer.ticket)
 
 
 def check_config(config: Mapping[str, Any]) -> None:

@@ -28,8 +28,10 @@ from ottla.machines.queues import PartitionBatches
 from ottla.machines.requests import Drained, OutgoingRequest, Reported
 from ottla.producer.delivery import Announcer
 from ottla.producer.metrics import Produced
+from ottla.producer.options import ProducerOptions
 from ottla.producer.producer_id import ProducerIdSource
 from ottla_core.model import PartitionId, TopicId
+from ottla_core.records.batch import TRANSACTIONAL
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
 
@@ -46,7 +48,7 @@ class Sender:
     """`room` is signalled when batches are settled; `wake` says that there may be something to send."""
 
     def __init__(
-        self, accumulator: Accumulator, cluster: ClusterClient, announcer: Announcer, acks: int, request_timeout: float
+        self, accumulator: Accumulator, cluster: ClusterClient, announcer: Announcer, options: ProducerOptions
     ) -> None:
         self.lock: Final = RLock()
         self.work: Final = Condition(self.lock)
@@ -55,15 +57,19 @@ class Sender:
         self._woken = False
         self.produced: Final = Produced()
         self._hot_keys: Final = HotKeyWatch()
-        self._accumulator: Final = accumulator
+        self.accumulator: Final = accumulator
         self._announcer: Final = announcer
         self._clock: Final = cluster.clock
-        self._acks: Final = acks
-        self._request_timeout: Final = request_timeout
+        self._acks: Final = options.acks
+        self._transactional_id: Final = options.transactional_id
+        self._attributes: Final = TRANSACTIONAL if options.transactional_id else 0
+        self._request_timeout: Final = options.request_timeout_s
         self._streams: Final = BrokerStreams(
             Broker.PRODUCE, cluster.connection, cluster.clock, self._on_response, self._on_failed
         )
-        self._ids: Final = ProducerIdSource(cluster, request_timeout, self._on_producer_id, self._on_no_producer_id)
+        self._ids: Final = ProducerIdSource(
+            cluster, self._request_timeout, self._on_producer_id, self._on_no_producer_id
+        )
         self._updater: MetadataUpdater | None = None
         self._closed = False
         self._end_at = float("inf")
@@ -85,6 +91,12 @@ class Sender:
         self._woken = True
         self.work.notify()
 
+    def metrics(self) -> dict[str, float]:
+        """What was sent so far, under Kafka's names."""
+        with self.lock:
+            limits, used_bytes = self.accumulator.limits, self.accumulator.used_bytes
+            return self.produced.metrics(self.accumulator.requests_in_flight, limits.buffer_bytes, used_bytes)
+
     def end_by(self, end_at: float) -> None:
         """No wait goes beyond that monotonic time any more. The lock is held."""
         self._end_at = min(self._end_at, end_at)
@@ -99,12 +111,12 @@ class Sender:
         """Wait until everything that was sent so far is settled and announced; False where `timeout` seconds passed."""
         deadline_at = self._clock.monotonic() + timeout
         with self.lock:
-            waited_for = list(reversed(self._accumulator.incomplete))
-            self._accumulator.flushing += 1
+            waited_for = list(reversed(self.accumulator.incomplete))
+            self.accumulator.flushing += 1
             self.wake()
             try:
                 while waited_for:
-                    if waited_for[-1] not in self._accumulator.incomplete:
+                    if waited_for[-1] not in self.accumulator.incomplete:
                         waited_for.pop()
                         continue
                     left = min(deadline_at, self._end_at) - self._clock.monotonic()
@@ -112,7 +124,7 @@ class Sender:
                         return False
                     self.room.wait(left)
             finally:
-                self._accumulator.flushing -= 1
+                self.accumulator.flushing -= 1
         return True
 
     def close(self) -> None:
@@ -131,7 +143,7 @@ class Sender:
             self.failed = bug
         self._fail_all(sender_failed(bug))
         with self.lock:  # what was just being announced when it failed
-            self._accumulator.incomplete.clear()
+            self.accumulator.incomplete.clear()
             self.room.notify_all()
 
     def _or_fail(self, call: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
@@ -143,8 +155,8 @@ class Sender:
 
     def _fail_all(self, reason: OttlaError) -> None:
         with self.lock:
-            failed = self._accumulator.abort(reason)
-        self._announce(failed)
+            failed = self.accumulator.abort(reason)
+        self.announce(failed)
 
     # ---- out ---------------------------------------------------------------------------------------------------
 
@@ -184,7 +196,7 @@ class Sender:
         """Send what may leave now. With `_sending` held: batches leave in the order in which they are drained."""
         assert self._updater is not None
         with self.lock:
-            drained = self._accumulator.drain(self._clock.monotonic(), self._updater.view.routes)
+            drained = self.accumulator.drain(self._clock.monotonic(), self._updater.view.routes)
             if drained.wants_producer_id:
                 self._ids.request()
         self._after(drained.reported)
@@ -193,7 +205,7 @@ class Sender:
         return drained
 
     def _send(self, request: OutgoingRequest) -> None:
-        body = pb.ProduceRequest(acks=self._acks)
+        body = pb.ProduceRequest(acks=self._acks, transactional_id=self._transactional_id)
         for part in request.parts:
             self._add_records(body, part)
         self._count(request)
@@ -202,8 +214,8 @@ class Sender:
         sent = self._streams.send(request.address, body, request, timeout=timeout, answered=answered)
         if sent and not answered:
             with self.lock:
-                reported = self._accumulator.on_sent_unanswered(request)
-            self._announce(reported.settled)
+                reported = self.accumulator.on_sent_unanswered(request)
+            self.announce(reported.settled)
 
     def _count(self, request: OutgoingRequest) -> None:
         sizes_bytes = []
@@ -224,8 +236,8 @@ class Sender:
             self.produced.on_sent(request, sizes_bytes, request.sent_at)
 
     def _add_records(self, body: pb.ProduceRequest, part: PartitionBatches) -> None:
-        codec = self._accumulator.limits.codec
-        encoded = [batch.encode(codec) for batch in part.batches]
+        codec = self.accumulator.limits.codec
+        encoded = [batch.encode(codec, self._attributes) for batch in part.batches]
         body.partitions.add(  # where it is: a message that is put into another one is copied
             topic_id=part.route.partition_id.topic_id,
             partition=part.route.partition_id.partition,
@@ -254,7 +266,7 @@ class Sender:
         with self.lock:
             now = self._clock.monotonic()
             self.produced.on_response(now - request.sent_at)
-            reported = self._accumulator.on_response(request, responses, now)
+            reported = self.accumulator.on_response(request, responses, now)
             self.wake()
         self._updater.learn(response.partitions)
         self._after(reported)
@@ -264,23 +276,23 @@ class Sender:
         self._updater.refresh()  # a broker rejects an acks=0 by ending the stream, without a response (rule 66)
         for request in requests:
             with self.lock:
-                reported = self._accumulator.on_failed(request, error.code, error.message, self._clock.monotonic())
+                reported = self.accumulator.on_failed(request, error.code, error.message, self._clock.monotonic())
                 self.wake()
             self._after(reported)
 
     def _on_producer_id(self, producer_id: int) -> None:
         with self.lock:
-            self._accumulator.producer_id = producer_id
-            self._accumulator.no_producer_id_error = None
+            self.accumulator.producer_id = producer_id
+            self.accumulator.no_producer_id_error = None
             self.wake()
 
     def _on_no_producer_id(self, reason: OttlaError) -> None:
         reported = Reported()
         with self.lock:
-            self._accumulator.no_producer_id_error = reason
+            self.accumulator.no_producer_id_error = reason
             if not reason.retriable:
-                reported = self._accumulator.on_no_producer_id(reason)
-        self._announce(reported.settled)
+                reported = self.accumulator.on_no_producer_id(reason)
+        self.announce(reported.settled)
 
     def _after(self, reported: Reported) -> None:
         assert self._updater is not None
@@ -289,12 +301,13 @@ class Sender:
         if reported.refresh:
             self._updater.refresh()
         if reported.settled:
-            self._announce(reported.settled)
+            self.announce(reported.settled)
 
-    def _announce(self, settled: list[ProducerBatch]) -> None:
+    def announce(self, settled: list[ProducerBatch]) -> None:
+        """These batches are settled: wake the threads that wait. Call without the lock."""
         self._announcer.announce(settled)
         with self.lock:
             self.produced.on_settled(settled)
-            self._accumulator.on_announced(settled)
+            self.accumulator.on_announced(settled)
             self.wake()
             self.room.notify_all()

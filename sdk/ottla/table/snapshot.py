@@ -117,7 +117,12 @@ class TableSnapshot:
             self._look_at = clock.monotonic() + _EVERY_S
             as_of_ms, latest = clock.wall_ms(), dict.fromkeys(positions, LATEST_TIMESTAMP)
             try:
-                self._ends = as_of_ms, list_offsets_or_end(consumer._cluster, latest, timeout=_LOOK_UP_S)
+                self._ends = (
+                    as_of_ms,
+                    list_offsets_or_end(
+                        consumer._cluster, latest, timeout=_LOOK_UP_S, read_committed=consumer._fetcher.read_committed
+                    ),
+                )
             except OttlaError as error:
                 logger.warning("no snapshot of %r for now: %s", self._topic, error)
         if self._ends is not None and self._state is not None:

@@ -62,7 +62,7 @@ STORIES = (
         "one-bad-argument-ends-all-commits",
         "A commit whose metadata was no text ended the thread of all commits: later ones, and the last, timed out",
         Edit(
-            "sdk/ottla/consumer/group/offsets.py",
+            "sdk/ottla/client/offsets.py",
             "    if not isinstance(committed.metadata, str):\n",
             "    if False:\n",
         ),

@@ -15,6 +15,7 @@ from ottla.fakes.scripted import ScriptedCluster
 PAGES = {
     "serializers": text("docs/use/serializers.md"),
     "producer": text("docs/use/producer.md"),
+    "transactions": text("docs/use/transactions.md"),
     "groups": section("docs/use/sdk.md", "Consumer groups"),
 }
 SNIPPETS = [

@@ -13,6 +13,7 @@ from typing import Final
 
 from ottla.client.condition import Condition
 from ottla.client.metadata_updater import MetadataUpdater
+from ottla.client.offsets import GroupMetadata, Offsets
 from ottla.consumer.assignment import resolve
 from ottla.consumer.context import ConsumerContext
 from ottla.consumer.fetcher import closed_error
@@ -23,7 +24,6 @@ from ottla.consumer.group.coordinator import CoordinatorClient
 from ottla.consumer.group.heartbeats import Heartbeats, leave
 from ottla.consumer.group.joining import Claims, JoinFailure, Joining, JoinResult
 from ottla.consumer.group.listener import Callbacks, Listener
-from ottla.consumer.group.offsets import Offsets
 from ottla.consumer.group.options import GroupOptions
 from ottla.consumer.group.start_positions import PositionInitializer, StartPositionFinder
 from ottla.errors import config_error
@@ -54,7 +54,9 @@ class GroupAssignment:
         )
         self.committer: Final = OffsetCommitter(options, self.member, self.commits, context)
         self._coordinator: Final = coordinator
-        finder = StartPositionFinder(self.commits, cluster, options, context.request_timeout_s)
+        finder = StartPositionFinder(
+            self.commits, cluster, options, context.request_timeout_s, read_committed=fetcher.read_committed
+        )
         self._initializer: Final = PositionInitializer(finder, self.commits, context)
         self._heartbeats: Final = Heartbeats(self.member, coordinator, self.lock, cluster.clock, fetcher.call_attention)
         self._context: Final = context
@@ -123,6 +125,12 @@ class GroupAssignment:
             self._leave("the consumer was dropped")
         if self._updater is not None:
             self._updater.close()
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """As whom it is in the group."""
+        who = self.member.identity
+        return GroupMetadata(self.options.group, who.generation, who.member_id, who.instance_id)
 
     @property
     def in_group(self) -> bool:

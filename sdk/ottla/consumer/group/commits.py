@@ -14,10 +14,11 @@ from typing import Final
 
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.condition import Condition
+from ottla.client.offsets import OffsetAndMetadata, Offsets, committed_offset, committed_topic_id, to_commit
 from ottla.consumer.group.coordinator import CoordinatorClient, raise_if
 from ottla.consumer.group.heartbeats import spoken
-from ottla.consumer.group.offsets import OffsetAndMetadata, Offsets, committed_offset, committed_topic_id, to_commit
-from ottla.errors import CommitFailedError, ErrorCode, OttlaError, error_from_code, from_core
+from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
+from ottla.machines.failures import not_committed
 from ottla.machines.membership import NO_GENERATION, Meaning, MemberIdentity, Membership, meaning_of
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.rpc.retry import Backoff
@@ -233,16 +234,3 @@ class Commits:
         )
         for outcome in self._coordinator.call(Group.COMMIT_OFFSETS, request).partitions:
             raise_if(outcome.error)
-
-
-def not_committed(group: str, error: OttlaError, left_behind: str) -> CommitFailedError:
-    """The group has gone on without the member that wanted to commit."""
-    reason = left_behind if left_behind and left_behind != error.message else "its partitions may be others' by now"
-    return CommitFailedError(
-        error.code,
-        f"the offsets were not committed: the group {group!r} has rebalanced without this consumer "
-        f"({error.message or error.name}); {reason}",
-        hint="read on: the consumer joins again, and the partitions' member reads again from the last commit; "
-        "if it took too long over its records, lower max_poll_records or raise max_poll_interval",
-        broker=error.broker,
-    )

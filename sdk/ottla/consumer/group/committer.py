@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from ottla.client.offsets import Offsets, offset_and_epoch
 from ottla.consumer.context import ConsumerContext
 from ottla.consumer.group.commits import Commits
-from ottla.consumer.group.offsets import Offsets, offset_and_epoch
 from ottla.consumer.group.options import GroupOptions
 from ottla.errors import OttlaError, WakeupError
 from ottla.machines.membership import NEVER, NO_GENERATION, Membership, MemberState

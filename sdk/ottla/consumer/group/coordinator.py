@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 
 from ottla.client.cluster import ClusterClient
-from ottla.client.coordinators import group_owners
+from ottla.client.coordinators import shard_owners
 from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
 from ottla.machines.membership import Meaning, meaning_of
 from ottla_core.routing import shard_of
@@ -75,7 +75,7 @@ class CoordinatorClient:
 
     def _look_up(self) -> str:
         """The owner's address, "" for none. Raises where no broker answers."""
-        owners = group_owners(self._cluster, timeout=self._timeout)
+        owners = shard_owners(self._cluster, timeout=self._timeout)
         return owners[shard_of(self.group, len(owners))] if owners else ""
 
     def _forget(self, address: str, code: int) -> None:

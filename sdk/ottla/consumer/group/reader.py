@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ottla.consumer.batch import Batch
+from ottla.client.offsets import Offsets, offset_and_epoch
+from ottla.consumer.batch import Batch, Segment
 from ottla.consumer.concurrent_use import ConcurrentUseGuard
 from ottla.consumer.context import ConsumerContext
 from ottla.consumer.group.assignment import GroupAssignment
-from ottla.consumer.group.offsets import Offsets, offset_and_epoch
 from ottla.consumer.reader import FOREVER, RecordReader
 from ottla.errors import CommitFailedError, OttlaError, RebalanceInProgressError, RetriableError
 from ottla.generics import K, V
@@ -86,6 +86,10 @@ class GroupReader(RecordReader[K, V]):
             batch = super().gather(limit, left, wait_more)
             if not batch or not self._commits_first or self._is_committed():
                 return batch
+
+    def batch(self, segments: list[Segment]) -> Batch[K, V]:
+        """Records as they are handed out, to the member of now."""
+        return Batch(segments, self._serdes, self._member.group_metadata)
 
     def take_back(self) -> None:
         """Like Reader.take_back, except in a callback of the group: it leaves what is being gathered alone."""

@@ -51,18 +51,23 @@ StartPositions = dict[TopicPartition, StartPosition]
 class StartPositionFinder:
     """Asks the coordinator, then leaders; each response is waited for up to `timeout` seconds. For any thread."""
 
-    def __init__(self, commits: Commits, cluster: ClusterClient, options: GroupOptions, timeout: float) -> None:
+    def __init__(
+        self, commits: Commits, cluster: ClusterClient, options: GroupOptions, timeout: float, *, read_committed: bool
+    ) -> None:
         self._commits: Final = commits
         self._cluster: Final = cluster
         self._options: Final = options
         self._timeout: Final = timeout
+        self._read_committed: Final = read_committed
 
     def find(self, partitions: Sequence[TopicPartition]) -> StartPositions:
         """The start position of each partition. Raises where no broker answers."""
         topic_ids: dict[TopicPartition, TopicId] = {}
         committed = self._commits.fetch(partitions, self._timeout, topic_ids)
         reset = self._reset_offsets([partition for partition in partitions if partition not in committed])
-        stops = stop_offsets(self._options.stop, partitions, self._cluster, self._timeout)
+        stops = stop_offsets(
+            self._options.stop, partitions, self._cluster, self._timeout, read_committed=self._read_committed
+        )
         found: StartPositions = {}
         for partition in partitions:
             stop = stops.get(partition)
@@ -90,7 +95,10 @@ class StartPositionFinder:
             reset,
         )
         at = EARLIEST_TIMESTAMP if reset == "earliest" else LATEST_TIMESTAMP
-        return list_offsets_or_end(self._cluster, dict.fromkeys(uncommitted, at), timeout=self._timeout)
+        timestamps = dict.fromkeys(uncommitted, at)
+        return list_offsets_or_end(
+            self._cluster, timestamps, timeout=self._timeout, read_committed=self._read_committed
+        )
 
     def _no_offset(self, partition: TopicPartition) -> OttlaError:
         return error_from_code(

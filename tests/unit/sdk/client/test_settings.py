@@ -117,7 +117,6 @@ def test_kafkas_own_serializers_are_known_by_their_java_names() -> None:
         ({"quite.unknown": 5}, "names are acks"),
         ({"linger.ms": "soon"}, "linger.ms='soon' is not legal"),
         ({"enable.idempotence": "yes"}, "not legal"),
-        ({"transactional.id": "x"}, "transactions are not served yet"),
         ({"security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
         ({"max.in.flight.requests.per.connection": 0}, "at least 1"),
         ({"key.serializer": "com.acme.OrderSerializer"}, "not legal"),
@@ -219,7 +218,7 @@ def test_a_producer_refuses_what_can_not_be(arguments: dict[str, Any], words: st
         ({"start": {("t", 0): -5}}, "-5"),
         ({"on_bad_record": "ignore"}, "on_bad_record"),
         ({"max_poll_records": 0}, "max_poll_records=0"),
-        ({"config": {"isolation.level": "read_committed"}}, "transactions are not served yet"),
+        ({"config": {"isolation.level": "serializable"}}, "use one of 'read_committed', 'read_uncommitted'"),
     ],
 )
 def test_a_consumer_refuses_what_can_not_be(arguments: dict[str, Any], words: str) -> None:

@@ -14,8 +14,8 @@ from group_members import Diary
 from scripted_groups import WAIT, BrokenError, T, committed, consumer_of, fill, filled, until_joined
 from waiting import wait_until
 
+from ottla.client.offsets import OffsetAndMetadata
 from ottla.consumer.consumer import Consumer
-from ottla.consumer.group.offsets import OffsetAndMetadata
 from ottla.consumer.reader import RecordReader
 from ottla.errors import (
     CommitFailedError,

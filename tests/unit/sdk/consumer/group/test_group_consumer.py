@@ -11,8 +11,8 @@ from scripted_groups import WAIT, BrokenError, T, committed, consumer_of, fill, 
 from waiting import wait_until
 
 import ottla.aio
+from ottla.client.offsets import OffsetAndMetadata
 from ottla.consumer.group.joining import Claims, JoinFailure, Joining
-from ottla.consumer.group.offsets import OffsetAndMetadata
 from ottla.errors import (
     CommitFailedError,
     ConfigError,

@@ -1,0 +1,90 @@
+"""The accumulator of a transactional producer: what it takes, sends and gives up is of the open transaction.
+
+* Records are taken in an open transaction alone. When one ends no batch is open, so a new batch is what has to ask.
+* What fails for good, or is out of order, is the transaction's failure, and everything that is left of it fails with
+  it at once, wherever it is: nothing of it can count any more, and a late batch has an epoch that is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from ottla.errors import OttlaError
+from ottla.machines.accumulator import Accumulator
+from ottla.machines.batches import BatchResponse, ProducerBatch, ProducerLimits
+from ottla.machines.failures import broker_error
+from ottla.machines.metadata import Route
+from ottla.machines.queues import PartitionBatches, PartitionQueue
+from ottla.machines.requests import Drained, OutgoingRequest, Reported
+from ottla.machines.sequences import OwnedSequences
+from ottla.machines.transaction import Transactions
+from ottla_core.model import PartitionId, TopicPartition
+from ottla_core.records.builder import RecordBatchBuilder
+from ottla_core.records.record import Header
+
+
+class TransactionalAccumulator(Accumulator):
+    """`transactions` own the producer's epochs."""
+
+    def __init__(
+        self,
+        limits: ProducerLimits,
+        new_builder: Callable[[int], RecordBatchBuilder],
+        new_ticket: Callable[[], object] = object,
+    ) -> None:
+        super().__init__(limits, new_builder, new_ticket)
+        self.transactions: Final = Transactions()
+
+    def append_to_new(
+        self,
+        queue: PartitionQueue,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        now: float,
+    ) -> ProducerBatch | None:
+        """As before. Raises what `Transactions.check_open` does, too."""
+        self.transactions.check_open()
+        return super().append_to_new(queue, timestamp_ms, key, value, headers, now)
+
+    def drain(self, now: float, routes: Mapping[TopicPartition, Route]) -> Drained:
+        """As before."""
+        drained = super().drain(now, routes)
+        self.transactions.begun = self.transactions.begun or bool(drained.requests)
+        self._drop_failed(drained.reported)
+        return drained
+
+    def on_response(
+        self, request: OutgoingRequest, responses: Mapping[PartitionId, Iterable[BatchResponse]], now: float
+    ) -> Reported:
+        """As before."""
+        return self._drop_failed(super().on_response(request, responses, now))
+
+    def on_failed(self, request: OutgoingRequest, code: int, message: str, now: float) -> Reported:
+        """As before."""
+        return self._drop_failed(super().on_failed(request, code, message, now))
+
+    def abort(self, reason: OttlaError) -> list[ProducerBatch]:
+        """As before: what has lost a record can't be committed."""
+        self.transactions.fail(reason)
+        return super().abort(reason)
+
+    def _new_sequences(self) -> OwnedSequences:
+        return OwnedSequences(self.transactions)
+
+    def _report(self, part: PartitionBatches, response: BatchResponse, now: float, reported: Reported) -> None:
+        super()._report(part, response, now, reported)
+        sequences = part.queue.sequences
+        if isinstance(sequences, OwnedSequences) and sequences.broken:
+            self.transactions.fail(broker_error(part.batches[0], response))
+
+    def _give_up(self, queue: PartitionQueue, batch: ProducerBatch, error: OttlaError, reported: Reported) -> None:
+        super()._give_up(queue, batch, error, reported)
+        self.transactions.fail(error)
+
+    def _drop_failed(self, reported: Reported) -> Reported:
+        if self.transactions.takes_nothing and self.incomplete:
+            reported.settled += self.abort(self.transactions.reason())
+        return reported

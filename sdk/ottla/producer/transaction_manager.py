@@ -1,0 +1,195 @@
+"""A producer's transactions, carried out: what the machine decides (ottla.machines.transaction), the coordinator hears.
+
+The machine is guarded by the sender's lock, under which records are taken and answers entered. A second lock, held
+through a call, lets one thread end a transaction at a time. Every wait has a deadline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from threading import RLock
+from typing import Final
+
+from ottla.client.cluster import ClusterClient
+from ottla.client.guard import Guard
+from ottla.client.offsets import GroupMetadata, Offsets
+from ottla.errors import DeliveryError, ErrorCode, FencedError, OttlaError, TransactionAborted, error_from_code
+from ottla.machines.failures import not_committed, not_flushed
+from ottla.machines.membership import Meaning, meaning_of
+from ottla.machines.transaction import ProducerEpoch, TransactionState, wants_new_epoch
+from ottla.machines.transactional_accumulator import TransactionalAccumulator
+from ottla.producer.delivery import Announcer
+from ottla.producer.options import ProducerOptions
+from ottla.producer.sender import Sender
+from ottla.producer.txn_client import TxnClient
+
+logger = logging.getLogger("ottla.producer")
+
+ABORTED: Final = "the transaction was not committed: "
+AGAIN: Final = "begin another one with the same work"
+
+
+class TransactionManager:
+    """One producer's. Raises what the machine raises, and ottla.TimeoutError where a coordinator did not answer."""
+
+    def __init__(
+        self,
+        options: ProducerOptions,
+        cluster: ClusterClient,
+        sender: Sender,
+        accumulator: TransactionalAccumulator,
+        announcer: Announcer,
+    ) -> None:
+        self.transactions: Final = accumulator.transactions
+        self.id: Final = options.transactional_id
+        self.turn: Final = RLock()
+        self._client: Final = TxnClient(cluster, self.id, options.transaction_timeout_ms)
+        self._clock: Final = cluster.clock
+        self._block_s: Final = options.max_block_s
+        self._flush_s: Final = options.limits.delivery_timeout_s + options.request_timeout_s
+        self._sender: Final = sender
+        self._accumulator: Final = accumulator
+        self._announcer: Final = announcer
+
+    def init(self) -> None:
+        """Be the producer of the id from now on: who was it before is fenced, and what that left open aborted."""
+        with self._in_turn(self._block_s):
+            if self.transactions.state is TransactionState.UNINITIALIZED:
+                producer = self._client.init(None, timeout=self._block_s)
+                with self._sender.lock:
+                    self.transactions.initialize(producer)
+            else:
+                self.transactions.initialize(self.transactions.producer)  # raises: once is enough
+
+    def begin(self) -> None:
+        """Begin the next one."""
+        with self._sender.lock:
+            self.transactions.begin()
+
+    def send_offsets(self, group: GroupMetadata, offsets: Offsets) -> None:
+        """Commit offsets of a group with the transaction. Where that fails, the transaction has failed."""
+        with self._in_turn(self._block_s):
+            with self._sender.lock:
+                self.transactions.check_open()
+                self.transactions.begun = self.transactions.begun or bool(offsets)
+                producer = self.transactions.producer
+            if not offsets:
+                return
+            try:
+                self._client.commit_offsets(producer, group, offsets, timeout=self._block_s)
+            except BaseException as error:
+                failure = error if isinstance(error, OttlaError) else _interrupted(error)
+                if meaning_of(failure.code) is Meaning.LOST:
+                    failure = not_committed(group.group, failure, "")
+                with self._sender.lock:
+                    self.transactions.fail(failure)
+                    self._sender.wake()
+                if isinstance(error, OttlaError):
+                    raise failure from error
+                raise
+
+    def commit(self) -> None:
+        """Wait for what was sent, and commit. Raises TransactionAborted where that can't be."""
+        deadline_at = self._clock.monotonic() + self._flush_s
+        with self._in_turn(self._flush_s):
+            while self._is_under_way():
+                if not self._sender.flush(deadline_at - self._clock.monotonic()):
+                    raise not_flushed(len(self._accumulator.incomplete))
+                self._sender.check()
+            self._end(committed=True, timeout=self._block_s)
+
+    def abort(self) -> None:
+        """Let go of what was sent, and abort. Raises FencedError where another producer has done so."""
+        with self._in_turn(self._block_s):
+            self._end(committed=False, timeout=self._block_s)
+
+    def close(self, timeout: float) -> None:
+        """What is open is aborted, as far as that can be done in `timeout` seconds; else the coordinator does it."""
+        state = self.transactions.state
+        if state in (TransactionState.UNINITIALIZED, TransactionState.READY, TransactionState.FATAL):
+            return
+        try:
+            with self._in_turn(timeout):
+                self._end(committed=state is TransactionState.COMMITTING, timeout=timeout)
+        except OttlaError as error:
+            logger.warning("%s: the open transaction is left to its coordinator: %s", self.id, error)
+
+    def _is_under_way(self) -> bool:
+        with self._sender.lock:
+            return self.transactions.state is TransactionState.OPEN and bool(self._accumulator.incomplete)
+
+    def _end(self, *, committed: bool, timeout: float) -> None:
+        producer, needed = self._decide(committed=committed)
+        failure: OttlaError | None = None
+        if needed:
+            try:
+                producer = self._client.end(producer, committed=committed, timeout=timeout)
+            except OttlaError as error:
+                if error.retriable:
+                    raise
+                cause = self._client.explain(producer) or error.message
+                failure = TransactionAborted(error.code, f"{ABORTED}{cause}", hint=AGAIN)
+                producer = self._renewed(producer, error, cause, timeout)
+        with self._sender.lock:
+            self.transactions.ended(producer)
+        if committed and failure is not None:
+            raise failure
+
+    def _decide(self, *, committed: bool) -> tuple[ProducerEpoch, bool]:
+        """The producer whose transaction it is, and whether its coordinator has to hear of it."""
+        with self._sender.lock:
+            needed = self.transactions.end(committed=committed)
+            if not committed:
+                self._accumulator.abort(self.transactions.reason())
+            dropped = [batch for batch in self._accumulator.incomplete if batch.settled]
+        self._sender.announce(dropped)  # those of an abort that was interrupted here, too
+        with contextlib.suppress(DeliveryError):
+            self._announcer.raise_failures()  # the transaction has them
+        return self.transactions.producer, needed
+
+    def _renewed(self, producer: ProducerEpoch, error: OttlaError, cause: str, timeout: float) -> ProducerEpoch:
+        """An epoch for the next one, where the coordinator has ended this one without being asked; else raises."""
+        if wants_new_epoch(error.code):
+            try:
+                return self._client.init(producer, timeout=timeout)
+            except OttlaError as refused:
+                if refused.retriable:
+                    raise
+                error = refused
+        if wants_new_epoch(error.code):
+            error = FencedError(
+                error.code,
+                f"another producer has begun with transactional_id={self.id!r}: {cause}",
+                hint="close this producer; give each producer a transactional_id of its own",
+            )
+        with self._sender.lock:
+            self.transactions.fail_for_good(error)
+        raise error
+
+    @contextlib.contextmanager
+    def _in_turn(self, timeout: float) -> Iterator[None]:
+        if not self.turn.acquire(timeout=max(0.0, timeout)):
+            raise error_from_code(
+                ErrorCode.REQUEST_TIMED_OUT, f"another thread has not ended the transaction within {timeout:g} s"
+            )
+        try:
+            yield
+        finally:
+            self.turn.release()
+
+
+def _interrupted(error: BaseException) -> OttlaError:
+    return error_from_code(ErrorCode.TRANSACTION_ABORTABLE, f"offsets may be missing from it: {error!r}")
+
+
+def manager_of(
+    options: ProducerOptions, cluster: ClusterClient, sender: Sender, announcer: Announcer, guard: Guard
+) -> TransactionManager | None:
+    """Of a transactional producer."""
+    if not isinstance(sender.accumulator, TransactionalAccumulator):
+        return None
+    manager = TransactionManager(options, cluster, sender, sender.accumulator, announcer)
+    guard.watch(manager.turn)
+    return manager

@@ -1,0 +1,100 @@
+"""The calls of one transactional id: to its coordinator, and to the coordinators of the groups whose offsets it takes.
+
+Each is tried again, where the coordinator may have moved or is busy, until its time is over.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from ottla.client.cluster import ClusterClient
+from ottla.client.coordinators import Coordinators
+from ottla.client.offsets import GroupMetadata, Offsets, to_commit
+from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla.machines.transaction import ProducerEpoch
+from ottla_core.routing import TXN
+from ottla_proto import group_pb2, txn_pb2
+from ottla_proto.common_pb2 import TxnProducer
+from ottla_proto.contracts import Group, Txn
+
+_VERSION: Final = 2  # the end raises the epoch, and brokers add partitions by themselves (KIP-890)
+_EXPLAIN_S: Final = 2.0
+
+
+class TxnClient:
+    """Thread-safe. Timeouts are in seconds; raises the SDK's errors."""
+
+    def __init__(self, cluster: ClusterClient, transactional_id: str, timeout_ms: int) -> None:
+        self._cluster: Final = cluster
+        self._id: Final = transactional_id
+        self._timeout_ms: Final = timeout_ms
+        self._txn: Final = Coordinators(cluster, TXN)
+        self._groups: Final = Coordinators(cluster)
+
+    def init(self, producer: ProducerEpoch | None, *, timeout: float) -> ProducerEpoch:
+        """An epoch. What was open is aborted; as `producer`, only where no other has come since (KIP-360)."""
+        request = txn_pb2.InitProducerRequest(
+            transactional_id=self._id,
+            timeout_ms=self._timeout_ms,
+            producer=None if producer is None else _message(producer),
+        )
+        return _epoch(self._txn.call(self._id, Txn.INIT_PRODUCER, request, timeout=timeout).producer)
+
+    def end(self, producer: ProducerEpoch, *, committed: bool, timeout: float) -> ProducerEpoch:
+        """Have it decided. The producer of the next transaction."""
+        request = txn_pb2.EndTxnRequest(
+            transactional_id=self._id,
+            producer=_message(producer),
+            committed=committed,
+            transaction_version=_VERSION,
+        )
+        return _epoch(self._txn.call(self._id, Txn.END_TXN, request, timeout=timeout).producer)
+
+    def commit_offsets(
+        self, producer: ProducerEpoch, group: GroupMetadata, offsets: Offsets, *, timeout: float
+    ) -> None:
+        """They count for the group once the transaction is committed."""
+        request = group_pb2.CommitOffsetsRequest(
+            group=group.group,
+            member=group_pb2.Member(member_id=group.member_id, instance_id=group.instance_id),
+            generation=group.generation,
+            offsets=to_commit(offsets, {}),
+            transaction=group_pb2.OffsetsTransaction(
+                transactional_id=self._id, producer=_message(producer), transaction_version=_VERSION
+            ),
+        )
+        self._groups.call(group.group, Group.COMMIT_OFFSETS, request, timeout=timeout, check=_raise_first)
+
+    def explain(self, producer: ProducerEpoch) -> str:
+        """What has ended the epoch of `producer`: who, when and why; "" where that is not known. Never raises."""
+        request = txn_pb2.DescribeTransactionsRequest(transactional_ids=[self._id])
+        try:
+            response = self._txn.call(self._id, Txn.DESCRIBE_TRANSACTIONS, request, timeout=_EXPLAIN_S)
+        except OttlaError:
+            return ""
+        found = None
+        for event in (event for described in response.transactions for event in described.events):
+            if _epoch(event.producer) == producer:
+                found = None
+            elif found is None and (event.producer.id != producer.producer_id or event.producer.epoch > producer.epoch):
+                found = event
+        if found is None:
+            return ""
+        when = datetime.fromtimestamp(found.at_ms / 1000, UTC).isoformat(" ", "seconds")
+        who = f" by {found.client_id or 'a client'} at {found.client_host}" if found.client_host else ""
+        return f"{found.kind}{who} on {when}" + (f": {found.cause}" if found.cause else "")
+
+
+def _message(producer: ProducerEpoch) -> TxnProducer:
+    return TxnProducer(id=producer.producer_id, epoch=producer.epoch)
+
+
+def _epoch(producer: TxnProducer) -> ProducerEpoch:
+    return ProducerEpoch(producer.id, producer.epoch)
+
+
+def _raise_first(response: group_pb2.CommitOffsetsResponse, repeated: bool) -> None:
+    for partition in response.partitions:
+        if partition.error.code != ErrorCode.NONE:
+            raise error_from_code(partition.error.code, partition.error.message)
