@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ottla_core.cluster.image import ClusterImage
-from ottla_core.coordination.gathered_appends import GatheredAppends
+from ottla_core.coordination.gathered_appends import GATHER_S, GatheredAppends
 from ottla_core.coordination.shard_log import (
     Append,
     Appended,
@@ -49,7 +49,9 @@ class BrokerShardLog:
     def __init__(self, kind: str, image: Callable[[], ClusterImage], *, client_id: str = "") -> None:
         self._kind: Final = kind
         self._image = image
-        self._peers: Final = Peers(GatheredAppends, client_id=client_id or f"{kind}-coordinator")
+        self._peers: Final = Peers(
+            lambda peer: GatheredAppends(peer, GATHER_S[kind]), client_id=client_id or f"{kind}-coordinator"
+        )
 
     async def start(self) -> None:
         """Nothing to do before the first call."""

@@ -39,7 +39,7 @@ def peer() -> Peer:
 
 @pytest.fixture
 def gathered(peer: Peer) -> GatheredAppends:
-    return GatheredAppends(peer)  # type: ignore[arg-type]  # a stand-in
+    return GatheredAppends(peer, 0.02)  # type: ignore[arg-type]  # a stand-in
 
 
 async def append(gathered: GatheredAppends, offset: int, size_bytes: int = 1) -> int:
@@ -86,7 +86,7 @@ async def test_what_nobody_waits_for_any_more_is_not_sent(gathered: GatheredAppe
 
 async def test_a_call_has_a_largest_size(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gathered_appends, "MAX_BYTES", 10)
-    gathered = GatheredAppends(peer)  # type: ignore[arg-type]  # a stand-in
+    gathered = GatheredAppends(peer, 0.02)  # type: ignore[arg-type]  # a stand-in
     sizes = {1: 4, 2: 4, 3: 4, 4: 20, 5: 1}
     assert await asyncio.gather(*(append(gathered, n, size) for n, size in sizes.items())) == [1, 2, 3, 4, 5]
     assert peer.calls == [[1, 2], [3], [4], [5]]
