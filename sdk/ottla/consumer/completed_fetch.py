@@ -142,7 +142,7 @@ class CompletedFetch:
         first, stop = self.next_offset, self.position.stop
         aborted = AbortedTransactions(self.fetched.aborted) if self.fetched.aborted else None
         for at, header in iter_headers(data):
-            left_out = aborted is not None and self._is_left_out(aborted, header, data[at : at + header.size_bytes])
+            left_out = aborted is not None and aborted.leaves_out(header)
             if header.next_offset <= first:
                 continue
             if stop is not None and header.base_offset >= stop:
@@ -160,21 +160,12 @@ class CompletedFetch:
         raws = (raw for raw in opened if raw[0] >= first and (stop is None or raw[0] < stop))
         return Records(raws, opened.has_log_append_time)
 
-    def _is_left_out(self, aborted: AbortedTransactions, header: BatchHeader, data: memoryview) -> bool:
-        try:
-            return aborted.leaves_out(header, data)
-        except OttlaError as error:
-            raise self._damaged(header, error) from None
-
     def _open(self, header: BatchHeader, data: memoryview) -> OpenBatch:
         try:
             return OpenBatch(header, data)
         except OttlaError as error:
-            raise self._damaged(header, error) from None
-
-    def _damaged(self, header: BatchHeader, error: OttlaError) -> OttlaError:
-        hint = (
-            "read again; if it stays, the log is damaged there: "
-            f"to continue without that batch, seek to {header.next_offset}"
-        )
-        return error_from_code(error.code, f"{self.partition}: {error.message}", hint=hint)
+            hint = (
+                "read again; if it stays, the log is damaged there: "
+                f"to continue without that batch, seek to {header.next_offset}"
+            )
+            raise error_from_code(error.code, f"{self.partition}: {error.message}", hint=hint) from None

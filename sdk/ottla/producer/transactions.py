@@ -139,10 +139,14 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        manager = self._producer._transactions()
+        manager = self._producer._manager
+        if manager is None or self._producer._guard.foreign:  # the transaction is the parent's
+            return
         if error is not None:
             self._abort(manager)
-        elif manager.transactions.state is not TransactionState.READY:  # else the block has ended it
+        elif manager.transactions.state is TransactionState.READY:  # the block has ended it,
+            self._producer._check_open()  # and not by a close, which aborts
+        else:
             self._commit(manager)
 
     def _commit(self, manager: TransactionManager) -> None:

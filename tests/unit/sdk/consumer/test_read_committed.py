@@ -5,8 +5,11 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla.errors import ConfigError, OttlaError
+from ottla.consumer.completed_fetch import CompletedFetch
+from ottla.consumer.metrics import Consumed
+from ottla.errors import ConfigError
 from ottla.fakes.scripted import ScriptedCluster
+from ottla.machines.position import FetchedData, Position
 from ottla_core.model import TopicPartition
 from ottla_proto import broker_pb2 as pb
 
@@ -124,10 +127,10 @@ def test_only_a_member_of_a_group_can_go_back_to_its_commit() -> None:
         consumer.seek_to_committed()
 
 
-def test_a_damaged_marker_is_an_error_and_names_where_to_continue() -> None:
-    cluster = filled()
-    log = cluster.logs[P0]
-    marker = log.batches[3]
-    log.batches[3] = marker._replace(records=marker.records[:-3] + b"xxx")
-    with consumer_of(cluster, start="earliest", stop="end") as consumer, pytest.raises(OttlaError, match="seek to"):
-        list(consumer)
+def test_what_lies_before_the_position_counts_for_what_is_left_out_behind_it() -> None:
+    log = filled().logs[P0]
+    position = Position(P0)
+    position.go_to(5)
+    ((producer_id, first_offset, _),) = log.aborted
+    fetched = FetchedData(position, position.version, log.read(0, 1 << 20, 7), ((producer_id, first_offset),))
+    assert [value for *_, value, _ in CompletedFetch(fetched, Consumed()).stream()] == [b"d"]

@@ -341,15 +341,22 @@ def test_what_a_late_thread_sends_into_an_aborted_transaction_is_not_in_the_next
 def test_a_sender_that_fails_by_a_bug_commits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = ScriptedCluster({"t": 1})
     producer = producer_of(cluster)
-    producer.init_transactions()
-    producer.begin_transaction()
-    producer.send(b"x").result(WAIT)
-    monkeypatch.setattr(producer._sender, "_send", fail)
+
+    def lose() -> None:
+        monkeypatch.setattr(producer._sender, "_send", fail)
+        assert producer.send(b"y").exception(WAIT) is not None
+
     with pytest.raises(OttlaError):
-        producer.send(b"y").result(WAIT)
-    with pytest.raises(OttlaError):
-        producer.commit_transaction()
+        attempt(producer, b"x", then=lose)
     producer.close()
+    assert ends(cluster) == [False]
+
+
+def test_a_block_that_closes_its_producer_does_not_pass_for_committed() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    producer = producer_of(cluster)
+    with pytest.raises(ConfigError, match="closed"):
+        attempt(producer, b"x", then=producer.close)
     assert ends(cluster) == [False]
 
 
@@ -370,8 +377,15 @@ def test_offsets_are_committed_with_the_transaction_and_a_group_that_went_on_fai
         cluster.will(Group.COMMIT_OFFSETS, Reject(ErrorCode.ILLEGAL_GENERATION))
         with pytest.raises(CommitFailedError, match="rebalanced"), producer.transaction() as tx:
             tx.commit_offsets(batch)
+        producer.begin_transaction()
+        cluster.will(Group.COMMIT_OFFSETS, Reject(ErrorCode.UNKNOWN_MEMBER_ID))
+        with pytest.raises(CommitFailedError):
+            producer.send_offsets_to_transaction(batch.offsets, consumer)
+        with pytest.raises(TransactionAborted, match="rebalanced"):
+            producer.commit_transaction()
+        producer.abort_transaction()
         with ottla.Consumer("in", bootstrap="b0:1", start="earliest", _transport=cluster.connect) as alone:
             of_none = alone.poll(WAIT)
         with pytest.raises(ConfigError, match="of no group"), producer.transaction() as tx:
             tx.commit_offsets(of_none)
-    assert ends(cluster) == [False, True, False]
+    assert ends(cluster) == [False, True, False, False]
