@@ -36,7 +36,8 @@ from ottla_proto import contracts
 from ottla_proto.contracts import Method
 
 Act = Callable[[Any, Any, Callable[[], Awaitable[Any]]], Awaitable[Any]]
-_METHODS = {m.name for c in (contracts.Broker, contracts.Controller) for m in vars(c).values() if isinstance(m, Method)}
+_CONTRACTS = (contracts.Broker, contracts.Controller, contracts.Group, contracts.Txn)
+_METHODS = {m.name for contract in _CONTRACTS for m in vars(contract).values() if isinstance(m, Method)}
 _KAFKA_APIS = {api.name for api in APIS.values()}
 
 

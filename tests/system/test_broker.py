@@ -103,7 +103,7 @@ BAD_BATCHES = {
     "transactional": (
         batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0, attributes=0x10),
         ErrorCode.INVALID_REQUEST,
-        "not served yet",
+        "names no transactional id",
     ),
     "from the future": (batch(b"v", timestamp_ms=9_000_000_000_000), ErrorCode.INVALID_TIMESTAMP, "after"),
 }

@@ -39,7 +39,7 @@ def test_up_and_down_leave_the_data_and_no_process(tmp_path: Path) -> None:
     up = ottla("up", "-d", "--port-base", str(base), cwd=tmp_path)
     assert up.returncode == 0, up.stderr
     processes = running(tmp_path / ".ottla")
-    assert len(processes) == 8, "a supervisor, etcd, a controller, three brokers, two group-coordinators"
+    assert len(processes) == 10, "a supervisor, etcd, a controller, three brokers, two coordinators of each kind"
     assert all(p.alive for p in processes)
 
     second = ottla("up", "--port-base", str(base), cwd=tmp_path)
@@ -50,7 +50,9 @@ def test_up_and_down_leave_the_data_and_no_process(tmp_path: Path) -> None:
     status = ottla("status", "-o", "json", cwd=tmp_path)
     kafka_port = base + 9092 - DEFAULT_PORT_BASE
     assert {i["name"]: i["kafka_port"] for i in json.loads(status.stdout)["items"]} == {
-        **dict.fromkeys(("etcd", "controller-0", "group-coordinator-0", "group-coordinator-1")),
+        **dict.fromkeys(
+            ("etcd", "controller-0", *(f"{kind}-coordinator-{n}" for kind in ("group", "txn") for n in (0, 1)))
+        ),
         **{f"broker-{n}": kafka_port + n for n in range(3)},
     }
     with Wire(f"127.0.0.1:{base + 50}") as wire:
