@@ -347,3 +347,16 @@ async def test_the_listeners_of_a_broker_share_its_limits_and_their_clients_are_
             assert await refused.read() == b"", "two are open, one by each listener"
         except ConnectionResetError:
             pass
+
+
+@pytest.mark.story("client-gone-behind-what-is-not-read")
+async def test_a_client_that_goes_behind_what_is_not_read_ends_what_it_left() -> None:
+    """1. A request waits for long, and more is sent behind it than is read. 2. The client ends its connection, which no
+    read tells. 3. What waits is cancelled all the same."""
+    answers = Answers()
+    async with listening(answers, max_waiting=1000) as listener:
+        _, writer = await connect_known(listener)
+        writer.write(WAIT + SMALL * 1000)
+        await until(lambda: answers.begun == 2)
+        writer.close()
+        await until(lambda: answers.cancelled == 1)

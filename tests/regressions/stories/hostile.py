@@ -6,6 +6,15 @@ from tests.regressions.story import Edit, Story
 
 STORIES = (
     Story(
+        "client-gone-behind-what-is-not-read",
+        "A client that parked a fetch, sent 256 KB behind it and went held its connection for as long as it had liked",
+        Edit(
+            "services/broker/ottla_broker/kafka/network/connection.py",
+            "elif self._open and not self._reading and self._transport is not None and has_ended(self._transport):",
+            "elif False:",
+        ),
+    ),
+    Story(
         "announced-bytes-are-held",
         "Sixteen bytes that announced 200 MiB stopped a broker's Kafka listener: what was announced was held",
         Edit(

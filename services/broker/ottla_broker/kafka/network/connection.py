@@ -22,6 +22,7 @@ from ottla_broker.kafka.network.budget import LARGE, SMALL, Account, Budget
 from ottla_broker.kafka.network.inbound import Inbound
 from ottla_broker.kafka.network.limits import SMALL_BYTES, ConnectionLimits
 from ottla_broker.kafka.network.outbound import Outbound
+from ottla_broker.kafka.network.peer_end import has_ended
 from ottla_broker.listener_settings import ONLY_LISTENER
 from ottla_core.primitives import MalformedError
 
@@ -199,6 +200,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._refuse(f"a request has not come whole in time, nor {limits.min_bytes_per_s} bytes a second of it")
         elif not self._open and now - self._active_at > limits.idle_s:
             self._close()
+        elif self._open and not self._reading and self._transport is not None and has_ended(self._transport):
+            self.abort()  # behind more requests than are read: what is open may wait for as long as it likes
 
     @property
     def _is_due(self) -> bool:
