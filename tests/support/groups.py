@@ -160,7 +160,7 @@ class Shard:
         identity = CallerIdentity(member_id, more.pop("instance_id", None))
         group = self.group(more.pop("group", "g"))
         return self._try(
-            lambda: decide_commit(group, identity, generation, wanted, self.topics, self.settings, self.now)
+            lambda: decide_commit(group, identity, generation, wanted, self.topics, self.settings, self.now, **more)
         )
 
     def _try(self, decide: Any) -> Any:

@@ -148,6 +148,23 @@ def test_offsets_of_a_transaction_count_once_it_is_committed(cluster: Cluster, t
         consumer.close()
 
 
+def test_offsets_without_a_member_are_taken_where_the_group_has_members(cluster: Cluster, topic: str) -> None:
+    """As producers send them that are older than KIP-447."""
+    made, group = producer(cluster), {"bootstrap.servers": cluster.kafka_bootstrap, "group.id": f"{topic}-group"}
+    member, unnamed = confluent_kafka.Consumer(group), confluent_kafka.Consumer(group)
+    try:
+        member.subscribe([topic])
+        wait_until(lambda: member.poll(0.1) is None and len(member.assignment()) == 2)
+        made.begin_transaction()
+        made.send_offsets_to_transaction([TopicPartition(topic, 0, 3)], unnamed.consumer_group_metadata(), LIMIT_S)
+        made.commit_transaction(LIMIT_S)
+        [committed] = member.committed([TopicPartition(topic, 0)], LIMIT_S)
+        assert committed.offset == 3
+    finally:
+        member.close()
+        unnamed.close()
+
+
 def test_kafka_python_commits_and_aborts(cluster: Cluster, topic: str) -> None:
     made = kafka.KafkaProducer(bootstrap_servers=cluster.kafka_bootstrap, transactional_id=f"{topic}-id")
     made.init_transactions()

@@ -216,11 +216,13 @@ class GroupService:
 
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
             group, topics = shard.group_or_new(request.group), self._metadata.image.topics
+            identity, generation = _identity(request.member), request.generation
             return decide_commit(
-                group, _identity(request.member), request.generation, commits, topics, shard.settings, now
+                group, identity, generation, commits, topics, shard.settings, now, in_transaction=in_transaction
             )
 
-        if request.HasField("transaction"):
+        in_transaction = request.HasField("transaction")
+        if in_transaction:
             outcomes = await self._transactions.commit(request, decide)
         else:
             outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S, size_bytes=request.ByteSize())

@@ -96,7 +96,10 @@ class TxnMarkers:
     def on_effect(self, shard: int, epoch: int, effect: Any) -> None:
         if isinstance(effect, SendMarkers):
             ending = Ending(shard, epoch, effect.transactional_id, effect.record)
-            self._endings.setdefault((shard, epoch), {})[ending.transactional_id] = ending
+            endings = self._endings.setdefault((shard, epoch), {})
+            if (former := endings.get(ending.transactional_id)) is not None:
+                former.is_over = True  # complete, or this one had not begun; its response was lost
+            endings[ending.transactional_id] = ending
             self._route_later(ending, effect.record.partitions)
 
     def on_left(self, shard: int, epoch: int) -> None:

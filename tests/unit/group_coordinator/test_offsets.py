@@ -69,6 +69,22 @@ def test_nobody_commits_only_where_nobody_is(shard: Shard) -> None:
 
 
 @pytest.mark.rule(46)
+def test_in_a_transaction_members_are_checked_where_one_is_named(shard: Shard) -> None:
+    """Producers before KIP-447 name none."""
+    leader, *_ = shard.stable(1)
+    assert shard.commit(4, in_transaction=True) == [None]
+    assert committed(shard) == 4
+    for who, code_ in (
+        ({"member_id": "another", "generation": 1}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"member_id": "another"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"member_id": leader, "generation": 7}, ErrorCode.ILLEGAL_GENERATION),
+        ({"generation": 1}, ErrorCode.UNKNOWN_MEMBER_ID),
+    ):
+        assert code(shard.commit(5, **who, in_transaction=True)) == code_, who
+
+
+@pytest.mark.rule(46)
 def test_an_instance_that_chooses_its_partitions_itself_commits(shard: Shard) -> None:
     assert shard.commit(3, instance_id="i") == [None]
     leader, *_ = shard.stable(1)

@@ -264,6 +264,19 @@ async def test_the_next_transaction_of_an_id_is_not_taken_for_the_last(held: Hel
     assert len(held.calls) == 50
 
 
+async def test_what_completes_a_transaction_gives_up_once_the_next_one_ends(held: Held) -> None:
+    """The record was written, and its response lost: with the shard gone meanwhile it would try for ever."""
+    lost = OttlaError(ErrorCode.NOT_COORDINATOR, "gone")
+    held.completing = [lost] * 1_000_000
+    held.end(A)
+    await until(lambda: len(held.completing) < 1_000_000)
+    [first] = held.markers._endings[SHARD, EPOCH].values()
+    held.markers.on_effect(SHARD, EPOCH, SendMarkers("x", held.shard.record()))
+    held.markers.on_left(SHARD, EPOCH)
+    await until(lambda: len(held.markers._tasks) == 1)  # the one that routes
+    assert first.is_over
+
+
 def test_an_ending_knows_all_of_its_partitions() -> None:
     shard = Shard().load()
     shard.add(shard.init(), A, B)

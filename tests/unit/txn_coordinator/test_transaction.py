@@ -10,7 +10,7 @@ from transactions import FIRST_ID, TWO_PHASES, A, B, Producer, Shard, name_of
 from ottla_core.coordination.shard import Entry, Marker, ShardDecision, TransactionProducer
 from ottla_core.model import TopicPartition
 from ottla_txn_coordinator.machines.history import KEPT, MOST_IDS, Kind
-from ottla_txn_coordinator.machines.records import MOST_PARTITIONS, encode_key, encode_value
+from ottla_txn_coordinator.machines.records import MOST_PARTITIONS, NO_EPOCH, UNCLAIMED, encode_key, encode_value
 from ottla_txn_coordinator.machines.shard import Loaded
 from ottla_txn_coordinator.machines.states import TransactionState
 from ottla_txn_coordinator.machines.transaction import LAST_EPOCH, SendMarkers, TransactionSettings, TransactionTimer
@@ -50,8 +50,10 @@ def test_a_newer_producer_aborts_what_is_open_with_an_epoch_that_is_raised_once(
     assert "newer at host" in str(shard.end(zombie)), "who has fenced it"
     assert name_of(shard.init()) == "CONCURRENT_TRANSACTIONS"
     shard.complete()
-    assert shard.init() == Producer(FIRST_ID, 2)
+    shard = shard.reloaded()
+    assert shard.init() == Producer(FIRST_ID, 1), "no other raise (KAFKA-19367)"
     assert name_of(shard.init(zombie)) == "PRODUCER_FENCED"
+    assert shard.init() == Producer(FIRST_ID, 2), "that epoch has a holder now"
 
 
 def test_a_producer_that_names_itself_continues_and_its_repeat_raises_nothing(shard: Shard) -> None:
@@ -72,6 +74,16 @@ def test_a_producer_that_names_itself_amid_its_transaction_has_it_aborted_and_ge
     assert name_of(shard.init(first)) == "CONCURRENT_TRANSACTIONS"
     shard.complete()
     assert shard.init(first) == Producer(FIRST_ID, 1) == shard.record().producer
+
+
+def test_an_epoch_that_no_producer_has_yet_is_no_producers(shard: Shard) -> None:
+    zombie = shard.init()
+    shard.add(zombie)
+    shard.init()
+    shard.complete()
+    for epoch in (NO_EPOCH, UNCLAIMED):
+        assert name_of(shard.init(Producer(FIRST_ID, epoch))) == "PRODUCER_FENCED"
+        assert name_of(shard.end(Producer(FIRST_ID, epoch), False)) == "PRODUCER_FENCED"
 
 
 def test_a_producer_whose_id_is_forgotten_gets_a_fresh_one(shard: Shard) -> None:
@@ -218,6 +230,21 @@ def test_markers_of_an_older_transaction_complete_nothing(shard: Shard) -> None:
     shard.complete()
     assert shard.record().state is TransactionState.COMPLETE_COMMIT
     assert not shard.record().partitions
+
+
+def test_a_completion_that_comes_twice_ends_no_later_transaction_of_the_same_epoch(shard: Shard) -> None:
+    """Before v2 both have the producer in common; the first completion's response was lost."""
+    producer = shard.init()
+    shard.add(producer, version=0)
+    shard.end(producer, version=0)
+    first = shard.to_end["x"]
+    shard.complete()
+    shard.sleep(1)
+    shard.add(producer, version=0)
+    shard.end(producer, version=0)
+    shard.to_end["x"] = first
+    shard.complete()
+    assert shard.record().state is TransactionState.PREPARE_COMMIT, "its own markers are not written yet"
 
 
 # ---- the end of the epochs ------------------------------------------------------------------------------------------

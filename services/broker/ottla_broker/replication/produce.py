@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ottla_broker.peers.transactions import TransactionVerifier
+from ottla_broker.peers.transactions import ADDS_FROM, TransactionVerifier
 from ottla_broker.replication.leader_role import ACKS_ALL
 from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.log import AppendResult
@@ -97,8 +97,6 @@ class _Append:
     acks: int
     transaction: ProducedTransaction | None
     looked_inside: bool = False
-    guard: object = None
-    leadership: int = -1
 
     @property
     def producer_id(self) -> int:
@@ -120,32 +118,39 @@ class _Append:
         )
 
     async def prepare(self) -> None:
-        if self._is_unverified and self.transaction is not None:
-            await self._verify(self.transaction)
         self.looked_inside = await self.replica.look_inside(bytes(self.records))
+        if self._is_unverified and self.transaction is not None:
+            await self._verify(self.transaction)  # the last: nothing may come between the answer and the append
 
     async def _verify(self, transaction: ProducedTransaction) -> None:
+        """By an answer that no marker has overtaken. With transactions v2 the marker may be that of the transaction
+        before, and another answer is true; without raised epochs it might be about the transaction after this one."""
         header, replica = read_header(self.records), self.replica
         replica.check_leader(None)
-        self.leadership, self.guard = replica.leadership, replica.guards.begin(header.producer_id)
+        leadership, intact = replica.leadership, False
         producer = TxnProducer(id=header.producer_id, epoch=header.producer_epoch)
         partition = TopicPartition(replica.topic, replica.id.partition)
-        await transaction.verifier.verify(transaction.transactional_id, producer, partition, transaction.version)
-
-    def carry_out(self) -> ReplicaAppend:
-        replica, transaction = self.replica, self.transaction
-        if self.guard is not None:
-            intact = replica.guards.end(self.producer_id, self.guard)
-            if self.leadership != replica.leadership:  # in between another leader may have written any marker
+        while not intact:
+            guard = replica.guards.begin(producer.id)
+            try:
+                await transaction.verifier.verify(
+                    transaction.transactional_id, producer, partition, transaction.version
+                )
+            finally:
+                intact = replica.guards.end(producer.id, guard)
+            if leadership != replica.leadership:  # in between another leader may have written any marker
                 raise OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{replica} has had another leader meanwhile")
-            if not intact:
+            if not intact and transaction.version < ADDS_FROM:
                 raise OttlaError(
                     ErrorCode.INVALID_TXN_STATE,
-                    f"the transaction of producer {self.producer_id} has ended before its first batch in {replica}",
+                    f"the transaction of producer {producer.id} has ended before its first batch in {replica}",
                     hint="abort it, and begin anew",
                 )
+
+    def carry_out(self) -> ReplicaAppend:
+        replica = self.replica
         appended = replica.append(
-            self.records, self.acks, looked_inside=self.looked_inside, transactional=transaction is not None
+            self.records, self.acks, looked_inside=self.looked_inside, transactional=self.transaction is not None
         )
         return ReplicaAppend(replica, appended, self.acks, replica.leadership)
 

@@ -81,7 +81,20 @@ def check_appendable(
         )
     if not headers:
         raise OttlaError(ErrorCode.INVALID_RECORD, "a produce request without a batch for the partition")
+    if len(headers) > 1:
+        _check_transaction(headers)
     return headers
+
+
+def _check_transaction(headers: list[BatchHeader]) -> None:
+    """Whether it is open is looked up for the first batch: what comes with it belongs to the same one, or to none."""
+    kinds = {(h.producer_id, h.producer_epoch, h.is_transactional) for h in headers}
+    if len(kinds) > 1 and any(is_transactional for _, _, is_transactional in kinds):
+        raise OttlaError(
+            ErrorCode.INVALID_RECORD,
+            "a transactional batch comes together with one of another producer, of another epoch or of no transaction",
+            hint="send them one by one",
+        )
 
 
 def check_count(header: BatchHeader) -> None:

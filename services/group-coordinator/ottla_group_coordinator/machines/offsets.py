@@ -55,9 +55,13 @@ def decide_commit(
     topics: Topics,
     settings: GroupSettings,
     now: Moment,
+    *,
+    in_transaction: bool = False,
 ) -> ShardDecision[list[OttlaError | None]]:
-    """One outcome for each; what can be committed is, all of it together."""
-    timers = _check_commit(group, identity, generation, now)
+    """One outcome for each; what can be committed is, all of it together. In a transaction it is no member's where none
+    is named, as clients do that are older than KIP-447: their producer is fenced by its transactional id."""
+    is_unnamed = in_transaction and generation < 0 and identity == CallerIdentity("")
+    timers = {} if is_unnamed else _check_commit(group, identity, generation, now)
     outcomes = [check_topic(commit, topics) or _check_metadata(commit, settings) for commit in requested]
     records = tuple(
         Entry(

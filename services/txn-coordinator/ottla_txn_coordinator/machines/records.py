@@ -25,6 +25,8 @@ MOST_PARTITIONS: Final = 40_000
 
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
+UNCLAIMED: Final = -2
+"""As a former epoch: an InitProducer has raised the present one to fence its holder, and the next one takes it."""
 NEVER_MS: Final = -1
 
 _KEY_VERSION: Final = 0

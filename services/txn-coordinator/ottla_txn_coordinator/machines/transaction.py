@@ -35,6 +35,7 @@ from ottla_txn_coordinator.machines.records import (
     NEVER_MS,
     NO_EPOCH,
     NO_PRODUCER_ID,
+    UNCLAIMED,
     TransactionRecord,
     encode_key,
     encode_value,
@@ -121,7 +122,9 @@ def decide_init(
         return ShardDecision(record.producer)
     former_epoch = NO_EPOCH if init.producer is None else init.producer.epoch
     producer, previous_id = record.producer, record.previous_id
-    if producer.epoch < LAST_EPOCH:
+    if init.producer is None and record.former_epoch == UNCLAIMED and producer.epoch <= LAST_EPOCH:
+        pass  # raised already, and no producer has it: one raise in all (KAFKA-19367)
+    elif producer.epoch < LAST_EPOCH:
         producer = producer._replace(epoch=producer.epoch + 1)
     elif fresh_id is None:
         return ShardDecision(NEEDS_ID)
@@ -161,7 +164,7 @@ def _abort_former(caught: Caught, record: TransactionRecord, init: Init, now: Mo
         raise concurrent(caught.transactional_id, "its transaction is prepared: who prepared it has to end it")
     cause = f"{caught.caller} has begun to initialize a newer producer"
     response = concurrent(caught.transactional_id, "the transaction that was open is being aborted")
-    former_epoch = NO_EPOCH if init.producer is None else record.producer.epoch
+    former_epoch = UNCLAIMED if init.producer is None else record.producer.epoch
     aborted = _raised(record, former_epoch, now)
     return _ending(caught, aborted, response, _event(caught, aborted, now, Kind.FENCED, cause))
 
@@ -288,10 +291,9 @@ def decide_timeout(caught: Caught, now: Moment) -> Decision:
 
 def decide_complete(caught: Caught, of: TransactionRecord, now: Moment) -> Decision:
     """All markers are written that were to be, by the record `of` it; a repeat changes nothing."""
-    record = caught.record
-    if record is None or record.state not in ENDING or record.producer != of.producer:
+    if caught.record != of:  # before v2 the next transaction has the same producer
         return ShardDecision(None)
-    completed = replace(record, state=NEXT[record.state, TransactionEvent.COMPLETED], updated_at_ms=now.wall_ms)
+    completed = replace(of, state=NEXT[of.state, TransactionEvent.COMPLETED], updated_at_ms=now.wall_ms)
     return _decision(caught, _without_transaction(completed), None)
 
 
@@ -352,7 +354,7 @@ def _successor(record: TransactionRecord) -> TransactionProducer:
 def _is_former(record: TransactionRecord, producer: TransactionProducer) -> bool:
     """Whether it may take the epoch that the record has: it was its own before."""
     has_id = producer.id == (record.previous_id if record.producer.epoch == 0 else record.producer.id)
-    return has_id and producer.epoch == record.former_epoch != NO_EPOCH
+    return has_id and producer.epoch == record.former_epoch >= 0
 
 
 def _is_repeat(record: TransactionRecord, producer: TransactionProducer) -> bool:

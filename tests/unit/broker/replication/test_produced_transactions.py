@@ -9,6 +9,8 @@ from typing import Any, cast
 import pytest
 from batches import raw_batch, raw_record
 from replicas import PARTITION, Brokers
+from transactional_logs import end_of
+from waiting import until
 
 from ottla_broker.peers.transactions import TransactionVerifier
 from ottla_broker.replication.produce import ProducedTransaction, ReplicaAppend, append
@@ -33,6 +35,9 @@ class Gate:
     ) -> None:
         self.asked.append((transactional_id, producer.id, producer.epoch, partition, version))
         await self._answered
+
+    def close(self) -> None:
+        self._answered = asyncio.get_running_loop().create_future()
 
     def open(self, error: OttlaError | None = None) -> None:
         self._answered.set_result(None) if error is None else self._answered.set_exception(error)
@@ -84,7 +89,7 @@ async def test_it_keeps_no_other_producer_waiting(tmp_path: Path) -> None:
 async def test_what_a_marker_overtakes_is_not_appended(tmp_path: Path) -> None:
     """The coordinator has answered, and ended the transaction right after: it would be open for ever."""
     replica, gate = led_replica(tmp_path), Gate()
-    waiting = begin(replica, batch(7), of(gate))
+    waiting = begin(replica, batch(7), of(gate, version=1))
     await asyncio.sleep(0)
     replica.guards.on_marker(7)
     gate.open()
@@ -92,6 +97,87 @@ async def test_what_a_marker_overtakes_is_not_appended(tmp_path: Path) -> None:
         await waiting
     assert raised.value.code == ErrorCode.INVALID_TXN_STATE
     assert replica.log.log_end_offset == 0
+
+
+@pytest.mark.rule(39)
+@pytest.mark.parametrize("is_over", [False, True])
+async def test_with_transactions_v2_an_answer_that_a_marker_overtakes_is_asked_for_anew(
+    tmp_path: Path, is_over: bool
+) -> None:
+    """The first batch of a transaction comes while the markers of the one before are on their way."""
+    replica, gate = led_replica(tmp_path), Gate()
+    waiting = begin(replica, batch(7), of(gate))
+    await asyncio.sleep(0)
+    replica.append_marker(end_of(7, 3))
+    gate.open()
+    gate.close()
+    await until(lambda: len(gate.asked) == 2)
+    assert replica.log.log_end_offset == 1, "the marker alone"
+    gate.open(OttlaError(ErrorCode.PRODUCER_FENCED, "it has ended") if is_over else None)
+    if not is_over:
+        assert (await waiting).appended.base_offset == 1
+        return
+    with pytest.raises(OttlaError) as raised:
+        await waiting
+    assert raised.value.code == ErrorCode.PRODUCER_FENCED
+    assert not replica.guards._guards
+
+
+@pytest.mark.rule(39)
+async def test_a_transaction_that_ends_while_its_batch_is_looked_into_takes_it_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was open when the batch came, so that the coordinator was not asked yet."""
+    replica, gate = led_replica(tmp_path), Gate()
+    replica.append(batch(7), transactional=True)
+
+    async def look_inside(records: bytes) -> bool:
+        replica.append_marker(end_of(7, 3, v2=False))
+        return False
+
+    monkeypatch.setattr(replica, "look_inside", look_inside)
+    waiting = append(replica, batch(7, 1), 1, Slice(0.0), of(gate, version=1))
+    gate.open(OttlaError(ErrorCode.INVALID_TXN_STATE, "it has ended"))
+    with pytest.raises(OttlaError) as raised:
+        await waiting
+    assert raised.value.code == ErrorCode.INVALID_TXN_STATE
+    assert not replica.log.producers.has_open(7, 3)
+
+
+async def test_a_verification_that_fails_or_is_given_up_leaves_nothing_behind(tmp_path: Path) -> None:
+    replica, gate = led_replica(tmp_path), Gate()
+    waiting = [begin(replica, batch(producer_id), of(gate)) for producer_id in range(1_000)]
+    await asyncio.sleep(0)
+    for each in waiting[::2]:
+        each.cancel()
+    gate.open(OttlaError(ErrorCode.PRODUCER_FENCED, "another has come"))
+    await until(lambda: not replica.pending)
+    assert not replica.guards._guards
+    assert replica.pending_bytes.held == 0
+    assert replica.log.log_end_offset == 0
+
+
+@pytest.mark.rule(39)
+@pytest.mark.parametrize(
+    "other", [batch(8), batch(7, 0, epoch=4), batch(8, attributes=0)], ids=["producer", "epoch", "plain"]
+)
+@pytest.mark.parametrize("is_first", [False, True])
+async def test_what_comes_with_a_transactional_batch_is_of_the_same_transaction(
+    tmp_path: Path, other: bytes, is_first: bool
+) -> None:
+    """One of them is looked up: the other one would open a transaction that the coordinator does not know."""
+    replica, gate = led_replica(tmp_path), Gate()
+    gate.open()
+    both = (other, batch(7)) if is_first else (batch(7), other)
+
+    async def together() -> None:
+        await begin(replica, b"".join(both), of(gate))
+
+    with pytest.raises(OttlaError) as raised:
+        await together()
+    assert raised.value.code == ErrorCode.INVALID_RECORD
+    assert replica.log.log_end_offset == 0
+    assert (await begin(replica, batch(7) + batch(7, 1), of(gate))).appended.base_offset == 0
 
 
 @pytest.mark.rule(39)
