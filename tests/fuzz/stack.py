@@ -1,4 +1,4 @@
-"""The broker under test, with an etcd, a controller and a group-coordinator behind it, each a process of its own."""
+"""The broker under test, with an etcd, a controller and coordinators behind it, each a process of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from ottla_stack.ports import free_port_base
 _START_LIMIT_S: Final = 40.0
 _STOP_LIMIT_S: Final = 10.0
 _PAGES_AT: Final = 1
-_FEW_SHARDS: Final = "offsets.topic.num.partitions=4"
+_KINDS: Final = ("broker", "controller", "group-coordinator", "txn-coordinator")
+_FEW_SHARDS: Final = "offsets.topic.num.partitions=4,transaction.state.log.num.partitions=4"
 
 
 class Stack:
@@ -29,7 +30,7 @@ class Stack:
         self.directory: Final = directory
         self._ports = iter(range(free_port_base(), 1 << 16))
         self.kafka_port: Final = next(self._ports)
-        self.logs: Final = tuple(directory / f"{kind}.log" for kind in ("broker", "controller", "group-coordinator"))
+        self.logs: Final = tuple(directory / f"{kind}.log" for kind in _KINDS)
         self._planted = planted
         self._memory_limit_mb = memory_limit_mb
         self._etcd = EmbeddedEtcd(plan_etcd(directory / "etcd", next(self._ports), next(self._ports)))
@@ -44,6 +45,7 @@ class Stack:
             self._start("broker", module, {"data-dir": self.directory / "data", "kafka-port": self.kafka_port})
             at_once: dict[str, object] = {"group-initial-rebalance-delay-ms": 0}
             self._start("group-coordinator", ["-m", "ottla_group_coordinator"], at_once)
+            self._start("txn-coordinator", ["-m", "ottla_txn_coordinator"], {})
         except BaseException:
             self._stop()
             raise
