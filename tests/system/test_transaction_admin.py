@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from waiting import wait_until
 
 import ottla
+from ottla.cli.main import run
 from ottla.errors import ErrorCode, OttlaError
 from ottla.testing import Cluster
 from ottla_broker.service import BrokerService
@@ -200,3 +202,33 @@ def test_a_request_for_partitions_twice_is_refused_and_of_none_is_in_band(cluste
             peer.call(Broker.DESCRIBE_PRODUCERS, broker_pb2.DescribeProducersRequest(partitions=[log, log]), timeout=10)
     finally:
         peer.close()
+
+
+@pytest.mark.feature(164)
+def test_the_command_line_leads_from_who_waits_to_who_is_aborted(
+    cluster: Cluster, admin: ottla.Admin, begun: ottla.Producer, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command(*line: str) -> tuple[int, list[Any]]:
+        code = run(["txn", *line, "-b", cluster.bootstrap, "-o", "jsonl", "-y"])
+        return code, [json.loads(text) for text in capsys.readouterr().out.splitlines()]
+
+    code, (blocked,) = command("explain", topic)
+    assert code == 0
+    assert (blocked["transactional_id"], blocked["partition"], blocked["last_stable_offset"]) == (topic, 1, 0)
+    assert command("ls", topic)[1][0]["state"] == "Ongoing"
+    assert command("show", topic)[1][0]["until"] == blocked["until"]
+    assert command("producers", topic, "1")[1][0]["open_since_offset"] == 0
+    assert command("abort", blocked["transactional_id"]) == (0, [{"name": topic, "action": "aborted"}])
+    wait_until(lambda: command("explain", topic) == (0, []))
+    assert [event["kind"] for event in command("explain", "--id", topic)[1]][-2:] == ["fenced", "initialized"]
+    assert command("show", "never-there")[0] == 4
+
+    with ottla.Producer(cluster.bootstrap, transactional_id=f"{topic}-2") as other:
+        other.init_transactions()
+        other.begin_transaction()
+        other.send(b"x", topic=topic, partition=0).result(20)
+        hang(admin, other, f"{topic}-2")
+    code, (found,) = command("hanging", topic)
+    place = ("--topic", topic, "--partition", "0", "--offset", str(found["first_offset"]))
+    assert command("abort", *place) == (0, [{"name": f"{topic}-0@0", "action": "aborted"}])
+    assert command("hanging") == (0, [])

@@ -168,18 +168,18 @@ class Transactions:
         Raises INVALID_TXN_STATE where it does not hang: its coordinator would contradict. Else as `producers`.
         """
         deadline = self._channel.deadline(timeout)
-        (there,) = self.open_in(topic, partition, timeout=deadline.left())
-        found = next((each for each in there.open if each.first_offset == first_offset), None)
+        (opened,) = self.open_in(topic, partition, timeout=deadline.left())
+        found = next((each for each in opened.open if each.first_offset == first_offset), None)
         if found is None:
             raise error_from_code(
                 ErrorCode.INVALID_TXN_STATE,
-                f"no transaction that is open in {there.partition} begins at offset {first_offset}",
+                f"no transaction that is open in {opened.partition} begins at offset {first_offset}",
                 hint="it may have ended by now",
             )
         if not found.is_hanging and found.transaction is not None:
             raise error_from_code(
                 ErrorCode.INVALID_TXN_STATE,
-                f"the transaction at offset {first_offset} of {there.partition} does not hang: "
+                f"the transaction at offset {first_offset} of {opened.partition} does not hang: "
                 f"{found.transaction.name} is {found.transaction.state}",
                 hint="abort it by its transactional id",
             )
@@ -261,8 +261,8 @@ def _transactions_of(
 
 def _still_open(before: PartitionTransactions, now: broker_pb2.PartitionProducers) -> PartitionTransactions:
     """Without those that looked as if they hung, and have ended meanwhile."""
-    there = {(p.producer.id, p.first_offset) for p in now.producers}
-    opened = (o for o in before.open if not o.is_hanging or (o.producer.producer_id, o.first_offset) in there)
+    left = {(p.producer.id, p.first_offset) for p in now.producers}
+    opened = (o for o in before.open if not o.is_hanging or (o.producer.producer_id, o.first_offset) in left)
     return replace(
         before,
         high_watermark=now.high_watermark,
