@@ -99,6 +99,9 @@ class AnsweringBroker:
     async def write_txn_markers(self, request: Any, context: RequestContext) -> pb.WriteTxnMarkersResponse:
         return pb.WriteTxnMarkersResponse()
 
+    async def describe_producers(self, request: Any, context: RequestContext) -> pb.DescribeProducersResponse:
+        return pb.DescribeProducersResponse()
+
     async def import_records(self, request: Any, context: RequestContext) -> pb.ImportRecordsResponse:
         return pb.ImportRecordsResponse()
 

@@ -705,3 +705,45 @@ class MarkerWritten(_message.Message):
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[_common_pb2.Error]
     def __init__(self, partitions: _Optional[_Iterable[_Union[_common_pb2.Error, _Mapping]]] = ...) -> None: ...
+
+class DescribeProducersRequest(_message.Message):
+    __slots__ = ("partitions", "open_only")
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    OPEN_ONLY_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionOfLog]
+    open_only: bool
+    def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionOfLog, _Mapping]]] = ..., open_only: _Optional[bool] = ...) -> None: ...
+
+class DescribeProducersResponse(_message.Message):
+    __slots__ = ("error", "partitions")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionProducers]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[PartitionProducers, _Mapping]]] = ...) -> None: ...
+
+class PartitionProducers(_message.Message):
+    __slots__ = ("error", "high_watermark", "last_stable_offset", "producers")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    LAST_STABLE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    PRODUCERS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    high_watermark: int
+    last_stable_offset: int
+    producers: _containers.RepeatedCompositeFieldContainer[ActiveProducer]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., producers: _Optional[_Iterable[_Union[ActiveProducer, _Mapping]]] = ...) -> None: ...
+
+class ActiveProducer(_message.Message):
+    __slots__ = ("producer", "last_sequence", "last_timestamp_ms", "coordinator_epoch", "first_offset")
+    PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    LAST_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    producer: _common_pb2.TxnProducer
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    first_offset: int
+    def __init__(self, producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ..., last_sequence: _Optional[int] = ..., last_timestamp_ms: _Optional[int] = ..., coordinator_epoch: _Optional[int] = ..., first_offset: _Optional[int] = ...) -> None: ...

@@ -99,6 +99,9 @@ class Broker:
     WRITE_TXN_MARKERS = Method(
         "Broker", "WriteTxnMarkers", b.WriteTxnMarkersRequest, b.WriteTxnMarkersResponse, Operation.CLUSTER_ACTION
     )
+    DESCRIBE_PRODUCERS = Method(
+        "Broker", "DescribeProducers", b.DescribeProducersRequest, b.DescribeProducersResponse, Operation.DESCRIBE
+    )
 
 
 class Controller:

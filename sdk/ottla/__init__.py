@@ -34,6 +34,14 @@ if TYPE_CHECKING:
     from ottla.admin.partitions import Election
     from ottla.admin.replica_verification import ReplicaCheck
     from ottla.admin.topics import PartitionInfo, TopicInfo
+    from ottla.admin.transaction_info import (
+        ActiveProducer,
+        OpenTransaction,
+        PartitionTransactions,
+        TransactionEvent,
+        TransactionInfo,
+        TransactionSummary,
+    )
     from ottla.app.app import App
     from ottla.app.context import Context
     from ottla.client.offsets import GroupMetadata, OffsetAndMetadata
@@ -138,6 +146,14 @@ _HOMES = {
     "ottla.table.table": ("Table",),
     "ottla.table.watch": ("Change", "Watch"),
     "ottla.admin.topics": ("PartitionInfo", "TopicInfo"),
+    "ottla.admin.transaction_info": (
+        "ActiveProducer",
+        "OpenTransaction",
+        "PartitionTransactions",
+        "TransactionEvent",
+        "TransactionInfo",
+        "TransactionSummary",
+    ),
     "ottla.admin.replica_verification": ("ReplicaCheck",),
     "ottla_core.model": ("TopicPartition",),
 }
@@ -145,6 +161,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 # Literal, for type checkers; a test compares it with _HOMES.
 __all__ = [
+    "ActiveProducer",
     "Admin",
     "App",
     "AuthorizationError",
@@ -181,9 +198,11 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetOutOfRangeError",
     "OffsetReset",
+    "OpenTransaction",
     "OttlaError",
     "PartitionInfo",
     "PartitionLag",
+    "PartitionTransactions",
     "Producer",
     "ProducerInterceptor",
     "ProducerRecord",
@@ -204,6 +223,9 @@ __all__ = [
     "TopicPartition",
     "Transaction",
     "TransactionAborted",
+    "TransactionEvent",
+    "TransactionInfo",
+    "TransactionSummary",
     "TruncationError",
     "UnknownTopicError",
     "WakeupError",

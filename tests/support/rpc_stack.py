@@ -81,6 +81,7 @@ class ScriptedBroker:
 
     list_offsets = delete_records = describe_log_dirs = offsets_for_leader_epoch = init_producer_id = unscripted
     shard_append = shard_appends = check_fence = log_ends = import_records = write_txn_markers = unscripted
+    describe_producers = unscripted
 
     def open_gate(self, number: int) -> None:
         self.gates.setdefault(number, asyncio.Event()).set()

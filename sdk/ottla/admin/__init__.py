@@ -1,1 +1,1 @@
-"""Topics, partitions, configs, groups and the cluster, as Admin manages and describes them."""
+"""Topics, partitions, configs, groups, transactions and the cluster, as Admin manages and describes them."""

@@ -1,4 +1,6 @@
-"""Admin: topics, partitions, configs, groups and the cluster. Methods return when their effect can be seen.
+"""Admin: topics, partitions, configs, groups, transactions and the cluster.
+
+Methods return when their effect can be seen.
 
     admin = ottla.Admin()
     admin.topics.create("orders", partitions=12, config={"retention.ms": "7d"}, if_exists="ok")
@@ -19,6 +21,7 @@ from ottla.admin.controller_channel import ControllerChannel
 from ottla.admin.groups import Groups
 from ottla.admin.partitions import Partitions
 from ottla.admin.topics import Topics, raise_in_band
+from ottla.admin.transactions import Transactions
 from ottla.client.cluster import ClusterClient
 from ottla.client.settings import ADMIN_NAMES, bootstrap_addresses, merge_config
 from ottla.client.transport import Transport, grpc_transport
@@ -33,7 +36,7 @@ _client_numbers = itertools.count(1)
 
 
 class Admin:
-    """`topics`, `partitions`, `configs`, `groups` and `cluster` of one cluster. Thread-safe.
+    """`topics`, `partitions`, `configs`, `groups`, `transactions` and `cluster` of one cluster. Thread-safe.
 
     Args:
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
@@ -74,6 +77,7 @@ class Admin:
         self.partitions: Final = Partitions(channel)
         self.configs: Final = Configs(channel)
         self.groups: Final = Groups(channel)
+        self.transactions: Final = Transactions(channel)
         self.cluster: Final = ClusterOverview(channel)
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from ottla.admin.configs import Configs as SyncConfigs
 from ottla.admin.groups import Groups as SyncGroups
 from ottla.admin.partitions import Partitions as SyncPartitions
 from ottla.admin.topics import Topics as SyncTopics
+from ottla.admin.transactions import Transactions as SyncTransactions
 from ottla.aio.arguments import same_arguments
 
 P = ParamSpec("P")
@@ -87,6 +88,18 @@ class Groups(Facade[SyncGroups]):
     shards = threaded(SyncGroups.shards)
 
 
+class Transactions(Facade[SyncTransactions]):
+    """The transactions of a cluster."""
+
+    list = threaded(SyncTransactions.list)
+    describe = threaded(SyncTransactions.describe)
+    producers = threaded(SyncTransactions.producers)
+    open_in = threaded(SyncTransactions.open_in)
+    hanging = threaded(SyncTransactions.hanging)
+    abort = threaded(SyncTransactions.abort)
+    abort_hanging = threaded(SyncTransactions.abort_hanging)
+
+
 class ClusterOverview(Facade[SyncClusterOverview]):
     """The cluster as a whole."""
 
@@ -96,7 +109,10 @@ class ClusterOverview(Facade[SyncClusterOverview]):
 
 
 class Admin:
-    """`topics`, `partitions`, `configs`, `groups` and `cluster` of one cluster; the arguments are ottla.Admin's."""
+    """`topics`, `partitions`, `configs`, `groups`, `transactions` and `cluster` of one cluster.
+
+    The arguments are ottla.Admin's.
+    """
 
     @same_arguments(SyncAdmin)
     def __init__(self, *args: Any, **arguments: Any) -> None:
@@ -105,6 +121,7 @@ class Admin:
         self.partitions: Final = Partitions(self._sync.partitions)
         self.configs: Final = Configs(self._sync.configs)
         self.groups: Final = Groups(self._sync.groups)
+        self.transactions: Final = Transactions(self._sync.transactions)
         self.cluster: Final = ClusterOverview(self._sync.cluster)
 
     async def close(self) -> None:

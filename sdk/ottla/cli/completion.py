@@ -27,6 +27,11 @@ def complete_group(ctx: typer.Context, incomplete: str) -> list[str]:
     return _complete(ctx, incomplete, lambda admin: [group.name for group in admin.groups.list()])
 
 
+def complete_txn(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The same for transactional ids."""
+    return _complete(ctx, incomplete, lambda admin: [found.name for found in admin.transactions.list()])
+
+
 def _complete(ctx: typer.Context, incomplete: str, names: Callable[[Admin], Sequence[str]]) -> list[str]:
     bootstrap = ctx.params.get("bootstrap") or ctx.find_root().params.get("bootstrap")
     try:

@@ -43,6 +43,7 @@ _NOT_FOUND: Final = (
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.BROKER_ID_NOT_REGISTERED,
     ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
 )
 
 
@@ -59,6 +60,8 @@ _CLI_COMMANDS: Final = {
     "add-partitions": ("alter",),
     "nodes": ("brokers",),
     "logdirs": ("log-dirs",),
+    "describe-producers": ("producers",),
+    "find-hanging": ("hanging",),
 }
 """What Kafka's tools and others call the commands."""
 

@@ -26,7 +26,7 @@ def timeline(events: Sequence[GroupEvent]) -> Iterator[str]:
         if (today := f"{at:%Y-%m-%d}") != day:
             day = today
             yield day
-        yield f"  {at:%H:%M:%S}.{at.microsecond // 1000:03}  {_printable(_event_text(event))}"
+        yield f"  {at:%H:%M:%S}.{at.microsecond // 1000:03}  {printable(_event_text(event))}"
     yield _summary(events)
 
 
@@ -72,6 +72,6 @@ def _summary(events: Sequence[GroupEvent]) -> str:
     return f"{', '.join(parts)}; {took:.3f} s of rebalancing, {count(moved, 'partition')} moved"
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Names and reasons come from clients: they must not write control characters to a terminal."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

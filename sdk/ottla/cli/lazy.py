@@ -31,6 +31,7 @@ MODULES: Final[Mapping[str, tuple[str, str]]] = {
     "config": ("ottla.cli.commands.config", "Get, set and explain the configs of topics, brokers and the cluster."),
     "partition": ("ottla.cli.commands.partition", "List partitions with their replicas, elect their leaders."),
     "group": ("ottla.cli.commands.group", "Show consumer groups, explain their rebalances; reset, kick and remove."),
+    "txn": ("ottla.cli.commands.txn", "Show transactions, explain who blocks readers, find what hangs; abort."),
     "cluster": ("ottla.cli.commands.cluster", "Show the cluster, how it is, its brokers and controllers."),
     "metadata": ("ottla.cli.commands.metadata", "Say that the metadata store was restored from a backup."),
     "doctor": (

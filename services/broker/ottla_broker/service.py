@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, Protocol
 
+from ottla_broker.active_producers import ActiveProducer, active_producers
 from ottla_broker.consumer_sessions import ConsumerSession, ConsumerSessions
 from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.machines.follower_session import Followed
@@ -52,7 +53,7 @@ from ottla_core.rpc.status import error_message
 from ottla_core.rpc.streams import EndStreamError
 from ottla_core.slices import Slice, few_at_once, sliced
 from ottla_proto import broker_pb2 as pb
-from ottla_proto.common_pb2 import Error, TxnMarker
+from ottla_proto.common_pb2 import Error, TxnMarker, TxnProducer
 
 _DELETE_RECORDS_S: Final = 30.0
 """For the followers to do the same; a client that has less patience ends its call."""
@@ -361,6 +362,25 @@ class BrokerService:
             ]
         )
 
+    async def describe_producers(
+        self, request: pb.DescribeProducersRequest, context: RequestContext
+    ) -> pb.DescribeProducersResponse:
+        check_no_repeats((partition.topic_id, partition.partition) for partition in request.partitions)
+        described = [await self._producers_of(each, open_only=request.open_only) for each in request.partitions]
+        return pb.DescribeProducersResponse(partitions=described)
+
+    async def _producers_of(self, requested: pb.PartitionOfLog, *, open_only: bool) -> pb.PartitionProducers:
+        try:
+            replica = self._replicas.leader(_id_of(requested), None)
+        except OttlaError as error:
+            return pb.PartitionProducers(error=error_message(error))
+        producers = await active_producers(replica, open_only=open_only)
+        return pb.PartitionProducers(
+            high_watermark=replica.high_watermark,
+            last_stable_offset=replica.last_stable_offset,
+            producers=await sliced(_producer_message, producers),
+        )
+
     async def check_fence(self, request: pb.CheckFenceRequest, context: RequestContext) -> pb.CheckFenceResponse:
         response = pb.CheckFenceResponse()
         owner = ShardFence(request.shard_epoch, request.incarnation)
@@ -407,6 +427,16 @@ def _end_of(marker: TxnMarker) -> TransactionEnd:
     decided = EndTransactionMarker(marker.committed, marker.coordinator_epoch)
     raises_epochs = marker.transaction_version >= _RAISES_EPOCHS_FROM
     return TransactionEnd(marker.producer.id, marker.producer.epoch, decided, raises_epochs)
+
+
+def _producer_message(found: ActiveProducer) -> pb.ActiveProducer:
+    return pb.ActiveProducer(
+        producer=TxnProducer(id=found.producer_id, epoch=found.epoch),
+        last_sequence=found.last_sequence,
+        last_timestamp_ms=found.last_timestamp_ms,
+        coordinator_epoch=found.coordinator_epoch,
+        first_offset=found.first_offset,
+    )
 
 
 def _request_of(requested: pb.FetchPartition, request: pb.FetchRequest) -> PartitionFetch:

@@ -6,11 +6,11 @@ from typing import Final
 
 from kafka.protocol.admin import DescribeProducersResponse
 
+from ottla_broker.active_producers import ActiveProducer, active_producers
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.errors import code_by_name, text_of, unknown_topic
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.machines.producers import ProducerState
 from ottla_broker.replication.replica import Replica
 from ottla_core.errors import OttlaError
 from ottla_core.slices import Slice, sliced
@@ -36,7 +36,6 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
 
 
 async def _described(backend: Backend, topic: str, version: int, number: int) -> Message:
-    """Followers know them as well as the leader does."""
     try:
         replica = _replica(backend, topic, number)
     except OttlaError as error:
@@ -47,19 +46,13 @@ async def _described(backend: Backend, topic: str, version: int, number: int) ->
             error_message=text_of(error),
             active_producers=[],
         )
-    producers = replica.log.producers
-
-    def respond(producer_id: int) -> Message | None:
-        known = producers.get(producer_id)
-        return None if known is None else _producer(producer_id, known, version)
-
-    entries = await sliced(respond, list(producers.entries()))
+    producers = await active_producers(replica)
     return _Partition(
         version=version,
         partition_index=number,
         error_code=0,
         error_message=None,
-        active_producers=[entry for entry in entries if entry is not None],
+        active_producers=await sliced(lambda found: _producer(found, version), producers),
     )
 
 
@@ -70,15 +63,13 @@ def _replica(backend: Backend, topic: str, number: int) -> Replica:
     return backend.replicas.find(partition_id)
 
 
-def _producer(producer_id: int, producer: ProducerState, version: int) -> Message:
-    """One that has only raised its epoch has no batch."""
-    last = producer.batches[-1] if producer.batches else None
+def _producer(found: ActiveProducer, version: int) -> Message:
     return _Producer(
         version=version,
-        producer_id=producer_id,
-        producer_epoch=producer.epoch,
-        last_sequence=-1 if last is None else last.last_sequence,
-        last_timestamp=-1 if last is None else last.timestamp_ms,
-        coordinator_epoch=producer.coordinator_epoch,
-        current_txn_start_offset=producer.transaction_offset,
+        producer_id=found.producer_id,
+        producer_epoch=found.epoch,
+        last_sequence=found.last_sequence,
+        last_timestamp=found.last_timestamp_ms,
+        coordinator_epoch=found.coordinator_epoch,
+        current_txn_start_offset=found.first_offset,
     )

@@ -1,0 +1,168 @@
+"""What admin.transactions returns: transactions as their coordinators know them, and producers as partitions do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from ottla_core.model import TopicPartition
+from ottla_proto import broker_pb2
+from ottla_proto import txn_pb2 as pb
+
+ONGOING: Final = "Ongoing"
+
+_NO_TIMEOUT_MS: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSummary:
+    """One transactional id of a listing; `coordinator` is the id of the txn-coordinator that owns its `shard`."""
+
+    name: str
+    state: str
+    producer_id: int
+    coordinator: int
+    shard: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionEvent:
+    """Something that happened to a transactional id: `kind` is initialized, fenced, timed-out, prepared, committed or
+    aborted; `producer_id` and `producer_epoch` are valid from there on. The client is the one that caused it."""
+
+    datetime: datetime
+    kind: str
+    producer_id: int
+    producer_epoch: int
+    client_id: str
+    host: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionInfo:
+    """A transactional id and its last transaction. `timeout` is in seconds, None for none (two-phase commit).
+
+    `started_at` is None where none is open. `partitions` are those in it; while it ends, those without a marker yet.
+    `events` are the last ten since its coordinator took over, oldest first.
+    """
+
+    name: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout: float | None
+    started_at: datetime | None
+    updated_at: datetime
+    partitions: tuple[TopicPartition, ...]
+    is_prepared: bool
+    version: int
+    events: tuple[TransactionEvent, ...]
+    coordinator: int
+    shard: int
+
+    @property
+    def ends_by(self) -> datetime | None:
+        """When its coordinator aborts it, if its producer has not ended it; None where it never does."""
+        if self.state != ONGOING or self.is_prepared or self.timeout is None or self.started_at is None:
+            return None
+        return self.started_at + timedelta(seconds=self.timeout)
+
+    def holds(self, partition: TopicPartition) -> bool:
+        """Whether its end will write a marker there."""
+        return partition in self.partitions
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveProducer:
+    """A producer as a partition knows it. `last_sequence` and `last_written_at` are of its newest batch, -1 and None
+    without one; `coordinator_epoch` is the highest of its markers, -1 without any.
+
+    `first_offset` is where its open transaction begins there, None without one.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_written_at: datetime | None
+    coordinator_epoch: int
+    first_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """One that is open in a partition; `transaction` is its coordinator's side, None where no coordinator knows it."""
+
+    partition: TopicPartition
+    first_offset: int
+    producer: ActiveProducer
+    transaction: TransactionInfo | None
+
+    @property
+    def is_hanging(self) -> bool:
+        """Whether nothing will end it: no coordinator has a transaction of this producer with this partition."""
+        return self.transaction is None or not self.transaction.holds(self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTransactions:
+    """A partition's open transactions, the oldest first. Readers of committed records get those below
+    `last_stable_offset`, all others those below `high_watermark`."""
+
+    partition: TopicPartition
+    high_watermark: int
+    last_stable_offset: int
+    open: tuple[OpenTransaction, ...]
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether readers of committed records wait; with nothing open, it is for a marker that is being replicated."""
+        return self.last_stable_offset < self.high_watermark
+
+
+def summary_of(listed: pb.ListedTransaction) -> TransactionSummary:
+    return TransactionSummary(
+        listed.transactional_id, listed.state, listed.producer_id, listed.coordinator, listed.shard
+    )
+
+
+def info_of(described: pb.TransactionDescription) -> TransactionInfo:
+    return TransactionInfo(
+        name=described.transactional_id,
+        state=described.state,
+        producer_id=described.producer.id,
+        producer_epoch=described.producer.epoch,
+        timeout=None if described.timeout_ms >= _NO_TIMEOUT_MS else described.timeout_ms / 1000,
+        started_at=_time_of(described.started_at_ms),
+        updated_at=datetime.fromtimestamp(described.updated_at_ms / 1000, UTC),
+        partitions=tuple(TopicPartition(p.topic, p.partition) for p in described.partitions),
+        is_prepared=described.prepared,
+        version=described.transaction_version,
+        events=tuple(map(_event_of, described.events)),
+        coordinator=described.coordinator,
+        shard=described.shard,
+    )
+
+
+def producer_of(found: broker_pb2.ActiveProducer) -> ActiveProducer:
+    return ActiveProducer(
+        found.producer.id,
+        found.producer.epoch,
+        found.last_sequence,
+        _time_of(found.last_timestamp_ms),
+        found.coordinator_epoch,
+        None if found.first_offset < 0 else found.first_offset,
+    )
+
+
+def _event_of(event: pb.TransactionEvent) -> TransactionEvent:
+    at = datetime.fromtimestamp(event.at_ms / 1000, UTC)
+    producer = event.producer
+    return TransactionEvent(
+        at, event.kind, producer.id, producer.epoch, event.client_id, event.client_host, event.cause
+    )
+
+
+def _time_of(timestamp_ms: int) -> datetime | None:
+    return None if timestamp_ms < 0 else datetime.fromtimestamp(timestamp_ms / 1000, UTC)

@@ -1,0 +1,271 @@
+"""admin.transactions: what is open and since when, what blocks readers of committed records; abort it.
+
+What coordinators know of transactional ids and what leaders know of producers is put together here: a transaction that
+is open in a partition and that no coordinator will end there hangs (KIP-664).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from ottla.admin.controller_channel import ControllerChannel, Deadline
+from ottla.admin.topics import leader_of, raise_in_band, topic_in
+from ottla.admin.transaction_info import (
+    ONGOING,
+    ActiveProducer,
+    OpenTransaction,
+    PartitionTransactions,
+    TransactionInfo,
+    TransactionSummary,
+    info_of,
+    producer_of,
+    summary_of,
+)
+from ottla.client.coordinators import Coordinators, shard_owners
+from ottla.client.units import Duration, seconds
+from ottla.errors import ErrorCode, error_from_code
+from ottla_core.model import SHARD_TOPICS, TopicPartition
+from ottla_core.routing import GROUP, TXN
+from ottla_proto import broker_pb2, group_pb2
+from ottla_proto import txn_pb2 as pb
+from ottla_proto.common_pb2 import TxnMarker, TxnProducer
+from ottla_proto.contracts import Broker, Group, Txn
+
+_TIMEOUT_MS: Final = 1
+"""Of the producer that fences the others: it is never used."""
+
+Summaries = list[TransactionSummary]
+
+
+class Transactions:
+    """The transactions of a cluster. `timeout` in seconds is for the whole method; request_timeout by default.
+
+    Where there is no such transactional id, methods raise TRANSACTIONAL_ID_NOT_FOUND.
+    """
+
+    def __init__(self, channel: ControllerChannel) -> None:
+        self._channel: Final = channel
+        self._coordinators: Final = Coordinators(channel.cluster, TXN)
+
+    # ---- look -------------------------------------------------------------------------------------------------------
+
+    def list(
+        self,
+        *,
+        states: Sequence[str] = (),
+        prefix: str = "",
+        longer_than: Duration | None = None,
+        producer_ids: Collection[int] = (),
+        timeout: Duration | None = None,
+    ) -> Summaries:
+        """All transactional ids by name; those in one of `states` (Empty, Ongoing, PrepareCommit, PrepareAbort,
+        CompleteCommit, CompleteAbort), that begin with `prefix`, whose transaction is open for `longer_than`.
+
+        It is all of them or an error: while a shard has no coordinator, or loads, it waits.
+        """
+        deadline = self._channel.deadline(timeout)
+        request = pb.ListTransactionsRequest(
+            states=states,
+            prefix=prefix,
+            producer_ids=producer_ids,
+            longer_than_ms=0 if longer_than is None else int(1000 * seconds(longer_than, "longer_than")),
+        )
+
+        def once(left_s: float) -> Summaries:
+            found: dict[str, TransactionSummary] = {}
+            for address in self._coordinators.all(timeout=left_s):
+                response = self._channel.cluster.call(address, Txn.LIST_TRANSACTIONS, request, timeout=deadline.left())
+                if response.unknown_states:
+                    unknown = ", ".join(response.unknown_states)
+                    raise error_from_code(ErrorCode.INVALID_REQUEST, f"there is no state {unknown}")
+                found |= {listed.transactional_id: summary_of(listed) for listed in response.transactions}
+            return [found[name] for name in sorted(found)]
+
+        return self._coordinators.retrying(once, timeout=deadline.left())
+
+    def describe(self, transactional_id: str, *, timeout: Duration | None = None) -> TransactionInfo:
+        """Its producer, its last transaction and what has happened to it."""
+
+        def check(response: pb.DescribeTransactionsResponse, repeated: bool) -> None:
+            raise_in_band(response.transactions[0].error)
+
+        request = pb.DescribeTransactionsRequest(transactional_ids=[transactional_id])
+        left_s = self._channel.deadline(timeout).left()
+        response = self._coordinators.call(
+            transactional_id, Txn.DESCRIBE_TRANSACTIONS, request, timeout=left_s, check=check
+        )
+        return info_of(response.transactions[0])
+
+    def producers(self, topic: str, partition: int, *, timeout: Duration | None = None) -> tuple[ActiveProducer, ...]:
+        """The idempotent producers that a partition knows, transactional or not, by their ids.
+
+        Raises UnknownTopicError, ConfigError for a partition that is not there, and while it has no leader
+        LEADER_NOT_AVAILABLE.
+        """
+        deadline = self._channel.deadline(timeout)
+        (found,) = self._of_leaders(topic, [partition], deadline, open_only=False).values()
+        return tuple(sorted(map(producer_of, found.producers), key=lambda producer: producer.producer_id))
+
+    def open_in(
+        self, topic: str, partition: int | None = None, *, timeout: Duration | None = None
+    ) -> tuple[PartitionTransactions, ...]:
+        """What is open in each partition of a topic, or in one, and who holds it; raises as `producers`."""
+        deadline = self._channel.deadline(timeout)
+        numbers = None if partition is None else [partition]
+        opened = self._opened(topic, numbers, deadline)
+        doubtful = [n for n, each in opened.items() if any(o.is_hanging for o in each.open)]
+        if doubtful:  # it may have ended between the leader's answer and the coordinator's
+            again = self._of_leaders(topic, doubtful, deadline, open_only=True)
+            opened |= {n: _still_open(opened[n], again[n]) for n in doubtful}
+        return tuple(opened[n] for n in sorted(opened))
+
+    def hanging(self, *topics: str, timeout: Duration | None = None) -> tuple[OpenTransaction, ...]:
+        """Transactions that nothing will end, in the partitions of `topics`, by default of all topics."""
+        deadline = self._channel.deadline(timeout)
+        view = self._channel.cluster.fetch_metadata(topics, all_topics=not topics, timeout=deadline.left())
+        return tuple(
+            found
+            for topic in topics or sorted(view.topics)
+            for partition in self.open_in(topic, timeout=deadline.left())
+            for found in partition.open
+            if found.is_hanging
+        )
+
+    # ---- change -----------------------------------------------------------------------------------------------------
+
+    def abort(self, transactional_id: str, *, timeout: Duration | None = None) -> TransactionInfo:
+        """Abort the open transaction of an id, as it is returned, and fence its producer; one that is prepared too.
+
+        Returns when it is decided and its markers are written; of one that is prepared when it is decided. Raises
+        INVALID_TXN_STATE where nothing is open, or where it is decided already.
+        """
+        deadline = self._channel.deadline(timeout)
+        found = self.describe(transactional_id, timeout=deadline.left())
+        if found.state != ONGOING:
+            raise error_from_code(
+                ErrorCode.INVALID_TXN_STATE,
+                f"{transactional_id} has no open transaction: it is {found.state}",
+                hint="there is nothing to abort; what is decided ends by itself",
+            )
+        producer = TxnProducer(id=found.producer_id, epoch=found.producer_epoch)
+        if found.is_prepared:  # only its own producer ends it
+            end = pb.EndTxnRequest(
+                transactional_id=transactional_id, producer=producer, transaction_version=found.version
+            )
+            self._coordinators.call(transactional_id, Txn.END_TXN, end, timeout=deadline.left())
+        else:
+            init = pb.InitProducerRequest(transactional_id=transactional_id, timeout_ms=_TIMEOUT_MS)
+            self._coordinators.call(transactional_id, Txn.INIT_PRODUCER, init, timeout=deadline.left())
+        return found
+
+    def abort_hanging(
+        self, topic: str, partition: int, *, first_offset: int, timeout: Duration | None = None
+    ) -> OpenTransaction:
+        """Abort a transaction that hangs in a partition, and begins at `first_offset` there; it is returned.
+
+        Raises INVALID_TXN_STATE where it does not hang: its coordinator would contradict. Else as `producers`.
+        """
+        deadline = self._channel.deadline(timeout)
+        (opened,) = self.open_in(topic, partition, timeout=deadline.left())
+        found = next((each for each in opened.open if each.first_offset == first_offset), None)
+        if found is None:
+            raise error_from_code(
+                ErrorCode.INVALID_TXN_STATE,
+                f"no transaction that is open in {opened.partition} begins at offset {first_offset}",
+                hint="it may have ended by now",
+            )
+        if not found.is_hanging and found.transaction is not None:
+            raise error_from_code(
+                ErrorCode.INVALID_TXN_STATE,
+                f"the transaction at offset {first_offset} of {opened.partition} does not hang: "
+                f"{found.transaction.name} is {found.transaction.state}",
+                hint="abort it by its transactional id",
+            )
+        self._channel.retried(lambda: self._write_marker(found, deadline), deadline)
+        return found
+
+    # ---- the steps --------------------------------------------------------------------------------------------------
+
+    def _opened(
+        self, topic: str, numbers: Sequence[int] | None, deadline: Deadline
+    ) -> dict[int, PartitionTransactions]:
+        by_leaders = self._of_leaders(topic, numbers, deadline, open_only=True)
+        holders = self._holders({p.producer.id for each in by_leaders.values() for p in each.producers}, deadline)
+        return {n: _transactions_of(TopicPartition(topic, n), each, holders) for n, each in by_leaders.items()}
+
+    def _of_leaders(
+        self, topic: str, numbers: Sequence[int] | None, deadline: Deadline, *, open_only: bool
+    ) -> dict[int, broker_pb2.PartitionProducers]:
+        """What the leaders of these partitions know, of all for None."""
+        cluster = self._channel.cluster
+
+        def attempt() -> dict[int, broker_pb2.PartitionProducers]:
+            view = cluster.fetch_metadata([topic], timeout=deadline.left())
+            found = topic_in(self._channel, view, topic)
+            by_leader: dict[str, list[int]] = {}
+            for number in range(len(found.partitions)) if numbers is None else numbers:
+                by_leader.setdefault(leader_of(view, found, number), []).append(number)
+            known: dict[int, broker_pb2.PartitionProducers] = {}
+            for address, led in by_leader.items():
+                partitions = [broker_pb2.PartitionOfLog(topic_id=found.id, partition=number) for number in led]
+                request = broker_pb2.DescribeProducersRequest(partitions=partitions, open_only=open_only)
+                response = cluster.call(address, Broker.DESCRIBE_PRODUCERS, request, timeout=deadline.left())
+                for number, described in zip(led, response.partitions, strict=True):
+                    raise_in_band(described.error)
+                    known[number] = described
+            return known
+
+        return self._channel.retried(attempt, deadline)
+
+    def _holders(self, producer_ids: Collection[int], deadline: Deadline) -> dict[int, TransactionInfo]:
+        """The transactions of these producers, by producer id."""
+        found = self.list(producer_ids=sorted(producer_ids), timeout=deadline.left()) if producer_ids else []
+        return {each.producer_id: self.describe(each.name, timeout=deadline.left()) for each in found}
+
+    def _write_marker(self, hanging: OpenTransaction, deadline: Deadline) -> None:
+        """With the producer's own epoch, as before transactions v2, and no newer coordinator than was there before."""
+        cluster, (topic, partition) = self._channel.cluster, hanging.partition
+        producer = hanging.producer
+        marker = TxnMarker(
+            producer=TxnProducer(id=producer.producer_id, epoch=producer.producer_epoch),
+            coordinator_epoch=max(0, producer.coordinator_epoch),
+        )
+        if topic == SHARD_TOPICS[GROUP]:  # the owner of the shard writes it
+            owner = shard_owners(cluster, timeout=deadline.left())[partition]
+            of_shard = group_pb2.ShardsMarker(marker=marker, shards=[partition])
+            to_group = group_pb2.WriteShardMarkersRequest(markers=[of_shard])
+            written = cluster.call(owner, Group.WRITE_TXN_MARKERS, to_group, timeout=deadline.left()).markers[0].shards
+        else:
+            view = cluster.fetch_metadata([topic], timeout=deadline.left())
+            found = topic_in(self._channel, view, topic)
+            log = broker_pb2.PartitionOfLog(topic_id=found.id, partition=partition)
+            to_leader = broker_pb2.WriteTxnMarkersRequest(
+                markers=[broker_pb2.PartitionsMarker(marker=marker, partitions=[log])],
+                timeout_ms=int(1000 * deadline.left()),
+            )
+            leader = leader_of(view, found, partition)
+            response = cluster.call(leader, Broker.WRITE_TXN_MARKERS, to_leader, timeout=deadline.left())
+            written = response.markers[0].partitions
+        raise_in_band(written[0])
+
+
+def _transactions_of(
+    partition: TopicPartition, found: broker_pb2.PartitionProducers, holders: Mapping[int, TransactionInfo]
+) -> PartitionTransactions:
+    producers = sorted(found.producers, key=lambda p: p.first_offset)
+    opened = (OpenTransaction(partition, p.first_offset, producer_of(p), holders.get(p.producer.id)) for p in producers)
+    return PartitionTransactions(partition, found.high_watermark, found.last_stable_offset, tuple(opened))
+
+
+def _still_open(before: PartitionTransactions, now: broker_pb2.PartitionProducers) -> PartitionTransactions:
+    """Without those that looked as if they hung, and have ended meanwhile."""
+    left = {(p.producer.id, p.first_offset) for p in now.producers}
+    opened = (o for o in before.open if not o.is_hanging or (o.producer.producer_id, o.first_offset) in left)
+    return replace(
+        before,
+        high_watermark=now.high_watermark,
+        last_stable_offset=now.last_stable_offset,
+        open=tuple(opened),
+    )

@@ -1,0 +1,220 @@
+"""`ottla txn`: transactions: list and show them, explain who holds readers of committed records up; abort."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ottla.cli.completion import complete_topic, complete_txn
+from ottla.cli.connection import open_admin
+from ottla.cli.failures import count, say
+from ottla.cli.lazy import Command
+from ottla.cli.options import AnyTopics, DryRun, Topic
+from ottla.cli.output import Item, Listing, form_for, write
+from ottla.cli.prompts import apply_to, confirm, report
+from ottla.cli.settings import Settings
+from ottla.cli.txn_story import (
+    blocked_item,
+    blocked_story,
+    event_item,
+    info_item,
+    open_item,
+    producer_item,
+    story,
+)
+from ottla.client.units import parse_duration
+from ottla.errors import config_error
+
+if TYPE_CHECKING:
+    from ottla.admin.admin import Admin
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Show transactions, explain who blocks readers, find what hangs; abort.",
+)
+
+_OPEN: tuple[str, ...] = ("topic", "partition", "first_offset", "producer_id", "epoch", "last_written_at", "what_to_do")
+
+
+@app.command("ls", cls=Command)
+def list_transactions(
+    ctx: typer.Context,
+    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only ids that begin so.")] = "",
+    state: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STATE", help="Only Ongoing, PrepareCommit, CompleteAbort, …; may be said again."),
+    ] = None,
+    longer_than: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Only with a transaction that is open for longer: 5m.")
+    ] = None,
+) -> None:
+    """List the transactional ids: their state, their producer, and the coordinator that owns each."""
+    settings = Settings.of(ctx)
+    duration = None if longer_than is None else parse_duration(longer_than, "--longer-than")
+    with open_admin(settings) as admin:
+        found = admin.transactions.list(states=state or (), prefix=prefix, longer_than=duration)
+    if not found:
+        say("there is no such transactional id" if state or prefix or longer_than else "there are none yet")
+    items = [
+        {"name": t.name, "state": t.state, "producer_id": t.producer_id, "coordinator": t.coordinator, "shard": t.shard}
+        for t in found
+    ]
+    write(Listing("transactions/v1", items, ("name", "state", "producer_id", "coordinator")), settings.output)
+
+
+@app.command("show", cls=Command)
+def show(
+    ctx: typer.Context,
+    names: Annotated[
+        list[str], typer.Argument(metavar="ID...", help="Transactional ids.", autocompletion=complete_txn)
+    ],
+) -> None:
+    """Show transactional ids: the producer, how long the transaction is open, until when at most, where it wrote."""
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        items = [info_item(admin.transactions.describe(name)) for name in names]
+    columns = ("name", "state", "producer_id", "epoch", "since", "until", "partitions", "coordinator")
+    write(Listing("transaction-info/v1", items, columns), settings.output)
+
+
+@app.command("explain", cls=Command)
+def explain(
+    ctx: typer.Context,
+    topic: Annotated[
+        str | None, typer.Argument(metavar="[TOPIC]", help="The topic's name.", autocompletion=complete_topic)
+    ] = None,
+    partition: Annotated[int | None, typer.Argument(metavar="[PARTITION]", help="Only this one of it.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--id", metavar="ID", help="Tell of this transactional id.", autocompletion=complete_txn),
+    ] = None,
+) -> None:
+    """Explain why readers of committed records wait: at which offset, whose transaction, since when, what to do.
+
+    With --id: what has happened to a transactional id, and what it waits for.
+    """
+    settings = Settings.of(ctx)
+    if (topic is None) == (name is None):
+        raise config_error("it is not clear what to explain", hint="name a topic, or an id with --id")
+    with open_admin(settings) as admin:
+        if topic is None:
+            _explain_id(admin, str(name), settings)
+        else:
+            _explain_topic(admin, topic, partition, settings)
+
+
+def _explain_topic(admin: Admin, topic: str, partition: int | None, settings: Settings) -> None:
+    found = admin.transactions.open_in(topic, partition)
+    blocked = [blocked_item(each) for each in found if each.is_blocked]
+    if not blocked:
+        say(f"readers of committed records wait for nothing in {topic if partition is None else found[0].partition}")
+    if form_for(settings.output, sys.stdout) != "table":
+        write(Listing("blocked-partitions/v1", blocked), settings.output)
+        return
+    for item in blocked:
+        for line in blocked_story(item):
+            print(line)
+
+
+def _explain_id(admin: Admin, name: str, settings: Settings) -> None:
+    info = admin.transactions.describe(name)
+    say(f"{name} is coordinator {info.coordinator}'s, in shard {info.shard}")
+    if form_for(settings.output, sys.stdout) == "table":
+        for line in story(info):
+            print(line)
+    else:
+        write(Listing("transaction-events/v1", map(event_item, info.events), name="kind"), settings.output)
+
+
+@app.command("producers", cls=Command)
+def producers(
+    ctx: typer.Context,
+    topic: Topic,
+    partition: Annotated[int, typer.Argument(metavar="PARTITION", help="One of it.")],
+) -> None:
+    """List the idempotent producers that a partition knows, and which of them have a transaction open there."""
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        items = [producer_item(producer) for producer in admin.transactions.producers(topic, partition)]
+    if not items:
+        say(f"{topic}-{partition} knows no producer")
+    columns = ("producer_id", "epoch", "last_sequence", "last_written_at", "coordinator_epoch", "open_since_offset")
+    write(Listing("active-producers/v1", items, columns), settings.output)
+
+
+@app.command("hanging", cls=Command)
+def hanging(ctx: typer.Context, topics: AnyTopics = None) -> None:
+    """Find transactions that are open in a partition and that no coordinator will end; of all topics, or of these."""
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        items = [open_item(found) for found in admin.transactions.hanging(*topics or ())]
+    if not items:
+        say("no transaction hangs")
+    write(Listing("hanging-transactions/v1", items, _OPEN), settings.output)
+
+
+@app.command("abort", cls=Command)
+def abort(
+    ctx: typer.Context,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="ID", help="Transactional ids.", autocompletion=complete_txn)
+    ] = None,
+    topic: Annotated[
+        str | None,
+        typer.Option("--topic", "-t", metavar="TOPIC", help="Of one that hangs.", autocompletion=complete_topic),
+    ] = None,
+    partition: Annotated[int | None, typer.Option("--partition", "-p", metavar="N", help="Where it hangs.")] = None,
+    offset: Annotated[int | None, typer.Option(metavar="N", help="Where it begins: `ottla txn hanging`.")] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Abort open transactions by their ids: their producers are fenced, and what they have written counts for nothing.
+
+    One that hangs has no coordinator to end it: it is named by --topic, --partition and --offset.
+    """
+    settings = Settings.of(ctx)
+    if bool(names) == any(given is not None for given in (topic, partition, offset)):
+        raise config_error("it is not clear what to abort", hint="give ids, or --topic, --partition and --offset")
+    with open_admin(settings) as admin:
+        if names:
+            _abort_ids(admin, names, settings, dry_run=dry_run)
+        elif topic is None or partition is None or offset is None:
+            raise config_error("a transaction that hangs has a place", hint="give --topic, --partition and --offset")
+        else:
+            _abort_hanging(admin, topic, partition, offset, settings, dry_run=dry_run)
+
+
+def _abort_ids(admin: Admin, names: list[str], settings: Settings, *, dry_run: bool) -> None:
+    planned, rejected = apply_to(dict.fromkeys(names), partial(_plan, admin))
+    if planned and not dry_run:
+        plural = f"these {len(planned)} transactions" if len(planned) > 1 else "this transaction"
+        confirm(f"Abort {plural} and fence the producer?", settings)
+    done, failed = apply_to((item["name"] for item in planned), partial(_abort, admin, dry_run=dry_run))
+    report("transaction-changes/v1", done, [*rejected, *failed], settings)
+
+
+def _plan(admin: Admin, name: str) -> Item:
+    info = admin.transactions.describe(name)
+    item = info_item(info)
+    say(f"{name}: {item['state']} since {item['since'] or 'never'}, {count(len(info.partitions), 'partition')}")
+    return {"name": name}
+
+
+def _abort(admin: Admin, name: str, *, dry_run: bool) -> Item:
+    if dry_run:
+        return {"name": name, "action": "none"}
+    aborted = admin.transactions.abort(name)
+    say(f"aborted {name}, producer {aborted.producer_id} is fenced")
+    return {"name": name, "action": "aborted"}
+
+
+def _abort_hanging(admin: Admin, topic: str, partition: int, offset: int, settings: Settings, *, dry_run: bool) -> None:
+    name = f"{topic}-{partition}@{offset}"
+    if not dry_run:
+        confirm(f"Abort what hangs in {topic}-{partition} since offset {offset}?", settings)
+        aborted = admin.transactions.abort_hanging(topic, partition, first_offset=offset)
+        say(f"aborted {name}, of producer {aborted.producer.producer_id}")
+    report("transaction-changes/v1", [{"name": name, "action": "none" if dry_run else "aborted"}], [], settings)

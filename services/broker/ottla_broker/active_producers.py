@@ -1,0 +1,37 @@
+"""What a partition knows of its producers, for operators (KIP-664): the same for both protocols."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla_broker.replication.replica import Replica
+from ottla_core.slices import sliced
+
+
+class ActiveProducer(NamedTuple):
+    """`last_sequence` and `last_timestamp_ms` are of its newest batch, -1 where it has only raised its epoch;
+    `coordinator_epoch` is the highest of its markers, `first_offset` that of its open transaction: -1 without one."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    first_offset: int
+
+
+async def active_producers(replica: Replica, *, open_only: bool = False) -> list[ActiveProducer]:
+    """Followers know them as well as the leader does. `open_only`: those with an open transaction."""
+    producers = replica.log.producers
+
+    def describe(producer_id: int) -> ActiveProducer | None:
+        known = producers.get(producer_id)
+        if known is None or (open_only and known.transaction_offset < 0):
+            return None
+        last = known.batches[-1] if known.batches else None
+        sequence, timestamp_ms = (-1, -1) if last is None else (last.last_sequence, last.timestamp_ms)
+        return ActiveProducer(
+            producer_id, known.epoch, sequence, timestamp_ms, known.coordinator_epoch, known.transaction_offset
+        )
+
+    return [found for found in await sliced(describe, list(producers.entries())) if found is not None]

@@ -1,0 +1,234 @@
+"""admin.transactions over real services: what is open, who blocks readers, what hangs; and it is aborted."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from waiting import wait_until
+
+import ottla
+from ottla.cli.main import run
+from ottla.errors import ErrorCode, OttlaError
+from ottla.testing import Cluster
+from ottla_broker.service import BrokerService
+from ottla_core.errors import OttlaError as ServiceError
+from ottla_core.model import TopicPartition
+from ottla_core.rpc.client import Peer
+from ottla_group_coordinator.service import GroupService
+from ottla_proto import broker_pb2, group_pb2
+from ottla_proto.common_pb2 import Error
+from ottla_proto.contracts import Broker
+
+_names = (f"t{n}" for n in itertools.count())
+
+
+LOST: list[bool] = []
+"""While there is something in it, markers are acknowledged and not written: so transactions hang."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    to_leader, to_group = BrokerService.write_txn_markers, GroupService.write_txn_markers
+
+    async def lose_of_leader(self: BrokerService, request: Any, context: Any) -> Any:
+        if not LOST:
+            return await to_leader(self, request, context)
+        written = [broker_pb2.MarkerWritten(partitions=[Error() for _ in m.partitions]) for m in request.markers]
+        return broker_pb2.WriteTxnMarkersResponse(markers=written)
+
+    async def lose_of_group(self: GroupService, request: Any, context: Any) -> Any:
+        if not LOST:
+            return await to_group(self, request, context)
+        written = [group_pb2.ShardMarkerWritten(shards=[Error() for _ in m.shards]) for m in request.markers]
+        return group_pb2.WriteShardMarkersResponse(markers=written)
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(BrokerService, "write_txn_markers", lose_of_leader)
+        monkeypatch.setattr(GroupService, "write_txn_markers", lose_of_group)
+        with Cluster(group_coordinators=1, txn_coordinators=2) as cluster:
+            yield cluster
+
+
+@pytest.fixture
+def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
+    with ottla.Admin(cluster.bootstrap, request_timeout=20) as admin:
+        yield admin
+
+
+@pytest.fixture
+def topic(admin: ottla.Admin) -> str:
+    admin.topics.create(name := next(_names), partitions=2)
+    return name
+
+
+@pytest.fixture
+def begun(cluster: Cluster, topic: str) -> Iterator[ottla.Producer]:
+    """With a record in partition 1, of a transaction that is open; its id is the topic's name."""
+    with ottla.Producer(cluster.bootstrap, transactional_id=topic, transaction_timeout=60) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(b"x", topic=topic, partition=1).result(20)
+        yield producer
+
+
+def hang(admin: ottla.Admin, producer: ottla.Producer, name: str) -> None:
+    LOST.append(True)
+    try:
+        producer.commit_transaction()
+        wait_until(lambda: admin.transactions.describe(name).state == "CompleteCommit")
+    finally:
+        LOST.clear()
+
+
+@pytest.mark.feature(164)
+def test_an_open_transaction_is_seen_from_both_sides(admin: ottla.Admin, begun: ottla.Producer, topic: str) -> None:
+    (listed,) = admin.transactions.list(prefix=topic, states=["Ongoing"])
+    found = admin.transactions.describe(topic)
+    assert (listed.name, listed.state, listed.producer_id) == (topic, "Ongoing", found.producer_id)
+    assert found.partitions == (TopicPartition(topic, 1),)
+    assert found.started_at is not None
+    assert found.ends_by is not None
+    assert found.timeout == 60
+    assert (found.ends_by - found.started_at).total_seconds() == 60
+    assert abs((datetime.now(UTC) - found.started_at).total_seconds()) < 20
+    assert [event.kind for event in found.events] == ["initialized"]
+
+    free, blocked = admin.transactions.open_in(topic)
+    assert (free.is_blocked, free.open) == (False, ())
+    assert (blocked.is_blocked, blocked.last_stable_offset, blocked.high_watermark) == (True, 0, 1)
+    (held,) = blocked.open
+    assert (held.first_offset, held.is_hanging, held.transaction) == (0, False, found)
+    (known,) = admin.transactions.producers(topic, 1)
+    assert known == held.producer
+    assert (known.producer_id, known.producer_epoch, known.last_sequence) == (
+        found.producer_id,
+        found.producer_epoch,
+        0,
+    )
+
+    begun.commit_transaction()
+    wait_until(lambda: not admin.transactions.open_in(topic, 1)[0].is_blocked)
+    (known,) = admin.transactions.producers(topic, 1)
+    assert (known.first_offset, known.producer_epoch) == (None, found.producer_epoch + 1)
+    assert admin.transactions.describe(topic).ends_by is None
+
+
+@pytest.mark.feature(164)
+def test_a_listing_is_of_what_it_names(admin: ottla.Admin, begun: ottla.Producer, topic: str) -> None:
+    transactions = admin.transactions
+    assert [t.name for t in transactions.list(prefix=topic)] == [topic]
+    assert transactions.list(prefix=topic, states=["Empty"]) == []
+    assert transactions.list(prefix=topic, longer_than=300) == []
+    wait_until(lambda: [t.name for t in transactions.list(prefix=topic, longer_than=0.01)] == [topic])
+    with pytest.raises(OttlaError, match="no state Sleeping"):
+        transactions.list(states=["Sleeping"])
+    with pytest.raises(OttlaError) as raised:
+        transactions.describe("never-there")
+    assert raised.value.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+@pytest.mark.feature(164)
+def test_an_abort_by_id_frees_readers_and_fences(admin: ottla.Admin, begun: ottla.Producer, topic: str) -> None:
+    aborted = admin.transactions.abort(topic)
+    assert (aborted.name, aborted.state, aborted.partitions) == (topic, "Ongoing", (TopicPartition(topic, 1),))
+    wait_until(lambda: admin.transactions.open_in(topic)[1].open == ())
+    with pytest.raises(ottla.FencedError):
+        begun.commit_transaction()
+    with pytest.raises(OttlaError, match="no open transaction") as raised:
+        admin.transactions.abort(topic)
+    assert raised.value.code == ErrorCode.INVALID_TXN_STATE
+    with pytest.raises(OttlaError) as raised:
+        admin.transactions.abort("never-there")
+    assert raised.value.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert admin.transactions.list(prefix="never-there") == [], "an id that was not there has not come into being"
+
+
+@pytest.mark.feature(164)
+def test_what_hangs_is_found_and_aborted(admin: ottla.Admin, begun: ottla.Producer, topic: str) -> None:
+    assert admin.transactions.hanging(topic) == ()
+    with pytest.raises(OttlaError, match=f"{topic} is Ongoing"):
+        admin.transactions.abort_hanging(topic, 1, first_offset=0)
+    hang(admin, begun, topic)
+    (found,) = admin.transactions.hanging()
+    assert (found.partition, found.first_offset, found.is_hanging) == (TopicPartition(topic, 1), 0, True)
+    with pytest.raises(OttlaError, match="begins at offset 7"):
+        admin.transactions.abort_hanging(topic, 1, first_offset=7)
+    assert admin.transactions.abort_hanging(topic, 1, first_offset=0) == found
+    assert not admin.transactions.open_in(topic, 1)[0].is_blocked
+    assert admin.transactions.hanging() == ()
+
+
+@pytest.mark.feature(164)
+def test_offsets_of_a_transaction_that_hangs_are_aborted_by_the_groups_coordinator(
+    cluster: Cluster, admin: ottla.Admin, begun: ottla.Producer, topic: str
+) -> None:
+    begun.send_offsets_to_transaction({(topic, 0): 3}, ottla.GroupMetadata(topic, -1, "", None))
+    hang(admin, begun, topic)
+    offsets, records = sorted(admin.transactions.hanging(), key=lambda found: found.partition)
+    assert offsets.partition.topic == "__consumer_offsets"
+    for each in (offsets, records):
+        admin.transactions.abort_hanging(*each.partition, first_offset=each.first_offset)
+    assert admin.transactions.hanging() == ()
+    assert admin.groups.exists(topic) is False
+
+
+def test_a_transaction_that_ends_between_two_answers_does_not_hang(
+    admin: ottla.Admin, begun: ottla.Producer, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transactions, describe = admin.transactions, admin.transactions.describe
+
+    def ended_meanwhile(name: str, **arguments: Any) -> Any:
+        begun.commit_transaction()
+        wait_until(lambda: describe(name).state == "CompleteCommit")
+        return describe(name, **arguments)
+
+    monkeypatch.setattr(transactions, "describe", ended_meanwhile)
+    assert transactions.open_in(topic, 1)[0].open == ()
+
+
+def test_a_request_for_partitions_twice_is_refused_and_of_none_is_in_band(cluster: Cluster, topic: str) -> None:
+    peer = Peer(cluster.bootstrap.split(",")[0])
+    log = broker_pb2.PartitionOfLog(topic_id=b"?" * 16, partition=0)
+    try:
+        request = broker_pb2.DescribeProducersRequest(partitions=[log])
+        (found,) = peer.call(Broker.DESCRIBE_PRODUCERS, request, timeout=10).partitions
+        assert found.error.code
+        with pytest.raises(ServiceError, match="twice"):
+            peer.call(Broker.DESCRIBE_PRODUCERS, broker_pb2.DescribeProducersRequest(partitions=[log, log]), timeout=10)
+    finally:
+        peer.close()
+
+
+@pytest.mark.feature(164)
+def test_the_command_line_leads_from_who_waits_to_who_is_aborted(
+    cluster: Cluster, admin: ottla.Admin, begun: ottla.Producer, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command(*line: str) -> tuple[int, list[Any]]:
+        code = run(["txn", *line, "-b", cluster.bootstrap, "-o", "jsonl", "-y"])
+        return code, [json.loads(text) for text in capsys.readouterr().out.splitlines()]
+
+    code, (blocked,) = command("explain", topic)
+    assert code == 0
+    assert (blocked["transactional_id"], blocked["partition"], blocked["last_stable_offset"]) == (topic, 1, 0)
+    assert command("ls", topic)[1][0]["state"] == "Ongoing"
+    assert command("show", topic)[1][0]["until"] == blocked["until"]
+    assert command("producers", topic, "1")[1][0]["open_since_offset"] == 0
+    assert command("abort", blocked["transactional_id"]) == (0, [{"name": topic, "action": "aborted"}])
+    wait_until(lambda: command("explain", topic) == (0, []))
+    assert [event["kind"] for event in command("explain", "--id", topic)[1]][-2:] == ["fenced", "initialized"]
+    assert command("show", "never-there")[0] == 4
+
+    with ottla.Producer(cluster.bootstrap, transactional_id=f"{topic}-2") as other:
+        other.init_transactions()
+        other.begin_transaction()
+        other.send(b"x", topic=topic, partition=0).result(20)
+        hang(admin, other, f"{topic}-2")
+    code, (found,) = command("hanging", topic)
+    place = ("--topic", topic, "--partition", "0", "--offset", str(found["first_offset"]))
+    assert command("abort", *place) == (0, [{"name": f"{topic}-0@0", "action": "aborted"}])
+    assert command("hanging") == (0, [])
