@@ -84,7 +84,7 @@ def open_item(found: OpenTransaction) -> dict[str, Any]:
 
 
 def blocked_item(blocked: PartitionTransactions) -> Item:
-    """A partition whose readers of committed records wait, with whoever holds the offset where they do."""
+    """A partition whose readers of committed records wait, with the transaction that holds the offset."""
     holder = next((o for o in blocked.open if o.first_offset == blocked.last_stable_offset), None)
     waits = {
         "name": str(blocked.partition),
