@@ -67,11 +67,12 @@ def begin(replica: Replica, records: bytes, transaction: ProducedTransaction | N
 async def test_the_first_batch_of_a_transaction_waits_until_it_is_verified(tmp_path: Path) -> None:
     replica, gate = led_replica(tmp_path), Gate()
     first, second = (begin(replica, batch(7, sequence), of(gate)) for sequence in (0, 1))
-    await asyncio.sleep(0)
+    await until(lambda: gate.asked)
     assert gate.asked == [("t-1", 7, 3, TopicPartition("t", PARTITION.partition), 2)]
     assert replica.log.log_end_offset == 0
     gate.open()
     assert [(await each).appended.base_offset for each in (first, second)] == [0, 1]
+    await until(lambda: not replica.pending)
     assert isinstance(begin(replica, batch(7, 2), of(gate)), ReplicaAppend), "the transaction is open here"
     assert len(gate.asked) == 1
 
@@ -79,7 +80,7 @@ async def test_the_first_batch_of_a_transaction_waits_until_it_is_verified(tmp_p
 async def test_it_keeps_no_other_producer_waiting(tmp_path: Path) -> None:
     replica, gate = led_replica(tmp_path), Gate()
     waiting = begin(replica, batch(7), of(gate))
-    await asyncio.sleep(0)
+    await until(lambda: gate.asked)
     assert isinstance(begin(replica, batch(8, attributes=0), None), ReplicaAppend)
     gate.open()
     assert (await waiting).appended.base_offset == 1
@@ -90,7 +91,7 @@ async def test_what_a_marker_overtakes_is_not_appended(tmp_path: Path) -> None:
     """The coordinator has answered, and ended the transaction right after: it would be open for ever."""
     replica, gate = led_replica(tmp_path), Gate()
     waiting = begin(replica, batch(7), of(gate, version=1))
-    await asyncio.sleep(0)
+    await until(lambda: gate.asked)
     replica.guards.on_marker(7)
     gate.open()
     with pytest.raises(OttlaError) as raised:
@@ -107,7 +108,7 @@ async def test_with_transactions_v2_an_answer_that_a_marker_overtakes_is_asked_f
     """The first batch of a transaction comes while the markers of the one before are on their way."""
     replica, gate = led_replica(tmp_path), Gate()
     waiting = begin(replica, batch(7), of(gate))
-    await asyncio.sleep(0)
+    await until(lambda: gate.asked)
     replica.append_marker(end_of(7, 3))
     gate.open()
     gate.close()
@@ -147,13 +148,12 @@ async def test_a_transaction_that_ends_while_its_batch_is_looked_into_takes_it_n
 async def test_a_verification_that_fails_or_is_given_up_leaves_nothing_behind(tmp_path: Path) -> None:
     replica, gate = led_replica(tmp_path), Gate()
     waiting = [begin(replica, batch(producer_id), of(gate)) for producer_id in range(1_000)]
-    await asyncio.sleep(0)
+    await until(lambda: gate.asked)
     for each in waiting[::2]:
         each.cancel()
     gate.open(OttlaError(ErrorCode.PRODUCER_FENCED, "another has come"))
-    await until(lambda: not replica.pending)
+    await until(lambda: not replica.pending and not replica.pending_bytes.held)
     assert not replica.guards._guards
-    assert replica.pending_bytes.held == 0
     assert replica.log.log_end_offset == 0
 
 
@@ -186,7 +186,7 @@ async def test_what_was_verified_under_another_leadership_is_verified_anew(tmp_p
     brokers.apply(Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1, 2)))
     replica, gate = brokers.replicas[1], Gate()
     waiting = begin(replica, batch(7), of(gate))
-    await asyncio.sleep(0)
+    await until(lambda: gate.asked)
     for epoch, leader in ((2, 2), (3, 1)):
         brokers.apply(Partition(replicas=(1, 2), leader=leader, leader_epoch=epoch, isr=(1, 2)))
     gate.open()
