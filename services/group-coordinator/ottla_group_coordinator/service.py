@@ -16,6 +16,7 @@ from ottla_core.coordination.shards import Shards
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
+from ottla_core.rpc.bounds import check_few
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
 from ottla_group_coordinator.commits_in_transactions import CommitsInTransactions
@@ -376,16 +377,6 @@ class GroupService:
                 )
                 for status in self._shards.statuses()
             ]
-        )
-
-
-def check_few(count: int, name: str, most: int) -> None:
-    """Raise INVALID_REQUEST for more than one turn of the loop has time for."""
-    if count > most:
-        raise OttlaError(
-            ErrorCode.INVALID_REQUEST,
-            f"{count} {name} are more than the {most} that one call may bring",
-            hint="make several calls of it",
         )
 
 

@@ -14,6 +14,7 @@ from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS, TopicPartition
 from ottla_core.routing import shard_of
+from ottla_core.rpc.bounds import check_few
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
 from ottla_proto import txn_pb2 as pb
@@ -102,8 +103,8 @@ class TxnService:
     async def add_partitions(
         self, request: pb.AddPartitionsRequest, context: RequestContext
     ) -> pb.AddPartitionsResponse:
-        _check_few(len(request.transactions), "transactions", MOST_TRANSACTIONS)
-        _check_few(sum(len(item.partitions) for item in request.transactions), "partitions", MOST_PARTITIONS)
+        check_few(len(request.transactions), "transactions", MOST_TRANSACTIONS)
+        check_few(sum(len(item.partitions) for item in request.transactions), "partitions", MOST_PARTITIONS)
         await self._catch_up_with(
             TopicPartition(p.topic, p.partition)
             for t in request.transactions
@@ -267,7 +268,7 @@ class TxnService:
     async def describe_transactions(
         self, request: pb.DescribeTransactionsRequest, context: RequestContext
     ) -> pb.DescribeTransactionsResponse:
-        _check_few(len(request.transactional_ids), "ids", MOST_TRANSACTIONS)
+        check_few(len(request.transactional_ids), "ids", MOST_TRANSACTIONS)
         described = await asyncio.gather(*map(self._describe, request.transactional_ids))
         return pb.DescribeTransactionsResponse(transactions=described)
 
@@ -318,15 +319,6 @@ def check_id(transactional_id: str) -> None:
             ErrorCode.INVALID_REQUEST,
             f"a transactional id of {size_bytes} bytes is longer than {LONGEST_NAME_BYTES}",
             hint="choose a shorter one",
-        )
-
-
-def _check_few(count: int, name: str, most: int) -> None:
-    if count > most:
-        raise OttlaError(
-            ErrorCode.INVALID_REQUEST,
-            f"{count} {name} are more than the {most} that one call may bring",
-            hint="make several calls of it",
         )
 
 

@@ -26,6 +26,23 @@ _MOVING: Final = frozenset(
 """After such a response it was not done, or counts once: what is requested says what is to be."""
 
 
+_AS_KAFKA: Final[dict[int, int]] = {
+    # How Kafka's coordinators report trouble with their log, which clients know nothing of.
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+_INCOMPLETE: Final[dict[int, int]] = {ErrorCode.NOT_COORDINATOR: int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)}
+"""A shard went from one coordinator to another meanwhile. Of all these errors clients retry after this one."""
+
+
 async def call_owner(
     backend: Backend, kind: str, key: str, method: Method[RequestT, Response], request: RequestT, limit_s: float
 ) -> Response:
@@ -47,3 +64,30 @@ async def call_owner(
             if error.code not in _MOVING or loop.time() >= patient_until:
                 raise
         await asyncio.sleep(_PAUSE_S)
+
+
+async def call_all(
+    backend: Backend, kind: str, method: Method[RequestT, Response], request: RequestT
+) -> tuple[int, list[Response]]:
+    """The responses of all coordinators of a kind, and the code of the first error where they are not all there is."""
+    coordinators = backend.coordinators.all_of(kind)
+    gathered = await asyncio.gather(
+        *(backend.coordinators.ask(coordinator, method, request, CALL_S) for coordinator in coordinators),
+        return_exceptions=True,
+    )
+    code, responses = 0, list[Response]()
+    for response in gathered:
+        if isinstance(response, OttlaError):
+            code = code or code_of(response)
+        elif isinstance(response, BaseException):
+            raise response
+        else:
+            error: Error = response.error  # type: ignore[attr-defined]  # as above
+            code = code or _INCOMPLETE.get(error.code, code_of(error))
+            responses.append(response)
+    return code, responses
+
+
+def code_of(error: Error | OttlaError) -> int:
+    """The code that a Kafka client gets."""
+    return int(_AS_KAFKA.get(error.code, error.code))

@@ -12,11 +12,9 @@ from google.protobuf.message import Message
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.coordinator_calls import CALL_S, call_owner
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.routing import GROUP
 from ottla_proto import group_pb2 as pb
-from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
 
 RequestT = TypeVar("RequestT", bound=Message)
@@ -31,29 +29,12 @@ IDS_FROM: Final = 10
 JOIN_S: Final = 1_800.0
 """Members that are waited for have their own limits; this one is above all of them."""
 
-_AS_KAFKA: Final[dict[int, int]] = {
-    # How Kafka's coordinators report trouble with their log, which clients know nothing of.
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-
 
 async def call(
     backend: Backend, group: str, method: Method[RequestT, Response], request: RequestT, *, limit_s: float = CALL_S
 ) -> Response:
     """The response of the group's coordinator, as `call_owner` gives it."""
     return await call_owner(backend, GROUP, group, method, request, limit_s)
-
-
-def code_of(error: Error | OttlaError) -> int:
-    """The code that a Kafka client gets."""
-    return int(_AS_KAFKA.get(error.code, error.code))
 
 
 def member(member_id: str, instance_id: str | None) -> pb.Member:

@@ -7,8 +7,7 @@ from typing import Any, Final, TypeVar
 from google.protobuf.message import Message
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.coordinator_calls import CALL_S, call_owner
-from ottla_broker.kafka.group_calls import code_of
+from ottla_broker.kafka.coordinator_calls import CALL_S, call_owner, code_of
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.routing import TXN
 from ottla_proto.common_pb2 import Error, TxnProducer

@@ -12,8 +12,9 @@ from kafka.protocol.admin import DeleteGroupsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.coordinator_calls import code_of
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call, code_of
+from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call
 from ottla_core.errors import OttlaError
 from ottla_core.slices import few_at_once
 from ottla_proto import group_pb2 as pb

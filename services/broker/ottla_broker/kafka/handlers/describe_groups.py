@@ -13,9 +13,10 @@ from kafka.protocol.admin import DescribeGroupsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.coordinator_calls import code_of
 from ottla_broker.kafka.errors import shortened
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call, code_of, instance_id_of
+from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call, instance_id_of
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.status import error_message
 from ottla_core.slices import few_at_once

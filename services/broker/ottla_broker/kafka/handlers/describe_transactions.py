@@ -9,8 +9,8 @@ from kafka.protocol.admin import DescribeTransactionsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.coordinator_calls import code_of
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import code_of
 from ottla_broker.kafka.transaction_calls import IDS_AT_ONCE, call
 from ottla_core.errors import OttlaError
 from ottla_core.rpc.status import error_message

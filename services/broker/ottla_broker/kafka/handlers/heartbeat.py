@@ -9,8 +9,9 @@ from kafka.protocol.consumer import HeartbeatResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.coordinator_calls import code_of
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import call, code_of, instance_of, member
+from ottla_broker.kafka.group_calls import call, instance_of, member
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error

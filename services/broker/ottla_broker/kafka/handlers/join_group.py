@@ -12,8 +12,9 @@ from kafka.protocol.consumer import JoinGroupResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.coordinator_calls import code_of
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import JOIN_S, call, code_of, host_of, instance_id_of, instance_of, member
+from ottla_broker.kafka.group_calls import JOIN_S, call, host_of, instance_id_of, instance_of, member
 from ottla_core.errors import OttlaError
 from ottla_core.slices import sliced
 from ottla_proto import group_pb2 as pb

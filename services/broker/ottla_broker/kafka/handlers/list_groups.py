@@ -7,26 +7,20 @@ it leads: a group is in one response, and a client of all brokers sees all group
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from kafka.protocol.admin import ListGroupsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.coordinator_calls import CALL_S
+from ottla_broker.kafka.coordinator_calls import call_all
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import code_of
 from ottla_broker.kafka.handlers.find_coordinator import spokesman
-from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.routing import GROUP
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
 _Group: Final = ListGroupsResponse.ListedGroup
-
-INCOMPLETE: Final[dict[int, int]] = {ErrorCode.NOT_COORDINATOR: int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)}
-"""A shard went from one coordinator to another meanwhile. Of all these errors clients retry after this one."""
 
 
 async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
@@ -34,20 +28,9 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     forwarded = pb.ListGroupsRequest(
         states=getattr(request, "states_filter", None) or (), types=getattr(request, "types_filter", None) or ()
     )
-    coordinators = backend.coordinators.all_of(GROUP)
-    responses = await asyncio.gather(
-        *(backend.coordinators.ask(c, Group.LIST_GROUPS, forwarded, CALL_S) for c in coordinators),
-        return_exceptions=True,
-    )
-    code, groups = 0, []
-    for response in responses:
-        if isinstance(response, OttlaError):
-            code = code or code_of(response)
-        elif isinstance(response, BaseException):
-            raise response
-        else:
-            code = code or INCOMPLETE.get(response.error.code, code_of(response.error))
-            groups += [entry for entry in response.groups if spokesman(backend, GROUP, entry.shard) == backend.node_id]
+    code, responses = await call_all(backend, GROUP, Group.LIST_GROUPS, forwarded)
+    listed = (group for response in responses for group in response.groups)
+    groups = [group for group in listed if spokesman(backend, GROUP, group.shard) == backend.node_id]
     return ListGroupsResponse(
         version=version,
         error_code=code,

@@ -12,8 +12,9 @@ from kafka.protocol.consumer import OffsetDeleteResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.coordinator_calls import code_of
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import call, code_of, existing_partitions, group_partition
+from ottla_broker.kafka.group_calls import call, existing_partitions, group_partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.slices import sliced

@@ -14,9 +14,10 @@ from kafka.protocol.consumer import OffsetFetchResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.coordinator_calls import code_of
 from ottla_broker.kafka.forwarding import named_twice
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, IDS_FROM, call, code_of, group_partition, name_of
+from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, IDS_FROM, call, group_partition, name_of
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.slices import Slice, few_at_once, sliced

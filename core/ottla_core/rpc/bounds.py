@@ -1,0 +1,15 @@
+"""What a request may bring at most: more would hold the loop for longer than one turn."""
+
+from __future__ import annotations
+
+from ottla_core.errors import ErrorCode, OttlaError
+
+
+def check_few(count: int, name: str, most: int) -> None:
+    """Raise INVALID_REQUEST for more than one turn of the loop has time for."""
+    if count > most:
+        raise OttlaError(
+            ErrorCode.INVALID_REQUEST,
+            f"{count} {name} are more than the {most} that one call may bring",
+            hint="make several calls of it",
+        )
