@@ -27,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="package")
 def cluster() -> Iterator[Cluster]:
-    with Cluster() as cluster:
+    with Cluster(txn_coordinators=1) as cluster:
         yield cluster
 
 
