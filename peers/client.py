@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 LIMIT_S: Final = 30.0
 """For every call: a client that has not done it by then fails."""
@@ -19,6 +19,11 @@ class Rec(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     timestamp_ms: int = 1_700_000_000_000
+
+
+End = Literal["commit", "abort"]
+Step = Rec | Literal["begin"] | End
+"""Of a transactional producer."""
 
 
 class GroupRec(NamedTuple):
@@ -91,8 +96,34 @@ class Client(Protocol):
         """
         ...
 
-    def consume(self, bootstrap: str, topic: str, count: int, *, offset: int = 0, partitions: int = 1) -> list[Rec]:
-        """So many records, from this offset on of each of the partitions from 0 on; without a group."""
+    def consume(
+        self,
+        bootstrap: str,
+        topic: str,
+        count: int,
+        *,
+        offset: int = 0,
+        partitions: int = 1,
+        isolation: str = "read_uncommitted",
+    ) -> list[Rec]:
+        """So many records, from this offset on of each of the partitions from 0 on; without a group.
+
+        `isolation` is Kafka's isolation.level.
+        """
+        ...
+
+    def transact(self, bootstrap: str, topic: str, transactional_id: str, steps: Iterable[Step]) -> None:
+        """Take over the id, then the steps one by one. Each is done before the next is taken, or its record on its way
+        to partition 0.
+        """
+        ...
+
+    def transform(
+        self, bootstrap: str, source: str, topic: str, group: str, transactional_id: str, count: int, *, end: End
+    ) -> None:
+        """One transaction: so many records of `source`, whose one partition a new member of the group reads from where
+        the group has committed, are written to partition 0 of `topic`, with its offsets. The member leaves then.
+        """
         ...
 
     def offset_for_time(self, bootstrap: str, topic: str, timestamp_ms: int) -> int | None:

@@ -7,8 +7,14 @@ is for people. It ends with 0 where all went well, and within 30 s.
     produce             {"bootstrap", "topic", "acks": -1|0|1, "codec", "idempotent": bool, "partition"}
                         takes records from stdin, one a line, sends them as they come, and prints {"offset": n} for
                         each in their order: -1 with acks=0. Partition -1: the client chooses one by the key.
-    consume             {"bootstrap", "topic", "count", "offset", "partitions"}
+    consume             {"bootstrap", "topic", "count", "offset", "partitions", "isolation": isolation.level}
                         prints so many records of partitions 0 to partitions - 1, from the offset on of each.
+    transact            {"bootstrap", "topic", "transactional_id"}
+                        takes over the id, then from stdin records, for partition 0, and {"do": "begin"|"commit"|
+                        "abort"}, a line each. Prints nothing.
+    transform           {"bootstrap", "source", "topic", "group", "transactional_id", "count", "end"}
+                        copies so many records as a member of the group, in one transaction with the group's offsets.
+                        Prints nothing.
     offset-for-time     {"bootstrap", "topic", "timestamp_ms"}
                         prints {"offset": n} of partition 0, null where no record is as late.
     admin               {"bootstrap", "topic", "op": "roundtrip"}
@@ -36,7 +42,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import IO, Any, Final
 
-from peers.client import LIMIT_S, Rec
+from peers.client import LIMIT_S, End, Rec, Step
 from peers.member import DrivenMember
 from peers.place import PeerError
 
@@ -83,11 +89,43 @@ class Driver:
         )
         return [int(answer["offset"]) for answer in answers]
 
-    def consume(self, bootstrap: str, topic: str, count: int, *, offset: int = 0, partitions: int = 1) -> list[Rec]:
+    def consume(
+        self,
+        bootstrap: str,
+        topic: str,
+        count: int,
+        *,
+        offset: int = 0,
+        partitions: int = 1,
+        isolation: str = "read_uncommitted",
+    ) -> list[Rec]:
         answers = self._call(
-            "consume", bootstrap=bootstrap, topic=topic, count=count, offset=offset, partitions=partitions
+            "consume",
+            bootstrap=bootstrap,
+            topic=topic,
+            count=count,
+            offset=offset,
+            partitions=partitions,
+            isolation=isolation,
         )
         return [record_of(answer) for answer in answers]
+
+    def transact(self, bootstrap: str, topic: str, transactional_id: str, steps: Iterable[Step]) -> None:
+        self._call("transact", steps, bootstrap=bootstrap, topic=topic, transactional_id=transactional_id)
+
+    def transform(
+        self, bootstrap: str, source: str, topic: str, group: str, transactional_id: str, count: int, *, end: End
+    ) -> None:
+        self._call(
+            "transform",
+            bootstrap=bootstrap,
+            source=source,
+            topic=topic,
+            group=group,
+            transactional_id=transactional_id,
+            count=count,
+            end=end,
+        )
 
     def offset_for_time(self, bootstrap: str, topic: str, timestamp_ms: int) -> int | None:
         (answer,) = self._call("offset-for-time", bootstrap=bootstrap, topic=topic, timestamp_ms=timestamp_ms)
@@ -118,7 +156,7 @@ class Driver:
         (answer,) = self._call("version")
         return answer
 
-    def _call(self, what: str, records: Iterable[Rec] = (), **options: Any) -> list[dict[str, Any]]:
+    def _call(self, what: str, steps: Iterable[Step] = (), **options: Any) -> list[dict[str, Any]]:
         """What the driver answers, a line each."""
         process = subprocess.Popen(
             [*self._command, what, json.dumps(options)],
@@ -135,8 +173,8 @@ class Driver:
         try:
             # A driver that leaves early breaks the pipe; its exit code tells why.
             with suppress(BrokenPipeError), process.stdin as to_driver:
-                for record in records:
-                    to_driver.write(record_line(record))
+                for step in steps:
+                    to_driver.write(_step_line(step))
                     to_driver.flush()
             # The limit begins only now: how long the records take is the test's affair.
             process.wait(LIMIT_S + _GRACE_S)
@@ -179,6 +217,15 @@ def record_line(record: Rec) -> bytes:
         "timestamp_ms": record.timestamp_ms,
     }
     return json.dumps(fields).encode() + b"\n"
+
+
+def _step_line(step: Step) -> bytes:
+    return record_line(step) if isinstance(step, Rec) else json.dumps({"do": step}).encode() + b"\n"
+
+
+def step_of(fields: dict[str, Any]) -> Step:
+    """Of such a line, parsed."""
+    return fields["do"] if "do" in fields else record_of(fields)
 
 
 def record_of(fields: dict[str, Any]) -> Rec:

@@ -2,7 +2,7 @@
 
 What it can't do, with any broker: it sets no timestamps, has no admin calls, writes no zero byte in a header (headers
 are words of its command line), and no empty value without a key. Headers are set for a whole run of it, so records
-with others are a run of their own; and so are tombstones.
+with others are a run of their own; and so are tombstones. It has no transactions, and reads those of others.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any, Final
 
-from peers.client import LIMIT_S, Rec
+from peers.client import LIMIT_S, End, Rec, Step
 from peers.kcat_member import KcatMember
 from peers.place import PeerError, program
 
-LACKS: Final = frozenset({"timestamps", "headers", "admin", "seek"})
+LACKS: Final = frozenset(
+    {"timestamps", "headers", "admin", "seek", "transactions", "offsets in transactions", "fencing"}
+)
 """In the words of the matrix; its own test shows what it can do of headers."""
 
 _MAX_BYTES: Final = 10_000_000
@@ -67,12 +69,30 @@ class Kcat:
             offsets += _send([*command, *_words(settings), *more, *["-Z"] * tombstones], alike)
         return [-1 if acks == 0 else offset for offset in offsets]
 
-    def consume(self, bootstrap: str, topic: str, count: int, *, offset: int = 0, partitions: int = 1) -> list[Rec]:
+    def consume(
+        self,
+        bootstrap: str,
+        topic: str,
+        count: int,
+        *,
+        offset: int = 0,
+        partitions: int = 1,
+        isolation: str = "read_uncommitted",
+    ) -> list[Rec]:
         """Of the whole topic where there is more than one partition: it takes one, or all."""
         of = ["-p", "0"] if partitions == 1 else []
-        wanted = ["-o", str(offset), "-c", str(count), "-J", "-q", *_words({"fetch.message.max.bytes": _MAX_BYTES})]
+        settings = _words({"fetch.message.max.bytes": _MAX_BYTES, "isolation.level": isolation})
+        wanted = ["-o", str(offset), "-c", str(count), "-J", "-q", *settings]
         said = self._run("-C", "-b", bootstrap, "-t", topic, *of, *wanted)
         return [_record(line) for line in said.splitlines()]
+
+    def transact(self, bootstrap: str, topic: str, transactional_id: str, steps: Iterable[Step]) -> None:
+        raise PeerError("kcat has no transactions")
+
+    def transform(
+        self, bootstrap: str, source: str, topic: str, group: str, transactional_id: str, count: int, *, end: End
+    ) -> None:
+        raise PeerError("kcat has no transactions")
 
     def offset_for_time(self, bootstrap: str, topic: str, timestamp_ms: int) -> int | None:
         said = self._run("-Q", "-b", bootstrap, "-t", f"{topic}:0:{timestamp_ms}").decode()

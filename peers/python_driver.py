@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from peers.client import Member
-from peers.driver import record_line, record_of
+from peers.driver import record_line, record_of, step_of
 
 _writing: Final = threading.Lock()
 
@@ -34,6 +34,10 @@ def _answers(client: Any, what: str, options: dict[str, Any]) -> Iterator[bytes]
             yield from (_line(offset=offset) for offset in client.produce(records=records, **options))
         case "consume":
             yield from map(record_line, client.consume(**options))
+        case "transact":
+            client.transact(steps=(step_of(json.loads(line)) for line in sys.stdin.buffer), **options)
+        case "transform":
+            client.transform(**options)
         case "offset-for-time":
             yield _line(offset=client.offset_for_time(**options))
         case "admin":

@@ -31,6 +31,8 @@ Versions are Kafka 4.x's, less what needs services that are not there yet. What 
 - **FindCoordinator** names a broker for a group or a transactional id: it passes on what it is asked to the
   coordinator.
 - **AddPartitionsToTxn** is served to 3, as clients have it: brokers verify partitions by a contract of their own.
+- **WriteTxnMarkers** is for operators (`kafka-transactions abort`): txn-coordinators write by a contract of their own.
+  Internal topics are INVALID_TOPIC_EXCEPTION. Above 10,000 elements a request ends its connection.
 - **Fetch** with a replica id is refused (TOPIC_AUTHORIZATION_FAILED): brokers copy from each other over gRPC.
 - **Metadata** that names an unknown topic creates it, unless the client or `auto.create.topics.enable` says no. That is
   on, as in Kafka: a console producer, and many a program, counts on it. Where a typing error must not make a topic, set

@@ -75,7 +75,11 @@ func (f franzGo) Consume(ctx context.Context, o Options) ([]Record, error) {
 		from[partition] = kgo.NewOffset().At(o.Offset)
 	}
 	assigned := map[string]map[int32]kgo.Offset{o.Topic: from}
-	client, err := f.connect(o, kgo.ConsumePartitions(assigned), kgo.FetchMaxPartitionBytes(maxMessageBytes))
+	settings := []kgo.Opt{kgo.ConsumePartitions(assigned), kgo.FetchMaxPartitionBytes(maxMessageBytes)}
+	if o.Isolation == "read_committed" {
+		settings = append(settings, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	}
+	client, err := f.connect(o, settings...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-// The Go clients behind the protocol of peers/driver.py: `clients <client> produce|consume|offset-for-time|admin|group|version JSON`.
+// The Go clients behind the protocol of peers/driver.py: `clients <client> produce|consume|transact|transform|offset-for-time|admin|group|version JSON`.
 //
 // <client> is franz-go or sarama, or sarama-for-2.1: with the setting that applications have from the days of Kafka 2.1.
 package main
@@ -21,21 +21,25 @@ const (
 
 // Options are of one command; each command has its own part of them.
 type Options struct {
-	Bootstrap   string `json:"bootstrap"`
-	Topic       string `json:"topic"`
-	Acks        int    `json:"acks"`
-	Codec       string `json:"codec"`
-	Idempotent  bool   `json:"idempotent"`
-	Partition   int32  `json:"partition"`
-	Partitions  int32  `json:"partitions"`
-	Count       int    `json:"count"`
-	Offset      int64  `json:"offset"`
-	TimestampMs int64  `json:"timestamp_ms"`
-	Op          string `json:"op"`
-	Group       string `json:"group"`
-	Assignor    string `json:"assignor"`
-	Instance    string `json:"instance"`
-	Reset       string `json:"reset"`
+	Bootstrap       string `json:"bootstrap"`
+	Topic           string `json:"topic"`
+	Acks            int    `json:"acks"`
+	Codec           string `json:"codec"`
+	Idempotent      bool   `json:"idempotent"`
+	Partition       int32  `json:"partition"`
+	Partitions      int32  `json:"partitions"`
+	Count           int    `json:"count"`
+	Offset          int64  `json:"offset"`
+	Isolation       string `json:"isolation"`
+	TimestampMs     int64  `json:"timestamp_ms"`
+	Op              string `json:"op"`
+	Group           string `json:"group"`
+	Source          string `json:"source"`
+	End             string `json:"end"`
+	TransactionalID string `json:"transactional_id"`
+	Assignor        string `json:"assignor"`
+	Instance        string `json:"instance"`
+	Reset           string `json:"reset"`
 }
 
 func (o Options) seeds() []string { return strings.Split(o.Bootstrap, ",") }
@@ -45,6 +49,10 @@ type Client interface {
 	// Produce sends each record as it comes, and returns their offsets in that order.
 	Produce(ctx context.Context, o Options, records <-chan Record) ([]int64, error)
 	Consume(ctx context.Context, o Options) ([]Record, error)
+	// Transact takes over the transactional id, then each step as it comes.
+	Transact(ctx context.Context, o Options, steps <-chan Step) error
+	// Transform copies records, as a member of the group, in one transaction with its offsets.
+	Transform(ctx context.Context, o Options) error
 	// OffsetForTime is nil where no record is as late.
 	OffsetForTime(ctx context.Context, o Options) (*int64, error)
 	// Admin takes a topic through its life, and returns the names of the steps that it has done.
@@ -79,7 +87,7 @@ func run(arguments []string) error {
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	startClock := func() { time.AfterFunc(limit, func() { cancel(fmt.Errorf("not done in %s", limit)) }) }
-	if arguments[1] != "produce" {
+	if arguments[1] != "produce" && arguments[1] != "transact" {
 		startClock()
 	}
 	out := bufio.NewWriter(os.Stdout)
@@ -90,7 +98,7 @@ func run(arguments []string) error {
 	case "version":
 		return answer.Encode(map[string]string{"name": arguments[0], "version": moduleVersion(module)})
 	case "produce":
-		records, failed := readRecords(os.Stdin, startClock)
+		records, failed := readLines[Record](os.Stdin, startClock)
 		offsets, err := client.Produce(ctx, options, records)
 		if err != nil {
 			return err
@@ -118,6 +126,14 @@ func run(arguments []string) error {
 			}
 		}
 		return nil
+	case "transact":
+		steps, failed := readLines[Step](os.Stdin, startClock)
+		if err := client.Transact(ctx, options, steps); err != nil {
+			return err
+		}
+		return <-failed
+	case "transform":
+		return client.Transform(ctx, options)
 	case "offset-for-time":
 		offset, err := client.OffsetForTime(ctx, options)
 		if err != nil {

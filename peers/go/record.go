@@ -26,24 +26,30 @@ func (h *Header) UnmarshalJSON(line []byte) error {
 	return json.Unmarshal(line, &[]any{&h.Name, &h.Value})
 }
 
-// readRecords tells each record as its line comes; `failed` has one value once `records` is closed, nil at the end.
+// Step is one line too: a record, or what a transactional producer does: {"do": "begin"|"commit"|"abort"}.
+type Step struct {
+	Record
+	Do string `json:"do"`
+}
+
+// readLines tells each record or step as its line comes; `failed` has one value once `lines` is closed, nil at the end.
 // `atEnd` is called when there are no more lines, and may not have been sent yet.
-func readRecords(in io.Reader, atEnd func()) (records <-chan Record, failed <-chan error) {
-	read, done := make(chan Record), make(chan error, 1)
+func readLines[T any](in io.Reader, atEnd func()) (lines <-chan T, failed <-chan error) {
+	read, done := make(chan T), make(chan error, 1)
 	go func() {
 		defer close(read)
 		defer atEnd()
-		lines := json.NewDecoder(in)
+		decoder := json.NewDecoder(in)
 		for {
-			var record Record
-			if err := lines.Decode(&record); errors.Is(err, io.EOF) {
+			var line T
+			if err := decoder.Decode(&line); errors.Is(err, io.EOF) {
 				done <- nil
 				return
 			} else if err != nil {
-				done <- fmt.Errorf("not a record: %w", err)
+				done <- fmt.Errorf("not a record, nor a step: %w", err)
 				return
 			}
-			read <- record
+			read <- line
 		}
 	}()
 	return read, done

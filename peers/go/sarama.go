@@ -107,6 +107,9 @@ func (s saramaClient) Consume(ctx context.Context, o Options) ([]Record, error) 
 		return nil, err
 	}
 	config.Consumer.Fetch.Default = maxMessageBytes
+	if o.Isolation == "read_committed" {
+		config.Consumer.IsolationLevel = sarama.ReadCommitted
+	}
 	consumer, err := sarama.NewConsumer(o.seeds(), config)
 	if err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ import org.apache.kafka.common.utils.AppInfoParser;
 
 /** The Java client, driven from outside: peers/driver.py says with which arguments, and what it prints. */
 public final class Driver {
-    private static final int LIMIT_MS = 30_000;
+    static final int LIMIT_MS = 30_000;
     private static final ObjectMapper JSON = new ObjectMapper();
 
     private final JsonNode options;
@@ -58,6 +58,8 @@ public final class Driver {
             case "version" -> driver.version();
             case "produce" -> driver.produce();
             case "consume" -> driver.consume();
+            case "transact" -> new Transactions(driver.options).transact();
+            case "transform" -> new Transactions(driver.options).transform();
             case "offset-for-time" -> driver.offsetForTime();
             case "admin" -> driver.admin();
             case "group" -> new Member(driver.options, answers).run();
@@ -183,6 +185,7 @@ public final class Driver {
             "bootstrap.servers", text("bootstrap"),
             "default.api.timeout.ms", LIMIT_MS,
             "max.partition.fetch.bytes", 8_000_000,
+            "isolation.level", options.path("isolation").asText("read_uncommitted"),
             "auto.offset.reset", "none");
         return new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
@@ -210,7 +213,7 @@ public final class Driver {
     }
 
     /** Jackson's own base64 is the one that is wanted. */
-    private static byte[] bytes(JsonNode field) throws IOException {
+    static byte[] bytes(JsonNode field) throws IOException {
         return field.isNull() ? null : field.binaryValue();
     }
 

@@ -22,6 +22,7 @@ _MAIN: Final = {
     "kafka-consumer-perf-test": f"{_TOOLS}.ConsumerPerformance",
     "kafka-delete-records": f"{_TOOLS}.DeleteRecordsCommand",
     "kafka-dump-log": f"{_TOOLS}.DumpLogSegments",
+    "kafka-features": f"{_TOOLS}.FeatureCommand",
     "kafka-get-offsets": f"{_TOOLS}.GetOffsetShell",
     "kafka-leader-election": f"{_TOOLS}.LeaderElectionCommand",
     "kafka-log-dirs": f"{_TOOLS}.LogDirsCommand",

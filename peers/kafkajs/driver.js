@@ -1,5 +1,5 @@
 'use strict'
-// kafkajs behind the protocol of peers/driver.py: `node driver.js produce|consume|offset-for-time|admin|group|version JSON`.
+// kafkajs behind the protocol of peers/driver.py: `node driver.js produce|consume|transact|transform|offset-for-time|admin|group|version JSON`.
 //
 // It has no consumer without a group: `consume` is one of a group of its own. Repeated headers come together, as
 // values of one name. It writes no null header, and tells a time that no record has as the end of the partition.
@@ -29,11 +29,11 @@ kafkajs.CompressionCodecs[TYPES.zstd] = () => ({
   decompress: async (buffer) => Buffer.from(zstd.decompress(buffer, { defaultHeapSize: MAX_BYTES })),
 })
 
-const COMMANDS = { version, produce, consume, 'offset-for-time': offsetForTime, admin, group }
+const COMMANDS = { version, produce, consume, transact, transform, 'offset-for-time': offsetForTime, admin, group }
 
 async function main ([command, options]) {
   if (!Object.hasOwn(COMMANDS, command)) throw new Error(`no command ${command}`)
-  if (!['produce', 'group'].includes(command)) endAfterLimit()
+  if (!['produce', 'transact', 'group'].includes(command)) endAfterLimit()
   await zstd.init()
   await COMMANDS[command](JSON.parse(options ?? '{}'))
 }
@@ -105,7 +105,11 @@ function message (line) {
 
 async function consume (options) {
   const consumer = client(options).consumer({
-    groupId: randomUUID(), retry: RETRY, maxBytesPerPartition: MAX_BYTES, maxWaitTimeInMs: 100,
+    groupId: randomUUID(),
+    retry: RETRY,
+    maxBytesPerPartition: MAX_BYTES,
+    maxWaitTimeInMs: 100,
+    readUncommitted: options.isolation === 'read_uncommitted',
   })
   await consumer.connect()
   await consumer.subscribe({ topic: options.topic, fromBeginning: true })
@@ -126,6 +130,53 @@ async function consume (options) {
     answer({ key: text(key), value: text(value), headers: pairs, timestamp_ms: Number(timestamp) })
   }
   await consumer.disconnect()
+}
+
+async function transact (options) {
+  const producer = await transactional(options)
+  let transaction
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    const step = JSON.parse(line)
+    if (step.do === 'begin') transaction = await producer.transaction()
+    else if (step.do) await transaction[step.do]()
+    else await send(transaction, options, bytes(step.key), bytes(step.value))
+  }
+  await producer.disconnect()
+}
+
+async function transform (options) {
+  const { source, group } = options
+  const producer = await transactional(options)
+  const transaction = await producer.transaction()
+  const consumer = client(options).consumer({ groupId: group, retry: RETRY, maxWaitTimeInMs: 100 })
+  await consumer.connect()
+  await consumer.subscribe({ topic: source, fromBeginning: true })
+  const got = []
+  await new Promise((resolve, reject) => {
+    consumer.on('consumer.crash', ({ payload }) => { if (!payload.restart) reject(payload.error) })
+    const eachMessage = async ({ message }) => { if (got.push(message) >= options.count) resolve() }
+    consumer.run({ autoCommit: false, eachMessage }).catch(reject)
+  })
+  const copied = got.slice(0, options.count)
+  for (const { key, value } of copied) await send(transaction, options, key, value)
+  const offset = String(Number(copied.at(-1).offset) + 1)
+  const topics = [{ topic: source, partitions: [{ partition: 0, offset }] }]
+  await transaction.sendOffsets({ consumerGroupId: group, topics })
+  await transaction[options.end]()
+  await consumer.disconnect()
+  await producer.disconnect()
+}
+
+async function transactional (options) {
+  const producer = client(options).producer({
+    transactionalId: options.transactional_id, idempotent: true, maxInFlightRequests: 1,
+  })
+  await producer.connect() // it takes over the id
+  return producer
+}
+
+async function send (transaction, { topic }, key, value) {
+  await transaction.send({ topic, messages: [{ key, value, partition: 0 }] })
 }
 
 async function offsetForTime (options) {

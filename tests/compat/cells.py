@@ -30,9 +30,11 @@ A client that can write so and not read so lacks `reads <form>`.
 """
 GROUPS = ("share", "commit", "reset", "seek", "cooperative", "static", "mixed")
 """Capabilities of consumer groups."""
+TRANSACTIONS = ("transactions", "read committed", "offsets in transactions", "fencing")
 CAPABILITIES = (
     *("acks", *FORMS, "reads", "idempotence", "offset", "time", "large", "partitions", "admin", "failover"),
     *GROUPS,
+    *TRANSACTIONS,
 )
 
 

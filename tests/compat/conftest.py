@@ -12,7 +12,7 @@ from tests.compat.topics import Topics
 from ottla_stack.cluster import Cluster
 
 _OF_PROGRAMS = {
-    TOOLS: ["test_kafka_tools.py", "test_kafka_group_tools.py"],
+    TOOLS: ["test_kafka_tools.py", "test_kafka_group_tools.py", "test_kafka_transaction_tools.py"],
     SPARK: ["test_spark.py"],
     LOGS: ["test_logs.py"],
     CONNECT: ["test_connect.py"],
@@ -27,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="package")
 def cluster() -> Iterator[Cluster]:
-    with Cluster() as cluster:
+    with Cluster(txn_coordinators=1) as cluster:
         yield cluster
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import aiokafka
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from peers.client import ADMIN_STEPS, LIMIT_S, Member, Rec
+from peers.client import ADMIN_STEPS, LIMIT_S, End, Member, Rec, Step
 from tests.compat import kafka_groups
 
 _T = TypeVar("_T")
@@ -55,9 +55,20 @@ class Aiokafka:
 
         return _run(produce)
 
-    def consume(self, bootstrap: str, topic: str, count: int, *, offset: int = 0, partitions: int = 1) -> list[Rec]:
+    def consume(
+        self,
+        bootstrap: str,
+        topic: str,
+        count: int,
+        *,
+        offset: int = 0,
+        partitions: int = 1,
+        isolation: str = "read_uncommitted",
+    ) -> list[Rec]:
         async def consume() -> list[Rec]:
-            consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=bootstrap, max_partition_fetch_bytes=8_000_000)
+            consumer = aiokafka.AIOKafkaConsumer(
+                bootstrap_servers=bootstrap, max_partition_fetch_bytes=8_000_000, isolation_level=isolation
+            )
             assigned = [aiokafka.TopicPartition(topic, number) for number in range(partitions)]
             consumer.assign(assigned)
             await consumer.start()
@@ -73,6 +84,44 @@ class Aiokafka:
             return got
 
         return _run(consume)
+
+    def transact(self, bootstrap: str, topic: str, transactional_id: str, steps: Iterable[Step]) -> None:
+        async def transact() -> None:
+            async with aiokafka.AIOKafkaProducer(
+                bootstrap_servers=bootstrap, transactional_id=transactional_id
+            ) as producer:
+                coming = iter(steps)
+                while (step := await asyncio.to_thread(next, coming, _END)) is not _END:
+                    if isinstance(step, Rec):
+                        await producer.send(topic, step.value, step.key, 0)
+                    else:
+                        await getattr(producer, f"{step}_transaction")()
+
+        _run(transact)
+
+    def transform(
+        self, bootstrap: str, source: str, topic: str, group: str, transactional_id: str, count: int, *, end: End
+    ) -> None:
+        async def transform() -> None:
+            consumer = aiokafka.AIOKafkaConsumer(
+                source,
+                bootstrap_servers=bootstrap,
+                group_id=group,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                isolation_level="read_committed",
+            )
+            producer = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
+            async with consumer, producer:
+                await producer.begin_transaction()
+                for _ in range(count):
+                    m = await consumer.getone()
+                    await producer.send(topic, m.value, m.key, 0)
+                offsets = {aiokafka.TopicPartition(source, 0): m.offset + 1}
+                await producer.send_offsets_to_transaction(offsets, group)
+                await getattr(producer, f"{end}_transaction")()
+
+        _run(transform)
 
     def offset_for_time(self, bootstrap: str, topic: str, timestamp_ms: int) -> int | None:
         async def find() -> int | None:

@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
     NewPartitions,
     NewTopic,
 )
-from peers.client import ADMIN_STEPS, LIMIT_S, Member, Rec
+from peers.client import ADMIN_STEPS, LIMIT_S, End, Member, Rec, Step
 from tests.compat import kafka_groups
 
 Headers = list[tuple[str, bytes | None]]
@@ -73,9 +73,23 @@ class Confluent:
         assert errors == []
         return [offsets[number] for number in range(len(offsets))]
 
-    def consume(self, bootstrap: str, topic: str, count: int, *, offset: int = 0, partitions: int = 1) -> list[Rec]:
+    def consume(
+        self,
+        bootstrap: str,
+        topic: str,
+        count: int,
+        *,
+        offset: int = 0,
+        partitions: int = 1,
+        isolation: str = "read_uncommitted",
+    ) -> list[Rec]:
         consumer = confluent_kafka.Consumer(
-            {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False}
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "unused",
+                "enable.auto.commit": False,
+                "isolation.level": isolation,
+            }
         )
         consumer.assign([TopicPartition(topic, number, offset) for number in range(partitions)])
         got: list[Rec] = []
@@ -87,6 +101,40 @@ class Confluent:
                 got.append(Rec(m.key(), m.value(), tuple(headers), m.timestamp()[1]))
         consumer.close()
         return got
+
+    def transact(self, bootstrap: str, topic: str, transactional_id: str, steps: Iterable[Step]) -> None:
+        producer = _transactional(bootstrap, transactional_id)
+        for step in steps:
+            if isinstance(step, Rec):
+                producer.produce(topic, step.value, step.key, 0)
+            else:
+                getattr(producer, f"{step}_transaction")()
+
+    def transform(
+        self, bootstrap: str, source: str, topic: str, group: str, transactional_id: str, count: int, *, end: End
+    ) -> None:
+        consumer = confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+            }
+        )
+        consumer.subscribe([source])
+        try:
+            got = consumer.consume(count, LIMIT_S)
+            assert [m.error() for m in got] == [None] * count
+            producer = _transactional(bootstrap, transactional_id)
+            producer.begin_transaction()
+            for m in got:
+                producer.produce(topic, m.value(), m.key(), 0)
+            next_offsets = consumer.position(consumer.assignment())
+            producer.send_offsets_to_transaction(next_offsets, consumer.consumer_group_metadata(), LIMIT_S)
+            getattr(producer, f"{end}_transaction")(LIMIT_S)
+        finally:
+            consumer.close()
 
     def offset_for_time(self, bootstrap: str, topic: str, timestamp_ms: int) -> int | None:
         consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
@@ -121,6 +169,14 @@ class Confluent:
         _outcome(admin.delete_topics([topic], operation_timeout=LIMIT_S))
         assert topic not in admin.list_topics(timeout=LIMIT_S).topics
         return [step for step in ADMIN_STEPS if step != "delete records" or can_delete_records]
+
+
+def _transactional(bootstrap: str, transactional_id: str) -> confluent_kafka.Producer:
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "linger.ms": 5}
+    )
+    producer.init_transactions(LIMIT_S)
+    return producer
 
 
 def _outcome(futures: Mapping[Any, Any]) -> Any:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import kafka
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
-from peers.client import ADMIN_STEPS, LIMIT_S, Member, Rec
+from kafka.structs import OffsetAndMetadata
+from peers.client import ADMIN_STEPS, LIMIT_S, End, Member, Rec, Step
 from tests.compat import kafka_groups
 
 
@@ -44,9 +46,21 @@ class KafkaPython:
         producer.close()
         return [-1 if acks == 0 else offset for offset in offsets]
 
-    def consume(self, bootstrap: str, topic: str, count: int, *, offset: int = 0, partitions: int = 1) -> list[Rec]:
+    def consume(
+        self,
+        bootstrap: str,
+        topic: str,
+        count: int,
+        *,
+        offset: int = 0,
+        partitions: int = 1,
+        isolation: str = "read_uncommitted",
+    ) -> list[Rec]:
         consumer = kafka.KafkaConsumer(
-            bootstrap_servers=bootstrap.split(","), group_id=None, consumer_timeout_ms=int(LIMIT_S * 1000)
+            bootstrap_servers=bootstrap.split(","),
+            group_id=None,
+            consumer_timeout_ms=int(LIMIT_S * 1000),
+            isolation_level=isolation,
         )
         assigned = [kafka.TopicPartition(topic, number) for number in range(partitions)]
         consumer.assign(assigned)
@@ -59,6 +73,37 @@ class KafkaPython:
                 break
         consumer.close()
         return got
+
+    def transact(self, bootstrap: str, topic: str, transactional_id: str, steps: Iterable[Step]) -> None:
+        with _transactional(bootstrap, transactional_id) as producer:
+            for step in steps:
+                if isinstance(step, Rec):
+                    producer.send(topic, step.value, step.key, partition=0)
+                else:
+                    getattr(producer, f"{step}_transaction")()
+
+    def transform(
+        self, bootstrap: str, source: str, topic: str, group: str, transactional_id: str, count: int, *, end: End
+    ) -> None:
+        consumer = kafka.KafkaConsumer(
+            source,
+            bootstrap_servers=bootstrap.split(","),
+            group_id=group,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            consumer_timeout_ms=int(LIMIT_S * 1000),
+        )
+        got = list(islice(consumer, count))
+        assert len(got) == count
+        with _transactional(bootstrap, transactional_id) as producer:
+            producer.begin_transaction()
+            for m in got:
+                producer.send(topic, m.value, m.key, partition=0)
+            next_offsets = {kafka.TopicPartition(source, 0): OffsetAndMetadata(got[-1].offset + 1, "", -1)}
+            producer.send_offsets_to_transaction(next_offsets, consumer.group_metadata())
+            getattr(producer, f"{end}_transaction")()
+        consumer.close()
 
     def offset_for_time(self, bootstrap: str, topic: str, timestamp_ms: int) -> int | None:
         consumer = kafka.KafkaConsumer(bootstrap_servers=bootstrap.split(","), group_id=None)
@@ -87,3 +132,9 @@ class KafkaPython:
         assert topic not in admin.list_topics()
         admin.close()
         return list(ADMIN_STEPS)
+
+
+def _transactional(bootstrap: str, transactional_id: str) -> kafka.KafkaProducer:
+    producer = kafka.KafkaProducer(bootstrap_servers=bootstrap.split(","), transactional_id=transactional_id)
+    producer.init_transactions()
+    return producer

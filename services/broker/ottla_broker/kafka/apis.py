@@ -50,6 +50,7 @@ from kafka.protocol.producer import (
     EndTxnRequest,
     InitProducerIdRequest,
     TxnOffsetCommitRequest,
+    WriteTxnMarkersRequest,
 )
 
 from ottla_broker.kafka.backend import Backend
@@ -94,6 +95,7 @@ from ottla_broker.kafka.handlers import (
     sync_group,
     txn_offset_commit,
     update_features,
+    write_txn_markers,
 )
 from ottla_broker.kafka.handling import Handler, control, decoded
 from ottla_broker.kafka.network.connection import HandlerResult
@@ -147,6 +149,7 @@ _TABLE: Final = (
     Api(24, "AddPartitionsToTxn", 0, 3, 3, control(AddPartitionsToTxnRequest, add_partitions_to_txn.handle)),
     Api(25, "AddOffsetsToTxn", 0, 4, 3, control(AddOffsetsToTxnRequest, add_offsets_to_txn.handle)),
     Api(26, "EndTxn", 0, 5, 3, control(EndTxnRequest, end_txn.handle)),
+    Api(27, "WriteTxnMarkers", 1, 2, 1, control(WriteTxnMarkersRequest, write_txn_markers.handle)),
     Api(28, "TxnOffsetCommit", 0, 5, 3, control(TxnOffsetCommitRequest, txn_offset_commit.handle)),
     Api(32, "DescribeConfigs", 1, 4, 4, control(DescribeConfigsRequest, describe_configs.handle)),
     Api(33, "AlterConfigs", 0, 2, 2, control(AlterConfigsRequest, alter_configs.replacing)),

@@ -1,0 +1,80 @@
+"""WriteTxnMarkers (key 27), versions 1 to 2: an operator ends a transaction that hangs (KIP-664).
+
+In partitions that this broker leads. Coordinators write theirs by a contract of their own, `Broker.WriteTxnMarkers`.
+
+v2 adds the version of transactions (KIP-1228).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from kafka.protocol.producer import WriteTxnMarkersResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message, has_more_elements
+from ottla_broker.kafka.errors import code_by_name
+from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.transaction_calls import ADDS
+from ottla_broker.machines.transactions import TransactionEnd
+from ottla_broker.transaction_markers import MOST_MARKERS, MarkersToWrite, check_markers, write_markers
+from ottla_core.errors import OttlaError
+from ottla_core.model import PartitionId, TopicId
+from ottla_core.primitives import MalformedError
+from ottla_core.records.control import EndTransactionMarker
+from ottla_core.slices import sliced
+
+_Marker: Final = WriteTxnMarkersResponse.WritableTxnMarkerResult
+_Topic: Final = _Marker.WritableTxnMarkerTopicResult
+_Partition: Final = _Topic.WritableTxnMarkerPartitionResult
+
+_LIMIT_S: Final = 30.0
+"""Kafka's request.timeout.ms: requests have none of their own."""
+_NO_TOPIC: Final = TopicId(bytes(16))
+
+
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    if has_more_elements(request, MOST_MARKERS):  # there is no error of the whole
+        raise MalformedError(f"markers, their topics and partitions are more than {MOST_MARKERS} at once")
+    requested = await sliced(partial(_to_write, backend), request.markers)
+    leader = partial(backend.replicas.leader, known_epoch=None)
+    errors: list[list[OttlaError | None]]
+    try:
+        check_markers(requested)
+        errors = await write_markers(leader, requested, timeout_s=_LIMIT_S)
+    except OttlaError as error:
+        errors = [[error] * len(markers.partitions) for markers in requested]
+    version = context.version
+    results = [_result(marker, of_marker, version) for marker, of_marker in zip(request.markers, errors, strict=True)]
+    return WriteTxnMarkersResponse(version=version, markers=results)
+
+
+def _to_write(backend: Backend, marker: Message) -> MarkersToWrite:
+    decided = EndTransactionMarker(marker.transaction_result, marker.coordinator_epoch)
+    raises_epochs = getattr(marker, "transaction_version", 0) >= ADDS
+    return MarkersToWrite(
+        TransactionEnd(marker.producer_id, marker.producer_epoch, decided, raises_epochs),
+        [
+            backend.id_of(topic.name, number) or PartitionId(_NO_TOPIC, number)
+            for topic in marker.topics
+            for number in topic.partition_indexes
+        ],
+    )
+
+
+def _result(marker: Message, errors: list[OttlaError | None], version: int) -> Message:
+    """`errors`: of its partitions, in their order."""
+    codes = iter([0 if error is None else code_by_name(error) for error in errors])
+    topics = [
+        _Topic(
+            version=version,
+            name=topic.name,
+            partitions=[
+                _Partition(version=version, partition_index=number, error_code=next(codes))
+                for number in topic.partition_indexes
+            ],
+        )
+        for topic in marker.topics
+    ]
+    return _Marker(version=version, producer_id=marker.producer_id, topics=topics)
