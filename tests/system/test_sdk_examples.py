@@ -50,7 +50,7 @@ EXAMPLES = list(examples())
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster() as cluster:
+    with Cluster(txn_coordinators=1) as cluster:
         yield cluster
 
 

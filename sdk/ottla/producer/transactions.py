@@ -80,10 +80,13 @@ class Transactional:
     def transaction(self, consumer: GroupMember | None = None) -> Transaction:
         """A block that is a transaction: committed at its end, aborted where it raises.
 
-            with producer.transaction(consumer) as tx:
-                for record in batch:
-                    tx.send(work(record.value))
-                tx.commit_offsets(batch)
+            producer = ottla.Producer(transactional_id="totals-1", topic="totals")
+            with producer, ottla.Consumer("orders", group="totals", commit="manual") as consumer:
+                batch = consumer.poll(timeout=1)
+                with producer.transaction(consumer) as tx:
+                    for order in batch.values():
+                        tx.send(order["total"])
+                    tx.commit_offsets(batch)
 
         Inits by itself the first time. An error of the block passes, once all is aborted; `consumer`, if one is given,
         then goes back to what its group has committed, so that the same records are read again. Raises
