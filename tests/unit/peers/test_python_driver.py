@@ -23,7 +23,7 @@ class Echo:
         Path(topic).write_text(repr((bootstrap, acks, codec, idempotent, partition, told)))
         return list(range(len(told)))
 
-    def consume(self, bootstrap, topic, count, *, offset, partitions):
+    def consume(self, bootstrap, topic, count, *, offset, partitions, isolation):
         return [Rec(None, b"\\xff", (("h", None), ("h", b"")), offset + n) for n in range(count)]
 
     def offset_for_time(self, bootstrap, topic, timestamp_ms):
