@@ -14,11 +14,11 @@ from ottla.client.offsets import GroupMetadata, Offsets, to_commit
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.transaction import ProducerEpoch
 from ottla_core.routing import TXN
+from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto import group_pb2, txn_pb2
 from ottla_proto.common_pb2 import TxnProducer
 from ottla_proto.contracts import Group, Txn
 
-_VERSION: Final = 2  # the end raises the epoch, and brokers add partitions by themselves (KIP-890)
 _EXPLAIN_S: Final = 2.0
 
 
@@ -47,7 +47,7 @@ class TxnClient:
             transactional_id=self._id,
             producer=_message(producer),
             committed=committed,
-            transaction_version=_VERSION,
+            transaction_version=TRANSACTIONS_V2,
         )
         return _epoch(self._txn.call(self._id, Txn.END_TXN, request, timeout=timeout).producer)
 
@@ -61,7 +61,7 @@ class TxnClient:
             generation=group.generation,
             offsets=to_commit(offsets, {}),
             transaction=group_pb2.OffsetsTransaction(
-                transactional_id=self._id, producer=_message(producer), transaction_version=_VERSION
+                transactional_id=self._id, producer=_message(producer), transaction_version=TRANSACTIONS_V2
             ),
         )
         self._groups.call(group.group, Group.COMMIT_OFFSETS, request, timeout=timeout, check=_raise_first)

@@ -19,7 +19,7 @@ from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.machines.follower_session import Followed
 from ottla_broker.machines.transactions import TransactionEnd
 from ottla_broker.peers.advertised_addresses import Addresses
-from ottla_broker.peers.transactions import ADDS_FROM, TransactionVerifier
+from ottla_broker.peers.transactions import TransactionVerifier
 from ottla_broker.record_import import import_records
 from ottla_broker.registration_view import RegistrationView
 from ottla_broker.replication.delete_records import delete_records
@@ -52,6 +52,7 @@ from ottla_core.rpc.context import RequestContext, StreamScope
 from ottla_core.rpc.status import error_message
 from ottla_core.rpc.streams import EndStreamError
 from ottla_core.slices import Slice, few_at_once, sliced
+from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.common_pb2 import Error, TxnMarker, TxnProducer
 
@@ -63,8 +64,6 @@ _APPLIED_S: Final = 3.0
 
 _LOOK_UPS_AT_ONCE: Final = 2
 _DELETIONS_AT_ONCE: Final = 100
-_RAISES_EPOCHS_FROM: Final = 2
-"""The version of transactions."""
 _LEADER_CHANGED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -109,7 +108,7 @@ class BrokerService:
     def _transaction_of(self, request: pb.ProduceRequest) -> ProducedTransaction | None:
         if not request.transactional_id:
             return None
-        return ProducedTransaction(request.transactional_id, ADDS_FROM, self._verifier)
+        return ProducedTransaction(request.transactional_id, TRANSACTIONS_V2, self._verifier)
 
     def _add_produced(self, response: pb.ProduceResponse, result: ProduceResult, context: RequestContext) -> None:
         appended = response.partitions.add(
@@ -425,7 +424,7 @@ def _id_of(requested: _OfPartition) -> PartitionId:
 
 def _end_of(marker: TxnMarker) -> TransactionEnd:
     decided = EndTransactionMarker(marker.committed, marker.coordinator_epoch)
-    raises_epochs = marker.transaction_version >= _RAISES_EPOCHS_FROM
+    raises_epochs = marker.transaction_version >= TRANSACTIONS_V2
     return TransactionEnd(marker.producer.id, marker.producer.epoch, decided, raises_epochs)
 
 

@@ -10,6 +10,7 @@ from ottla_core.coordination.shards import Shards
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.status import error_message
+from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_group_coordinator.machines.transactions import Guard, check_producer
 from ottla_group_coordinator.txn_coordinators import TxnCoordinators
@@ -20,8 +21,6 @@ from ottla_proto.common_pb2 import Error, TxnMarker, TxnProducer
 _COMMIT_S: Final = 5.0
 """Kafka's offsets.commit.timeout.ms."""
 _MARKER_S: Final = 30.0
-_RAISING_EPOCHS: Final = 2
-"""The version of transactions whose end raises the epoch."""
 
 
 class CommitsInTransactions:
@@ -61,7 +60,7 @@ class CommitsInTransactions:
 
     async def _write(self, shard: int, named: TxnMarker) -> Error:
         marker = Marker(_producer(named.producer), named.committed, named.coordinator_epoch)
-        raises_epochs = named.transaction_version >= _RAISING_EPOCHS
+        raises_epochs = named.transaction_version >= TRANSACTIONS_V2
 
         def decide(held: GroupShard, now: Moment) -> ShardDecision[None]:
             return held.transactions.decide_marker(marker, raises_epochs=raises_epochs)
@@ -84,6 +83,6 @@ def _add_offsets(request: pb.CommitOffsetsRequest) -> txn_pb2.AddOffsetsRequest:
         transactional_id=transaction.transactional_id,
         producer=transaction.producer,
         group=request.group,
-        verify_only=transaction.transaction_version < _RAISING_EPOCHS,
+        verify_only=transaction.transaction_version < TRANSACTIONS_V2,
         transaction_version=transaction.transaction_version,
     )

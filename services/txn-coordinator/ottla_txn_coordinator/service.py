@@ -17,6 +17,7 @@ from ottla_core.routing import shard_of
 from ottla_core.rpc.bounds import check_few
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
+from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import TxnProducer
 from ottla_txn_coordinator.machines.errors import shown
@@ -25,7 +26,6 @@ from ottla_txn_coordinator.machines.records import LONGEST_NAME_BYTES
 from ottla_txn_coordinator.machines.shard import TransactionShard
 from ottla_txn_coordinator.machines.states import ENDING
 from ottla_txn_coordinator.machines.transaction import (
-    EPOCH_RAISED,
     NEEDS_ID,
     Caught,
     Decision,
@@ -328,7 +328,7 @@ def _producer(message: TxnProducer) -> TransactionProducer:
 
 def _version(transaction_version: int) -> int:
     """Of which there are two: with the epoch raised by each end, and before that."""
-    return min(max(transaction_version, 0), EPOCH_RAISED)
+    return min(max(transaction_version, 0), TRANSACTIONS_V2)
 
 
 def _message(outcome: OttlaError | None) -> Any:

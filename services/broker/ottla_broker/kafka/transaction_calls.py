@@ -16,10 +16,6 @@ from ottla_proto.contracts import Method
 RequestT = TypeVar("RequestT", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
-VERIFIES: Final = 1
-ADDS: Final = 2
-"""Versions of transactions (KIP-890): from 2 on brokers add what is written, and each end raises the epoch."""
-
 IDS_AT_ONCE: Final = 16
 """Of one request that names many."""
 

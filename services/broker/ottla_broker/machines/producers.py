@@ -35,6 +35,7 @@ from ottla_broker.machines.transactions import AbortedTransaction, EndedTransact
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import NO_PRODUCER_ID, BatchHeader
 from ottla_core.records.control import EndTransactionMarker
+from ottla_core.transactions import ProducerEpochs, is_repeated_marker
 
 BATCHES_KEPT: Final = 5
 NO_EPOCH: Final = -1
@@ -180,26 +181,17 @@ class Producers:
 
         Raises TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH.
         """
-        known = self.get(end.producer_id)
-        if known is None:
+        state = self.get(end.producer_id)
+        if state is None:
             return None
-        if end.marker.coordinator_epoch < known.coordinator_epoch:
-            raise OttlaError(
-                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"a marker of producer {end.producer_id} has the coordinator epoch {end.marker.coordinator_epoch}, and "
-                f"one of {known.coordinator_epoch} has been here",
-                hint="another txn-coordinator owns the shard by now; step down",
-            )
-        is_same, is_open = end.producer_epoch == known.epoch, known.transaction_offset >= 0
-        if end.producer_epoch < known.epoch or (is_same and is_open and end.raises_epochs):
-            raise OttlaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"a marker of producer {end.producer_id} has the epoch {end.producer_epoch}, and the partition has "
-                f"{known.epoch}",
-                hint="it is of a transaction that is over",
-            )
-        is_repeat = end.raises_epochs or end.marker.coordinator_epoch == known.coordinator_epoch
-        return known.last_offset if is_same and not is_open and is_repeat else None
+        is_repeat = is_repeated_marker(
+            ProducerEpochs(state.epoch, state.coordinator_epoch),
+            ProducerEpochs(end.producer_epoch, end.marker.coordinator_epoch),
+            end.producer_id,
+            is_open=state.transaction_offset >= 0,
+            raises_epochs=end.raises_epochs,
+        )
+        return state.last_offset if is_repeat else None
 
     # ---- on a follower, and from the log --------------------------------------------------------------------------
 

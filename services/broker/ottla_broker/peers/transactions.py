@@ -12,11 +12,9 @@ from ottla_broker.peers.coordinator_peers import CoordinatorPeers
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.routing import TXN
+from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import TxnProducer
-
-ADDS_FROM: Final = 2
-"""The version of transactions whose clients leave it to the broker to add a partition."""
 
 _CALL_S: Final = 5.0
 _PATIENCE_S: Final = 1.0
@@ -50,7 +48,7 @@ class TransactionVerifier:
             transactional_id=transactional_id,
             producer=producer,
             partitions=[pb.TxnPartition(topic=partition.topic, partition=partition.partition)],
-            verify_only=version < ADDS_FROM,
+            verify_only=version < TRANSACTIONS_V2,
             transaction_version=version,
         )
         loop = asyncio.get_running_loop()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ottla_broker.peers.transactions import ADDS_FROM, TransactionVerifier
+from ottla_broker.peers.transactions import TransactionVerifier
 from ottla_broker.replication.leader_role import ACKS_ALL
 from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.log import AppendResult
@@ -16,6 +16,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS, PartitionId, TopicPartition
 from ottla_core.records.batch import Buffer, read_header
 from ottla_core.slices import Slice
+from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto.common_pb2 import TxnProducer
 
 SLICE_S: Final = 0.02
@@ -140,7 +141,7 @@ class _Append:
                 intact = replica.guards.end(producer.id, guard)
             if leadership != replica.leadership:  # in between another leader may have written any marker
                 raise OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{replica} has had another leader meanwhile")
-            if not intact and transaction.version < ADDS_FROM:
+            if not intact and transaction.version < TRANSACTIONS_V2:
                 raise OttlaError(
                     ErrorCode.INVALID_TXN_STATE,
                     f"the transaction of producer {producer.id} has ended before its first batch in {replica}",

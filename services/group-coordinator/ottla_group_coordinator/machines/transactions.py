@@ -5,23 +5,17 @@ another process: meanwhile the transaction may end, and its marker come first. W
 pending for ever, or end up in the next transaction. So the question goes out under a *guard*, which any marker of the
 producer destroys; without it the answer counts for nothing, and the next one is asked for (KIP-890, rule 39). A commit
 into a transaction that is open here needs no question.
-
-    a marker                                            is
-      of a lower coordinator epoch than one before      TRANSACTION_COORDINATOR_FENCED
-      of a lower epoch than the producer's              INVALID_PRODUCER_EPOCH
-      of the same epoch, a transaction is open          written; INVALID_PRODUCER_EPOCH where markers raise epochs (v2)
-      of the same epoch, none is open                   a repeat; before v2 in the same coordinator epoch only
-      any other                                         written: its epoch fences what is still on its way
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from ottla_core.coordination.shard import Entry, Marker, ShardDecision, TransactionProducer
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.transactions import ProducerEpochs, is_repeated_marker
 
 MOST_ENDED: Final = 2_000
 """Producers of a shard that are known without an open transaction, the last to end: some 500 kB."""
@@ -39,32 +33,25 @@ class Guard:
         self.producer_id: Final = producer_id
 
 
-class _Epochs(NamedTuple):
-    """Of a producer, and the highest of the coordinators that sent its markers; -1 before the first."""
-
-    producer: int
-    coordinator: int = -1
-
-
 class OffsetTransactions:
     """Of one shard. All but the guards follows from its log."""
 
     def __init__(self) -> None:
-        self._open: Final[dict[int, _Epochs]] = {}
-        self._ended: Final[dict[int, _Epochs]] = {}  # the last to end is the last
+        self._open: Final[dict[int, ProducerEpochs]] = {}
+        self._ended: Final[dict[int, ProducerEpochs]] = {}  # the last to end is the last
         self._guards: Final[WeakValueDictionary[int, Guard]] = WeakValueDictionary()
 
     def on_entry(self, producer: TransactionProducer) -> None:
         """An entry of the producer lies in the log: its transaction is open."""
-        known = self._open.get(producer.id) or self._ended.pop(producer.id, _Epochs(-1))
+        known = self._open.get(producer.id) or self._ended.pop(producer.id, ProducerEpochs(-1))
         self._open[producer.id] = known._replace(producer=max(known.producer, producer.epoch))
 
     def on_marker(self, marker: Marker) -> None:
         """A marker lies in the log."""
         producer = marker.producer
         self._guards.pop(producer.id, None)
-        known = self._open.pop(producer.id, None) or self._ended.pop(producer.id, _Epochs(-1))
-        self._ended[producer.id] = _Epochs(
+        known = self._open.pop(producer.id, None) or self._ended.pop(producer.id, ProducerEpochs(-1))
+        self._ended[producer.id] = ProducerEpochs(
             max(known.producer, producer.epoch), max(known.coordinator, marker.coordinator_epoch)
         )
         if len(self._ended) > MOST_ENDED:
@@ -97,29 +84,27 @@ class OffsetTransactions:
 
     def decide_marker(self, marker: Marker, *, raises_epochs: bool) -> ShardDecision[None]:
         """`raises_epochs`: of transactions v2. Raises TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH."""
-        producer, is_open = marker.producer, marker.producer.id in self._open
-        epochs = self._epochs(producer.id)
-        if marker.coordinator_epoch < epochs.coordinator:
-            raise OttlaError(
-                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"a marker of producer {producer.id} has the coordinator epoch {marker.coordinator_epoch}, and one of "
-                f"{epochs.coordinator} has been here",
-                hint="another txn-coordinator owns the shard by now; step down",
-            )
-        self._check_epoch(producer)
-        is_same = producer.epoch == epochs.producer
-        if is_same and is_open and raises_epochs:
-            raise _epoch_over(producer, epochs.producer)
-        is_repeat = is_same and not is_open and (raises_epochs or marker.coordinator_epoch == epochs.coordinator)
+        producer = marker.producer
+        is_repeat = is_repeated_marker(
+            self._epochs(producer.id),
+            ProducerEpochs(producer.epoch, marker.coordinator_epoch),
+            producer.id,
+            is_open=producer.id in self._open,
+            raises_epochs=raises_epochs,
+        )
         return ShardDecision(None, records=() if is_repeat else (marker,))
 
     def _check_epoch(self, producer: TransactionProducer) -> None:
         epoch = self._epochs(producer.id).producer
         if producer.epoch < epoch:
-            raise _epoch_over(producer, epoch)
+            raise OttlaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer.id} is at epoch {epoch} here, and this is of epoch {producer.epoch}",
+                hint="a newer instance of the producer has taken over, or its transaction is over",
+            )
 
-    def _epochs(self, producer_id: int) -> _Epochs:
-        return self._open.get(producer_id) or self._ended.get(producer_id, _Epochs(-1))
+    def _epochs(self, producer_id: int) -> ProducerEpochs:
+        return self._open.get(producer_id) or self._ended.get(producer_id, ProducerEpochs(-1))
 
 
 def check_producer(producer: TransactionProducer, coordinator_epoch: int = 0) -> None:
@@ -134,11 +119,3 @@ def check_producer(producer: TransactionProducer, coordinator_epoch: int = 0) ->
             f"there is no producer {producer.id} of epoch {producer.epoch}, or no coordinator of {coordinator_epoch}",
             hint="take what InitProducer has given",
         )
-
-
-def _epoch_over(producer: TransactionProducer, epoch: int) -> OttlaError:
-    return OttlaError(
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        f"producer {producer.id} is at epoch {epoch} here, and this is of epoch {producer.epoch}",
-        hint="a newer instance of the producer has taken over, or its transaction is over",
-    )

@@ -19,6 +19,7 @@ from ottla_core.coordination.shard import Entry, ShardDecision, TransactionProdu
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.errors import OttlaError
 from ottla_core.model import TopicPartition
+from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_txn_coordinator.machines.errors import (
     concurrent,
     fenced,
@@ -46,8 +47,6 @@ LAST_EPOCH: Final = 32_766
 """That a producer may have; the marker of its last transaction carries the next, the largest int16."""
 
 NO_TIMEOUT_MS: Final = 2**31 - 1
-EPOCH_RAISED: Final = 2
-"""The version of transactions in which an end raises the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,13 +234,13 @@ class End(NamedTuple):
 
     producer: TransactionProducer
     committed: bool
-    version: int = EPOCH_RAISED
+    version: int = TRANSACTIONS_V2
 
 
 def decide_end(caught: Caught, end: End, now: Moment, fresh_id: int | None = None) -> Decision:
     """The response is the producer of the next transaction, or NEEDS_ID."""
     record = _known(caught, end.producer)
-    raises = end.version >= EPOCH_RAISED
+    raises = end.version >= TRANSACTIONS_V2
     if raises and _is_repeat(record, end.producer):
         if record.state not in (COMMITTED if end.committed else ABORTED):
             raise _wrong_end(caught, record, end)
@@ -373,7 +372,7 @@ def _raised(record: TransactionRecord, former_epoch: int, now: Moment) -> Transa
 
 def _with_epoch_raised(record: TransactionRecord, former_epoch: int, next_id: int) -> TransactionRecord:
     producer = record.producer._replace(epoch=record.producer.epoch + 1)
-    return replace(record, producer=producer, former_epoch=former_epoch, next_id=next_id, version=EPOCH_RAISED)
+    return replace(record, producer=producer, former_epoch=former_epoch, next_id=next_id, version=TRANSACTIONS_V2)
 
 
 def _without_transaction(record: TransactionRecord) -> TransactionRecord:

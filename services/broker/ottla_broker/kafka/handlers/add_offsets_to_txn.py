@@ -12,8 +12,9 @@ from kafka.protocol.producer import AddOffsetsToTxnResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.transaction_calls import VERIFIES, call, code_for, producer_of
+from ottla_broker.kafka.transaction_calls import call, code_for, producer_of
 from ottla_core.errors import OttlaError
+from ottla_core.transactions import TRANSACTIONS_V1
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Txn
@@ -28,7 +29,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         transactional_id=request.transactional_id,
         producer=producer_of(request),
         group=request.group_id,
-        transaction_version=VERIFIES,
+        transaction_version=TRANSACTIONS_V1,
     )
     error: Error | OttlaError
     try:

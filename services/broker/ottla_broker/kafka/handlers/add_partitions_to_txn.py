@@ -13,9 +13,10 @@ from kafka.protocol.producer import AddPartitionsToTxnResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.transaction_calls import VERIFIES, call, code_for
+from ottla_broker.kafka.transaction_calls import call, code_for
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
+from ottla_core.transactions import TRANSACTIONS_V1
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import TxnProducer
 from ottla_proto.contracts import Txn
@@ -57,7 +58,7 @@ async def _add(
         transactional_id=transactional_id,
         producer=TxnProducer(id=request.v3_and_below_producer_id, epoch=request.v3_and_below_producer_epoch),
         partitions=[pb.TxnPartition(topic=p.topic, partition=p.partition) for p in named],
-        transaction_version=VERIFIES,
+        transaction_version=TRANSACTIONS_V1,
     )
     whole: Any
     try:

@@ -13,8 +13,9 @@ from kafka.protocol.producer import EndTxnResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.transaction_calls import ADDS, VERIFIES, call, code_for, producer_of
+from ottla_broker.kafka.transaction_calls import call, code_for, producer_of
 from ottla_core.errors import OttlaError
+from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Txn
@@ -30,7 +31,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         transactional_id=request.transactional_id,
         producer=producer_of(request),
         committed=request.committed,
-        transaction_version=ADDS if version >= _RAISES_FROM else VERIFIES,
+        transaction_version=TRANSACTIONS_V2 if version >= _RAISES_FROM else TRANSACTIONS_V1,
     )
     error: Error | OttlaError
     try:

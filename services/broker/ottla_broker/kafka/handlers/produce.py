@@ -22,12 +22,12 @@ from ottla_broker.kafka.forwarding import named_twice
 from ottla_broker.kafka.frames import Caller, KafkaContext, Parts
 from ottla_broker.kafka.leaders import CHANGED, NewLeaders
 from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
-from ottla_broker.kafka.transaction_calls import ADDS, VERIFIES
 from ottla_broker.machines.bad_records import BadRecordsError
 from ottla_broker.replication.produce import Produce, ProducedTransaction, ProduceResult, check_acks, without_traces
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.primitives import MalformedError, Reader, Writer
+from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 
 MOST_PARTITIONS: Final = 5_000
 """Of one request: all of them are put into order before another request is served."""
@@ -64,7 +64,7 @@ def handle(backend: Backend, context: KafkaContext) -> HandlerResult:
     transactional_id, acks, timeout_ms, topics = _read(context.body)
     transaction = None
     if transactional_id is not None:
-        version = ADDS if context.version >= _ADDS_FROM else VERIFIES
+        version = TRANSACTIONS_V2 if context.version >= _ADDS_FROM else TRANSACTIONS_V1
         transaction = ProducedTransaction(transactional_id, version, backend.verifier)
     produce, twice = Produce(backend.replicas.leader, acks, transaction), _named_twice(topics)
     results = [

@@ -15,10 +15,11 @@ from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import existing_partitions, instance_of, member
 from ottla_broker.kafka.handlers.offset_commit import commit, offset_to_commit
-from ottla_broker.kafka.transaction_calls import ADDS, VERIFIES, producer_of
+from ottla_broker.kafka.transaction_calls import producer_of
 from ottla_core.errors import ErrorCode
 from ottla_core.model import TopicPartition
 from ottla_core.slices import sliced
+from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 from ottla_proto import group_pb2 as pb
 
 _Topic: Final = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
@@ -58,7 +59,7 @@ def _forwarded(request: Message, offsets: list[pb.OffsetToCommit], version: int)
         transaction=pb.OffsetsTransaction(
             transactional_id=request.transactional_id,
             producer=producer_of(request),
-            transaction_version=ADDS if version >= _ADDS_FROM else VERIFIES,
+            transaction_version=TRANSACTIONS_V2 if version >= _ADDS_FROM else TRANSACTIONS_V1,
         ),
     )
 

@@ -16,7 +16,6 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message, has_more_elements
 from ottla_broker.kafka.errors import code_by_name
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.transaction_calls import ADDS
 from ottla_broker.machines.transactions import TransactionEnd
 from ottla_broker.transaction_markers import MOST_MARKERS, MarkersToWrite, check_markers, write_markers
 from ottla_core.errors import OttlaError
@@ -24,6 +23,7 @@ from ottla_core.model import PartitionId, TopicId
 from ottla_core.primitives import MalformedError
 from ottla_core.records.control import EndTransactionMarker
 from ottla_core.slices import sliced
+from ottla_core.transactions import TRANSACTIONS_V2
 
 _Marker: Final = WriteTxnMarkersResponse.WritableTxnMarkerResult
 _Topic: Final = _Marker.WritableTxnMarkerTopicResult
@@ -52,7 +52,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
 
 def _to_write(backend: Backend, marker: Message) -> MarkersToWrite:
     decided = EndTransactionMarker(marker.transaction_result, marker.coordinator_epoch)
-    raises_epochs = getattr(marker, "transaction_version", 0) >= ADDS
+    raises_epochs = getattr(marker, "transaction_version", 0) >= TRANSACTIONS_V2
     return MarkersToWrite(
         TransactionEnd(marker.producer_id, marker.producer_epoch, decided, raises_epochs),
         [
