@@ -6,7 +6,7 @@ transaction, or one fence. Control records of any other type are passed over, as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -32,25 +32,31 @@ class StoredBatch(NamedTuple):
     fence: ShardFence | None = None
 
 
-def size_limit(records: Iterable[Record]) -> int:
+def size_limit(records: Sequence[Record]) -> int:
     """An upper bound of the bytes of the batches that the records make."""
-    return sum(HEADER_SIZE + sum(map(_record_limit, batch)) for batch in _batches(records))
+    return sum(map(_batch_limit, _batches(records)))
 
 
-def is_one_batch(records: Iterable[Record]) -> bool:
+def is_one_batch(records: Sequence[Record]) -> bool:
     return len(_batches(records)) <= 1
 
 
-def seal_records(records: Iterable[Record], timestamp_ms: int) -> bytes:
+def seal_records(records: Sequence[Record], timestamp_ms: int) -> bytes:
     """Batches with the records in their order, all dated `timestamp_ms`: as few as can be, each of entries without a
     producer, or of one producer's, or of a marker."""
     return b"".join(_sealed(batch, timestamp_ms) for batch in _batches(records))
 
 
-def _batches(records: Iterable[Record]) -> list[list[Record]]:
+def _batches(records: Sequence[Record]) -> Sequence[Sequence[Record]]:
+    if len(records) <= 1:  # which is most decisions
+        return [records] if records else []
     # A new object is equal to none: a marker is alone.
     of_one = groupby(records, lambda record: record.producer if isinstance(record, Entry) else object())
     return [list(batch) for _, batch in of_one]
+
+
+def _batch_limit(records: Sequence[Record]) -> int:
+    return HEADER_SIZE + sum(map(_record_limit, records))
 
 
 def _record_limit(record: Record) -> int:
@@ -65,7 +71,7 @@ def _sealed(records: Sequence[Record], timestamp_ms: int) -> bytes:
     if isinstance(first, Marker):
         marker = EndTransactionMarker(first.committed, first.coordinator_epoch)
         return seal_marker(*first.producer, marker, timestamp_ms)
-    builder = new_builder(size_limit(records))
+    builder = new_builder(_batch_limit(records))
     for entry in records:
         assert isinstance(entry, Entry)
         fits = builder.append(timestamp_ms, entry.key, entry.value)

@@ -12,7 +12,7 @@ Source: KIP-98, org.apache.kafka.common.record.DefaultRecordBatch.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import google_crc32c
@@ -195,13 +195,16 @@ def iter_headers(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
         at += header.size_bytes
 
 
+def at_offsets(headers: Iterable[BatchHeader], base_offset: int) -> Iterator[BatchHeader]:
+    """The headers of batches as they are once these lie one behind the other, from `base_offset` on."""
+    for header in headers:
+        yield header._replace(base_offset=base_offset)
+        base_offset += header.last_offset_delta + 1
+
+
 def headers_at(data: Buffer, base_offset: int) -> list[BatchHeader]:
-    """The headers of the whole batches in `data`, as they are once these lie from `base_offset` on."""
-    headers = []
-    for _, header in iter_headers(data):
-        headers.append(header._replace(base_offset=base_offset))
-        base_offset = headers[-1].next_offset
-    return headers
+    """The same for whole batches. Raises CORRUPT_MESSAGE."""
+    return list(at_offsets((header for _, header in iter_headers(data)), base_offset))
 
 
 def whole_batches(data: Buffer, limit_offset: int) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from typing import Final
 
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.condition import Condition
+from ottla.client.diagnose import LIMIT_S
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import ClusterView, TopicView, merge, with_leaders
 from ottla_core.model import PartitionId, TopicId
@@ -112,7 +113,7 @@ class MetadataUpdater:
                 if not self._is_over(missing[0] if missing else "", waited, timeout):
                     self._requested = True
                     self._changed.notify_all()
-                    self._changed.wait(min(timeout - waited, 0.5))
+                    self._changed.wait(min(timeout - waited, 0.5) if waited < timeout else 0.5)
                     continue
             raise self._cluster.unknown_topic(missing[0])
 
@@ -160,7 +161,7 @@ class MetadataUpdater:
             raise error_from_code(view.error, view.error_message or f"the topic {topic!r} can't be used")
         if view is not None:
             return waited >= min(timeout, UNKNOWN_TOPIC_GRACE_S)
-        if waited >= timeout:
+        if waited >= timeout + LIMIT_S:  # the fetch under way knows the reason sooner
             raise error_from_code(ErrorCode.REQUEST_TIMED_OUT, f"no broker described {topic!r} within {timeout:g} s")
         return False
 

@@ -22,7 +22,7 @@ from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.flushing import Flusher
 from ottla_broker.storage.log_config import LogConfig, TimestampType
 from ottla_broker.storage.log_segments import LogSegments
-from ottla_broker.storage.positioned import at_offsets, kept, positioned, stamped
+from ottla_broker.storage.positioned import kept, positioned, stamped
 from ottla_broker.storage.producer_history import ProducerHistory
 from ottla_broker.storage.reading import FoundOffset
 from ottla_broker.storage.recovery import Recovered, open_segments
@@ -30,7 +30,7 @@ from ottla_broker.storage.segment import Segment, ranges_of
 from ottla_broker.storage.transactions.aborted import AbortedTransactions
 from ottla_broker.storage.validator import check_appendable, check_replicated
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records.batch import BatchHeader, Buffer
+from ottla_core.records.batch import BatchHeader, Buffer, at_offsets
 
 
 class AppendResult(NamedTuple):

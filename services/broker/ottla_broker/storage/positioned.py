@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ottla_core.records.batch import BatchHeader, Buffer, iter_headers, placed_prefix, read_header, with_log_append_time
@@ -40,13 +39,6 @@ def positioned(
         batches.append(PositionedBatch(end - at, next_offset - 1, header.max_timestamp))
         at, base_offset = end, next_offset
     return buffers, batches
-
-
-def at_offsets(headers: Iterable[BatchHeader], base_offset: int) -> Iterator[BatchHeader]:
-    """The headers as `positioned` puts them into the log."""
-    for header in headers:
-        yield header._replace(base_offset=base_offset)
-        base_offset += header.last_offset_delta + 1
 
 
 def in_epoch(records: bytes, leader_epoch: int) -> bytes:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from threading import Event, Timer
 from typing import Any, cast
 
+import pytest
 from waiting import wait_until
 
 from ottla.client.metadata_updater import MetadataUpdater
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import BrokerView, ClusterView, PartitionView, TopicView, build_view
 from ottla_core.clock import SystemClock
 from ottla_core.model import TopicId
@@ -44,4 +46,25 @@ def test_the_leaders_that_a_response_names_are_one_change() -> None:
         updater.learn(moved)
         assert [{route.address for route in view.routes.values()} for view in changes] == [{"b:1"}]
     finally:
+        updater.close()
+
+
+def test_a_wait_that_is_over_gets_the_reason_that_the_fetch_under_way_finds() -> None:
+    waited = Event()
+
+    class Slow(Cluster):
+        out_of_reach = False
+
+        def fetch_metadata(self, *_: Any, **__: Any) -> ClusterView:
+            waited.wait(10)
+            raise error_from_code(ErrorCode.NETWORK_EXCEPTION, "nothing listens")
+
+    updater = MetadataUpdater(cast(Any, Slow()), name="x", max_age=60, timeout=1, on_change=lambda _: None)
+    releaser = Timer(0.2, waited.set)
+    releaser.start()
+    try:
+        with pytest.raises(OttlaError, match="nothing listens"):
+            updater.until_known(["t"], 0.02)
+    finally:
+        releaser.join()
         updater.close()
