@@ -10,9 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from threading import TIMEOUT_MAX, Lock, RLock, Thread, current_thread
+from threading import Lock, RLock, Thread, current_thread
+from time import monotonic
 from typing import Final, NamedTuple
 
+from ottla.client.condition import sleep_s
 from ottla.client.guard import Guard
 from ottla.errors import ErrorCode, OttlaError, TransactionAborted, error_from_code, from_core
 from ottla.machines.batches import ProducerBatch
@@ -214,7 +216,13 @@ class _Waiter:
 
     def wait(self, timeout: float | None) -> bool:
         """False where `timeout` seconds passed; None for any number of them."""
-        return self._notified.acquire(timeout=-1 if timeout is None else min(max(0.0, timeout), TIMEOUT_MAX))
+        deadline_at = None if timeout is None else monotonic() + timeout
+        while True:
+            left = None if deadline_at is None else deadline_at - monotonic()
+            if self._notified.acquire(timeout=sleep_s(left)):
+                return True
+            if left is not None and left <= 0:
+                return False
 
 
 def _shielded(call: Callable[[], object]) -> None:

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self
 
 from ottla.client.cluster import ClusterClient
+from ottla.client.condition import sleep_s
 from ottla.client.guard import Guard, in_children, whether_owned
 from ottla.client.limits import check_timeouts, producer_limits
 from ottla.client.settings import PRODUCER_NAMES, merge_config, read_properties
@@ -406,7 +407,7 @@ class Producer(Transactional, Generic[K, V]):
                 return batch
             if now >= deadline_at:
                 raise buffer_full(self._accumulator.limits.buffer_bytes, self._max_block)
-            self._sender.room.wait(deadline_at - now)
+            self._sender.room.wait(sleep_s(deadline_at - now))
             self._check_open()
 
     def _check_open(self) -> None:

@@ -15,6 +15,7 @@ from threading import Condition, Lock, RLock, Thread
 from typing import Final, ParamSpec
 
 from ottla.client.cluster import ClusterClient
+from ottla.client.condition import sleep_s
 from ottla.client.metadata_updater import MetadataUpdater
 from ottla.client.streams import BrokerStreams
 from ottla.errors import ErrorCode, OttlaError, error_from_code
@@ -122,7 +123,7 @@ class Sender:
                     left = min(deadline_at, self._end_at) - self._clock.monotonic()
                     if left <= 0:
                         return False
-                    self.room.wait(left)
+                    self.room.wait(sleep_s(left))
             finally:
                 self.accumulator.flushing -= 1
         return True
