@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ottla_core.cluster.layered_mapping import copy_of
-from ottla_core.model import NO_LEADER, NO_OWNER, PartitionId, TopicId
+from ottla_core.model import NO_LEADER, NO_OWNER, SHARD_TOPICS, PartitionId, TopicId
+from ottla_core.routing import shard_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +203,16 @@ class ClusterImage:
         owned = self.shards.get((kind, shard))
         owner = None if owned is None else self.coordinators.get((kind, owned.owner))
         return owner if owner is not None and owned is not None and owner.epoch == owned.incarnation else None
+
+    def shard_of(self, kind: str, key: str) -> int | None:
+        """The shard of a group's or a transactional id's; None while there is no topic of that kind."""
+        topic = self.topics.get(SHARD_TOPICS[kind])
+        return None if topic is None else shard_of(key, topic.partition_count)
+
+    def owner_of_key(self, kind: str, key: str) -> Coordinator | None:
+        """The owner of the key's shard."""
+        shard = self.shard_of(kind, key)
+        return None if shard is None else self.owner_of(kind, shard)
 
     def is_in_doubt(self, partition: Partition) -> bool:
         """Whether the metadata was restored since, so that what it says of the partition proves nothing (rule C18)."""

@@ -7,8 +7,7 @@ from typing import Final, Protocol
 
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import SHARD_TOPICS
-from ottla_core.routing import TXN, shard_of
+from ottla_core.routing import TXN
 from ottla_core.rpc.peers import Peers
 from ottla_core.rpc.retry import Backoff
 from ottla_core.rpc.status import TransportError
@@ -76,10 +75,8 @@ class TxnCoordinators:
             return
 
     async def _ask(self, request: pb.AddOffsetsRequest, timeout_s: float) -> None:
-        image = self._metadata.image
-        topic = image.topics.get(SHARD_TOPICS[TXN])
-        owner = topic and image.owner_of(TXN, shard_of(request.transactional_id, topic.partition_count))
-        if not owner:
+        owner = self._metadata.image.owner_of_key(TXN, request.transactional_id)
+        if owner is None:
             raise OttlaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE, "no txn-coordinator owns the transactional id's shard"
             )

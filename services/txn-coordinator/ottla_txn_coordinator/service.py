@@ -13,7 +13,7 @@ from ottla_core.coordination.shards import Shards
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS, TopicPartition
-from ottla_core.routing import shard_of
+from ottla_core.routing import GROUP
 from ottla_core.rpc.bounds import check_few
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
@@ -129,10 +129,10 @@ class TxnService:
     async def add_offsets(self, request: pb.AddOffsetsRequest, context: RequestContext) -> pb.AddOffsetsResponse:
         if not request.group:
             raise OttlaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty", hint="give a group.id")
-        topic = self._metadata.image.topics.get(GROUPS_TOPIC)
-        if topic is None:
+        shard = self._metadata.image.shard_of(GROUP, request.group)
+        if shard is None:
             raise OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUPS_TOPIC} is not there yet", hint="try again")
-        partition = TopicPartition(GROUPS_TOPIC, shard_of(request.group, topic.partition_count))
+        partition = TopicPartition(GROUPS_TOPIC, shard)
         for outcome in await self._add_or_verify(request, [partition], context, request.ByteSize()) or ():
             if outcome is not None:
                 raise outcome

@@ -13,8 +13,6 @@ from ottla_broker.peers.gathered_heartbeats import GatheredHeartbeats
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Coordinator
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import SHARD_TOPICS
-from ottla_core.routing import shard_of
 from ottla_core.rpc.aio import AioPeer
 from ottla_core.rpc.peers import Peers
 from ottla_proto import group_pb2 as pb
@@ -48,9 +46,7 @@ class CoordinatorPeers:
 
     def owner(self, kind: str, key: str) -> Coordinator:
         """Of the shard of `key`. Raises COORDINATOR_NOT_AVAILABLE while it has no owner."""
-        image = self._metadata.image
-        count = shard_count(image, kind)
-        owner = image.owner_of(kind, shard_of(key, count)) if count else None
+        owner = self._metadata.image.owner_of_key(kind, key)
         if owner is None:
             raise not_available(kind)
         return owner
@@ -97,12 +93,6 @@ def _as_not_available(kind: str) -> Iterator[None]:
         if error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT):
             raise not_available(kind) from error
         raise
-
-
-def shard_count(image: ClusterImage, kind: str) -> int:
-    """That of the partitions of the kind's topic; 0 while there is none."""
-    topic = image.topics.get(SHARD_TOPICS[kind])
-    return 0 if topic is None else topic.partition_count
 
 
 def not_available(kind: str) -> OttlaError:

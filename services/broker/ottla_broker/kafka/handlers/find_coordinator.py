@@ -14,11 +14,11 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.errors import text_of
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.peers.coordinator_peers import not_available, shard_count
+from ottla_broker.peers.coordinator_peers import not_available
 from ottla_core.cluster.image import Broker, ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import SHARD_TOPICS, PartitionId
-from ottla_core.routing import GROUP, TXN, shard_of
+from ottla_core.routing import GROUP, TXN
 from ottla_core.slices import sliced
 
 _SEVERAL_FROM: Final = 4
@@ -56,8 +56,8 @@ def _find(backend: Backend, key: str, key_type: int) -> Broker:
     if kind is None:
         raise OttlaError(ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {key_type}")
     backend.coordinators.owner(kind, key)
-    shard = shard_of(key, shard_count(backend.image, kind))
-    found = spokesman(backend, kind, shard)
+    shard = backend.image.shard_of(kind, key)
+    found = None if shard is None else spokesman(backend, kind, shard)
     if found is None:
         raise not_available(kind)
     return backend.image.brokers[found]
