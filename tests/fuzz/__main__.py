@@ -18,7 +18,7 @@ from tests.fuzz.report import lines_of, load_cases, print_summary, print_table, 
 from tests.fuzz.run import Outcome, replay, run
 from tests.fuzz.stack import Stack
 
-_PLANTED_CASES: Final = 20_000
+_PLANTED_CASES: Final = 80_000
 _PLANTED_MEMORY_MB: Final = 4_096
 _ALL: Final = "all"
 

@@ -65,20 +65,21 @@ class Cases:
         self._served: Final = {each.key: each for each in served}
         self.pairs: Final = {(s.key, v) for s in served for v in range(s.min_version, s.max_version + 1)}
         self._turns: list[tuple[int, int]] = []
+        self._bombs_turns: list[tuple[int, int]] = []
         self._sent = 0
 
     def next(self) -> Case:
         self._sent += 1
         kinds = self._random.random()
-        key, version = self._next_pair()
+        key, version = self._next_of(self._turns)
         if kinds < 0.30:
             return self._valid(key, version)
         if kinds < 0.34:
             return self._harmless(key, version)
         if kinds < 0.80:
             return self._lie(key, version)
-        if kinds < 0.806:
-            return self._bomb(key, version)
+        if kinds < 0.81:
+            return self._bomb()
         if kinds < 0.88:
             return self._produced()
         if kinds < 0.91:
@@ -105,7 +106,9 @@ class Cases:
         LIES[kind](draft, self._random)
         return self._case(kind, draft, Expect.EITHER)
 
-    def _bomb(self, key: int, version: int) -> Case:
+    def _bomb(self) -> Case:
+        """There are few, so that they take turns of their own."""
+        key, version = self._next_of(self._bombs_turns)
         kind = self._random.choice(list(BOMBS))
         with_tags = self._random.random() < 0.5
         draft = self._composer.draft(key, version, is_tame=True, with_tags=with_tags)
@@ -200,12 +203,12 @@ class Cases:
             must_refuse=must_refuse,
         )
 
-    def _next_pair(self) -> tuple[int, int]:
+    def _next_of(self, turns: list[tuple[int, int]]) -> tuple[int, int]:
         """Each API in each version as often as any other."""
-        if not self._turns:
-            self._turns = sorted(self.pairs)
-            self._random.shuffle(self._turns)
-        return self._turns.pop()
+        if not turns:
+            turns += sorted(self.pairs)
+            self._random.shuffle(turns)
+        return turns.pop()
 
 
 def simple_produce(version: int, topic: str, records: bytes, acks: int = -1) -> Draft:
