@@ -11,6 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
+from ottla.machines import transaction as of_producer
 from ottla_broker.machines import replica_role
 from ottla_core.coordination import phases
 from ottla_group_coordinator.machines import states
@@ -27,7 +28,7 @@ def mermaid(initial: Mapping[str, Enum], table: Table) -> str:
     for (state, event), target in table.items():
         arrows.setdefault((state.value, target.value), []).append(event.value)
     lines = [f"    {_id(a)} --> {_id(b)}: {'<br/>or '.join(events)}" for (a, b), events in arrows.items()]
-    names = {state.value for state in table.values()}
+    names = {state.value for state in (*initial.values(), *table.values())}
     ends = names - {state.value for state, _ in table}
     spaced = [f'    state "{name}" as {_id(name)}' for name in sorted(names) if _id(name) != name]
     return "\n".join(["stateDiagram-v2", *spaced, *lines, *(f"    {_id(end)} --> [*]" for end in sorted(ends))])
@@ -40,6 +41,10 @@ def _id(name: str) -> str:
 DIAGRAMS: Final = {
     "group": ("groups.md", mermaid(states.INITIAL, states.NEXT)),
     "transaction": ("transactions.md", mermaid(txn_states.INITIAL, txn_states.NEXT)),
+    "producer": (
+        "transactions.md",
+        mermaid({"made": of_producer.TransactionState.UNINITIALIZED}, of_producer.NEXT_STATE),
+    ),
     "replica": ("replication.md", mermaid({"opened": replica_role.ReplicaRole.LEADERLESS}, replica_role.NEXT_ROLE)),
     "owner": ("coordination.md", mermaid({"given by the metadata": phases.Phase.FENCING}, phases.NEXT_PHASE)),
 }
@@ -57,13 +62,14 @@ def pages() -> Iterator[tuple[Path, str, str]]:
 
 
 def main(arguments: list[str]) -> int:
-    stale = [(page, drawn) for page, text, drawn in pages() if text != drawn]
-    for page, drawn in stale:
-        if arguments == ["--check"]:
+    failed = False
+    for page, text, drawn in pages():  # one after the other: a page may have several
+        if text != drawn and arguments == ["--check"]:
+            failed = True
             print(f"{page} is stale: python tools/state_diagrams.py", file=sys.stderr)
-        else:
+        elif text != drawn:
             page.write_text(drawn)
-    return 1 if stale and arguments == ["--check"] else 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -94,3 +94,20 @@ def test_where_is_names_symbols() -> None:
     assert sum(bool(symbol) for _, symbol in SOURCE.findall(table)) >= 8
     assert not is_there(ROOT / "tools/house.py", "Figure.nowhere")
     assert not is_there(ROOT / "tools/nowhere.py", "")
+
+
+def test_each_row_of_what_transactions_guarantee_names_tests_that_are_there() -> None:
+    _, _, section = (ROOT / "docs/guarantees.md").read_text().partition("## Transactions\n")
+    rows = [line.split(" | ") for line in section.partition("\n## ")[0].splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 10
+    for _, *promises, shown in rows:
+        assert any(promises), shown
+        named = SOURCE.findall(shown)
+        assert named, promises
+        found = {
+            name
+            for source, _ in named
+            for node in ast.walk(ast.parse((ROOT / source).read_text()))
+            for name in names(node)
+        }
+        assert {symbol for _, symbol in named} <= found

@@ -8,10 +8,12 @@ from typing import Protocol, TypeVar
 from batches import NOON
 from cleanings import header_of
 
+from ottla.machines.aborted import AbortedTransactions, without_aborted
 from ottla.machines.compacted_comparison import CompactedComparison
 from ottla.machines.comparison import Comparison
 from ottla_broker.compaction.survivors import NO_FENCE, Survival
 from ottla_broker.compaction.transactions import CleanedTransactions
+from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_core.records.fence import fence_of
 from ottla_core.records.reader import read_records
 
@@ -21,7 +23,7 @@ C = TypeVar("C", bound=Comparison)
 
 
 class Fetched(Protocol):
-    """A replica that is read by fetches."""
+    """A replica that is read by fetches, without what was aborted."""
 
     def fetch(self, offset: int) -> bytes: ...
 
@@ -29,7 +31,15 @@ class Fetched(Protocol):
 class CleanedReplica:
     """`before_fetch` may change it; a fetch has `per_fetch` batches at most."""
 
-    def __init__(self, batches: Sequence[bytes], *, high_watermark: int | None = None, per_fetch: int = 1) -> None:
+    def __init__(
+        self,
+        batches: Sequence[bytes],
+        *,
+        high_watermark: int | None = None,
+        per_fetch: int = 1,
+        aborted: Sequence[AbortedTransaction] = (),
+    ) -> None:
+        self.aborted = aborted
         self.batches = list(batches)
         self.high_watermark = header_of(self.batches[-1]).next_offset if high_watermark is None else high_watermark
         self.per_fetch = per_fetch
@@ -38,6 +48,7 @@ class CleanedReplica:
     def clean(self, end_offset: int, *, now_ms: int = NOON, retention_ms: int = 0) -> None:
         """All below `end_offset` at once, as if nothing of it had been cleaned before."""
         end_offset = min(end_offset, self.high_watermark)
+        transactions = CleanedTransactions(self.aborted, ())
         newest: dict[bytes, int] = {}
         newest_fence = NO_FENCE
         for batch in self.batches:
@@ -46,7 +57,7 @@ class CleanedReplica:
                 end_offset = min(end_offset, header.base_offset)
             elif header.is_control:
                 newest_fence = header.base_offset if fence_of(batch) else newest_fence
-            else:
+            elif not transactions.are_void(header):
                 newest |= {key: offset for offset, _, key, _, _ in read_records(batch) if key is not None}
         survival = Survival(
             lambda key: newest.get(key, -1),
@@ -55,7 +66,7 @@ class CleanedReplica:
             end_offset,
             now_ms,
             retention_ms,
-            CleanedTransactions((), ()),
+            transactions,
         )
         left = [(batch, survival.of(header_of(batch), batch)) for batch in self.batches]
         self.batches = [s.batch for b, s in left if s.record_count or header_of(b).base_offset >= end_offset]
@@ -63,7 +74,9 @@ class CleanedReplica:
     def fetch(self, offset: int) -> bytes:
         self.before_fetch(offset)
         there = [b for b in self.batches if offset < header_of(b).next_offset <= self.high_watermark]
-        return b"".join(there[: self.per_fetch])
+        records = b"".join(there[: self.per_fetch])
+        overlapping = [(each.producer_id, each.first_offset) for each in self.aborted if each.last_offset >= offset]
+        return without_aborted(records, AbortedTransactions(overlapping))
 
 
 def compare(*replicas: CleanedReplica, start: int = 0, end: int | None = None) -> CompactedComparison:

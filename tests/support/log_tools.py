@@ -7,14 +7,17 @@ from pathlib import Path
 import pytest
 from batches import NOON, raw_batch, raw_record, sealed
 from logs import SMALL, fill
+from produced import produced
+from transactional_logs import end_of, end_transaction, transactions_told_by
 
 from ottla.cli import lazy
 from ottla.cli.main import run
+from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_broker.storage.identity import DirectoryIdentity, new_directory_id
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.model import PartitionId, TopicId
-from ottla_core.records.batch import iter_headers, read_header
+from ottla_core.records.batch import TRANSACTIONAL, iter_headers, read_header
 from ottla_core.records.compression import Codec
 from ottla_core.records.fence import ShardFence, seal_fence
 from ottla_core.records.reader import read_records
@@ -80,3 +83,20 @@ def table_in(directory: Path) -> dict[bytes | None, bytes | None]:
                 assert offset > last
                 found[key], last = value, offset
     return found
+
+
+def write_transactions(directory: Path) -> tuple[Path, list[AbortedTransaction]]:
+    """A broker's directory after an orderly stop: `orders`, in several segments, with ten transactions of two producers
+    each, every other one aborted. Its partition, and what was aborted."""
+    identity = DirectoryIdentity("cluster", 1, new_directory_id())
+    log_dir = LogDir.open(directory, identity, SMALL, now_ms=NOON)
+    log = log_dir.create(PartitionId(TOPIC_ID, 0), "orders", SMALL, now_ms=NOON)
+    for number in range(10):
+        for producer_id in (7, 8):
+            batch = produced(0, producer_id=producer_id, epoch=number, value=b"v" * 100, attributes=TRANSACTIONAL)
+            log.append(batch, 1, NOON, transactional=True)
+        for producer_id in (7, 8):
+            end_transaction(log, end_of(producer_id, number + 1, committed=bool(number % 2)))
+    told = transactions_told_by(log).aborted
+    log_dir.close({}, now_ms=NOON)
+    return directory / f"{TOPIC_ID.hex()}-0", told

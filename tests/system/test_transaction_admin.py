@@ -15,6 +15,7 @@ import ottla
 from ottla.cli.main import run
 from ottla.errors import ErrorCode, OttlaError
 from ottla.testing import Cluster
+from ottla_broker.replication import topic_config
 from ottla_broker.service import BrokerService
 from ottla_core.errors import OttlaError as ServiceError
 from ottla_core.model import TopicPartition
@@ -232,3 +233,20 @@ def test_the_command_line_leads_from_who_waits_to_who_is_aborted(
     place = ("--topic", topic, "--partition", "0", "--offset", str(found["first_offset"]))
     assert command("abort", *place) == (0, [{"name": f"{topic}-0@0", "action": "aborted"}])
     assert command("hanging") == (0, [])
+
+
+@pytest.mark.rule(43)
+def test_a_leader_tells_of_a_transaction_that_should_long_have_ended(
+    cluster: Cluster, admin: ottla.Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_config, "_LATE_MS", -900_000)  # as if 20 minutes had gone
+    admin.topics.create(name := next(_names), partitions=2)
+
+    def late() -> tuple[TopicPartition, ...]:
+        return tuple(p for d in admin.cluster.log_dirs(0) for p in d.late_transactions if p.topic == name)
+
+    with ottla.Producer(cluster.bootstrap, transactional_id=name) as producer:
+        with producer.transaction() as tx:
+            tx.send(b"x", topic=name, partition=1).result(20)
+            wait_until(lambda: late() == (TopicPartition(name, 1),))
+        wait_until(lambda: late() == ())

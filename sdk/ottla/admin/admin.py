@@ -128,7 +128,8 @@ class ClusterInfo:
 class LogDirInfo:
     """One data directory of a broker: its file system's bytes, and those of each replica in it.
 
-    `uncleanable` are the logs that can't be compacted, each with the reason.
+    `uncleanable` are the logs that can't be compacted, each with the reason; `late_transactions` the partitions that
+    the broker leads with a transaction that should long have been ended.
     """
 
     path: str
@@ -136,6 +137,7 @@ class LogDirInfo:
     usable_bytes: int
     replica_bytes: Mapping[TopicPartition, int]
     uncleanable: Mapping[TopicPartition, str] = field(default_factory=dict)
+    late_transactions: tuple[TopicPartition, ...] = ()
 
 
 class ClusterOverview:
@@ -187,6 +189,7 @@ class ClusterOverview:
                 directory.usable_bytes,
                 {TopicPartition(p.topic, p.partition): p.size_bytes for p in directory.partitions},
                 {TopicPartition(p.topic, p.partition): p.uncleanable for p in directory.partitions if p.uncleanable},
+                tuple(TopicPartition(p.topic, p.partition) for p in directory.partitions if p.late_transaction),
             )
             for directory in response.log_dirs
         )

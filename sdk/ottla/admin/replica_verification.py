@@ -1,8 +1,9 @@
 """Reading every replica of a partition from its own broker, and comparing them (kafka-replica-verification's job).
 
 A replica answers consumers as well as its leader does, up to its own high watermark: what is below the smallest of
-these is on all of them for good, and has to be equal, as far as compaction lets it. Fetches go to all replicas at once,
-one each.
+these is on all of them for good, and has to be equal, as far as compaction lets it. It stays below the last stable
+offset, and takes away what was aborted: there that is taken away before replicas are compared, up to that offset.
+Fetches go to all replicas at once, one each.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 from ottla.client.cluster import ClusterClient
 from ottla.client.transport import Stream
 from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
+from ottla.machines.aborted import AbortedTransactions, without_aborted
 from ottla.machines.compacted_comparison import CompactedComparison
 from ottla.machines.comparison import Comparison, Difference
 from ottla.machines.metadata import PartitionView
@@ -72,12 +74,13 @@ def check_replicas(
     compacted: bool = False,
 ) -> ReplicaCheck:
     """Compare the replicas; `timeout` in seconds is for each answer. What goes wrong is in the result."""
-    with _Replicas(cluster, partition_id, timeout) as replicas:
+    with _Replicas(cluster, partition_id, timeout, committed=compacted) as replicas:
         logs = replicas.open(_leader_first(partition))
         watermarks = {broker: log.high_watermark for broker, log in logs.items()}
+        ends = [log.last_stable_offset if compacted else log.high_watermark for log in logs.values()]
         start = max((log.log_start_offset for log in logs.values()), default=0)
         kind = CompactedComparison if compacted else Comparison
-        comparison = kind(logs, start, max(start, min(watermarks.values(), default=0)))
+        comparison = kind(logs, start, max(start, min(ends, default=0)))
         while wants := comparison.wants():
             for broker, response in replicas.fetch(wants, _FETCH_BYTES).items():
                 with replicas.noting(broker):
@@ -108,7 +111,9 @@ def _leader_first(partition: PartitionView) -> list[int]:
 def _enter(comparison: Comparison, broker: int, response: pb.PartitionFetched) -> None:
     """Raises what the broker answered, unless its log only begins later by now."""
     if not response.error.code:
-        comparison.on_records(broker, response.records)
+        aborted = AbortedTransactions((each.producer_id, each.first_offset) for each in response.aborted)
+        records = without_aborted(response.records, aborted) if response.aborted else response.records
+        comparison.on_records(broker, records)
     elif response.error.code == ErrorCode.OFFSET_OUT_OF_RANGE and response.log_start_offset > comparison.start:
         comparison.on_log_start(response.log_start_offset)
     else:
@@ -116,13 +121,17 @@ def _enter(comparison: Comparison, broker: int, response: pb.PartitionFetched) -
 
 
 class _Replicas:
-    """The replicas of one partition, each read from its own broker; `unreadable` says which are not, and why."""
+    """The replicas of one partition, each read from its own broker; `unreadable` says which are not, and why.
 
-    def __init__(self, cluster: ClusterClient, partition_id: PartitionId, timeout: float) -> None:
+    `committed`: up to the last stable offset, with the transactions that were aborted.
+    """
+
+    def __init__(self, cluster: ClusterClient, partition_id: PartitionId, timeout: float, *, committed: bool) -> None:
         self.unreadable: Final[dict[int, OttlaError]] = {}
         self._cluster = cluster
         self._id = partition_id
         self._timeout = timeout
+        self._committed = committed
         self._replicas: dict[int, _Replica] = {}
 
     def open(self, brokers: Iterable[int]) -> dict[int, pb.PartitionFetched]:
@@ -165,7 +174,9 @@ class _Replicas:
         partition = pb.FetchPartition(
             topic_id=self._id.topic_id, partition=self._id.partition, fetch_offset=offset, max_bytes=max_bytes
         )
-        return pb.FetchRequest(max_bytes=max_bytes, partitions=[partition], from_follower=True)
+        return pb.FetchRequest(
+            max_bytes=max_bytes, partitions=[partition], from_follower=True, read_committed=self._committed
+        )
 
     def __enter__(self) -> _Replicas:
         return self

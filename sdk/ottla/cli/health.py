@@ -36,6 +36,7 @@ class Health:
     info: ClusterInfo
     partitions: Sequence[PartitionStatus]
     uncleanable: Sequence[Uncleanable] = ()
+    late_transactions: Sequence[TopicPartition] = ()
 
     @property
     def live(self) -> list[int]:
@@ -129,6 +130,15 @@ class Health:
             problem = f"{count(len(self.uncleanable), 'log')} that can't be compacted"
             hint = f"{first.partition.topic}-{first.partition.partition} on broker {first.broker}: {first.reason}"
             found.append(Problem(problem, hint))
+        if self.late_transactions:
+            topic, partition = self.late_transactions[0]
+            problem = (
+                f"{count(len(self.late_transactions), 'partition')} with a transaction that should long have ended"
+            )
+            hint = (
+                f"readers of committed records wait: see `ottla txn explain {topic} {partition}`, `ottla txn hanging`"
+            )
+            found.append(Problem(problem, hint))
         return found
 
     def item(self) -> dict[str, Any]:
@@ -150,6 +160,7 @@ class Health:
                 "with_elr": self.eligible_only,
                 "to_recover": self.to_recover,
                 "uncleanable": len(self.uncleanable),
+                "late_transactions": len(self.late_transactions),
             },
             "problems": [problem._asdict() for problem in self.problems],
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from heapq import heapify, heappop
 
-from ottla_core.records.batch import BatchHeader
+from ottla_core.records.batch import BatchHeader, framed, iter_headers
 
 
 class AbortedTransactions:
@@ -27,3 +27,13 @@ class AbortedTransactions:
         if header.is_control:
             self._open.discard(header.producer_id)
         return header.is_transactional
+
+
+def without_aborted(records: bytes, aborted: AbortedTransactions) -> bytes:
+    """Those batches with what is left out taken away, as compaction does it sooner or later: their headers stay."""
+    return b"".join(
+        framed(header._replace(record_count=0), b"")
+        if aborted.leaves_out(header) and not header.is_control
+        else records[at : at + header.size_bytes]
+        for at, header in iter_headers(records)
+    )

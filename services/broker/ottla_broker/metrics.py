@@ -39,6 +39,11 @@ def add_metrics(metrics: Metrics, follower: MetadataFollower, replicas: Replicas
         lambda: sum(r.is_under_min_isr for r in existing()),
     )
     gauge(
+        "ottla_broker_late_transaction_partitions",
+        "Led partitions with a transaction that nothing ends.",
+        lambda: sum(r.has_late_transaction for r in existing()),
+    )
+    gauge(
         "ottla_broker_failing_partitions",
         "Partitions that can't take their part, and are tried again.",
         lambda: replicas.failing,

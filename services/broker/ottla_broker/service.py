@@ -500,6 +500,7 @@ def _log_dir_partition(replica: Replica) -> pb.PartitionSize:
         partition=replica.id.partition,
         size_bytes=replica.log.size_bytes,
         uncleanable=replica.log.compaction.failure,
+        late_transaction=replica.has_late_transaction,
     )
 
 

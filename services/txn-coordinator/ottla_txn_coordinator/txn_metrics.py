@@ -7,11 +7,15 @@ from typing import Any, Final
 
 from ottla_core.clock import Clock
 from ottla_core.coordination.shards import Shards
-from ottla_core.telemetry import Metrics
+from ottla_core.telemetry import Metrics, Table
 from ottla_txn_coordinator.machines.history import HistoryEvent, Kind
 from ottla_txn_coordinator.machines.shard import Loaded, TransactionShard
+from ottla_txn_coordinator.machines.states import TransactionState
+from ottla_txn_coordinator.machines.transaction import TransactionCompleted
 
 _ENDS: Final = (Kind.COMMITTED, Kind.ABORTED, Kind.TIMED_OUT, Kind.FENCED)
+
+_DEAD: Final = TransactionState.DEAD
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +29,10 @@ class TxnMetrics:
         name, text = "ottla_txn_ends_total", "Transactions that were decided, by how."
         self._ends: Final = {kind: metrics.counter(name, text, result=kind.value) for kind in _ENDS}
         self._inits: Final = metrics.counter("ottla_txn_producers_total", "Producers that were initialized.")
+        self._completions: Final = metrics.histogram(
+            "ottla_txn_complete_seconds", "From the decision to the last marker."
+        )
+        metrics.table("ottla_txn_ids", Table("Transactional ids in each state.", ("state",), self._states))
         metrics.gauge("ottla_txn_open", "Transactions that are open.", lambda: len(self._open_since_ms()))
         metrics.gauge("ottla_txn_oldest_seconds", "Age of the oldest open transaction.", self._oldest_s)
         metrics.gauge("ottla_txn_records_unreadable", "Records that this release can't read.", self._unreadable)
@@ -32,11 +40,17 @@ class TxnMetrics:
     def on_effect(self, shard: int, epoch: int, effect: Any) -> None:
         if isinstance(effect, Loaded) and effect.unreadable:
             _log.warning("shard %d has %d records that this release can't read; they stay", shard, effect.unreadable)
+        if isinstance(effect, TransactionCompleted):
+            self._completions.observe(effect.after_ms / 1000)
         if isinstance(effect, HistoryEvent):
             if effect.kind in self._ends:
                 self._ends[effect.kind].value += 1
             elif effect.kind is Kind.INITIALIZED:
                 self._inits.value += 1
+
+    def _states(self) -> dict[tuple[str, ...], float]:
+        shards = [status.state.states for status in self._shards.statuses()]
+        return {(state.value,): sum(ids[state] for ids in shards) for state in TransactionState if state is not _DEAD}
 
     def _open_since_ms(self) -> list[int]:
         return [since_ms for status in self._shards.statuses() for since_ms in status.state.open_since_ms()]

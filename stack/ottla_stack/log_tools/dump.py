@@ -13,6 +13,7 @@ from ottla_broker.storage.log_dir import PARTITION_METADATA
 from ottla_broker.storage.recovery import SEGMENT_NAME
 from ottla_broker.storage.scan import headers
 from ottla_broker.storage.swap import INDEX_SUFFIXES
+from ottla_broker.storage.transactions import aborted_index
 from ottla_stack.log_tools.damage import bytes_problem, read_entries, stored_crc
 from ottla_stack.log_tools.items import Item, batch_item, record_items
 from ottla_stack.log_tools.log_files import no_log_file, read_metadata
@@ -27,6 +28,8 @@ def items_of(path: Path, *, records: bool = False) -> Iterator[Item]:
         return _batches(path, records=records)
     if path.suffix in INDEX_SUFFIXES:
         return _entries(path)
+    if path.suffix == aborted_index.SUFFIX:
+        return _aborted(path)
     if path.suffix == producer_snapshot.SUFFIX:
         return _producers(path)
     if path.name == PARTITION_METADATA:
@@ -57,6 +60,13 @@ def _entries(path: Path) -> Iterator[Item]:
     else:
         for timestamp_ms, relative in read_entries(path, TIME_ENTRY):
             yield {"type": "time", "timestamp": timestamp_ms, "offset": base_offset + relative}
+
+
+def _aborted(path: Path) -> Iterator[Item]:
+    index = aborted_index.AbortedIndex(path)
+    yield from ({"type": "aborted", "version": 0, **entry._asdict()} for entry in index.entries())
+    if not index.is_sound:
+        raise ValueError("its entries are not in order, or the last one is not whole")
 
 
 def _producers(path: Path) -> Iterator[Item]:

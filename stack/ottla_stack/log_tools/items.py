@@ -1,6 +1,6 @@
 """The items that `ottla log dump` shows: of a batch, of its records; and an item as one line with Kafka's names.
 
-An item has a `type`: batch, record, offset, time, producer, fence, epoch, entry, field, or damage.
+An item has a `type`: batch, record, offset, time, aborted, producer, fence, epoch, entry, field, or damage.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""`ottla log index`: both indexes of segments built anew from the headers of their batches (rule 59)."""
+"""`ottla log index`: both indexes of segments built anew from the headers of their batches (rule 59); of a whole log
+also what it has of aborted transactions, without which Kafka would show their records."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla_broker.storage.log_config import LogConfig
+from ottla_broker.storage.producer_history import ProducerHistory
 from ottla_broker.storage.segment import Segment
 from ottla_broker.storage.swap import INDEX_SUFFIXES
 from ottla_stack.log_tools.directory_lock import locked
@@ -28,6 +30,7 @@ class Rebuilt(NamedTuple):
 def rebuild(log: LogFiles) -> Iterator[Rebuilt]:
     """Each segment's indexes anew, fsynced. A segment of a few kilobytes has none. Raises FatalError or OSError."""
     directory, disk = log.directory, Disk(log.directory)
+    ranges: list[tuple[Segment, int]] = []
     with locked(directory.resolve().parent):
         for path in log.segments:
             with reading(path):
@@ -40,5 +43,8 @@ def rebuild(log: LogFiles) -> Iterator[Rebuilt]:
                 segment.sync(sealed=True)
                 disk.files.forget(path)
                 sizes = [index.stat().st_size if index.exists() else 0 for index in indexes]
+                ranges.append((segment, next_offset))
                 yield Rebuilt(path, next_offset, sizes[0] // OFFSET_ENTRY.size, sizes[1] // TIME_ENTRY.size)
+        if log.is_whole and all(end >= 0 for _, end in ranges):
+            ProducerHistory(directory, disk).restore(ranges, [], 0)
         disk.sync_directory(directory)

@@ -53,6 +53,7 @@ def test_a_healthy_cluster_is_code_0(capsys: pytest.CaptureFixture[str]) -> None
         "with_elr": 0,
         "to_recover": 0,
         "uncleanable": 0,
+        "late_transactions": 0,
     }
     assert item["partitions"] == {"total": 3, **well}
 
@@ -71,6 +72,7 @@ def test_a_broker_that_is_away_is_named_with_what_follows_from_it(
         "with_elr": 2,
         "to_recover": 0,
         "uncleanable": 0,
+        "late_transactions": 0,
     }
     assert item["partitions"] == {"total": 3, **figures}
     assert [problem["what"] for problem in item["problems"]] == [
@@ -128,6 +130,21 @@ def test_a_log_that_can_not_be_compacted_is_named_with_its_reason(
     assert item["partitions"]["uncleanable"] == 1
     [problem] = item["problems"]
     assert problem == {"what": "1 log that can't be compacted", "hint": "orders-0 on broker 1: offset 7 has no key"}
+
+
+@pytest.mark.rule(43)
+def test_partitions_with_a_transaction_that_nothing_ends_are_told(
+    admin: FakeAdmin, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = (TopicPartition("orders", 0), TopicPartition("orders", 2))
+    described = LogDirInfo("/data", 1 << 30, 1 << 29, {}, late_transactions=late)
+    monkeypatch.setattr(admin, "log_dirs", lambda broker, timeout: (described,) if broker else ())
+    assert ottla("cluster health") == 1
+    item = health(capsys)
+    assert item["partitions"]["late_transactions"] == 2
+    [problem] = item["problems"]
+    assert problem["what"] == "2 partitions with a transaction that should long have ended"
+    assert "`ottla txn explain orders 0`" in problem["hint"]
 
 
 def test_health_does_not_guess_min_isr(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:

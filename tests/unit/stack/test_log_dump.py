@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from log_tools import TOPIC_ID, ottla_log, segments, write_data
+from log_tools import TOPIC_ID, ottla_log, segments, write_data, write_transactions
 
 from ottla_core.records.batch import iter_headers
 
@@ -78,6 +78,25 @@ def test_the_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert {"file": str(directory / "partition.metadata"), "type": "field", "topic": "orders"} in fields
     (point,) = dumped(monkeypatch, capsys, tmp_path / "data" / "recovery-point-offset-checkpoint")
     assert (point["topic"], point["partition"], point["offset"]) == (TOPIC_ID.hex(), 0, 107)
+
+
+@pytest.mark.rule(38)
+def test_transactions_show_in_their_markers_and_in_the_index_of_those_that_were_aborted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory, aborted = write_transactions(tmp_path / "data")
+    ends = [item["control"] for item in dumped(monkeypatch, capsys, directory) if "control" in item]
+    assert ends == ["ABORT", "ABORT", "COMMIT", "COMMIT"] * 5
+    indexes = sorted(directory.glob("*.txnindex"))
+    assert len(indexes) > 1
+    items = dumped(monkeypatch, capsys, *indexes)
+    assert [tuple(item.values())[3:] for item in items] == aborted
+    assert ottla_log(monkeypatch, "dump", indexes[0], "-o", "table") == 0
+    line = "version: 0 producerId: 7 firstOffset: 0 lastOffset: 2 lastStableOffset: 1"
+    assert capsys.readouterr().out.splitlines()[1] == line, "as kafka-dump-log has it"
+    whole = indexes[0].read_bytes()
+    indexes[0].write_bytes(whole[:-1])
+    assert len(dumped(monkeypatch, capsys, indexes[0], code=1)) == len(whole) // 34
 
 
 def test_damage_is_shown_and_what_is_behind_it_too(

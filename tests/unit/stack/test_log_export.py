@@ -7,9 +7,10 @@ from errno import ENOSPC
 from pathlib import Path
 
 import pytest
-from log_tools import TOPIC_ID, ottla_log, segments, write_data
+from log_tools import TOPIC_ID, ottla_log, segments, write_data, write_transactions
 
 from ottla_broker.storage.identity import META
+from ottla_broker.storage.transactions.aborted_index import AbortedIndex
 from ottla_core import kafka_uuid
 from ottla_core.records.batch import iter_headers
 from ottla_stack.log_tools.log_files import find_logs
@@ -36,6 +37,16 @@ def test_an_export_is_what_kafka_keeps(tmp_path: Path, monkeypatch: pytest.Monke
     verifier = LogVerifier(log, deep=True)
     assert sum(report.records for report in verifier.segments()) == 107
     assert list(verifier.other_files()) == []
+
+
+@pytest.mark.rule(38)
+def test_an_export_has_what_was_aborted_or_kafka_would_show_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory, aborted = write_transactions(tmp_path / "data")
+    for path in directory.glob("*.txnindex"):
+        path.unlink()  # beside a broker that runs they may not be written yet
+    assert exported(monkeypatch, tmp_path / "data", tmp_path / "out") == 0
+    kafkas = segments(tmp_path / "out" / "orders-0")
+    assert [entry for path in kafkas for entry in AbortedIndex(path).entries()] == aborted
 
 
 def test_without_another_id_the_topic_keeps_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

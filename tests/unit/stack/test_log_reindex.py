@@ -6,10 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from log_tools import ottla_log, segments, write_data
+from log_tools import ottla_log, segments, write_data, write_transactions
 
 from ottla_broker.storage.identity import DirectoryLock
 from ottla_broker.storage.log_config import LogConfig
+from ottla_broker.storage.transactions.aborted_index import AbortedIndex
 from ottla_stack.log_tools.log_files import find_logs
 from ottla_stack.log_tools.verify import LogVerifier
 
@@ -79,3 +80,22 @@ def test_a_torn_segment_is_named(
     assert error == (
         f"ottla: {first} does not end with a whole batch, and its indexes cover what is before; see ottla log verify\n"
     )
+
+
+@pytest.mark.rule(38)
+def test_a_whole_log_learns_what_was_aborted_and_a_segment_alone_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A segment does not say what was open before it."""
+    directory, aborted = write_transactions(tmp_path / "data")
+    written = {path: path.read_bytes() for path in directory.glob("*.txnindex")}
+    snapshots = sorted(directory.glob("*.snapshot"))
+    for path in written:
+        path.write_bytes(b"wrong")
+    for path in segments(directory):
+        assert ottla_log(monkeypatch, "index", path) == 0
+    assert {path.read_bytes() for path in written} == {b"wrong"}
+    assert ottla_log(monkeypatch, "index", directory) == 0
+    assert {path: path.read_bytes() for path in directory.glob("*.txnindex")} == written
+    assert [entry for path in segments(directory) for entry in AbortedIndex(path).entries()] == aborted
+    assert sorted(directory.glob("*.snapshot")) == snapshots

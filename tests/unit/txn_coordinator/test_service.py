@@ -13,6 +13,7 @@ from transactions import FIRST_ID, A, Shard
 
 from ottla_core.cluster.image import ClusterImage, ResourceConfigs, Topic
 from ottla_core.cluster.store import StoreUnavailableError
+from ottla_core.coordination.shard import Entry
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.rpc.context import RequestContext
@@ -21,6 +22,7 @@ from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import TxnProducer
 from ottla_txn_coordinator.config import TxnCoordinatorConfig
 from ottla_txn_coordinator.config_listener import TxnConfigListener
+from ottla_txn_coordinator.machines.records import encode_key
 from ottla_txn_coordinator.machines.transaction import LAST_EPOCH, TransactionSettings
 from ottla_txn_coordinator.service import MOST_PARTITIONS, MOST_TRANSACTIONS, TxnService
 from ottla_txn_coordinator.txn_metrics import TxnMetrics
@@ -302,3 +304,16 @@ async def test_what_is_open_and_how_it_ends_is_measured(here: Coordinator) -> No
     ends = {dict(labels)["result"]: c.value for labels, c in metrics.samples["ottla_txn_ends_total"].items()}  # type: ignore[union-attr]  # counters
     assert ends == {"timed-out": 1, "committed": 0, "aborted": 0, "fenced": 0}
     assert counted._oldest_s() == 0
+    states = metrics.tables["ottla_txn_ids"].read
+    assert {state: ids for (state,), ids in states().items() if ids} == {"PrepareAbort": 1}
+    here.shard.sleep(2)
+    here.shard.complete()
+    counted.on_effect(3, 1, here.shard.effects[-1])
+    took = metrics.histogram("ottla_txn_complete_seconds", "")
+    assert (sum(took.counts), took.sum_s) == (1, 3.0), (
+        "it has lasted too long 61 s after its start, and timed out at 60 s"
+    )
+    assert {state: ids for (state,), ids in states().items() if ids} == {"CompleteAbort": 1}
+    here.shard.apply(Entry(encode_key("x"), None))
+    assert set(states().values()) == {0}
+    assert set(Shard(log=here.shard.log).machine.states.values()) == {0}

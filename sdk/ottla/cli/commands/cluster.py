@@ -55,7 +55,9 @@ def health(ctx: typer.Context) -> None:
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         cluster, partitions = admin.cluster.describe(), partition_statuses(admin, admin.topics.describe(internal=True))
-        found = Health(cluster, partitions, _uncleanable(admin, cluster))
+        directories = _live_directories(admin, cluster)
+        late = [partition for _, directory in directories for partition in directory.late_transactions]
+        found = Health(cluster, partitions, _uncleanable(directories), late)
     if form_for(settings.output, sys.stdout) == "table":
         print(found.as_text())
     else:
@@ -64,10 +66,13 @@ def health(ctx: typer.Context) -> None:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _uncleanable(admin: Admin, cluster: ClusterInfo) -> list[Uncleanable]:
+def _live_directories(admin: Admin, cluster: ClusterInfo) -> list[tuple[int, LogDirInfo]]:
     """Of the brokers that can be reached."""
     live = [broker.id for broker in cluster.brokers if not broker.fenced]
-    described = [(id_, directory) for id_ in live for directory in _directories(admin, id_) or ()]
+    return [(id_, directory) for id_ in live for directory in _directories(admin, id_) or ()]
+
+
+def _uncleanable(described: list[tuple[int, LogDirInfo]]) -> list[Uncleanable]:
     return [Uncleanable(id_, p, reason) for id_, directory in described for p, reason in directory.uncleanable.items()]
 
 

@@ -134,6 +134,11 @@ class Producers:
         """Whether the producer has a transaction open, in this epoch."""
         return producer_id in self.transactions and _epoch_of(self._entries[producer_id]) == epoch
 
+    def oldest_transaction_seen_at_ms(self) -> int | None:
+        """When its producer has written last; None where none is open. From any thread."""
+        entry = self._entries.get(self.transactions.oldest())
+        return None if entry is None else _SEEN_AT.unpack_from(entry)[0]
+
     def last_stable_offset(self, high_watermark: int) -> int:
         """Up to where readers of committed records may read (rule 37). High watermarks come in order, or the same
         transaction may count as stable that did before."""

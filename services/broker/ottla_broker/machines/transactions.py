@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from ottla_core.records.batch import NO_PRODUCER_ID
 from ottla_core.records.control import EndTransactionMarker
 
 
@@ -71,6 +72,10 @@ class Transactions:
     def ended(self) -> tuple[EndedTransaction, ...]:
         """Those whose markers may not lie below the high watermark yet."""
         return tuple(self._ended)
+
+    def oldest(self) -> int:
+        """The producer of the first that is open, or -1; from any thread."""
+        return next(iter(list(self._open)), NO_PRODUCER_ID)
 
     def first_open(self) -> int | None:
         return next(iter(self._open.values())) if self._open else None

@@ -122,6 +122,13 @@ class ReplicaState(DiskLog):
         return self._leader is not None and not self._leader.has_min_isr
 
     @property
+    def has_late_transaction(self) -> bool:
+        """Whether this broker leads, and the oldest open transaction should long have been ended (rule 43, KIP-664).
+        From any thread."""
+        seen_at_ms = self.log.producers.oldest_transaction_seen_at_ms() if self.leads else None
+        return seen_at_ms is not None and self._clock.wall_ms() - seen_at_ms > self.log.config.late_transaction_ms
+
+    @property
     def proposal(self) -> IsrProposal | None:
         return None if self._leader is None else self._leader.proposal
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from ottla_broker.storage.log_config import MAX_INT64, LogConfig, TimestampType
 from ottla_core.cluster.image import ClusterImage, Topic
 from ottla_core.config_values import resolve, resolve_broker
+
+_LATE_MS: Final = 300_000
+"""Kafka's: in this time a coordinator ends a transaction that has lasted too long."""
 
 
 def log_config(image: ClusterImage, topic: Topic, broker_id: int) -> LogConfig:
@@ -20,7 +24,7 @@ def default_log_config(image: ClusterImage, broker_id: int) -> LogConfig:
 
 def _log_config(image: ClusterImage, topic: Mapping[str, str], broker_id: int) -> LogConfig:
     cluster, broker = image.broker_configs(), image.broker_configs(broker_id)
-    values = resolve(topic, cluster, broker)
+    values, of_broker = resolve(topic, cluster, broker), resolve_broker(cluster, broker, {})
     policy = values.items("cleanup.policy")
     # A compacted topic keeps the newest value of every key, however old: time and size delete nothing of it.
     deletes, compacts = "delete" in policy, "compact" in policy
@@ -41,7 +45,8 @@ def _log_config(image: ClusterImage, topic: Mapping[str, str], broker_id: int) -
         flush_messages=values.integer("flush.messages"),
         flush_ms=values.integer("flush.ms"),
         min_insync_replicas=values.integer("min.insync.replicas"),
-        producer_expiration_ms=resolve_broker(cluster, broker, {}).integer("producer.id.expiration.ms"),
+        producer_expiration_ms=of_broker.integer("producer.id.expiration.ms"),
+        late_transaction_ms=of_broker.integer("transaction.max.timeout.ms") + _LATE_MS,
         delete_retention_ms=values.integer("delete.retention.ms"),
         min_compaction_lag_ms=values.integer("min.compaction.lag.ms"),
         max_compaction_lag_ms=values.integer("max.compaction.lag.ms"),

@@ -40,6 +40,7 @@ class LogConfig:
     flush_ms: int = MAX_INT64
     min_insync_replicas: int = 1
     producer_expiration_ms: int = DAY_MS
+    late_transaction_ms: int = 1_200_000
     delete_retention_ms: int = DAY_MS
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = MAX_INT64

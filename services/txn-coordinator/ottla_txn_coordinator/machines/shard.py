@@ -6,6 +6,7 @@ The state is what the log says; only what has happened to an id (`history`) is m
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import nsmallest
@@ -53,6 +54,8 @@ class TransactionShard:
         """Records that are of no kind known here, or not what they say they are; they stay in the log."""
         self._records: Final[dict[str, TransactionRecord]] = {}
         self._started_at_ms: Final[dict[str, int]] = {}
+        self.states: Final[Counter[TransactionState]] = Counter()
+        """How many ids are in each."""
 
     # ---- the state --------------------------------------------------------------------------------------------------
 
@@ -86,16 +89,23 @@ class TransactionShard:
             self._put(transactional_id, value)
 
     def _put(self, transactional_id: str, record: TransactionRecord) -> None:
+        self._count_out(transactional_id)
         self._records[transactional_id] = record
+        self.states[record.state] += 1
         if record.state is TransactionState.ONGOING:
             self._started_at_ms[transactional_id] = record.started_at_ms
         else:
             self._started_at_ms.pop(transactional_id, None)
 
     def _remove(self, transactional_id: str) -> None:
+        self._count_out(transactional_id)
         self._records.pop(transactional_id, None)
         self._started_at_ms.pop(transactional_id, None)
         self.history.forget(transactional_id)
+
+    def _count_out(self, transactional_id: str) -> None:
+        if (former := self._records.get(transactional_id)) is not None:
+            self.states[former.state] -= 1
 
     def remember(self, change: Any) -> None:
         assert isinstance(change, HistoryEvent)

@@ -80,6 +80,12 @@ class SendMarkers(NamedTuple):
     record: TransactionRecord
 
 
+class TransactionCompleted(NamedTuple):
+    """An effect: so long after the decision all markers are written, and that is noted."""
+
+    after_ms: int
+
+
 class ProducerIdNeeded(NamedTuple):
     """Nothing is decided yet: decide again with a fresh producer id."""
 
@@ -293,7 +299,8 @@ def decide_complete(caught: Caught, of: TransactionRecord, now: Moment) -> Decis
     if caught.record != of:  # before v2 the next transaction has the same producer
         return ShardDecision(None)
     completed = replace(of, state=NEXT[of.state, TransactionEvent.COMPLETED], updated_at_ms=now.wall_ms)
-    return _decision(caught, _without_transaction(completed), None)
+    took = TransactionCompleted(max(0, now.wall_ms - of.updated_at_ms))
+    return _decision(caught, _without_transaction(completed), None, took)
 
 
 # ---- two phases -----------------------------------------------------------------------------------------------------

@@ -57,3 +57,9 @@ def test_how_long_an_idle_producer_is_remembered_is_the_clusters_choice() -> Non
     image = ClusterImage("c", configs={("broker", ""): ResourceConfigs({name: "5000", "log.segment.bytes": "1000000"})})
     unknown_topic = default_log_config(image, 3)
     assert (unknown_topic.producer_expiration_ms, unknown_topic.segment_bytes) == (5000, 1_000_000)
+
+
+@pytest.mark.rule(43)
+def test_a_transaction_is_late_five_minutes_after_the_longest_timeout() -> None:
+    assert config_of({}).late_transaction_ms == 1_200_000
+    assert config_of({}, {"transaction.max.timeout.ms": "5000"}).late_transaction_ms == 305_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -16,6 +17,7 @@ from transactional_logs import end_of, transactions_told_by
 from waiting import until
 
 from ottla_broker.machines.transactions import AbortedTransaction
+from ottla_broker.metrics import add_metrics
 from ottla_broker.replication.fetch import Consumers, FetchLimits, FetchResult, PartitionFetch, fetch
 from ottla_broker.replication.replica import Replica
 from ottla_broker.transaction_markers import MOST_MARKERS, MarkersToWrite, check_markers, write_markers
@@ -23,6 +25,7 @@ from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import LATEST_TIMESTAMP, PartitionId
 from ottla_core.records.batch import TRANSACTIONAL
+from ottla_core.telemetry import Metrics
 
 LONG = FetchLimits(60, 1, 1 << 20)
 AT_ONCE = FetchLimits(0, 1, 1 << 20)
@@ -158,6 +161,33 @@ async def test_a_follower_knows_what_its_leader_knows(brokers: Brokers) -> None:
     assert [r.last_stable_offset for r in (leader, follower)] == [4, 4]
     assert follower.log.aborted.between(0, 4) == leader.log.aborted.between(0, 4)
     assert transactions_told_by(follower.log) == transactions_told_by(leader.log)
+
+
+@pytest.mark.rule(43)
+async def test_a_transaction_is_late_by_its_producers_last_batch_and_on_its_leader_alone(brokers: Brokers) -> None:
+    leader, follower = brokers.replicas[1], brokers.replicas[2]
+    metrics = Metrics()
+    any_: Any = SimpleNamespace(all=lambda: [leader, follower])
+    add_metrics(metrics, cast(Any, None), any_, cast(Any, SimpleNamespace(lag=lambda: 0)))
+    late = cast(Any, metrics.samples["ottla_broker_late_transaction_partitions"][()])
+    for replica in (leader, follower):
+        replica.log.config = replace(replica.log.config, late_transaction_ms=100_000)
+    leader.append(transactional(0), transactional=True)
+    leader.append(transactional(0, producer_id=8), transactional=True)
+    await brokers.fetch(2, 1)
+    brokers.clock.advance(60)
+    leader.append(transactional(1, producer_id=8), transactional=True)
+    brokers.clock.advance(40)
+    assert late() == 0
+    brokers.clock.advance(1)
+    assert late() == 1
+    assert not follower.has_late_transaction
+    leader.append_marker(end_of(7, 1))
+    assert late() == 0, "the next one is still written to"
+    brokers.clock.advance(60)
+    assert late() == 1
+    leader.append_marker(end_of(8, 1))
+    assert late() == 0
 
 
 async def test_markers_are_answered_one_by_one(led: Led, brokers: Brokers) -> None:

@@ -6,15 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from batches import raw_batch, raw_record
-from cleanings import pairs
+from batches import NOON, raw_batch, raw_record
+from cleanings import pairs, placed
 
 from ottla.admin.replica_verification import ReplicaCheck, check_replicas
 from ottla.client.cluster import ClusterClient
 from ottla.errors import ErrorCode, OttlaError
 from ottla.machines.metadata import BrokerView, ClusterView, PartitionView
 from ottla_core.model import PartitionId, TopicId
-from ottla_core.records.batch import read_header
+from ottla_core.records.batch import TRANSACTIONAL, read_header
+from ottla_core.records.control import EndTransactionMarker, seal_marker
 from ottla_proto import broker_pb2 as pb
 
 ID = PartitionId(TopicId(b"t" * 16), 3)
@@ -34,6 +35,8 @@ class FakeReplica:
         self.hooks: dict[int, Callable[[], pb.FetchResponse | None]] = {}
         self.asked: list[pb.FetchRequest] = []
         self.closed = False
+        self.last_stable_offset = self.high_watermark
+        self.aborted: list[tuple[int, int]] = []
 
     def open_stream(self, method: Any, on_response: Any, on_broken: Any) -> FakeReplica:
         self._on_response, self._on_broken = on_response, on_broken
@@ -51,12 +54,18 @@ class FakeReplica:
     def fetched(self, body: pb.FetchRequest) -> pb.FetchResponse:
         (wanted,) = body.partitions
         response = pb.FetchResponse()
-        answer = response.partitions.add(high_watermark=self.high_watermark, log_start_offset=self.start)
+        stable = self.last_stable_offset
+        answer = response.partitions.add(
+            high_watermark=self.high_watermark, log_start_offset=self.start, last_stable_offset=stable
+        )
         if body.max_bytes and wanted.fetch_offset < self.start:
             answer.error.code = ErrorCode.OFFSET_OUT_OF_RANGE
         elif body.max_bytes:
-            there = (b for b in self.batches[: self.high_watermark] if read_header(b).next_offset > wanted.fetch_offset)
+            end = stable if body.read_committed else self.high_watermark
+            there = (b for b in self.batches[:end] if read_header(b).next_offset > wanted.fetch_offset)
             answer.records = next(there, b"")
+            for producer_id, first_offset in self.aborted if body.read_committed else ():
+                answer.aborted.add(producer_id=producer_id, first_offset=first_offset)
         return response
 
     def break_stream(self) -> None:
@@ -220,3 +229,21 @@ def test_a_compacted_replica_that_can_not_be_compared_to_the_end_is_unreadable()
     )
     assert found.unreadable[1].code == ErrorCode.CORRUPT_MESSAGE
     assert (found.equal, found.differences) == ((0,), {})
+
+
+@pytest.mark.feature(115)
+def test_of_a_compacted_topic_what_was_aborted_is_no_difference_and_what_is_open_not_compared() -> None:
+    void, open_ = (
+        pairs(at, (b"%d" % at, b"v"), producer_id=7, producer_epoch=0, attributes=TRANSACTIONAL) for at in (1, 3)
+    )
+    marker = placed(seal_marker(7, 1, EndTransactionMarker(False, 1), NOON), 2)
+    whole = FakeReplica([pairs(0, (b"a", b"1")), void, marker, open_])
+    cleaned = FakeReplica([pairs(0, (b"a", b"1")), marker, open_], high_watermark=4)
+    for replica in (whole, cleaned):
+        replica.last_stable_offset, replica.aborted = 3, [(7, 1)]
+    found = check(whole, cleaned, compacted=True)
+    assert found.is_good
+    assert (found.end, found.not_compared) == (3, 1)
+    whole.aborted.clear()
+    found = check(whole, cleaned, compacted=True)
+    assert [(d.what, d.offset) for d in found.differences.values()] == [("missing record", 1)], "it was not aborted"

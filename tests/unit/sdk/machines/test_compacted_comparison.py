@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from batches import NOON, sealed
 from cleaned_replicas import CleanedReplica, compare
@@ -9,8 +11,9 @@ from cleanings import Pair, pairs, placed
 
 from ottla.machines.compacted_comparison import CompactedComparison
 from ottla_broker.compaction.survivors import emptied
+from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_core.errors import ErrorCode
-from ottla_core.records.batch import CONTROL, read_header
+from ottla_core.records.batch import CONTROL, TRANSACTIONAL, read_header
 from ottla_core.records.compression import Codec
 from ottla_core.records.control import EndTransactionMarker, encode_marker
 from ottla_core.records.fence import ShardFence, seal_fence
@@ -297,3 +300,32 @@ def test_a_second_reading_begins_where_the_log_does_by_then() -> None:
     assert comparison.wants() == [(1, 1), (2, 1)]
     comparison.drop(1)
     assert comparison.wants() == [(2, 1)]
+
+
+ABORTED = AbortedTransaction(7, 1, 4, 1)
+"""Offsets 1 and 3 of the log below are void, though 1 is the newest of B, and 3 of A."""
+
+
+def with_aborted(*lost: int, coordinator_epoch: int = 1) -> CleanedReplica:
+    of_producer: Any = {"producer_id": 7, "producer_epoch": 0, "attributes": TRANSACTIONAL}
+    end = encode_marker(EndTransactionMarker(False, coordinator_epoch))
+    marker = sealed([(0, NOON, *end, [])], attributes=CONTROL | TRANSACTIONAL)
+    batches = [
+        pairs(0, (A, b"1")),
+        pairs(1, (B, b"void"), **of_producer),
+        pairs(2, (A, b"2")),
+        pairs(3, (A, b"void"), codec=Codec.ZSTD, **of_producer),
+        placed(marker, 4, producer_id=7, producer_epoch=1),
+        pairs(5, (C, b"1")),
+    ]
+    left = [batch for offset, batch in enumerate(batches) if offset not in lost]
+    return CleanedReplica(left, high_watermark=6, aborted=[ABORTED])
+
+
+@pytest.mark.parametrize("end", range(1, 7))
+def test_what_was_aborted_may_be_gone_and_supersedes_nothing(end: int) -> None:
+    whole, cleaned = with_aborted(), with_aborted()
+    cleaned.clean(end)
+    assert found(whole, cleaned) == found(cleaned, whole) == []
+    assert found(with_aborted(), with_aborted(2)) == [(1, 0, "missing record", 2)], "of A what is newer is void"
+    assert found(whole, with_aborted(coordinator_epoch=2)) == [(1, 0, "value", 4)], "markers stay what they are"

@@ -1,0 +1,168 @@
+"""What Kafka promises of transactions in a sentence each: what is asked when, in which order, and what counts when."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from waiting import wait_until
+
+import ottla
+from ottla.testing import Cluster
+from ottla_broker.replication.replica import Replica
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
+from ottla_core.records.batch import iter_headers
+from ottla_core.records.reader import read_records
+from ottla_group_coordinator.service import GroupService
+from ottla_txn_coordinator.machines.records import TransactionRecord, decode_key, decode_value
+from ottla_txn_coordinator.machines.states import TransactionState
+from ottla_txn_coordinator.service import TxnService
+
+pytestmark = pytest.mark.timeout(120)
+
+_names = (f"t{n}" for n in itertools.count())
+
+
+class Watched:
+    """`held`: while there is something in it, owners of groups refuse markers. `asked` are the calls that transactions
+    made of their coordinators. `logged_before` has, of each topic, what `__transaction_state` held when the first
+    batch of a transaction came to be appended there."""
+
+    def __init__(self) -> None:
+        self.held: list[bool] = []
+        self.asked: list[str] = []
+        self.shards: set[Replica] = set()
+        self.logged_before: dict[str, dict[str, TransactionRecord]] = {}
+
+    def logged(self) -> dict[str, TransactionRecord]:
+        found: dict[str, TransactionRecord] = {}
+        for shard in self.shards:
+            data = shard.log.read(0, 1 << 24, shard.high_watermark)
+            for at, header in iter_headers(data):
+                for _, _, key, value, _ in () if header.is_control else read_records(data[at : at + header.size_bytes]):
+                    assert key is not None
+                    assert value is not None
+                    found[decode_key(key) or ""] = decode_value(value) or pytest.fail("a record of an unknown kind")
+        return found
+
+
+@pytest.fixture(scope="module")
+def watched() -> Watched:
+    return Watched()
+
+
+@pytest.fixture(scope="module")
+def cluster(watched: Watched) -> Iterator[Cluster]:
+    append, append_owned, write_markers = Replica.append, Replica.append_owned, GroupService.write_txn_markers
+
+    def watched_append(self: Replica, *args: Any, transactional: bool = False, **how: Any) -> Any:
+        if transactional and self.topic not in watched.logged_before:
+            watched.logged_before[self.topic] = watched.logged()
+        return append(self, *args, transactional=transactional, **how)
+
+    def watched_append_owned(self: Replica, *args: Any) -> Any:
+        if self.topic == "__transaction_state":
+            watched.shards.add(self)
+        return append_owned(self, *args)
+
+    async def held_markers(self: GroupService, *args: Any) -> Any:
+        if watched.held:
+            raise OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "not now")
+        return await write_markers(self, *args)
+
+    def noted(name: str) -> Any:
+        method = getattr(TxnService, name)
+
+        async def asked(self: TxnService, request: Any, context: Any) -> Any:
+            watched.asked.append(name)
+            return await method(self, request, context)
+
+        return asked
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(Replica, "append", watched_append)
+        monkeypatch.setattr(Replica, "append_owned", watched_append_owned)
+        monkeypatch.setattr(GroupService, "write_txn_markers", held_markers)
+        for name in ("init_producer", "add_partitions", "add_offsets", "end_txn"):
+            monkeypatch.setattr(TxnService, name, noted(name))
+        with Cluster(group_coordinators=1, txn_coordinators=1) as cluster:
+            yield cluster
+
+
+@pytest.fixture
+def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
+    with ottla.Admin(cluster.bootstrap, request_timeout=20) as admin:
+        yield admin
+
+
+@pytest.fixture
+def topic(admin: ottla.Admin) -> str:
+    admin.topics.create(name := next(_names), partitions=2)
+    return name
+
+
+@pytest.fixture
+def producer(cluster: Cluster, topic: str) -> Iterator[ottla.Producer[None, int]]:
+    with ottla.Producer[None, int](cluster.bootstrap, topic=topic, transactional_id=topic) as producer:
+        producer.init_transactions()
+        yield producer
+
+
+@pytest.mark.feature(79)
+@pytest.mark.rule(51)
+def test_offsets_of_a_transaction_count_with_its_marker_and_not_before(
+    cluster: Cluster, admin: ottla.Admin, producer: ottla.Producer[None, int], topic: str, watched: Watched
+) -> None:
+    """The former ones hold meanwhile, though the transaction is decided."""
+    partition, group = TopicPartition(topic, 0), f"{topic}-group"
+    with ottla.Consumer(topic, bootstrap=cluster.bootstrap, group=group, commit="manual") as consumer:
+        as_whom = consumer.group_metadata
+
+    def end(offset: int, *, committed: bool) -> None:
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction({partition: offset}, as_whom)
+        assert admin.groups.committed(group).get(partition) == before
+        (producer.commit_transaction if committed else producer.abort_transaction)()
+
+    before: int | None = None
+    for offset, committed in ((3, True), (5, False), (7, True)):
+        watched.held.append(True)
+        end(offset, committed=committed)
+        assert admin.transactions.describe(topic).state == ("PrepareCommit" if committed else "PrepareAbort")
+        assert admin.groups.committed(group).get(partition) == before
+        watched.held.clear()
+        wait_until(lambda: admin.transactions.describe(topic).state.startswith("Complete"))
+        before = offset if committed else before
+        assert admin.groups.committed(group)[partition] == before
+
+
+@pytest.mark.feature(143)
+def test_to_begin_a_transaction_is_a_matter_of_the_client_alone(
+    admin: ottla.Admin, producer: ottla.Producer[None, int], topic: str, watched: Watched
+) -> None:
+    """Until its first record or offset no one else knows of it, and then there is nothing to end either."""
+    asked, known = list(watched.asked), admin.transactions.describe(topic)
+    for end in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        assert admin.transactions.describe(topic) == known
+        end()
+    assert watched.asked == asked
+    producer.begin_transaction()
+    producer.send(1).result(20)
+    assert watched.asked == [*asked, "add_partitions"]
+    producer.abort_transaction()
+
+
+@pytest.mark.feature(144)
+def test_a_partition_is_in_the_coordinators_log_before_the_first_record_is_in_its_own(
+    producer: ottla.Producer[None, int], topic: str, watched: Watched
+) -> None:
+    producer.begin_transaction()
+    producer.send(1, partition=1).result(20)
+    logged = watched.logged_before[topic][topic]
+    assert logged.state is TransactionState.ONGOING
+    assert logged.partitions == {TopicPartition(topic, 1)}
+    producer.abort_transaction()
