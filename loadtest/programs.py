@@ -13,6 +13,8 @@ Program = Literal[
     "kafka.latency",
     "kafka.perf_test",
     "kafka.produce",
+    "kafka.transactions",
+    "kafka.transform",
     "rows.aio_produce",
     "rows.append",
     "rows.connections",
@@ -23,6 +25,7 @@ Program = Literal[
     "rows.groups",
     "rows.memory",
     "rows.produce",
+    "rows.txn_takeover",
 ]
 """Modules of this package."""
 

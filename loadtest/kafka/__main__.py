@@ -21,7 +21,7 @@ from typing import Final
 
 from rich.console import Console
 
-from loadtest.kafka import cores, sdk, start, traffic
+from loadtest.kafka import cores, sdk, start, takeover, traffic
 from loadtest.kafka.comparison import Comparison, Figure, Pair
 from loadtest.kafka.rows import ROWS, Row
 from loadtest.kafka.sides import Side, both_sides
@@ -31,6 +31,7 @@ KEYS: Final = (
     *(row.key for row in ROWS),
     *(each.figure.key for each in (*start.STARTS, *sdk.CONTESTS)),
     *(row.key for row in cores.ROWS),
+    takeover.FIGURE.key,
 )
 _WIDE: Final = 240
 _WARM_UP_PAIRS: Final = 4
@@ -44,6 +45,7 @@ class Bench:
         self.against_kafka: Final = Comparison("ottla against Apache Kafka", ("ottla", "Kafka"))
         self.against_clients: Final = Comparison("SDK against Python's Kafka clients", ("SDK", "client"))
         self.two_brokers: Final = Comparison("two brokers against one", ("two brokers", "one broker"))
+        self.alone: Final = Comparison("ottla and what it may take", ("ottla", "limit"))
         self.skipped: Final[list[str]] = []
         self._wanted, self._pairs, self._records = wanted, pairs, records
         self._directory = directory
@@ -59,6 +61,8 @@ class Bench:
                 self._row(self.against_kafka, (each.figure,), partial(start.measure, each, self._pairs))
         self._sdk()
         self._traffic(self.two_brokers, cores.ROWS, cores.both_sides(self._directory / "cores"))
+        if takeover.FIGURE.key in self._wanted:
+            self._row(self.alone, (takeover.FIGURE,), takeover.measure)
 
     def tell(self, seconds: float) -> dict[str, object]:
         """The tables, and all figures in a file; what the last line is to say."""
@@ -77,7 +81,8 @@ class Bench:
         }
 
     def _comparisons(self) -> list[Comparison]:
-        return [each for each in (self.against_kafka, self.against_clients, self.two_brokers) if each.raw]
+        comparisons = (self.against_kafka, self.against_clients, self.two_brokers, self.alone)
+        return [each for each in comparisons if each.raw]
 
     def _traffic(
         self, comparison: Comparison, rows: Sequence[Row], start_both: AbstractContextManager[tuple[Side, Side]]

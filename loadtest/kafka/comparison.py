@@ -16,18 +16,19 @@ from loadtest.compare import short
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """For the median of the ratios."""
+    """For the median of the ratios; `own` is one for the median of the first side's figures."""
 
     least: float = 0
     most: float = float("inf")
+    own: Goal | None = None
 
     def __str__(self) -> str:
-        if self.least:
-            return f"≥ {self.least:g}"
-        return f"≤ {self.most:.3g}" if self.most < float("inf") else ""
+        bounds = [f"≥ {self.least:,g}"] if self.least else []
+        bounds += [f"≤ {self.most:.3g}"] if self.most < float("inf") else []
+        return ", ".join([*bounds, *([f"itself {self.own}"] if self.own else [])])
 
-    def is_reached(self, ratio: float) -> bool:
-        return self.least <= ratio <= self.most
+    def is_reached(self, ratio: float, own: float) -> bool:
+        return self.least <= ratio <= self.most and (self.own is None or self.own.is_reached(own, own))
 
 
 Pair = tuple[dict[str, Any], dict[str, Any]]
@@ -81,7 +82,7 @@ class Comparison:
         first, second = ([float(run[figure.field]) for run in runs] for runs in zip(*pairs, strict=True))
         ratios = [figure.ratio(*values) for values in zip(first, second, strict=True)]
         median = statistics.median(ratios)
-        reached = figure.goal.is_reached(median)
+        reached = figure.goal.is_reached(median, statistics.median(first))
         cpu_s = [_cpu_s_per_million(runs) for runs in zip(*pairs, strict=True)]
         self.raw[figure.key] = {
             "ratio": median,

@@ -43,6 +43,10 @@ def _ms(key: str, title: str, field: str, goal: Goal = ANY) -> Figure:
     return Figure(key, title, goal, field, "ms")
 
 
+def _transactions(key: str, title: str, goal: Goal) -> Figure:
+    return Figure(key, title, goal, "transactions_s", "a second")
+
+
 _ALL: Final = ("--acks", "all")
 _LOW_LOAD: Final = 1_000  # records: five seconds
 
@@ -81,6 +85,49 @@ ROWS: Final = (
         _ALL,
         count=_LOW_LOAD,
         partitions=1,
+        replicas=3,
+    ),
+    Row(
+        "kafka.transform",
+        _rate("txn_transform", "topic to topic, transactions of 1,000 records", Goal(own=Goal(least=100_000))),
+        share=0.2,
+        filled=True,
+    ),
+    Row(
+        "kafka.transactions",
+        _rate("txn_produce", "3 brokers: produce, transactions of 1,000 records", AT_LEAST_AS_MUCH),
+        share=0.1,
+        replicas=3,
+    ),
+    Row(
+        "kafka.transactions",
+        (
+            _ms(
+                "txn_commit",
+                "… commit of 3 partitions and an offset, p50",
+                "commit_p50_ms",
+                Goal(most=1.0, own=Goal(most=50)),
+            ),
+        ),
+        ("--at-once", "3", "--offsets"),
+        count=_LOW_LOAD,
+        partitions=3,
+        replicas=3,
+    ),
+    Row(
+        "kafka.transactions",
+        (_transactions("txn_many", "… 20 producers, 3 partitions each", AT_LEAST_AS_MUCH),),
+        ("--at-once", "3", "--producers", "20"),
+        count=10 * _LOW_LOAD,
+        partitions=3,
+        replicas=3,
+    ),
+    Row(
+        "kafka.transactions",
+        (_transactions("txn_many_1", "… 20 producers, 1 partition each", Goal(least=1.0, own=Goal(least=200))),),
+        ("--at-once", "1", "--producers", "20", "--one-partition"),
+        count=4 * _LOW_LOAD,
+        partitions=20,
         replicas=3,
     ),
 )

@@ -66,7 +66,7 @@ def side_of(stack: RunningStack, name: str = "ottla") -> Side:
 def both_sides(directory: Path, brokers: int) -> Iterator[tuple[Side, Side]]:
     """Both run all the time; who is not measured is idle."""
     with (
-        RunningStack(directory / "ottla", brokers=brokers, group_coordinators=1) as stack,
+        RunningStack(directory / "ottla", brokers=brokers, group_coordinators=1, txn_coordinators=1) as stack,
         KafkaServer(directory / "kafka", nodes=brokers) as kafka,
     ):
         yield side_of(stack), Side("kafka", kafka.bootstrap, tuple(kafka.pids))

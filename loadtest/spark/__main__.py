@@ -80,7 +80,7 @@ class Bench:
         ours = {key: statistics.median(figure["ottla"]) for key, figure in raw.items()} | self._ours
         with tempfile.NamedTemporaryFile("w", prefix="ottla-bench-spark-", suffix=".json", delete=False) as file:
             json.dump({**raw, **self._ours}, file, indent=1)
-        missed = [key for key, goal in GOALS.items() if key in ours and not goal.is_reached(ours[key])]
+        missed = [key for key, goal in GOALS.items() if key in ours and not goal.is_reached(ours[key], ours[key])]
         return {
             **self._found.ratios,
             "pairs": self._pairs,

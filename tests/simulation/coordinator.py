@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, Protocol
 
 from tests.simulation.counters import Counters
@@ -87,7 +88,7 @@ class Coordinator:
         now = self._now()
         owner = self.owner
         if owner is not None:
-            request = ShardRequest(request.token, request.decide, now.at + timeout_s, request.without_confirmation)
+            request = replace(request, give_up_at=now.at + timeout_s)
             self._perform(owner.on_request(request, now))
 
     def beat(self, life: int) -> None:

@@ -257,7 +257,7 @@ class World:
         return operation
 
     def _ask_owner(self, decide: Decide[Counters], step: Step) -> None:
-        coordinator, request = self.coordinators[self.owner_number], ShardRequest(step, decide, 0.0)
+        coordinator, request = self.coordinators[self.owner_number], ShardRequest(step, decide, 0.0, at_leisure=True)
         coordinator.deliver(coordinator.life, coordinator.on_request, request, 3 * TIMEOUT_S)
 
     def _request(self, operation: Operation) -> ShardRequest[Counters]:

@@ -111,8 +111,17 @@ class Hand:
         """An answer to one of the calls that were sent; to the last one by default."""
         self._take(self.owner.on_result(self.sent[of].number, result, self.now))
 
-    def ask(self, token: str, decide: BookDecide, *, wait_s: float = 60.0, without_confirmation: bool = False) -> None:
-        self._take(self.owner.on_request(ShardRequest(token, decide, self.at + wait_s, without_confirmation), self.now))
+    def ask(
+        self,
+        token: str,
+        decide: BookDecide,
+        *,
+        wait_s: float = 60.0,
+        without_confirmation: bool = False,
+        at_leisure: bool = False,
+    ) -> None:
+        request = ShardRequest(token, decide, self.at + wait_s, without_confirmation, at_leisure)
+        self._take(self.owner.on_request(request, self.now))
 
     def tick(self, after_s: float = 0.0) -> None:
         self.at += after_s

@@ -27,12 +27,14 @@ class ShardRequest(Generic[S]):
     """A request of a client. `token` stands for the caller; None for a request of the owner's own.
 
     `without_confirmation`: a heartbeat, which changes timers only: an owner may respond that was one a moment ago.
+    `at_leisure`: it begins no round for a while, and shares that of what comes meanwhile.
     """
 
     token: Any
     decide: Decide[S]
     give_up_at: float
     without_confirmation: bool = False
+    at_leisure: bool = False
 
 
 class RoundOutcome(NamedTuple):

@@ -17,6 +17,7 @@ class ShardLimits:
     unproved_s: float = 2.0
     append_s: float = 5.0
     call_s: float = 1.0
+    leisure_s: float = 0.02
     retry_s: float = 0.1
     retry_most_s: float = 1.0
     max_batch_bytes: int = 1_000_000  # below message.max.bytes of the internal topics

@@ -98,6 +98,7 @@ class Owner(Generic[S]):
         self._round: AppendRound[S] | None = None
         self._began_at = now.at  # the round
         self._late_at = NEVER
+        self._leisure_until = NEVER  # when what waits at leisure begins a round
         self._doubtful = False  # whether a sending of the round's batch may have been carried out
         self._proved_until = -NEVER
         self._fence_batch: Final = seal_fence(fence, now.wall_ms)
@@ -112,9 +113,8 @@ class Owner(Generic[S]):
 
     def on_request(self, request: ShardRequest[S], now: Moment) -> list[Effect]:
         if self.phase is not Phase.SERVING:
-            self._out.append(
-                RespondError(request.token, loading() if self.phase is not Phase.LEFT else not_coordinator())
-            )
+            error = not_coordinator() if self.phase is Phase.LEFT else loading()
+            self._out.append(RespondError(request.token, error))
         elif request.without_confirmation and now.at < self._proved_until:
             self._respond_without_confirmation(request, now)
             if now.at >= self._proved_until - self.limits.unproved_s / 2:
@@ -123,7 +123,10 @@ class Owner(Generic[S]):
             self._out.append(RespondError(request.token, crowded()))
         else:
             self._waiting.append(request)
-            self._begin_round(now)
+            if request.at_leisure:
+                self._leisure_until = min(self._leisure_until, now.at + self.limits.leisure_s)
+            else:
+                self._begin_round(now)
         return self._effects()
 
     def on_result(self, number: int, result: Result, now: Moment) -> list[Effect]:
@@ -176,7 +179,7 @@ class Owner(Generic[S]):
         if self.phase is Phase.LEFT:
             return NEVER
         patient_until = self._waiting[0].give_up_at if self._waiting else NEVER
-        timers_at = NEVER if self._round is not None else self._timers.next_at
+        timers_at = NEVER if self._round is not None else min(self._timers.next_at, self._leisure_until)
         return min(self._retry_at, self._late_at, patient_until, timers_at)
 
     @property
@@ -259,6 +262,7 @@ class Owner(Generic[S]):
             return
         self._round = append_round = AppendRound(self.shard, self._timers, self.limits.max_batch_bytes)
         append_round.decide_all(self._waiting, now)
+        self._leisure_until = NEVER
         if append_round.records:
             self._begin(Append(self.next_offset, seal_records(append_round.records, now.wall_ms)), now)
         elif append_round.outcomes or ask:
@@ -291,9 +295,8 @@ class Owner(Generic[S]):
             case Rejected(error) if not self._doubtful and not error.retriable:
                 self._leave(OwnerEvent.DIVERGED, _rejected_batch(error), failed=error)
             case Rejected(error) | Unknown(error) if not error.retriable and self._is_late(now):
-                self._leave(
-                    OwnerEvent.DIVERGED, _rejected_batch(error)
-                )  # it will never take it, and the state is of no use
+                # It will never take it, and the state is of no use.
+                self._leave(OwnerEvent.DIVERGED, _rejected_batch(error))
             case Rejected() | Unknown():
                 self._retry(now, doubtful=isinstance(result, Unknown))
             case Batches():
@@ -361,8 +364,7 @@ class Owner(Generic[S]):
         self._perform(decision)
 
     def _defer(self, key: Hashable, token: Any) -> None:
-        former = self._later.pop(key, None)
-        if former is not None:
+        if (former := self._later.pop(key, None)) is not None:
             self._out.append(RespondError(former, superseded()))
         self._later[key] = token
 
@@ -402,8 +404,7 @@ class Owner(Generic[S]):
 
     def _ask_later(self, now: Moment) -> None:
         """The same once more, after ever longer pauses: more calls do not help a log that is late."""
-        limits = self.limits
-        pause_s = min(limits.retry_most_s, limits.retry_s * 2.0 ** min(self._failures, 30))
+        pause_s = min(self.limits.retry_most_s, self.limits.retry_s * 2.0 ** min(self._failures, 30))
         self._failures += 1
         # Half of the pause is left to chance: fifty shards must not call a leader that recovers at one moment.
         self._retry_at = now.at + pause_s * (0.5 + self._chance() / 2)

@@ -165,7 +165,14 @@ class OwnedShards(Shards[S]):
             ) from None
 
     def begin(
-        self, shard: int, decide: Decide[S], *, timeout: float, without_confirmation: bool = False, size_bytes: int = 0
+        self,
+        shard: int,
+        decide: Decide[S],
+        *,
+        timeout: float,
+        without_confirmation: bool = False,
+        at_leisure: bool = False,
+        size_bytes: int = 0,
     ) -> asyncio.Future[Any]:
         response: asyncio.Future[Any] = self.loop.create_future()
         held = self._held.get(shard)
@@ -179,7 +186,7 @@ class OwnedShards(Shards[S]):
             patience_s = min(timeout, self.limits.append_s)  # before it is decided
             held.handle(
                 lambda owner, now: owner.on_request(
-                    ShardRequest(response, decide, now.at + patience_s, without_confirmation), now
+                    ShardRequest(response, decide, now.at + patience_s, without_confirmation, at_leisure), now
                 )
             )
             if size_bytes and not response.done():

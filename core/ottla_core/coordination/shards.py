@@ -46,9 +46,17 @@ class Shards(Protocol[S]):
     ) -> Any: ...
 
     def begin(
-        self, shard: int, decide: Decide[S], *, timeout: float, without_confirmation: bool = False, size_bytes: int = 0
+        self,
+        shard: int,
+        decide: Decide[S],
+        *,
+        timeout: float,
+        without_confirmation: bool = False,
+        at_leisure: bool = False,
+        size_bytes: int = 0,
     ) -> asyncio.Future[Any]:
-        """The response to come, which raises what `ask` does; a caller that waits no longer for it cancels it."""
+        """The response to come, which raises what `ask` does; a caller that waits no longer for it cancels it.
+        `at_leisure`: it waits a while for others to share an append with."""
         ...
 
     def owned(self) -> Sequence[int]:

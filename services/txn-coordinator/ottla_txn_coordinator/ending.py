@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from ottla_core.model import TopicPartition
@@ -15,7 +16,7 @@ _LONGEST_PAUSE_S: Final = 1.0
 class Ending:
     """`shard` was owned under `epoch` when it was decided; once it is not, it `is_over`: the next owner sends."""
 
-    __slots__ = ("backoff", "epoch", "is_over", "left", "paused", "record", "shard", "transactional_id")
+    __slots__ = ("backoff", "completing", "epoch", "is_over", "left", "paused", "record", "shard", "transactional_id")
 
     def __init__(self, shard: int, epoch: int, transactional_id: str, record: TransactionRecord) -> None:
         self.shard: Final = shard
@@ -27,3 +28,9 @@ class Ending:
         """Those that are tried again after a pause."""
         self.backoff: Final = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         self.is_over = False
+        self.completing: Final = asyncio.Event()
+        """What is decided from now on finds the transaction complete; or it `is_over` for another reason."""
+
+    def give_up(self) -> None:
+        self.is_over = True
+        self.completing.set()

@@ -8,6 +8,7 @@ owned under its epoch, which each marker carries: the next owner sends its own (
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
@@ -98,18 +99,29 @@ class TxnMarkers:
             ending = Ending(shard, epoch, effect.transactional_id, effect.record)
             endings = self._endings.setdefault((shard, epoch), {})
             if (former := endings.get(ending.transactional_id)) is not None:
-                former.is_over = True  # complete, or this one had not begun; its response was lost
+                former.give_up()  # complete, or this one had not begun; its response was lost
             endings[ending.transactional_id] = ending
             self._route_later(ending, effect.record.partitions)
 
     def on_left(self, shard: int, epoch: int) -> None:
         for ending in self._endings.pop((shard, epoch), {}).values():
-            ending.is_over = True
+            ending.give_up()
 
     def left(self, shard: int, transactional_id: str) -> Sequence[TopicPartition]:
         """The partitions that the end of this id's transaction waits for."""
+        ending = self._ending(shard, transactional_id)
+        return [] if ending is None else sorted(ending.left)
+
+    async def completing(self, shard: int, transactional_id: str, timeout_s: float) -> None:
+        """Return when what is decided from then on finds no transaction of this id that ends, or the time is over."""
+        if (ending := self._ending(shard, transactional_id)) is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await ending.completing.wait()
+
+    def _ending(self, shard: int, transactional_id: str) -> Ending | None:
         found = (endings.get(transactional_id) for (n, _), endings in self._endings.items() if n == shard)
-        return sorted(partition for ending in found if ending is not None for partition in ending.left)
+        return next((ending for ending in found if ending is not None), None)
 
     def _pending(self) -> float:
         return sum(len(ending.left) for endings in list(self._endings.values()) for ending in list(endings.values()))
@@ -124,11 +136,14 @@ class TxnMarkers:
         backoff = Backoff()
         while not ending.is_over:
             try:
-                await self._shards.ask_shard(
+                response = self._shards.begin(
                     ending.shard,
                     lambda shard, now: decide_complete(shard.caught(ending.transactional_id), ending.record, now),
                     timeout=_ASK_S,
+                    at_leisure=True,
                 )
+                ending.completing.set()  # what has waited for it comes next, and goes into the same append
+                await response
             except OttlaError as error:
                 _log.debug("%s is complete, and not yet noted as such: %s", ending.transactional_id[:100], error)
                 await asyncio.sleep(backoff.next())

@@ -43,6 +43,10 @@ from ottla_txn_coordinator.marker_calls import GROUPS_TOPIC
 from ottla_txn_coordinator.responses import Filter, described, producer_message
 
 _ASK_S: Final = 30.0
+_HELD_S: Final = 0.1
+"""Clients that hear CONCURRENT_TRANSACTIONS pause for 20 ms or more. But a call with many transactions is answered when
+all of them are, and the leader that is to write a marker may be away."""
+
 _CATCH_UP_S: Final = 1.0
 """For the metadata, where a partition looks unknown: this coordinator may be the last to hear of it."""
 
@@ -68,6 +72,10 @@ class Metadata(Protocol):
 class Markers(Protocol):
     def left(self, shard: int, transactional_id: str) -> Sequence[TopicPartition]:
         """The partitions that the end of this id's transaction waits for."""
+        ...
+
+    async def completing(self, shard: int, transactional_id: str, timeout_s: float) -> None:
+        """Return when what is decided from then on finds no transaction of this id that ends, or the time is over."""
         ...
 
 
@@ -97,6 +105,7 @@ class TxnService:
         def decide(caught: Caught, settings: TransactionSettings, now: Moment, fresh_id: int | None) -> Decision:
             return decide_init(caught, init, settings, now, fresh_id)
 
+        await self._until_complete(request.transactional_id)
         producer = await self._decide(request.transactional_id, decide, context, request.ByteSize())
         return pb.InitProducerResponse(producer=producer_message(producer))
 
@@ -156,6 +165,7 @@ class TxnService:
                 return decide_verify(caught, producer, partitions)
             return decide_add(caught, producer, partitions, version, now)
 
+        await self._until_complete(request.transactional_id)
         outcomes: list[OttlaError | None] | None = await self._decide(
             request.transactional_id, decide, context, size_bytes
         )
@@ -187,6 +197,11 @@ class TxnService:
 
         await self._decide(request.transactional_id, decide, context, request.ByteSize())
         return pb.ForgetResponse()
+
+    async def _until_complete(self, transactional_id: str) -> None:
+        """What is about the next transaction waits for the end of the last one for as long as it usually takes."""
+        check_id(transactional_id)
+        await self._markers.completing(self._shards.shard_of(transactional_id), transactional_id, _HELD_S)
 
     async def _decide(self, transactional_id: str, decide: Decide, context: RequestContext, size_bytes: int) -> Any:
         """The response, once it is durable. A decision that needs a producer id is made again with one."""

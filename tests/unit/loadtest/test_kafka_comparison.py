@@ -44,6 +44,9 @@ def test_a_start_is_compared_the_other_way_round() -> None:
         (Goal(most=1.5), 1.5, False),
         (Goal(most=1.5), 1.51, True),
         (ANY, 0.01, False),
+        (Goal(least=1.0, own=Goal(least=2.0)), 2.0, False),
+        (Goal(least=1.0, own=Goal(least=2.0)), 1.99, True),
+        (Goal(least=3.0, own=Goal(least=1.0)), 2.0, True),
     ],
 )
 def test_a_goal_that_is_not_reached_is_said(goal: Goal, ratio: float, missed: bool) -> None:
@@ -72,6 +75,11 @@ def test_every_row_has_a_name_of_its_own_and_those_of_the_goals_are_there() -> N
         "acks_all": "≥ 0.7",
         "p99": "≤ 1.5",
         "memory": "≤ 0.333",
+        "txn_transform": "itself ≥ 100,000",
+        "txn_produce": "≥ 1",
+        "txn_commit": "≤ 1, itself ≤ 50",
+        "txn_many": "≥ 1",
+        "txn_many_1": "≥ 1, itself ≥ 200",
     }
 
 

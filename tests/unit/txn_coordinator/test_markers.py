@@ -62,11 +62,14 @@ class Held:
         self.completing: list[OttlaError] = []
         self.markers = TxnMarkers(self, self, self, Metrics())  # type: ignore[arg-type]  # it is all three
 
-    async def ask_shard(self, number: int, decide: Any, *, timeout: float) -> Any:
+    def begin(self, number: int, decide: Any, *, timeout: float, at_leisure: bool) -> asyncio.Future[Any]:
         assert number == SHARD
+        response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self.completing:
-            raise self.completing.pop()
-        return self.shard.take(decide(self.shard.machine, self.shard.now))
+            response.set_exception(self.completing.pop())
+        else:
+            response.set_result(self.shard.take(decide(self.shard.machine, self.shard.now)))
+        return response
 
     async def catch_up(self, timeout: float) -> ClusterImage:
         if self.unavailable:
@@ -244,6 +247,40 @@ async def test_a_shard_that_has_left_sends_nothing_more_and_the_next_epoch_all_o
     held.markers.on_effect(SHARD, EPOCH + 2, SendMarkers("x", held.shard.record()))
     await until(held.is_complete)
     assert {marker_of(m.ending).coordinator_epoch for _, markers in held.calls[2:] for m in markers} == {EPOCH + 2}
+
+
+async def test_who_waits_for_the_end_of_a_transaction_comes_right_behind_its_completion(held: Held) -> None:
+    gate = asyncio.Event()
+
+    async def wait(destination: Destination, markers: Sequence[MarkerToWrite]) -> list[Error]:
+        await gate.wait()
+        return [Error()] * len(markers)
+
+    held.script = wait
+    held.end(A, B)
+    await held.markers.completing(SHARD, "x", 0.01)
+    assert not held.is_complete(), "it waits no longer than it is to"
+    await held.markers.completing(SHARD, "another", 60)
+    await held.markers.completing(SHARD + 1, "x", 60)
+    waiting = [asyncio.create_task(held.markers.completing(SHARD, "x", 60)) for _ in range(1_000)]
+    cancelled = asyncio.create_task(held.markers.completing(SHARD, "x", 60))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    assert not any(task.done() for task in waiting)
+    gate.set()
+    await asyncio.wait_for(waiting[0], 10)
+    assert held.is_complete()
+    await asyncio.wait_for(asyncio.gather(*waiting), 10)
+    await held.markers.completing(SHARD, "x", 60)
+
+
+async def test_who_waits_for_the_end_of_a_transaction_does_not_wait_when_its_shard_has_left(held: Held) -> None:
+    held.image = image(p0=-1, p1=-1)
+    held.end(A)
+    waiting = asyncio.create_task(held.markers.completing(SHARD, "x", 60))
+    await asyncio.sleep(0)
+    held.markers.on_left(SHARD, EPOCH)
+    await asyncio.wait_for(waiting, 10)
 
 
 async def test_complete_is_decided_until_it_is_durable(held: Held) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,6 +43,7 @@ class Coordinator:
         self.ids = itertools.count(FIRST_ID)
         self.waiting: list[TopicPartition] = [A]
         self.loading: list[int] = []
+        self.when_completing: Callable[[], None] = lambda: None
         me: Any = self
         self.service = TxnService(me, me, me, me, 7)
 
@@ -75,6 +76,10 @@ class Coordinator:
 
     def left(self, shard: int, transactional_id: str) -> Sequence[TopicPartition]:
         return self.waiting
+
+    async def completing(self, shard: int, transactional_id: str, timeout_s: float) -> None:
+        assert shard == 3
+        self.when_completing()
 
     async def init(self, name: str = "x", **more: Any) -> TxnProducer:
         request = pb.InitProducerRequest(transactional_id=name, timeout_ms=60_000, **more)
@@ -133,6 +138,19 @@ async def test_a_decision_that_needs_a_producer_id_is_made_again_with_one() -> N
     await here.add(producer, ("t", 0))
     after = await here.end(producer)
     assert (after.id, after.epoch) == (FIRST_ID + 1, 0)
+
+
+async def test_the_next_transaction_of_an_id_waits_for_the_end_of_the_last(here: Coordinator) -> None:
+    producer = await here.init()
+    await here.add(producer, ("t", 0))
+    after = await here.end(producer)
+    assert (await here.add(after, ("t", 0))).error.code == ErrorCode.CONCURRENT_TRANSACTIONS, "it took too long"
+    here.when_completing = here.shard.complete
+    assert codes(await here.add(after, ("t", 0))) == [0]
+    here.when_completing = lambda: None
+    await here.end(after)
+    here.when_completing = here.shard.complete
+    assert (await here.init()).epoch == after.epoch + 2
 
 
 async def test_what_was_written_before_an_error_stays(here: Coordinator) -> None:

@@ -70,6 +70,33 @@ def test_what_comes_meanwhile_is_one_batch_and_each_decision_sees_the_one_before
 
 
 @pytest.mark.rule(52)
+def test_what_waits_at_leisure_shares_the_next_append_and_comes_first(hand: Hand) -> None:
+    sent = len(hand.sent)
+    hand.ask("leisurely", put(b"k", b"1"), at_leisure=True)
+    assert len(hand.sent) == sent
+    hand.ask("next", get(b"k"))
+    assert len(hand.sent) == sent + 1
+    assert isinstance(hand.call, Append)
+    hand.prove()
+    assert hand.answers.keys() >= {"leisurely", "next"}
+    assert hand.answers["next"] == b"1"
+    assert hand.owner.wake_at > hand.at + LIMITS.leisure_s, "nothing is left to do"
+
+
+def test_what_waits_at_leisure_begins_a_round_of_its_own_after_a_while(hand: Hand) -> None:
+    sent, until = len(hand.sent), hand.at + LIMITS.leisure_s
+    for n in range(4):
+        hand.ask(f"leisurely{n}", get(b"k"), at_leisure=True)
+        hand.at += LIMITS.leisure_s / 20
+    assert hand.owner.wake_at == until, "those that follow do not put it off"
+    assert len(hand.sent) == sent
+    hand.at = until
+    hand.tick()
+    assert len(hand.sent) == sent + 1
+    hand.prove()
+    assert len(hand.answers) == 4
+
+
 def test_a_read_that_sees_what_is_not_committed_waits_with_it(hand: Hand) -> None:
     hand.ask("first", put(b"x"))
     hand.ask("put", put(b"a", b"1"))

@@ -166,6 +166,17 @@ async def test_many_at_once_share_their_appends(process: Process) -> None:
 
 
 @pytest.mark.rule(52)
+async def test_what_is_at_leisure_comes_by_itself_or_with_the_next(process: Process) -> None:
+    process.on_image(given(2))
+    await process.until_serving(1)
+    await process.shards.begin(2, put(b"k", b"0"), timeout=20, at_leisure=True)
+    before = len(process.log.calls)
+    leisurely = process.shards.begin(2, put(b"k", b"1"), timeout=20, at_leisure=True)
+    assert await process.shards.ask(KEY, get(b"k"), timeout=20) == b"1"
+    await leisurely
+    assert len(process.log.calls) == before + 1
+
+
 async def test_what_is_not_committed_answers_nobody(process: Process) -> None:
     process.on_image(given(2))
     await process.until_serving(1)
