@@ -11,16 +11,17 @@ way raises; the answer is the same, to start again.
 from __future__ import annotations
 
 import sys
+from itertools import islice
 
 import ottla
-from ottla_stack.demo.flights import FLIGHTS, read_flights
+from ottla_stack.demo import dataset
 
 NAME = "carrier-totals"
 """Of the topic, of the group that counts and of its transactions. One process at a time has it: it fences others."""
 
 
-def import_flights(count: int) -> None:
-    """All of them or none: what a transaction has written that was killed is seen by no reader."""
+def import_flights(count: int | None) -> None:
+    """The year's first `count`, or all. These or none: what a killed transaction has written is seen by no reader."""
     with ottla.Admin() as admin:
         admin.topics.create("flights", partitions=3, if_exists="ok")
         admin.topics.create(NAME, partitions=1, config={"cleanup.policy": "compact"}, if_exists="ok")
@@ -28,8 +29,8 @@ def import_flights(count: int) -> None:
         producer.init_transactions()  # first: an import that was killed is over now
         if not any(True for _ in ottla.read("flights", value="bytes")):
             with producer.transaction() as tx:
-                for flight in read_flights(count):
-                    tx.send(flight.value, key=flight.carrier)
+                for flight in islice(dataset.flights(), count):
+                    tx.send(dataset.as_json(flight), key=flight["carrier"])
 
 
 def count_flights() -> dict[str, dict[str, int]]:
@@ -68,6 +69,6 @@ def count_flights() -> dict[str, dict[str, int]]:
 
 
 if __name__ == "__main__":
-    import_flights(int(sys.argv[1]) if len(sys.argv) > 1 else FLIGHTS)
+    import_flights(int(sys.argv[1]) if len(sys.argv) > 1 else None)
     for carrier, total in sorted(count_flights().items()):
         print(carrier, total["flights"], total["miles"])
