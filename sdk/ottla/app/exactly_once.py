@@ -141,7 +141,9 @@ class ExactlyOnceWorker(Worker):
     # ---- its end -------------------------------------------------------------------------------------------------
 
     async def _commit(self) -> None:
-        await self._on_thread(self._go_back, await self._end())
+        if starts := await self._end():
+            await self._begin()  # which ends what may still be open, and would be waited for
+            await self._on_thread(self._go_back, starts)
 
     async def _end(self) -> dict[TopicPartition, int]:
         """Commit the round or abort it. Where its records are to be read again from, {} where they count."""

@@ -8,10 +8,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from scripted_groups import BrokenError, committed, fill, filled
+from scripted_groups import BrokenError, T, committed, fill, filled
 from waiting import until
 
 import ottla
+from ottla.app.round import Round
+from ottla.client.offsets import GroupMetadata
 from ottla.fakes.scripted import Hang, Reject, ScriptedCluster
 from ottla_core.errors import ErrorCode
 from ottla_proto import group_pb2, txn_pb2
@@ -187,7 +189,7 @@ async def test_what_is_given_up_is_a_dead_letter_of_the_round_once(sends: bool) 
 
 async def test_without_dead_letters_the_app_stops_and_nothing_of_the_round_counts() -> None:
     cluster = with_out({0: 5})
-    app = app_of(cluster)
+    app = app_of(cluster, drain_timeout=300)
 
     @app.on("t", retries=0, concurrency=1)
     async def handle(value: str, ctx: ottla.Context) -> None:
@@ -196,7 +198,7 @@ async def test_without_dead_letters_the_app_stops_and_nothing_of_the_round_count
             raise BrokenError
 
     with pytest.raises(ottla.HandlerError):
-        await app.serve()
+        await asyncio.wait_for(app.serve(), 10)  # it waits for none of the rest
     assert (out(cluster), committed(cluster)) == ([], {})
     assert len(cluster.groups.group("g").left) == 1
 
@@ -343,6 +345,21 @@ async def test_a_coordinator_that_is_away_at_first_is_waited_for() -> None:
     assert sorted(out(cluster)) == list("01234")
 
 
+@pytest.mark.parametrize("who", [GroupMetadata("g", -1, "", None), GroupMetadata("g", 2, "another", None)])
+async def test_who_is_another_in_its_group_by_now_commits_nothing(who: GroupMetadata) -> None:
+    """A coordinator takes offsets of none in particular, where the group is empty: others may have been there."""
+    cluster = with_out({0: 1})
+    async with ottla.aio.Producer[Any, Any]("b0:1", transactional_id="x", _transport=cluster.connect) as producer:
+        round_ = Round(producer)
+        await round_.begin()
+        round_.member_id = "it"
+        await round_.send("late", topic="out")
+        with pytest.raises(ottla.CommitFailedError):
+            await round_.end({T[0]: 1}, who)
+    assert (out(cluster), transactions(cluster)) == ([], [False])
+    assert not cluster.requests(group_pb2.CommitOffsetsRequest)
+
+
 # ---- rebalances and the end -----------------------------------------------------------------------------------------
 
 
@@ -412,6 +429,28 @@ async def test_a_handler_that_outlives_its_round_sends_nothing_into_the_next(in_
         over.set()
         await until(lambda: committed(cluster) == {0: 1})
     assert len(refused) == 1
+    assert out(cluster) == ["0"]
+
+
+async def test_attempts_of_a_partition_that_went_and_came_back_are_not_remembered() -> None:
+    cluster = with_out({0: 1})
+    app = app_of(cluster, drain_timeout=0.1, assignors="range")
+    attempts = []
+
+    @app.on("t", commit_interval=0.01, backoff=0.01)
+    async def handle(value: str, ctx: ottla.Context) -> None:
+        attempts.append(ctx.attempt)
+        await ctx.send(value, topic="out")
+        if len(attempts) == 1:
+            raise BrokenError
+        if len(attempts) == 2:
+            await asyncio.sleep(20)
+
+    async with app:
+        await until(lambda: len(attempts) == 2)
+        cluster.groups.rebalance("g")
+        await until(lambda: committed(cluster) == {0: 1})
+    assert attempts == [1, 2, 1]
     assert out(cluster) == ["0"]
 
 
