@@ -14,6 +14,7 @@ from typing import Any, Final, Self, TypeVar
 
 from ottla.aio.producer import Producer
 from ottla.aio.sending import Sending
+from ottla.app.exactly_once import ExactlyOnceWorker
 from ottla.app.handler import Order, RecordHandler, checked_consumer, handler_of
 from ottla.app.metrics import metrics_of
 from ottla.app.worker import Worker, consumer_of
@@ -30,14 +31,14 @@ H = TypeVar("H", bound=Callable[..., Any])
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 _PRODUCERS: Final = frozenset(inspect.signature(SyncProducer.__init__).parameters) - {
-    "self", "bootstrap", "topic", "key", "value", "acks",
+    "self", "bootstrap", "topic", "key", "value", "acks", "transactional_id",
 }  # fmt: skip
 _CONSUMER_BY_DEFAULT: Final = {"assignors": ("cooperative-sticky",)}
 """So that a rebalance lets handlers of partitions that stay where they are continue."""
 
 
 class App:
-    """Handles the records of topics, at least once, with retries and dead letters.
+    """Handles the records of topics, at least once or exactly once, with retries and dead letters.
 
         app = ottla.App("billing")
 
@@ -55,6 +56,8 @@ class App:
     Args:
         name: what the app is called; the group of handlers that name none.
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
+        exactly_once: what handlers send and the dead letters, and the offsets of what they have handled, are one
+            transaction each `commit_interval` (docs/use/transactions.md). What they do elsewhere may be repeated.
         drain_timeout: seconds that handlers which run are waited for, when the app stops or their partitions go to
             others. Those that are coroutines are cancelled then; their records are handled again, here or there.
         consumer: arguments of ottla.Consumer for all handlers, such as {"auto_offset_reset": "earliest"}. Assignors are
@@ -71,6 +74,7 @@ class App:
         name: str,
         bootstrap: str | Sequence[str] | None = None,
         *,
+        exactly_once: bool = False,
         drain_timeout: Duration = 30.0,
         consumer: Mapping[str, Any] | None = None,
         producer: Mapping[str, Any] | None = None,
@@ -80,6 +84,7 @@ class App:
         self.name: Final = name
         bootstrap_addresses(bootstrap)
         self._bootstrap: Final = bootstrap
+        self._exactly_once: Final = exactly_once
         self._drain_s: Final = seconds(drain_timeout, "drain_timeout")
         self._consumer: Final = _CONSUMER_BY_DEFAULT | checked_consumer(consumer or {})
         self._producer: Final = dict(producer or {})
@@ -182,14 +187,20 @@ class App:
             raise config_error(f"the app {self.name!r} runs already", hint="make another App")
         running = self._running = _Running(asyncio.get_running_loop())
         running.stopped, self._stopped_before, self._served = self._stopped_before, False, True
-        outbox = _Outbox(functools.partial(Producer, self._bootstrap, client_id=self.name), self._producer)
+        make_producer = functools.partial(Producer, self._bootstrap, **{"client_id": self.name, **self._producer})
+        outbox = _Outbox(make_producer)
         try:
             for topic in sorted({handler.dead_letter for handler in self._handlers if handler.dead_letter}):
                 await outbox.producer.partitions_for(topic)  # now, and not at the first dead letter
-            self._workers = running.workers = [
-                Worker(handler, self._consumer_arguments(handler), outbox.send, running.fail, self._drain_s)
-                for handler in self._handlers
-            ]
+            for handler in self._handlers:
+                arguments = self._consumer_arguments(handler)
+                common = running.fail, self._drain_s
+                running.workers.append(
+                    ExactlyOnceWorker(handler, arguments, make_producer, *common)
+                    if self._exactly_once
+                    else Worker(handler, arguments, outbox.send, *common)
+                )
+            self._workers = running.workers
             if running.stopped:
                 running.stop()
             await asyncio.gather(*(running.run(worker) for worker in self._workers))
@@ -285,16 +296,15 @@ class _Running:
 class _Outbox:
     """The app's producer, made when something is sent."""
 
-    def __init__(self, make: Callable[..., Producer[Any, Any]], arguments: Mapping[str, Any]) -> None:
+    def __init__(self, make: Callable[[], Producer[Any, Any]]) -> None:
         self._make: Final = make
-        self._arguments: Final = arguments
         self._made: Producer[Any, Any] | None = None
 
     @property
     def producer(self) -> Producer[Any, Any]:
         """In the event loop."""
         if self._made is None:
-            self._made = self._make(**self._arguments)
+            self._made = self._make()
         return self._made
 
     def send(self, value: Any, **arguments: Any) -> Sending:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import Enum
 from typing import Any, Final
 
@@ -13,11 +13,13 @@ from ottla.app.context import Context, Send, ThreadContext
 from ottla.app.dead_letters import dead_letter_headers, message_of
 from ottla.app.handler import RecordHandler
 from ottla.app.threads import HandlerThreads
-from ottla.errors import ErrorCode, HandlerError, RejectError, SerializationError
+from ottla.errors import ErrorCode, HandlerError, OttlaError, RejectError, SerializationError, TransactionAborted
 from ottla.machines.lanes import Job
 from ottla.machines.progress import PartitionProgress
+from ottla.machines.transaction import wants_new_epoch
 from ottla.record import Record
 from ottla.serdes.serdes import AsItWas
+from ottla_core.model import TopicPartition
 from ottla_core.records.record import RawRecord
 
 logger = logging.getLogger("ottla.app")
@@ -35,57 +37,94 @@ class HandlingOutcome(Enum):
 
 
 class Attempts:
-    """Counts what happened; `on_failure` gets an error after which the app can't continue."""
+    """Counts what happened; `on_failure` gets an error after which the app can't continue.
+
+    With `on_spoiled` what was sent can be taken back, and is, where an attempt fails that has sent something: it gets
+    the pause, in seconds, before all is handled again. `failed` then keeps the attempts of records that failed, and
+    the last one's error where the record is given up.
+    """
 
     def __init__(self, handler: RecordHandler, send: Send, on_failure: Callable[[BaseException], None]) -> None:
+        self.send = send
+        self.on_spoiled: Callable[[float], None] | None = None
+        self.failed: dict[tuple[TopicPartition, int], tuple[int, BaseException | None]] = {}
         self.handled = 0
         self.retried = 0
         self.dead_lettered = 0
         self._handler: Final = handler
-        self._send: Final = send
         self._on_failure: Final = on_failure
         self._threads: Final = HandlerThreads(f"ottla-app-{handler.group}-{handler.name}", handler.concurrency)
 
     async def run(self, job: Job[Work]) -> HandlingOutcome:
         """Raises CancelledError where this is cancelled, and no Exception."""
-        raw, progress = job.work
+        raw, _ = job.work
+        attempts, given_up = self.failed.get((job.partition, raw[0]), (0, None))
+        if given_up is not None:
+            job.attempts = attempts
+            return await self._give_up(job, given_up)
+        job.attempts = max(job.attempts, attempts + 1)
         try:
             record = self._handler.serdes.record(job.partition, raw)
         except SerializationError as error:
             return await self._give_up(job, error.__cause__ or error)
+        context = self._context(record, job.attempts)
         try:
-            await self._handle(record, job.attempts)
+            await self._handle(context)
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
-            if progress.released:
-                return HandlingOutcome.LEFT
-            if job.attempts > self._handler.retries or isinstance(error, RejectError):
-                return await self._give_up(job, error)
-            self.retried += 1
-            level = logging.WARNING if job.attempts == 1 else logging.INFO
-            logger.log(level, "%s, will be tried again", self._message(job, error), exc_info=job.attempts == 1)
-            return HandlingOutcome.AGAIN
+            return await self._on_failed(job, error, bool(context.sent))
         self.handled += 1
         return HandlingOutcome.DONE
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """They are others' by now, and so are their records' attempts."""
+        self.failed = {name: failed for name, failed in self.failed.items() if name[0] not in partitions}
 
     def close(self) -> None:
         """Threads that are idle end."""
         self._threads.close()
 
-    async def _handle(self, record: Record[Any, Any], attempt: int) -> None:
-        handler = self._handler
-        if handler.is_coroutine:
-            context = Context(record, attempt, handler.group, self._send)
+    def _context(self, record: Record[Any, Any], attempt: int) -> Context:
+        arguments = record, attempt, self._handler.group, self.send
+        if self._handler.is_coroutine:
+            return Context(*arguments)
+        return ThreadContext(*arguments, asyncio.get_running_loop())
+
+    async def _handle(self, context: Context) -> None:
+        if self._handler.is_coroutine:
             await self._call(context)
         else:
-            context = ThreadContext(record, attempt, handler.group, self._send, asyncio.get_running_loop())
             result = await self._threads.call(self._call, context)
             if inspect.isawaitable(result):  # of a function that returns a coroutine
                 await result
         for result in await asyncio.gather(*context.sent, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
+
+    async def _on_failed(self, job: Job[Work], error: BaseException, has_sent: bool) -> HandlingOutcome:
+        if self._is_left(job, error):
+            return HandlingOutcome.LEFT
+        is_last = job.attempts > self._handler.retries or isinstance(error, RejectError)
+        if not is_last:
+            self.retried += 1
+            level = logging.WARNING if job.attempts == 1 else logging.INFO
+            logger.log(level, "%s, will be tried again", self._message(job, error), exc_info=job.attempts == 1)
+        if self.on_spoiled is not None:
+            self.failed[job.partition, job.work[0][0]] = job.attempts, error if is_last else None
+            if has_sent:
+                self.on_spoiled(0.0 if is_last else self._handler.pause_s(job.attempts))
+                return HandlingOutcome.LEFT
+        return await self._give_up(job, error) if is_last else HandlingOutcome.AGAIN
+
+    def _is_left(self, job: Job[Work], error: BaseException | None) -> bool:
+        """Whether the record is for others, or for the next round, whatever its handler makes of that."""
+        while self.on_spoiled is not None and error is not None and not job.work[1].released:
+            if isinstance(error, TransactionAborted) or (isinstance(error, OttlaError) and wants_new_epoch(error.code)):
+                self.on_spoiled(0.0)
+                return True
+            error = error.__cause__ or error.__context__
+        return job.work[1].released
 
     def _call(self, context: Context) -> Any:
         value = context.record.value
@@ -101,8 +140,10 @@ class Attempts:
         headers = dead_letter_headers(job.partition, raw, error, job.attempts, self._handler.group)
         try:
             key, value = (None if data is None else AsItWas(data) for data in raw[2:4])
-            await self._send(value, topic=topic, key=key, headers=headers)
+            await self.send(value, topic=topic, key=key, headers=headers)
         except Exception as rejection:
+            if self._is_left(job, rejection):
+                return HandlingOutcome.LEFT
             failure = self._failure(job, rejection, "see why, then start the app again", f"into {topic!r}: ")
             self._on_failure(failure)
             return HandlingOutcome.LEFT

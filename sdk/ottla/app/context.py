@@ -104,6 +104,6 @@ class ThreadContext(Context):
         """Send a record and wait until it is acknowledged; it says where it is. Arguments as Context.send has them."""
 
         async def acknowledged() -> RecordMetadata:
-            return await self._send(value, **arguments)
+            return await Context.send(self, value, **arguments)
 
         return asyncio.run_coroutine_threadsafe(acknowledged(), self._loop).result()

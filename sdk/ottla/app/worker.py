@@ -98,7 +98,7 @@ class Worker:
         room = self._room()
         self._is_full = not room
         if room:
-            self._take(await self._on_thread(self._consumer.poll, self._poll_s, max_records=room))
+            await self._take(await self._on_thread(self._consumer.poll, self._poll_s, max_records=room))
             return
         await self._on_thread(
             self._consumer.reader.gather, 0, 0.0, 0.0
@@ -115,7 +115,7 @@ class Worker:
             return 0
         return min(records, _MOST_AT_ONCE, max(1, size_bytes // self._largest_bytes))
 
-    def _take(self, batch: Batch[bytes, bytes]) -> None:
+    async def _take(self, batch: Batch[bytes, bytes]) -> None:
         by_key = self._handler.order == "key"
         sizes: list[int] = []
         for partition, part in batch.segments:
@@ -129,8 +129,12 @@ class Worker:
 
     # ---- handling ------------------------------------------------------------------------------------------------
 
+    @property
+    def _starts_jobs(self) -> bool:
+        return not self._stopping
+
     def _start_jobs(self) -> None:
-        while not self._stopping and (job := self.lanes.next()) is not None:
+        while self._starts_jobs and (job := self.lanes.next()) is not None:
             task = self._loop.create_task(self._run_job(job))
             self._tasks[task] = job
             task.add_done_callback(self._on_task_done)

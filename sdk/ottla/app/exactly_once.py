@@ -1,0 +1,234 @@
+"""A handler at work by rounds: what is read is handled, all of it, and becomes true with all that was sent, or not.
+
+    read … read ──► (commit_interval is over, or enough is finished) ──► all is handled ──► commit ──► the next round
+                          └── spoiled: abort, back to where the round began, and all of it again ──────────┘
+
+The rules this file owns:
+
+* A round is one transaction, and all records that were read in it. It is committed when each of them is finished: what
+  is sent for a record that comes after an unfinished one would be sent again with that one's offset.
+* What a failed attempt has sent would count. So where it has sent something, the round is spoiled; the attempt is
+  remembered (`Attempts.failed`), so that the record comes to its end all the same.
+* Partitions are given up between rounds. Where some were lost with a round's records, the round is spoiled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+from uuid import uuid4
+
+from ottla.aio.producer import Producer
+from ottla.aio.sending import Sending
+from ottla.app.handler import RecordHandler
+from ottla.app.round import Round
+from ottla.app.worker import Worker
+from ottla.consumer.batch import Batch
+from ottla.consumer.group.listener import Partitions
+from ottla.errors import (
+    CommitFailedError,
+    FencedError,
+    OttlaError,
+    RebalanceInProgressError,
+    RetriableError,
+    TransactionAborted,
+    WakeupError,
+)
+from ottla_core.model import TopicPartition
+
+logger = logging.getLogger("ottla.app")
+
+_AGAIN_S: Final = 0.2
+_END_S: Final = 120.0
+"""What the end of a round may take before partitions go; then the app stops, for it does not know where to read on."""
+
+
+class ExactlyOnceWorker(Worker):
+    """Like Worker; `make_producer` gives a producer for a transactional_id."""
+
+    def __init__(
+        self,
+        handler: RecordHandler,
+        consumer: Mapping[str, Any],
+        make_producer: Callable[..., Producer[Any, Any]],
+        on_failure: Callable[[BaseException], None],
+        drain_s: float,
+    ) -> None:
+        self._stop_app: Final = on_failure
+        self._round: Round | None = None
+        self._resume_at = 0.0
+        self._settled: Final = asyncio.Event()
+        self._make_producer: Final = make_producer
+        super().__init__(handler, consumer, _no_round, self._fail, drain_s)
+        self.attempts.on_spoiled = self._spoil
+        instance = self._consumer.group_metadata.instance_id
+        self._shares_id: Final = instance is not None  # with who has the same group_instance_id, before or by mistake
+        self._id: Final = f"{handler.group}-{instance or uuid4().hex}"
+        self._producer = make_producer(transactional_id=self._id)
+
+    # ---- a round -------------------------------------------------------------------------------------------------
+
+    async def _begin(self) -> Round | None:
+        """The round of now; None where it can't begin and the app stops."""
+        while self._round is None and not self._stopping:
+            following = Round(self._producer)
+            try:
+                await following.begin()
+            except RetriableError as error:
+                logger.warning("group %s: no transaction can begin yet: %s", self._handler.group, error)
+                await asyncio.sleep(_AGAIN_S)
+            else:
+                self._round, self.attempts.send = following, following.send
+        return self._round
+
+    async def _read(self) -> None:
+        await self._begin()
+        await super()._read()
+
+    def _room(self) -> int:
+        return 0 if self._is_closing or self._loop.time() < self._resume_at else super()._room()
+
+    async def _take(self, batch: Batch[bytes, bytes]) -> None:
+        now = await self._begin() if batch else None
+        if now is None:
+            return
+        if not now.starts and batch.group_metadata is not None:
+            now.member_id = batch.group_metadata.member_id
+            self._commit_at = self._loop.time() + self._handler.commit_interval_s
+        for partition, offset in batch.first_offsets.items():
+            now.starts.setdefault(partition, offset)
+        if not now.spoiled:
+            await super()._take(batch)
+
+    @property
+    def _starts_jobs(self) -> bool:
+        return True  # to the end of the round, also where the app stops
+
+    @property
+    def _is_closing(self) -> bool:
+        now = self._round
+        return now is not None and bool(now.starts) and (now.spoiled or super()._is_commit_due())
+
+    @property
+    def _is_settled(self) -> bool:
+        return self._round is None or self._round.spoiled or self._in_flight.count == self._in_flight.front
+
+    def _is_commit_due(self) -> bool:
+        return self._is_closing and self._is_settled
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        super()._on_task_done(task)
+        if self._is_settled:
+            self._settled.set()
+
+    def _spoil(self, pause_s: float = 0.0) -> None:
+        """Nothing of the round may count. It is aborted at once, and begun again after `pause_s`."""
+        if self._round is not None and not self._round.spoiled:
+            self._round.spoiled = True
+            self._in_flight.give_up(self._round.starts)
+            self.lanes.drop(self._round.starts)
+            self._resume_at = self._loop.time() + pause_s
+            self._changed.set()
+            self._settled.set()
+
+    def _fail(self, error: BaseException) -> None:
+        self._spoil()
+        self._stop_app(error)
+
+    # ---- its end -------------------------------------------------------------------------------------------------
+
+    async def _commit(self) -> None:
+        if starts := await self._end():
+            await self._begin()  # which ends what may still be open, and would be waited for
+            await self._on_thread(self._go_back, starts)
+
+    async def _end(self) -> dict[TopicPartition, int]:
+        """Commit the round or abort it. Where its records are to be read again from, {} where they count."""
+        ended, self._round = self._round, None
+        if ended is None or not ended.starts:
+            self._round = ended  # nothing was read: it may as well be the next one
+            return {}
+        offsets = self._in_flight.to_commit()
+        try:
+            await ended.end(offsets, self._consumer.group_metadata)
+        except (TransactionAborted, CommitFailedError, RebalanceInProgressError, RetriableError, FencedError) as error:
+            if isinstance(error, FencedError) and self._shares_id:
+                raise
+            logger.warning("group %s: a round is handled again: %s", self._handler.group, error)
+            self._in_flight.forget(ended.starts)
+            self.lanes.drop(ended.starts)
+            self._resume_at = max(self._resume_at, self._loop.time() + _AGAIN_S)
+            if isinstance(error, (RetriableError, FencedError)):  # its outcome is not known, or it is at its end
+                await self._replace_producer()
+            return ended.starts
+        self._in_flight.on_committed(offsets)
+        self.attempts.failed.clear()
+        return {}
+
+    async def _replace_producer(self) -> None:
+        """Another one with the same id finds the open transaction, and ends it. The id is this worker's alone."""
+        with suppress(OttlaError):
+            await self._producer.close()
+        self._producer = self._make_producer(transactional_id=self._id)
+
+    def _go_back(self, starts: Mapping[TopicPartition, int]) -> None:
+        """On the consumer's thread: read on where the group is, which may be where the round began, by no commit."""
+        while starts and not self._stopping:
+            mine = [partition for partition in starts if partition in self._consumer.assignment()]
+            try:
+                committed = self._consumer.committed(*mine) if mine else {}
+            except RetriableError as error:
+                logger.warning("group %s: where to read on is not known yet: %s", self._handler.group, error)
+                continue
+            for partition in mine:
+                if committed[partition] is None:
+                    self._consumer.seek(partition, starts[partition])
+                else:
+                    self._consumer.seek_to_committed(partition)
+            return
+
+    # ---- giving up -----------------------------------------------------------------------------------------------
+
+    async def _finish(self) -> dict[TopicPartition, int]:
+        """End the round now, after what it still has to handle, within the time for that."""
+        self._commit_at = 0.0
+        self._settled.clear()
+        if not self._is_settled:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._settled.wait(), self._drain_s)
+        if not self._is_settled:
+            logger.warning("group %s: a round did not end within %g s", self._handler.group, self._drain_s)
+            self._spoil()
+            for task in list(self._tasks) if self._handler.is_coroutine else ():
+                task.cancel()
+        return await self._end()
+
+    def on_revoked(self, partitions: Partitions) -> None:
+        """End the round before they go."""
+        try:
+            self._go_back(self._run_in_loop(self._finish(), self._drain_s + _END_S))
+        except WakeupError:
+            pass  # of a `stop` that came just now
+        except (OttlaError, TimeoutError) as error:
+            self._loop.call_soon_threadsafe(self._fail, error)
+        self.on_lost(partitions)
+
+    def forget(self, partitions: Partitions) -> None:
+        """As before; a round that has records of theirs can't count."""
+        if self._round is not None and self._round.starts.keys() & set(partitions):
+            self._spoil()
+        self.attempts.forget(partitions)
+        super().forget(partitions)
+
+    async def _close(self) -> None:
+        try:
+            await super()._close()
+        finally:
+            await self._producer.close()
+
+
+def _no_round(value: Any, **arguments: Any) -> Sending:
+    raise AssertionError("records are handled in rounds")

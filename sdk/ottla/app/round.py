@@ -1,0 +1,48 @@
+"""One round of an app that is exact: a transaction, for the records that are handled in it and for what they send."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import Any, Final
+
+from ottla.aio.producer import Producer
+from ottla.aio.sending import Sending
+from ottla.client.offsets import GroupMetadata
+from ottla.errors import CommitFailedError, ErrorCode, TransactionAborted
+from ottla_core.model import TopicPartition
+
+
+class Round:
+    """`starts` is where its records begin, `member_id` as whom they were read; once `spoiled`, nothing of it counts."""
+
+    def __init__(self, producer: Producer[Any, Any]) -> None:
+        self.starts: Final[dict[TopicPartition, int]] = {}
+        self.member_id = ""
+        self.spoiled = False
+        self._is_over = False
+        self._producer: Final = producer
+        self._transaction: Final = AsyncExitStack()
+
+    async def begin(self) -> None:
+        """Raises like `ottla.aio.Producer.transaction`."""
+        await self._transaction.enter_async_context(self._producer.transaction())
+
+    def send(self, value: Any, **arguments: Any) -> Sending:
+        """Like aio.Producer.send. A handler that has outlived its round would write into the next one: it may not."""
+        if self._is_over:
+            raise _aborted("the round of this record is over, and the record is handled again")
+        return self._producer.send(value, **arguments)
+
+    async def end(self, offsets: dict[TopicPartition, int], group: GroupMetadata) -> None:
+        """Commit, with the offsets, as `group`; where it is spoiled, or that can't be, abort and raise why."""
+        self._is_over = True
+        async with self._transaction:
+            if self.spoiled:
+                raise _aborted("the round was given up")
+            if group.generation < 0 or group.member_id != self.member_id:  # it would not be checked who it is
+                raise CommitFailedError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has gone on without this member")
+            await self._producer.send_offsets_to_transaction(offsets, group)
+
+
+def _aborted(message: str) -> TransactionAborted:
+    return TransactionAborted(ErrorCode.TRANSACTION_ABORTABLE, message, hint="nothing: it is aborted")

@@ -1,0 +1,100 @@
+"""ottla.App(exactly_once=True) over a real cluster: what it sends is exact, however it is killed and rebalanced."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from children import ending
+from waiting import wait_until
+
+import ottla
+from ottla.testing import Cluster
+
+COUNT = 3000
+KILLS = (("before", 1), ("after", 2), ("before", 4), ("after", 5))
+"""At which end of a transaction, and around which side of it, each run of the first member kills itself."""
+
+CHILD = """
+import os, signal, sys
+import ottla
+from ottla.producer.txn_client import TxnClient
+
+bootstrap, when, left, instance, end = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], TxnClient.end
+
+def killed(*args, **kwargs):
+    global left
+    left -= 1
+    if not left and when == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    ended = end(*args, **kwargs)
+    if not left and when == "after":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return ended
+
+TxnClient.end = killed
+consumer = {"auto_offset_reset": "earliest", "heartbeat_interval": 0.1}
+if instance:
+    consumer["group_instance_id"] = instance
+app = ottla.App("copy", bootstrap, exactly_once=True, consumer=consumer, producer={"transaction_timeout": 5})
+
+@app.on("in", concurrency=8, retries=1, backoff=0.01, dead_letter="dlq", max_in_flight=100, commit_interval=0.1)
+async def copy(value: str, ctx):
+    ctx.send(value, topic="out", key=ctx.key)
+    if int(value) % 500 == 0:
+        raise ValueError("after it has sent")
+
+app.run()
+"""
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(group_coordinators=1, txn_coordinators=1) as cluster:
+        with ottla.Admin(cluster.bootstrap) as admin:
+            for topic in ("in", "out"):
+                admin.topics.create(topic, partitions=4)
+            admin.topics.create("dlq")
+        with ottla.Producer(cluster.bootstrap, topic="in") as producer:
+            producer.send_many([(f"k{n % 50}", str(n)) for n in range(COUNT)])
+        yield cluster
+
+
+def start(cluster: Cluster, when: str = "never", number: int = 0, instance: str = "") -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CHILD, cluster.bootstrap, when, str(number), instance]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+def committed(cluster: Cluster) -> int:
+    """Records of all partitions that the group has done with."""
+    with ottla.Admin(cluster.bootstrap) as admin:
+        return sum(partition.committed or 0 for partition in admin.groups.lag("copy").partitions)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.feature(145)
+def test_output_is_exact_after_kills_and_rebalances(cluster: Cluster) -> None:
+    for when, number in KILLS:
+        with ending(start(cluster, when, number, "one")) as process:
+            _, errors = process.communicate(timeout=60)
+        assert process.returncode == -signal.SIGKILL, errors
+    assert committed(cluster) < COUNT
+    with ending(start(cluster, instance="one")) as one, ending(start(cluster)) as two:
+        wait_until(lambda: committed(cluster) == COUNT, limit_s=60)
+        for process in (two, one):
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+            assert process.returncode == 0, errors
+    values = Counter(int(record.value) for record in cluster.read("out", value="str"))
+    letters = Counter(int(record.value) for record in cluster.read("dlq", value="str"))
+    assert letters == Counter(range(0, COUNT, 500))
+    assert values == Counter(range(COUNT)) - letters
+    with ottla.Consumer("out", bootstrap=cluster.bootstrap, start="earliest", stop="end", value="str") as consumer:
+        order: dict[object, list[int]] = {}
+        for record in consumer:
+            order.setdefault(record.key, []).append(int(record.value))
+    assert all(numbers == sorted(numbers) for numbers in order.values())

@@ -1,0 +1,81 @@
+"""examples/exactly_once.py, killed and started again: its totals are exact."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from children import ending
+
+import ottla
+from ottla.testing import Cluster
+from ottla_stack.demo import dataset
+
+EXAMPLE = Path(__file__).parents[2] / "examples/exactly_once.py"
+FLIGHTS = 10_000
+KILLS = (("before", 1, 0), ("before", 5, 3), ("after", 5, 4))
+"""At which end of a transaction each run kills itself, and how many batches it has counted by then. The first end is
+that of the import; there are twenty at least."""
+
+KILLED = """
+import os, runpy, signal, sys
+from ottla.producer.txn_client import TxnClient
+
+when, left, end = sys.argv[2], int(sys.argv[3]), TxnClient.end
+
+def killed(*args, **kwargs):
+    global left
+    left -= 1
+    if not left and when == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    ended = end(*args, **kwargs)
+    if not left and when == "after":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return ended
+
+TxnClient.end = killed
+sys.argv[:] = [sys.argv[1], sys.argv[4]]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(group_coordinators=1, txn_coordinators=1) as cluster:
+        yield cluster
+
+
+def run(cluster: Cluster, *command: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "OTTLA_BOOTSTRAP": cluster.bootstrap}
+    line = [sys.executable, *command, str(FLIGHTS)]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.feature(145, 149)
+def test_totals_are_exact_after_kills_at_the_end_of_transactions(cluster: Cluster) -> None:
+    for when, number, counted in KILLS:
+        with ending(run(cluster, "-c", KILLED, str(EXAMPLE), when, str(number))) as process:
+            out, err = process.communicate(timeout=60)
+        assert process.returncode == -signal.SIGKILL, err
+        assert out.count("counted") == counted
+    with ending(run(cluster, str(EXAMPLE))) as process:
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    numbers, miles = Counter[str](), Counter[str]()
+    for flight in islice(dataset.flights(), FLIGHTS):
+        numbers[flight["carrier"]] += 1
+        miles[flight["carrier"]] += int(flight["distance"])
+    exact = [f"{carrier} {numbers[carrier]} {miles[carrier]}" for carrier in sorted(numbers)]
+    assert [line for line in out.splitlines() if "counted" not in line] == exact
+    totals = {
+        r.key: r.value for r in ottla.read("carrier-totals", bootstrap=cluster.bootstrap, key="str", value="json")
+    }
+    assert [f"{carrier} {t['flights']} {t['miles']}" for carrier, t in sorted(totals.items())] == exact
