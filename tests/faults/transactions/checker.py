@@ -147,5 +147,12 @@ class TransactionChecker:
                     self._result.add("went_back", f"{tag} was read, and not by the next reader")
 
 
+def check(history: Iterable[Operation]) -> TransactionFindings:
+    checker = TransactionChecker()
+    for operation in history:
+        checker.on_operation(operation)
+    return checker.findings()
+
+
 def _partition(named: Any) -> Partition:
     return named[0], named[1]

@@ -2,7 +2,7 @@
 
 Each thread has a transactional id, with one producer after the other. A transaction writes its tag to some partitions,
 and half of them take the next of a made-up source: the offset that is committed with it. Some are aborted, some are
-left open by a producer whose id the next one takes. With `--once` a producer that is fenced is its thread's last.
+left open by a producer whose id the next one takes. With `--once` a thread has one producer, and ends with it.
 
     {"f": "txn", "type": "invoke", "tag": "sdk-0.2.k3f.17", "id": "sdk.2", "partitions": [["a", 0], …], "at": 12 or -1}
     {"f": "end", "type": "invoke", "tag": …}         the commit is called
@@ -39,6 +39,8 @@ KINDS: Final = ("sdk", "librdkafka", "java")
 PARTITIONS: Final = tuple((topic, number) for topic in ("a", "b") for number in range(3))
 MOST_PARTITIONS: Final = 4
 
+_PAUSE_S: Final = {"sdk": 0.05, "librdkafka": 0.05, "java": 0.0}
+"""Between two transactions of a thread, on average: a JVM that was killed takes its time, and each has its share."""
 _STOP_LIMIT_S: Final = 25.0
 _ABORTED, _LEFT, _TOOK_OFFSET = 0.12, 0.02, 0.5
 
@@ -79,13 +81,13 @@ class Load:
                 if not self._write(producer):
                     producer = None
             except (ProducerError, KafkaException) as error:
-                producer = None
                 if getattr(error, "fenced", False):
                     self._notes.add("ok", "fenced", id=self._id, error=str(error)[:200])
-                    if self._given.once:
-                        return
+                if self._given.once and producer is not None:
+                    return
+                producer = None
                 time.sleep(0.1)
-            time.sleep(self._random.uniform(0, 2 * self._given.pause))
+            time.sleep(self._random.uniform(0, 2 * _PAUSE_S[self._given.kind]))
 
     def _init(self) -> TransactionalProducer:
         producer: TransactionalProducer = self._make(self._given.bootstrap, self._id)
@@ -120,7 +122,7 @@ class Load:
             if at >= 0:
                 producer.send_offset(self._id, at + 1)
             chance = self._random.random()
-            if chance < _LEFT:
+            if chance < _LEFT and not self._given.once:
                 producer.flush()
                 self._notes.add("fail", "txn", tag=tag, error="left open")
                 producer.leave()
@@ -169,7 +171,6 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--bootstrap", required=True, help="of the producers")
     parser.add_argument("--kafka", required=True, help="of the Kafka listener")
     parser.add_argument("--threads", type=int, default=4)
-    parser.add_argument("--pause", type=float, default=0.02, help="seconds between two transactions of a thread")
     parser.add_argument("--seed", default="0")
     parser.add_argument("--once", action="store_true")
     given = parser.parse_args(arguments)

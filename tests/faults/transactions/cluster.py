@@ -16,7 +16,7 @@ import ottla
 
 COORDINATORS: Final = 2
 SHARDS: Final = 4
-_LEASE_S: Final = 2
+_LEASE_S: Final = 3
 """Of coordinators, which are killed all the time."""
 _ASK_S: Final = 5.0
 

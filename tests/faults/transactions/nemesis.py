@@ -18,7 +18,7 @@ from tests.faults.transactions.launch import HELD
 from tests.faults.transactions.producers import TIMEOUT_S
 
 _HIT_LIMIT_S: Final = 60.0
-_INIT_LIMIT_S: Final = 60.0
+_INIT_LIMIT_S: Final = 120.0
 _END_LIMIT_S: Final = 60.0
 _HELD_S: Final = 1.5
 """Until a transaction of each producer has its markers at leaders, or a leader knows how far its followers are."""

@@ -11,7 +11,7 @@ from typing import Final
 from tests.faults.report import print_aligned, print_summary
 from tests.faults.transactions.client import KINDS
 from tests.faults.transactions.failpoints import STEPS
-from tests.faults.transactions.rows import KILLED, KILLS_PER_STEP, MUTANT_ROWS, ROWS, TransactionRow
+from tests.faults.transactions.rows import KILLED, KILLS_PER_STEP, MUTANT_ROWS, ROWS, THREADS, TransactionRow
 from tests.faults.transactions.run import TransactionResult, TransactionRun
 
 LEAST_TRANSACTIONS: Final = 20_000
@@ -96,5 +96,6 @@ def _missed(results: Sequence[TransactionResult], total: Counter[str], steps: Co
     did += [(f"kills {step}", killed.steps[step], KILLS_PER_STEP) for of_kind in STEPS.values() for step in of_kind]
     did += [("epoch wraps", sum(result.epoch_wraps for result in results), 1)]
     did += [("replayed", sum(result.replayed for result in results), 1_000)]
-    did += [("fenced of zombies", sum(r.findings.fenced.total() for r in results if r.zombies), 1)]
+    fenced = sum((result.findings.fenced for result in results if result.zombies), Counter[str]())
+    did += [(f"fenced of {kind}", fenced[f"{kind}-0"] + fenced[f"{kind}-1"], THREADS) for kind in KINDS]
     return [f"{what}: {count}, the floor is {least}" for what, count, least in did if count < least]

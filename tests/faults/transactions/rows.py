@@ -16,7 +16,7 @@ from tests.faults.transactions.nemesis import TransactionNemesis
 from tests.faults.transactions.producers import TIMEOUT_S
 
 KILLS_PER_STEP: Final = 10
-THREADS: Final = 4
+THREADS: Final = 6
 """Transactional ids of each kind of client."""
 NEAR_THE_END: Final = 32_700
 """Of the epochs, which end at 32,766."""
@@ -78,7 +78,7 @@ def _replace_txn_coordinators(nemesis: TransactionNemesis, seconds: float) -> No
     for number in _until(seconds):
         names = nemesis.cluster.txn_coordinators
         nemesis.kill_service(names[number % len(names)])
-        time.sleep(nemesis.random.uniform(0.0, 2 * _PAUSE_S))
+        time.sleep(nemesis.random.uniform(_PAUSE_S / 2, 2 * _PAUSE_S))
         if number % _KILL_EVERY == 1:
             nemesis.kill_service(nemesis.random.choice((*nemesis.cluster.brokers, *nemesis.cluster.coordinators)))
         if number % _KILL_EVERY == 3:
@@ -119,9 +119,9 @@ def _kill_in(kind: str, *steps: str) -> Story:
 KILLED: Final = TransactionRow("F11", "services killed in each step of transactions", _kill_in_each_step, 11.0)
 ROWS: Final = (
     KILLED,
-    TransactionRow("F12", "producers that were taken for dead", _take_over, 4.0, first_epoch=NEAR_THE_END, rivals=True),
+    TransactionRow("F12", "producers that were taken for dead", _take_over, 3.0, first_epoch=NEAR_THE_END, rivals=True),
     TransactionRow(
-        "F13", "requests that come twice", _replace_txn_coordinators, 5.0, mode=REPLAYS, first_epoch=NEAR_THE_END
+        "F13", "requests that come twice", _replace_txn_coordinators, 4.0, mode=REPLAYS, first_epoch=NEAR_THE_END
     ),
 )
 

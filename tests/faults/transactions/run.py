@@ -14,7 +14,7 @@ from tests.faults.cluster import until
 from tests.faults.fault_run import CLIENTS, FACTOR, FaultRun, Result
 from tests.faults.history import HistoryWriter, read_history, read_lines
 from tests.faults.node import Node
-from tests.faults.transactions.checker import COMMITTED, UNCOMMITTED, TransactionChecker, TransactionFindings
+from tests.faults.transactions.checker import COMMITTED, UNCOMMITTED, TransactionFindings, check
 from tests.faults.transactions.client import PARTITIONS
 from tests.faults.transactions.cluster import COORDINATORS, TransactionCluster
 from tests.faults.transactions.nemesis import ProducerNode, TransactionNemesis
@@ -147,11 +147,8 @@ class TransactionRun(FaultRun[TransactionResult]):
         result, nemesis = self.result, self.nemesis
         result.steps, result.zombies = nemesis.kills, nemesis.zombies
         result.kills = nemesis.kills.total()
-        if not self.complete:
-            result.failures.append("what is there in the end was not read")
-        checker = TransactionChecker()
-        for operation in read_history(self.history):
-            checker.on_operation(operation)
         if self.complete:
-            result.findings = checker.findings()
+            result.findings = check(read_history(self.history))
+        else:
+            result.failures.append("what is there in the end was not read")
         result.failures += result.findings.examples + result.audit.differences
