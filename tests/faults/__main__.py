@@ -18,6 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from peers.place import PeerError
 from tests.faults import network
 from tests.faults.compacted.report import run_compacted
 from tests.faults.compacted.rows import MUTANT_ROWS as COMPACTED_MUTANTS
@@ -39,6 +40,10 @@ from tests.faults.row_run import PARTITIONS, RowResult, run_row
 from tests.faults.rows import ROWS, Row
 from tests.faults.starved.report import print_starved, starved_summary
 from tests.faults.starved.run import MUTANT, MUTANT_S, STARVED_ROW, run_starved
+from tests.faults.transactions import java
+from tests.faults.transactions.report import run_transactions
+from tests.faults.transactions.rows import MUTANT_ROWS as TRANSACTION_MUTANTS
+from tests.faults.transactions.rows import ROWS as TRANSACTION_ROWS
 
 MUTANTS: Final = "mutants"
 LEAST_KILLS: Final = 30
@@ -58,7 +63,7 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     known = {row.name: row for row in ROWS}
     others: list[Any] = [*MUTANT_ROWS, *GROUP_ROWS, *MUTANT_GROUP_ROWS, *DISK_ROWS, *DISK_MUTANTS]
-    others += [STARVED_ROW, HOSTILE_ROW, COMPACTED_ROW, *COMPACTED_MUTANTS]
+    others += [STARVED_ROW, HOSTILE_ROW, COMPACTED_ROW, *COMPACTED_MUTANTS, *TRANSACTION_ROWS, *TRANSACTION_MUTANTS]
     there_are = [*known, MUTANTS, *(row.name for row in others), MUTANT, interrupted.NAME]
     chosen = [name for name in given.rows.split(",") if name] or [*known, MUTANTS]
     if unknown := [name for name in chosen if name not in there_are]:
@@ -72,9 +77,12 @@ def main(arguments: list[str]) -> int:
         if len(chosen) > 1:
             parser.error(f"{interrupted.NAME} is run alone")
         return run_interrupted(given.minutes, directory / interrupted.NAME, seed)
+    transactions = [row.name for row in (*TRANSACTION_ROWS, *TRANSACTION_MUTANTS) if row.name in chosen]
     try:
+        if transactions:
+            java.command()  # where it is to be installed, that takes a network which leads somewhere
         network.enter(arguments)
-    except RuntimeError as error:
+    except (RuntimeError, PeerError) as error:
         print(f"no row can run: {error}", file=sys.stderr)
         return 1
 
@@ -86,11 +94,13 @@ def main(arguments: list[str]) -> int:
     if of_disks := [row.name for row in (*DISK_ROWS, *DISK_MUTANTS) if row.name in chosen]:
         code |= _run_rows_of_disks(of_disks, given, directory, seed)
     compacted = [row.name for row in (COMPACTED_ROW, *COMPACTED_MUTANTS) if row.name in chosen]
-    by_themselves = (STARVED_ROW.name, MUTANT, HOSTILE_ROW.name, *of_disks, *compacted)
+    by_themselves = (STARVED_ROW.name, MUTANT, HOSTILE_ROW.name, *of_disks, *compacted, *transactions)
     if len(of_the_log) < len([name for name in chosen if name not in by_themselves]):
         code |= _run_rows_of_groups(chosen, given, directory, seed)
     if compacted:
         code |= run_compacted(compacted, given.minutes, directory, seed, unbroken=given.unbroken)
+    if transactions:
+        code |= run_transactions(transactions, given.minutes, directory, seed, unbroken=given.unbroken)
     if STARVED_ROW.name in chosen or MUTANT in chosen:
         code |= _run_starved(chosen, given, directory, seed)
     return code

@@ -26,7 +26,12 @@ CONTROLLERS: Final = 2
 START_LIMIT_S: Final = 40.0
 HEAL_LIMIT_S: Final = 40.0
 _ASK_S: Final = 2.0
-_PORTS: Final = {"broker": (9650, 9750), "controller": (9640, 9740), "coordinator": (9660, 9760)}
+_PORTS: Final = {
+    "broker": (9650, 9750),
+    "controller": (9640, 9740),
+    "coordinator": (9660, 9760),
+    "txn": (9670, 9770),
+}
 _ETCD_PORT, _ETCD_PEER_PORT = 9600, 9601
 KAFKA_PORT: Final = 9092
 _T = TypeVar("_T")
@@ -35,16 +40,19 @@ _T = TypeVar("_T")
 class FaultCluster:
     """`mutant` names one of tests.faults.mutants, which brokers and controllers then run with.
 
-    Group-coordinators are `coordinator-0` and so on; there are none unless they are asked for.
+    Group-coordinators are `coordinator-0` and so on, txn-coordinators `txn-0`; there are none unless asked for.
     """
 
-    def __init__(self, directory: Path, network: Network, *, mutant: str = "", coordinators: int = 0) -> None:
+    def __init__(
+        self, directory: Path, network: Network, *, mutant: str = "", coordinators: int = 0, txn_coordinators: int = 0
+    ) -> None:
         self.directory: Final = directory
         self.network: Final = network
         self.brokers: Final = tuple(f"broker-{n}" for n in range(BROKERS))
         self.controllers: Final = tuple(f"controller-{n}" for n in range(CONTROLLERS))
         self.coordinators: Final = tuple(f"coordinator-{n}" for n in range(coordinators))
-        self.services: Final = (*self.controllers, *self.brokers, *self.coordinators)
+        self.txn_coordinators: Final = tuple(f"txn-{n}" for n in range(txn_coordinators))
+        self.services: Final = (*self.controllers, *self.brokers, *self.coordinators, *self.txn_coordinators)
         self._mutant = mutant
         self.nodes: Final = {name: self._node(name) for name in (ETCD, *self.services)}
         self.topics_beside: tuple[str, ...] = ()
@@ -78,7 +86,7 @@ class FaultCluster:
 
     def stop(self) -> None:
         """Stop in order, brokers one after the other."""
-        for name in (*self.coordinators, *self.brokers, *self.controllers, ETCD):
+        for name in (*self.txn_coordinators, *self.coordinators, *self.brokers, *self.controllers, ETCD):
             self.nodes[name].terminate()
             self.nodes[name].wait()
 

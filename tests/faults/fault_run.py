@@ -49,14 +49,15 @@ class FaultRun(ABC, Generic[AnyResult]):
     cluster: FaultCluster
     nemesis: Nemesis
 
-    def __init__(self, result: AnyResult, directory: Path, *, coordinators: int = 0) -> None:
+    def __init__(self, result: AnyResult, directory: Path, *, coordinators: int = 0, txn_coordinators: int = 0) -> None:
         self.result: Final = result
         self.complete = False
         """Whether it came to its end."""
         self.clients: Final[list[Node]] = []
         self.history: Final = directory / "history"
         self.history.mkdir(parents=True)
-        services = [*names("controller", CONTROLLERS), *names("broker", BROKERS), *names("coordinator", coordinators)]
+        services = [*names("controller", CONTROLLERS), *names("broker", BROKERS)]
+        services += [*names("coordinator", coordinators), *names("txn", txn_coordinators)]
         self.network: Final = Network([ETCD, *services, *CLIENTS])
 
     def run(self, seconds: float) -> AnyResult:

@@ -11,5 +11,7 @@ def put_in_place(owner: Any, name: str, new: Any) -> None:
     mutant that changes nothing, or breaks everything, is none."""
     former = getattr(owner, name)
     if callable(former):
-        inspect.signature(new).bind(*inspect.signature(former).parameters)
+        parameters = inspect.signature(former).parameters
+        named = {name: name for name, each in parameters.items() if each.kind is each.KEYWORD_ONLY}
+        inspect.signature(new).bind(*(name for name in parameters if name not in named), **named)
     setattr(owner, name, new)

@@ -26,7 +26,13 @@ def output_of(*arguments: object, code: int = 0) -> str:
 
 
 @pytest.mark.parametrize(
-    "mutants", ["mutants.MUTANTS", "compacted.mutants.MUTANTS", "compacted.worker_mutants.WORKER_MUTANTS"]
+    "mutants",
+    [
+        "mutants.MUTANTS",
+        "compacted.mutants.MUTANTS",
+        "compacted.worker_mutants.WORKER_MUTANTS",
+        "transactions.mutants.MUTANTS",
+    ],
 )
 def test_every_mutant_has_its_place(mutants: str) -> None:
     module, _, name = mutants.rpartition(".")

@@ -1,0 +1,25 @@
+"""Followers that do not get the markers of transactions, for as long as a file is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.faults.put_in_place import put_in_place
+
+from ottla_broker.replication.follower_role import FollowerRole
+from ottla_core.model import INTERNAL_TOPICS
+from ottla_core.records.batch import iter_headers
+
+
+def hold_markers(file: Path) -> None:
+    """What comes before a marker is copied; the marker, and what comes after it, is not."""
+    on_fetched = FollowerRole.on_fetched
+
+    def without_markers(self: Any, offset: int, leader_epoch: int, response: Any) -> None:
+        if file.exists() and self.topic not in INTERNAL_TOPICS:
+            end = next((at for at, header in iter_headers(response.records) if header.is_control), None)
+            response = response._replace(records=response.records[:end])
+        on_fetched(self, offset, leader_epoch, response)
+
+    put_in_place(FollowerRole, "on_fetched", without_markers)

@@ -1,0 +1,152 @@
+"""What is done to the services of transactions, and to their producers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from tests.faults.cluster import until
+from tests.faults.nemesis import Nemesis
+from tests.faults.node import Node
+from tests.faults.transactions.cluster import TransactionCluster
+from tests.faults.transactions.launch import HELD
+from tests.faults.transactions.producers import TIMEOUT_S
+
+_HIT_LIMIT_S: Final = 60.0
+_INIT_LIMIT_S: Final = 120.0
+_END_LIMIT_S: Final = 60.0
+_HELD_S: Final = 1.5
+"""Until a transaction of each producer has its markers at leaders, or a leader knows how far its followers are."""
+
+
+class TransactionNemesis(Nemesis):
+    """`producers` are the processes that write; in each of the `rivals` one more for each of them, of the same ids."""
+
+    cluster: TransactionCluster
+
+    def prepare(
+        self,
+        producers: Sequence[Node],
+        rivals: Sequence[Node],
+        inits: Callable[[Node], int],
+        read_pass: Callable[[int], None],
+    ) -> None:
+        self.producers = list(producers)
+        self.rivals = list(rivals)
+        self.inits: Final = inits
+        """How often a process has taken over an id."""
+        self.read_pass: Final = read_pass
+        """Let one more reader read all that is committed."""
+        self.kills: Counter[str] = Counter()
+        """By step, those that came there; and by kind of what was killed in any."""
+        self.zombies = 0
+
+    # ---- kills ----------------------------------------------------------------------------------------------------
+
+    def kill_in(self, steps: Mapping[str, str]) -> None:
+        """Each of these services once it is in its step; it is started again at once, as others may need it. All
+        replicas are in sync again when this returns."""
+        self.note(f"arm {dict(steps)}")
+        for name, step in steps.items():
+            self.cluster.arm(name, step)
+        left, give_up_at = dict(steps), time.monotonic() + _HIT_LIMIT_S
+        while left:
+            if time.monotonic() > give_up_at:
+                for name in left:
+                    self.cluster.disarm(name)
+                self.failures.append(f"waited {_HIT_LIMIT_S:g} s in vain for transactions to come to {left}")
+                break
+            for name in [name for name in left if self.cluster.was_hit(name)]:
+                self.kills[left.pop(name)] += 1
+                self._start_again(name)
+            time.sleep(0.02)
+        if any(name in self.cluster.brokers for name in steps):
+            self.until_whole()
+
+    def _start_again(self, name: str) -> None:
+        node = self.cluster.nodes[name]
+        until(lambda: node.pid is None, f"{name} to end", _HIT_LIMIT_S)
+        if node.ended_by_itself != -signal.SIGKILL:
+            self.failures.append(f"{name} ended with {node.ended_by_itself}, and not by the kill")
+        node.kill()
+        self.start(name)
+
+    def kill_service(self, name: str) -> None:
+        """Wherever it is."""
+        self.kill(name)
+        self.kills[name.partition("-")[0]] += 1
+        self.start(name)
+        self.until_whole()
+
+    def kill_producers(self) -> None:
+        """One process of them, with all its producers; the next one takes their ids over."""
+        victim = self.random.choice(self.producers)
+        self.note(f"SIGKILL {victim.name}")
+        victim.kill()
+        self.kills["producers"] += 1
+        victim.start()
+
+    def lose_markers(self) -> None:
+        """A leader has markers that no follower has, and is killed: the next one has the transactions open."""
+        held = self.cluster.launched / HELD
+        held.touch()
+        time.sleep(_HELD_S)
+        self.read_pass(1)
+        partition = self.any_partition()
+        leader = self.cluster.leader(self.topic, partition)
+        with self.stopped(*self.cluster.txn_coordinators):  # else they write the markers anew
+            self.kill(leader)
+            self.next_leader(partition, leader)
+            time.sleep(_HELD_S)
+            self.read_pass(2)
+        held.unlink()
+        self.start(leader)
+        self.until_whole()
+
+    # ---- zombies --------------------------------------------------------------------------------------------------
+
+    def take_over(self, threads: int, *, stopped_s: float) -> None:
+        """All producers stop, others take over their ids and write; then those go on, and must find out."""
+        zombies = self.producers
+        self.note("SIGSTOP the producers")
+        for zombie in zombies:
+            zombie.pause()
+        stopped_at = time.monotonic()
+        before = {rival.name: self.inits(rival) for rival in self.rivals}
+        for rival in self.rivals:
+            rival.start()
+        taken = "the rivals to take over all ids"
+        until(lambda: all(self.inits(r) >= before[r.name] + threads for r in self.rivals), taken, _INIT_LIMIT_S)
+        time.sleep(max(0.0, stopped_at + stopped_s - time.monotonic()))
+        self.note("SIGCONT the producers")
+        for zombie in zombies:
+            zombie.resume()
+        for zombie in zombies:
+            if (code := zombie.wait(_END_LIMIT_S)) != 0:
+                self.failures.append(f"{zombie.name} ended with {code}, and was to find itself fenced")
+        self.zombies += threads * len(zombies)
+        self.producers, self.rivals = self.rivals, zombies
+
+    def stop_for_long(self) -> None:
+        """Until the transactions that are open have timed out; nobody takes over, and the producers go on."""
+        victim = self.random.choice(self.producers)
+        self.note(f"SIGSTOP {victim.name}")
+        victim.pause()
+        time.sleep(2 * TIMEOUT_S)
+        victim.resume()
+
+
+class ProducerNode(Node):
+    """What stops or kills it goes to all of its processes: one may have a JVM."""
+
+    def send(self, number: signal.Signals) -> None:
+        if number == signal.SIGTERM:
+            super().send(number)
+        elif self.pid is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, number)

@@ -1,0 +1,101 @@
+"""The rows and their mutants, run and told: for people, and in the last line for machines."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.faults.report import print_aligned, print_summary
+from tests.faults.transactions.client import KINDS
+from tests.faults.transactions.failpoints import STEPS
+from tests.faults.transactions.rows import KILLED, KILLS_PER_STEP, MUTANT_ROWS, ROWS, THREADS, TransactionRow
+from tests.faults.transactions.run import TransactionResult, TransactionRun
+
+LEAST_TRANSACTIONS: Final = 20_000
+LEAST_SHARE: Final = 0.2
+"""Of the transactions, for each kind of client."""
+LEAST_KILLS: Final = 200
+
+
+def run_transactions(chosen: Collection[str], minutes: float, directory: Path, seed: int, *, unbroken: bool) -> int:
+    """The exit code: 0 where nothing was found, every floor was reached and each mutant was caught.
+
+    All three rows together have the mutants with them, but where `minutes` say how long they take. With `unbroken` the
+    mutants' faults come without the mutants, and nothing is found there either."""
+    began = time.monotonic()
+    rows = [row for row in ROWS if row.name in chosen]
+    whole = len(rows) == len(ROWS) and not minutes
+    broken = [row for row in MUTANT_ROWS if row.name in chosen or whole]
+    caught = sum([_catch(row, directory / row.name, seed, unbroken=unbroken) for row in broken])
+    results = [_run(row, directory, seed, minutes / sum(r.minutes for r in rows) if minutes else 1.0) for row in rows]
+    failures = [failure for result in results for failure in result.failures]
+    total = sum((result.findings.by_client for result in results), Counter[str]())
+    steps = sum((result.steps for result in results), Counter[str]())
+    if whole:
+        failures += _missed(results, total, steps)
+    for failure in failures:
+        print(failure)
+    known = [step for of_kind in STEPS.values() for step in of_kind]
+    counts = sum((Counter(result.findings.counts) for result in results), Counter[str]())
+    print_aligned([("killed", "times"), *((step, str(count)) for step, count in sorted(steps.items()))])
+    kinds = ("torn", "aborted_reads", "duplicates", "hanging", "lost", "offsets", "zombies", "went_back", "unknown")
+    print_summary(
+        {
+            "transactions": total.total(),
+            "by_client": dict(total),
+            "kills": steps.total(),
+            "failpoints_hit": {step: steps[step] for step in known},
+            **{kind: counts[kind] for kind in kinds},
+            "epoch_wraps": sum(result.epoch_wraps for result in results),
+            "fenced": sum((result.findings.fenced for result in results), Counter[str]()).total(),
+            "replayed": sum(result.replayed for result in results),
+            "mutants": 0 if unbroken else len(broken),
+            "mutants_caught": 0 if unbroken else caught,
+            "seconds": round(time.monotonic() - began, 1),
+            "seed": seed,
+            "history": str(directory),
+        }
+    )
+    return 1 if failures or caught < len(broken) else 0
+
+
+def _catch(row: TransactionRow, directory: Path, seed: int, *, unbroken: bool) -> bool:
+    """Whether the mutant was caught; with `unbroken`, whether there was nothing to find."""
+    mutant = TransactionRun(row, directory, seed, "" if unbroken else row.name).run(row.minutes * 60)
+    found = {kind: count for kind, count in mutant.findings.counts.items() if count}
+    if unbroken:
+        verdict = f"FAILED: {mutant.failures}" if mutant.failures else "as it must be"
+    else:
+        verdict = f"caught: {found}" if mutant.caught else f"NOT CAUGHT: {mutant.failures}"
+    print(f"{row.name}: {verdict} ({mutant.seconds:.0f} s)", flush=True)
+    return not mutant.failures if unbroken else mutant.caught
+
+
+def _run(row: TransactionRow, directory: Path, seed: int, scale: float) -> TransactionResult:
+    print(f"{row.name}: {row.title}, {row.minutes * scale:.1f} minutes of it, seed {seed} …", flush=True)
+    result = TransactionRun(row, directory / row.name, seed).run(row.minutes * scale * 60)
+    found = result.findings
+    verdict = f"FAILED: {result.failures[0]}" if result.failures else "as it must be"
+    print(
+        f"{row.name}: {verdict}; {dict(found.by_client)} transactions, {found.unknown} of unknown end, {result.kills} "
+        f"kills, {dict(found.fenced)} fenced of {result.zombies} zombies, {result.replayed} requests came twice, "
+        f"{result.epoch_wraps} ids have a new producer id ({result.seconds:.0f} s)",
+        flush=True,
+    )
+    return result
+
+
+def _missed(results: Sequence[TransactionResult], total: Counter[str], steps: Counter[str]) -> list[str]:
+    """In words, what was done too little of to mean anything."""
+    [killed] = [result for result in results if result.row is KILLED]
+    did = [("transactions", total.total(), LEAST_TRANSACTIONS), ("kills", steps.total(), LEAST_KILLS)]
+    did += [(f"transactions of {kind}", total[kind], int(LEAST_SHARE * total.total())) for kind in KINDS]
+    did += [(f"kills {step}", killed.steps[step], KILLS_PER_STEP) for of_kind in STEPS.values() for step in of_kind]
+    did += [("epoch wraps", sum(result.epoch_wraps for result in results), 1)]
+    did += [("replayed", sum(result.replayed for result in results), 1_000)]
+    fenced = sum((result.findings.fenced for result in results if result.zombies), Counter[str]())
+    did += [(f"fenced of {kind}", fenced[f"{kind}-0"] + fenced[f"{kind}-1"], THREADS) for kind in KINDS]
+    return [f"{what}: {count}, the floor is {least}" for what, count, least in did if count < least]
