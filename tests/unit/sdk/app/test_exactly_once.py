@@ -31,7 +31,7 @@ def app_of(
         exactly_once=True,
         drain_timeout=drain_timeout,
         consumer={**transport, **defaults, **consumer},
-        producer={**transport, "delivery_timeout": 1, "request_timeout": 0.5, "linger": 0, **(producer or {})},
+        producer={**transport, "linger": 0, **(producer or {})},
     )
 
 
