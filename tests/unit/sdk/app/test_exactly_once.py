@@ -31,7 +31,7 @@ def app_of(
         exactly_once=True,
         drain_timeout=drain_timeout,
         consumer={**transport, **defaults, **consumer},
-        producer={**transport, "delivery_timeout": 1, "request_timeout": 0.5, "linger": 0, **(producer or {})},
+        producer={**transport, "linger": 0, **(producer or {})},
     )
 
 
@@ -309,6 +309,25 @@ async def test_where_the_outcome_is_not_known_reading_continues_where_the_group_
     cluster.will(Txn.END_TXN, step, step)
     async with app:
         await until(lambda: committed(cluster) == {0: 5})
+    assert sorted(out(cluster)) == list("01234")
+
+
+async def test_what_a_commit_without_an_answer_leaves_pending_is_settled_before_it_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ottla.producer.producer._ABORT_S", 0.2)
+    cluster = with_out({0: 5})
+    app = app_of(cluster, producer={"max_block": 0.2})
+    seen = copy_to(app, commit_interval=0.01)
+    cluster.will(Txn.END_TXN, *[Reject(ErrorCode.COORDINATOR_NOT_AVAILABLE)] * 1000)
+    async with app:
+        await until(lambda: len(cluster.requests(txn_pb2.InitProducerRequest)) == 2)
+        cluster.forget(Txn.END_TXN)
+        await until(lambda: committed(cluster) == {0: 5})
+    kinds = [type(body) for _, body in cluster.seen]
+    ended = kinds.index(txn_pb2.EndTxnRequest)
+    assert group_pb2.FetchOffsetsRequest not in kinds[ended : kinds.index(txn_pb2.InitProducerRequest, ended)]
+    assert max(seen.values()) == 2
     assert sorted(out(cluster)) == list("01234")
 
 
