@@ -76,6 +76,10 @@ class TransactionCluster(FaultCluster):
         """Of each transactional id. Raises OttlaError."""
         return {each.name: each.producer_id for each in self.admin().transactions.list(timeout=_ASK_S)}
 
+    def ending(self) -> int:
+        """How many transactions wait for their markers. Raises OttlaError."""
+        return len(self.admin().transactions.list(states=["PrepareCommit", "PrepareAbort"], timeout=_ASK_S))
+
     def unfinished(self) -> list[str]:
         """In words, the transactions that are not over, and the partitions in which one is open. Raises OttlaError."""
         transactions = self.admin().transactions

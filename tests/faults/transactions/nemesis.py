@@ -21,7 +21,8 @@ _HIT_LIMIT_S: Final = 60.0
 _INIT_LIMIT_S: Final = 120.0
 _END_LIMIT_S: Final = 60.0
 _HELD_S: Final = 1.5
-"""Until a transaction of each producer has its markers at leaders, or a leader knows how far its followers are."""
+"""Until markers that were sent lie in leaders' logs, or a leader knows how far its followers are."""
+_LEAST_ENDING: Final = 4
 
 
 class TransactionNemesis(Nemesis):
@@ -45,6 +46,9 @@ class TransactionNemesis(Nemesis):
         self.kills: Counter[str] = Counter()
         """By step, those that came there; and by kind of what was killed in any."""
         self.zombies = 0
+
+    def any_group_coordinator(self) -> str:
+        return self.random.choice(self.cluster.coordinators)
 
     # ---- kills ----------------------------------------------------------------------------------------------------
 
@@ -95,6 +99,7 @@ class TransactionNemesis(Nemesis):
         """A leader has markers that no follower has, and is killed: the next one has the transactions open."""
         held = self.cluster.launched / HELD
         held.touch()
+        until(lambda: self.cluster.ending() >= _LEAST_ENDING, "transactions to wait for their markers", _HIT_LIMIT_S)
         time.sleep(_HELD_S)
         self.read_pass(1)
         partition = self.any_partition()

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import Final
 
 from tests.faults.transactions.client import KINDS
-from tests.faults.transactions.failpoints import STEPS
+from tests.faults.transactions.failpoints import BETWEEN, STEPS
 from tests.faults.transactions.launch import HELD, KILLS, REPLAYS
 from tests.faults.transactions.nemesis import TransactionNemesis
 from tests.faults.transactions.producers import TIMEOUT_S
@@ -55,12 +55,15 @@ def _kill_in_each_step(nemesis: TransactionNemesis, seconds: float) -> None:
         return steps[: max(2, round(len(STEPS[kind]) * kills))]
 
     cluster, transactions = nemesis.cluster, shuffled("txn")
-    others = [(nemesis.random.choice(cluster.brokers), step) for step in shuffled("broker")]
-    others += [(nemesis.random.choice(cluster.coordinators), step) for step in shuffled("coordinator")]
+    others = [(nemesis.any_leader, step) for step in shuffled("broker")]
+    others += [(nemesis.any_group_coordinator, step) for step in shuffled("coordinator")]
     nemesis.random.shuffle(others)
     for number, (one, two, other) in enumerate(zip_longest(transactions[::2], transactions[1::2], others)):
         steps = {name: step for name, step in zip(cluster.txn_coordinators, (one, two), strict=True) if step}
-        nemesis.kill_in(steps | dict([other] if other else []))
+        if other is not None:
+            choose, step = other
+            steps[choose()] = step
+        nemesis.kill_in(steps)
         if number % _KILL_EVERY == 0:
             nemesis.kill_producers()
 
@@ -128,7 +131,7 @@ ROWS: Final = (
 _BROKEN: Final[dict[str, tuple[Story, float, str, Sequence[str]]]] = {
     "no-epoch-bump": (_wait, 10.0, REPLAYS, ["sdk"]),
     "marker-without-coordinator-epoch": (_replace_txn_coordinators, 20.0, REPLAYS, ["librdkafka"]),
-    "prepare-reverted": (_kill_in("txn", "after PrepareCommit", "before markers"), 3.0, KILLS, ["sdk"]),
+    "prepare-reverted": (_kill_in("txn", *3 * [BETWEEN], "before markers"), 3.0, KILLS, ["sdk"]),
     "last-stable-offset-without-the-unreplicated": (_lose_markers, 3.0, HELD, ["sdk"]),
     "equal-epoch-marker-refused": (_wait, 3.0, KILLS, ["librdkafka"]),
     "verification-skipped": (_wait, 3.0, KILLS, ["sdk"]),
