@@ -27,13 +27,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shape", choices=sorted(CURVES), default="ramp")
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--users", type=int, default=20, help="at most; two of each scenario, and six that churn")
+    parser.add_argument("--users", type=int, default=22, help="at most; two of each scenario, and six that churn")
     parser.add_argument("--directory", type=Path, default=Path("build/load"), help="where the files go")
     given = parser.parse_args()
     given.directory.mkdir(parents=True, exist_ok=True)
     data = Path(tempfile.mkdtemp(prefix="ottla-load-"))
     try:
-        with RunningStack(data, brokers=3) as stack, ResidentMemory(stack, every_s=1) as memory:
+        with RunningStack(data, brokers=3, txn_coordinators=2) as stack, ResidentMemory(stack, every_s=1) as memory:
             plan = Plan(given.seconds, given.users, given.shape, thresholds=THRESHOLDS)
             report, found = run_locust(stack.bootstrap, plan, given.directory, "load")
             found += [f"{name} was restarted" for name in memory.restarted]

@@ -36,6 +36,7 @@ from loadtest.locust.users import (  # noqa: E402
     ProduceLarge,
     ProduceSmall,
     Replay,
+    Transactions,
 )
 from ottla.errors import OttlaError  # noqa: E402
 
@@ -49,6 +50,7 @@ __all__ = [
     "ProduceSmall",
     "Replay",
     "Shape",
+    "Transactions",
 ]
 
 timeline, churn = Timeline(), GroupChurn.churn

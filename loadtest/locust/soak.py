@@ -33,6 +33,7 @@ AT_HALF: Final = (
     "ProduceAcksLeader",
     "ProduceAcksNone",
     "EndToEnd",
+    "Transactions",
     "Replay",
 )
 """One user each: writing in every way, reading what is written, reading what was."""
@@ -76,7 +77,7 @@ def main() -> int:
     data = Path(tempfile.mkdtemp(prefix="ottla-soak-"))
     os.environ["OTTLA_BROKER__RETENTION_CHECK_INTERVAL_S"] = str(RETENTION_CHECK_S)
     try:
-        with RunningStack(data, brokers=3) as stack:
+        with RunningStack(data, brokers=3, txn_coordinators=2) as stack:
             rates = find_rates(stack.bootstrap, given.directory)
             told = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.items())
             print(f"half of the maximum, records/s: {told}", flush=True)

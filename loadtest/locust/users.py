@@ -24,8 +24,10 @@ from loadtest.rows.clients import PATIENCE_S, new_consumer, new_producer
 from ottla.bench.pace import SendPace
 from ottla.bench.payload import keys, values
 from ottla.errors import ErrorCode, error_from_code
+from ottla.producer.producer import Producer
 
 _MARK: Final = "load"
+_ABORTED: Final = b"aborted"
 
 
 class OttlaUser(User):
@@ -160,26 +162,53 @@ class EndToEnd(OttlaUser):
         self._name = uuid.uuid4().bytes
         self._partition = next(self._turn) % topics.PARTITIONS
         self._values = values(self.size_bytes)
-        self._producer = new_producer(bootstrap, topics.END_TO_END)
+        self._producer = self._new_producer(bootstrap)
         self._consumer = new_consumer(bootstrap, topics.END_TO_END, start="latest", partitions=[self._partition])
         self._consumer.position((topics.END_TO_END, self._partition))  # what is sent from here on is what it reads
 
     def perform(self, due_at: float) -> int:
         mark = self._name + round(due_at * 1e9).to_bytes(8, "big")
-        for value in itertools.islice(self._values, self.batch):
-            self._producer.send(value, partition=self._partition, headers=[(_MARK, mark)])
-        self._producer.flush()
+        self._send(mark)
         left, give_up_at = self.batch, time.monotonic() + PATIENCE_S
         while left > 0:
             records = self._consumer.poll(max(0.0, give_up_at - time.monotonic()))
-            left -= sum(record.header(_MARK) == mark for record in records)
+            marks = [record.header(_MARK) for record in records]
+            if _ABORTED in marks:
+                raise AssertionError("records of an aborted transaction were read")
+            left -= marks.count(mark)
             if left > 0 and time.monotonic() >= give_up_at:
                 raise _missing(left)
         return self.batch * self.size_bytes
 
+    def _new_producer(self, bootstrap: str | None) -> Producer[bytes, bytes]:
+        return new_producer(bootstrap, topics.END_TO_END)
+
+    def _send(self, mark: bytes) -> None:
+        for value in itertools.islice(self._values, self.batch):
+            self._producer.send(value, partition=self._partition, headers=[(_MARK, mark)])
+        self._producer.flush()
+
     def close(self) -> None:
         self._producer.close()
         self._consumer.close()
+
+
+class Transactions(EndToEnd):
+    """The same in two transactions: one that is aborted, which no user may read, and one that is committed."""
+
+    kind = "transaction"
+
+    def _new_producer(self, bootstrap: str | None) -> Producer[bytes, bytes]:
+        producer = new_producer(bootstrap, topics.END_TO_END, transactional_id=self._name.hex())
+        producer.init_transactions()
+        return producer
+
+    def _send(self, mark: bytes) -> None:
+        self._producer.begin_transaction()
+        super()._send(_ABORTED)
+        self._producer.abort_transaction()
+        with self._producer.transaction():
+            super()._send(mark)
 
 
 class Replay(OttlaUser):

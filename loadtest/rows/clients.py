@@ -11,10 +11,19 @@ PATIENCE_S: Final = 30.0
 """What is not there after so long counts as failed."""
 
 
-def new_producer(bootstrap: str | None, topic: str, *, acks: Literal["all", 1, 0] = "all") -> Producer[bytes, bytes]:
+def new_producer(
+    bootstrap: str | None, topic: str, *, acks: Literal["all", 1, 0] = "all", transactional_id: str | None = None
+) -> Producer[bytes, bytes]:
     """A producer that has looked its topic up."""
     producer = Producer[bytes, bytes](
-        bootstrap, topic=topic, key="bytes", value="bytes", acks=acks, delivery_timeout=PATIENCE_S, request_timeout=10.0
+        bootstrap,
+        topic=topic,
+        key="bytes",
+        value="bytes",
+        acks=acks,
+        delivery_timeout=PATIENCE_S,
+        request_timeout=10.0,
+        transactional_id=transactional_id,
     )
     producer.partitions_for()
     return producer

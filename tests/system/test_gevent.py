@@ -72,6 +72,33 @@ print(json.dumps([report["rebalances"], sum(job.value for job in jobs)]))
 """
 
 
+TRANSACTIONS = """
+import json, sys, time, gevent, ottla
+bootstrap, clients, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+ottla.Admin(bootstrap).topics.create("t", partitions=3)
+
+def client(number):
+    with ottla.Producer(bootstrap, topic="t", value="str", transactional_id=f"client-{number}") as producer:
+        producer.init_transactions()
+        for n in range(rounds):
+            producer.begin_transaction()
+            producer.send("aborted", partition=n % 3)
+            producer.flush(10)
+            producer.abort_transaction()
+            with producer.transaction():
+                producer.send("committed", partition=n % 3)
+        read, give_up_at = [], time.monotonic() + 40
+        with ottla.Consumer("t", bootstrap=bootstrap, start="earliest", value="str") as consumer:
+            while len(read) < clients * rounds and time.monotonic() < give_up_at:
+                read += consumer.poll(1.0).values()
+        return read.count("committed"), read.count("aborted")
+
+jobs = [gevent.spawn(client, number) for number in range(clients)]
+gevent.joinall(jobs, raise_error=True)
+print(json.dumps([job.value for job in jobs]))
+"""
+
+
 def answer(program: str, *arguments: object, limit_s: float = 60.0) -> Any:
     """What the program prints in the end, as a process whose threads are greenlets."""
     command = [sys.executable, "-c", GREENLETS + program, *map(str, arguments)]
@@ -83,6 +110,13 @@ def answer(program: str, *arguments: object, limit_s: float = 60.0) -> Any:
 def test_more_clients_than_gevent_has_threads() -> None:
     with Cluster(brokers=3) as cluster:
         assert answer(CLIENT, cluster.bootstrap, CLIENTS, RECORDS) == [CLIENTS * RECORDS] * CLIENTS
+
+
+@pytest.mark.timeout(120)
+def test_transactions_of_many_clients_are_read_whole_or_not_at_all() -> None:
+    with Cluster(brokers=1, txn_coordinators=1) as cluster:
+        found = answer(TRANSACTIONS, cluster.bootstrap, CLIENTS, 5, limit_s=90.0)
+    assert found == [[5 * CLIENTS, 0]] * CLIENTS
 
 
 @pytest.mark.feature(63)

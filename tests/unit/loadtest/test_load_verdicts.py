@@ -96,6 +96,6 @@ def test_a_soak_has_every_scenario_and_what_makes_its_memory_a_failure() -> None
     }
     assert declared == {*soak.AT_HALF, "GroupChurn"}
     plan = soak.plan_for(dict.fromkeys(soak.AT_HALF, 100.0), minutes=10)
-    assert (plan.users, plan.scenarios, plan.seconds) == (10, (), 600)
-    assert (plan.thresholds.min_records, plan.thresholds.min_rebalances) == (378_000, 50)
+    assert (plan.users, plan.scenarios, plan.seconds) == (11, (), 600)
+    assert (plan.thresholds.min_records, plan.thresholds.min_rebalances) == (432_000, 50)
     assert growing({"broker-0": 1.01, "etcd": 0.2}, 10) == ["broker-0 grows by 1.01 MB a minute, above 1"]
