@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
-from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 from kafka_clients import Confluent, KafkaPython, Rec
 from tests.fuzz.kafka_wire import KafkaWire
 from waiting import until
@@ -168,3 +168,14 @@ async def test_brokers_with_one_listener_and_with_two_in_one_cluster(tmp_path: P
         assert code == 1
         assert states[1, "EXTERNAL"] == "missing"
         assert "broker 1, listener EXTERNAL: it has no listener EXTERNAL" in said
+
+
+async def test_unstable_versions_are_served_where_that_is_set(tmp_path: Path) -> None:
+    def newest(address: str) -> int:
+        with KafkaWire(address) as wire:
+            response = wire.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+        return next(int(api.max_version) for api in response.api_keys if api.api_key == 22)
+
+    settings = [{"kafka_port": 0, "unstable_api_versions_enable": enabled} for enabled in (False, True)]
+    async with cluster_of(tmp_path, *settings) as apps:
+        assert [await asyncio.to_thread(newest, app.listeners["kafka"]()) for app in apps] == [5, 6]

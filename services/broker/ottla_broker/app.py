@@ -125,7 +125,8 @@ class _Parts:
             clock,
             self.threads,
         )
-        self.kafka = KafkaSide(config.kafka, backend, self.metrics, around_kafka)
+        unstable = config.unstable_api_versions_enable
+        self.kafka = KafkaSide(config.kafka, backend, self.metrics, around_kafka, unstable=unstable)
         self._serve()
         self.registration = self._registration(incarnation)
         self.cleaner = LogCleaner(metadata, self.replicas, self._node_id, clock, self.threads)

@@ -26,6 +26,7 @@ class BrokerConfig:
     kafka_port: int = _KAFKA_PORT  # of the Kafka protocol, on the same host; 0 picks a free one
     kafka_listeners: tuple[str, ...] = ()  # instead of kafka_port: NAME://host:port, one or more (`listener_settings`)
     kafka_advertised: tuple[str, ...] = ()  # what Kafka clients get; empty: as they came (`kafka.addresses`)
+    unstable_api_versions_enable: bool = False  # whether Kafka clients get InitProducerId 6, too (KIP-939)
     advertised_host: str = ""  # what services and clients get; empty: `host`
     published_hosts: tuple[str, ...] = ()  # a client that dials by one of these gets it for every service (`peers`)
     rack: str = ""  # replicas are spread over racks; consumers that name theirs read from it (client.rack)

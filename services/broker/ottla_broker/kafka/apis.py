@@ -6,7 +6,7 @@ librdkafka takes a larger minimum for a broker that knows no compression (design
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kafka.protocol.admin import (
@@ -122,10 +122,6 @@ class Api:
         return self.min_version if self.advertised_from is None else self.advertised_from
 
 
-def _api_versions(backend: Backend, request: KafkaContext) -> HandlerResult:
-    return api_versions.handle(request, APIS.values())
-
-
 _TABLE: Final = (
     Api(PRODUCE_KEY, "Produce", 3, 12, 9, produce.handle, advertised_from=0),
     Api(FETCH_KEY, "Fetch", 4, 18, 12, decoded(fetch.read, fetch.handle, speed=fetch.SPEED)),
@@ -140,7 +136,6 @@ _TABLE: Final = (
     Api(14, "SyncGroup", 0, 5, 4, control(SyncGroupRequest, sync_group.handle)),
     Api(15, "DescribeGroups", 0, 6, 5, control(DescribeGroupsRequest, describe_groups.handle)),
     Api(16, "ListGroups", 0, 5, 3, control(ListGroupsRequest, list_groups.handle)),
-    Api(api_versions.KEY, "ApiVersions", 0, 4, 3, _api_versions),
     Api(19, "CreateTopics", 2, 7, 5, control(CreateTopicsRequest, create_topics.handle)),
     Api(20, "DeleteTopics", 1, 6, 4, control(DeleteTopicsRequest, delete_topics.handle)),
     Api(21, "DeleteRecords", 0, 2, 2, control(DeleteRecordsRequest, delete_records.handle)),
@@ -177,4 +172,22 @@ _TABLE: Final = (
     ),
 )
 
-APIS: Final = {api.key: api for api in sorted(_TABLE, key=lambda api: api.key)}
+_UNSTABLE: Final = {22: 6}
+"""The newest versions of APIs that Kafka itself serves only with unstable.api.versions.enable."""
+
+
+def served(*, unstable: bool = False) -> dict[int, Api]:
+    """The APIs by their keys; ApiVersions shows these."""
+    apis: dict[int, Api] = {}
+
+    def versions(backend: Backend, request: KafkaContext) -> HandlerResult:
+        return api_versions.handle(request, apis.values())
+
+    table = (*_TABLE, Api(api_versions.KEY, "ApiVersions", 0, 4, 3, versions))
+    newest = _UNSTABLE if unstable else {}
+    for api in sorted(table, key=lambda api: api.key):
+        apis[api.key] = replace(api, max_version=newest.get(api.key, api.max_version))
+    return apis
+
+
+APIS: Final = served()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from time import perf_counter
 from typing import Any, Final
 
@@ -28,14 +28,21 @@ def unchanged(name: str, handler: Handler) -> Handler:
 
 
 class Dispatcher:
-    """Takes frames apart, finds who answers, and puts answers into frames."""
+    """Takes frames apart, finds who answers, and puts answers into frames. `apis` by their keys, by default `APIS`."""
 
-    def __init__(self, backend: Backend, metrics: Metrics, around: AroundApi = unchanged) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        metrics: Metrics,
+        around: AroundApi = unchanged,
+        apis: Mapping[int, Api] | None = None,
+    ) -> None:
         self._backend = backend
-        self._handlers: Final = {api.key: around(api.name, api.handler) for api in APIS.values()}
+        self._apis: Final = APIS if apis is None else apis
+        self._handlers: Final = {api.key: around(api.name, api.handler) for api in self._apis.values()}
         self._requests: Final[dict[int, Counter]] = {
             api.key: metrics.counter("ottla_kafka_requests_total", "Requests of Kafka clients.", api=api.name)
-            for api in APIS.values()
+            for api in self._apis.values()
         }
         self._metrics = metrics
         self._times: Final[dict[int, Histogram]] = {}
@@ -46,7 +53,7 @@ class Dispatcher:
 
     def handle(self, head: Head, frame: memoryview, caller: Caller) -> HandlerResult:
         """Begin a request. It, or what it gives, may raise MalformedError or CloseConnectionError."""
-        api = APIS.get(head.key)
+        api = self._apis.get(head.key)
         if api is None:
             raise CloseConnectionError(f"API {head.key} is not served")
         if not api.min_version <= head.version <= api.max_version:

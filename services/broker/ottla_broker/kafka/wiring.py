@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Final
 
+from ottla_broker.kafka.apis import served
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import AroundApi, Dispatcher
 from ottla_broker.kafka.fetch_sessions import FetchSessions
@@ -21,10 +22,16 @@ class KafkaSide:
     """The listener, a component, and `addresses()`: what the registration says of it."""
 
     def __init__(
-        self, listeners: Sequence[KafkaListener], backend: Backend, metrics: Metrics, around: AroundApi
+        self,
+        listeners: Sequence[KafkaListener],
+        backend: Backend,
+        metrics: Metrics,
+        around: AroundApi,
+        *,
+        unstable: bool,
     ) -> None:
         self._addresses: Final = backend.addresses
-        dispatcher = Dispatcher(backend, metrics, around)
+        dispatcher = Dispatcher(backend, metrics, around, served(unstable=unstable))
         self.listener: Final = Listener(listeners, dispatcher, metrics, on_drain=backend.replicas.drain)
 
     def addresses(self) -> dict[str, str]:

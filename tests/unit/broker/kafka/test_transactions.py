@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from group_backend import GroupBackend, versions
@@ -18,7 +19,13 @@ from kafka.protocol.producer import (
 )
 
 from ottla_broker.kafka import coordinator_calls
+from ottla_broker.kafka.apis import served
+from ottla_broker.kafka.dispatch import Dispatcher
+from ottla_broker.kafka.frames import Caller, KafkaContext, read_head
+from ottla_broker.kafka.network.connection import CloseConnectionError
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.primitives import Reader
+from ottla_core.telemetry import Metrics
 from ottla_proto import group_pb2, txn_pb2
 from ottla_proto.common_pb2 import Error, TxnProducer
 
@@ -72,6 +79,48 @@ async def test_no_coordinator_is_an_error_that_clients_try_again_after(version: 
     missing = OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "none")
     response = await GroupBackend(missing).answer(init(version), version)
     assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def init_6(*, two_phases: bool, keeps: bool) -> bytes:
+    """A frame of version 6, byte by byte."""
+    head = struct.pack(">hhih2sb", INIT, 6, 77, 2, b"me", 0)
+    body = head + b"\4t-1" + struct.pack(">iqh??b", 60_000, -1, -1, two_phases, keeps, 0)
+    return struct.pack(">i", len(body)) + body
+
+
+async def answer_6(
+    backend: GroupBackend, *, unstable: bool = True, two_phases: bool = False, keeps: bool = False
+) -> Any:
+    """Error code, producer, epoch, and those of a transaction that goes on."""
+    view = memoryview(init_6(two_phases=two_phases, keeps=keeps))
+    dispatcher = Dispatcher(cast(Any, backend), Metrics(), apis=served(unstable=unstable))
+    parts = await cast(Any, dispatcher.handle(read_head(view), view, Caller("", "")))
+    size, correlation, _, *fields, _ = struct.unpack(">iibihqhqhb", b"".join(parts))
+    assert (size, correlation) == (32, 77)
+    return fields[1:]
+
+
+async def test_version_6_is_served_where_unstable_versions_are() -> None:
+    backend = GroupBackend(*[txn_pb2.InitProducerResponse(producer=PRODUCER)] * 2)
+    for two_phases in (False, True):
+        assert await answer_6(backend, two_phases=two_phases) == [0, 7_000, 3, -1, -1]
+    assert [request.two_phase_commit for request in backend.asked] == [False, True]
+    unsupported = [ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1, -1]
+    assert await answer_6(backend, two_phases=True, keeps=True) == unsupported, "as Kafka 4.3 answers"
+    assert len(backend.asked) == 2
+    with pytest.raises(CloseConnectionError, match="not served"):
+        await answer_6(backend, unstable=False)
+
+
+@pytest.mark.parametrize("unstable", [False, True])
+def test_api_versions_shows_what_is_served(unstable: bool) -> None:
+    apis = served(unstable=unstable)
+    context = KafkaContext(0, 1, "", Reader(memoryview(b""), flexible=False), Caller("", ""))
+    shown = b"".join(cast(Any, apis[18].handler(cast(Any, None), context)))
+    assert (struct.pack(">hhh", INIT, 0, 6) in shown, struct.pack(">hhh", INIT, 0, 5) in shown) == (
+        unstable,
+        not unstable,
+    )
 
 
 # ---- AddPartitionsToTxn, AddOffsetsToTxn, EndTxn --------------------------------------------------------------------
