@@ -75,8 +75,8 @@ STORIES = (
         "AlterReplicaLogDirs, DescribeQuorum and ListConfigResources ended the connection of who asked",
         Edit(
             "services/broker/ottla_broker/kafka/dispatch.py",
-            "        api = APIS.get(head.key)\n",
-            "        api = APIS.get(head.key) if head.key not in (34, 55, 74) else None\n",
+            "        api = self._apis.get(head.key)\n",
+            "        api = self._apis.get(head.key) if head.key not in (34, 55, 74) else None\n",
         ),
     ),
     Story(

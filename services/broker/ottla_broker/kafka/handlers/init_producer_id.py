@@ -1,7 +1,7 @@
 """InitProducerId (key 22), versions 0 to 5: the id and epoch of an idempotent or transactional producer (KIP-98).
 
 v3 adds the producer's id and epoch to the request (KIP-360); v4 PRODUCER_FENCED (KIP-588); v5 TRANSACTION_ABORTABLE.
-v6, of two-phase commit (KIP-939), is served where unstable versions are; to keep what is prepared is
+One more, of two-phase commit (KIP-939), is served where unstable versions are; to keep what is prepared is
 UNSUPPORTED_VERSION, as in Kafka 4.3.
 """
 
