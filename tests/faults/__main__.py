@@ -41,7 +41,7 @@ from tests.faults.rows import ROWS, Row
 from tests.faults.starved.report import print_starved, starved_summary
 from tests.faults.starved.run import MUTANT, MUTANT_S, STARVED_ROW, run_starved
 from tests.faults.transactions import java
-from tests.faults.transactions.report import run_transactions
+from tests.faults.transactions.report import needs_java, run_transactions
 from tests.faults.transactions.rows import MUTANT_ROWS as TRANSACTION_MUTANTS
 from tests.faults.transactions.rows import ROWS as TRANSACTION_ROWS
 
@@ -79,7 +79,7 @@ def main(arguments: list[str]) -> int:
         return run_interrupted(given.minutes, directory / interrupted.NAME, seed)
     transactions = [row.name for row in (*TRANSACTION_ROWS, *TRANSACTION_MUTANTS) if row.name in chosen]
     try:
-        if transactions:
+        if needs_java(transactions, given.minutes):
             java.command()  # where it is to be installed, that takes a network which leads somewhere
         network.enter(arguments)
     except (RuntimeError, PeerError) as error:

@@ -33,14 +33,15 @@ class KillPoint:
         """A step of that phase is done."""
         try:
             armed, _, steps = self._file.read_text(encoding="utf-8").rpartition(" ")
-        except FileNotFoundError:
-            return
-        if armed != phase:
-            return
-        self._steps += 1
-        if self._steps >= int(steps):
+            if armed != phase:
+                return
+            self._steps += 1
+            if self._steps < int(steps):
+                return
             self._file.rename(self._file.with_suffix(HIT))
-            os.kill(victim(), signal.SIGKILL)
+        except FileNotFoundError:  # it is not armed, or not any more
+            return
+        os.kill(victim(), signal.SIGKILL)
 
 
 def after(owner: Any, name: str, then: Callable[[], None]) -> None:

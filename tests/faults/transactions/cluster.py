@@ -60,11 +60,16 @@ class TransactionCluster(FaultCluster):
         (self.launched / name).unlink(missing_ok=True)
 
     def was_hit(self, name: str) -> bool:
-        """Whether that has come; once."""
-        hit = (self.launched / name).with_suffix(HIT)
-        there = hit.exists()
-        hit.unlink(missing_ok=True)
-        return there
+        return self._hit(name).exists()
+
+    def was_killed(self, name: str) -> bool:
+        """Whether it was hit; once."""
+        was_hit = self.was_hit(name)
+        self._hit(name).unlink(missing_ok=True)
+        return was_hit
+
+    def _hit(self, name: str) -> Path:
+        return (self.launched / name).with_suffix(HIT)
 
     def replayed(self) -> int:
         """How many requests were carried out again."""

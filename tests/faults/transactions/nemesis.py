@@ -47,29 +47,30 @@ class TransactionNemesis(Nemesis):
         """By step, those that came there; and by kind of what was killed in any."""
         self.zombies = 0
 
-    def any_group_coordinator(self) -> str:
-        return self.random.choice(self.cluster.coordinators)
-
     # ---- kills ----------------------------------------------------------------------------------------------------
 
-    def kill_in(self, steps: Mapping[str, str]) -> None:
-        """Each of these services once it is in its step; it is started again at once, as others may need it. All
-        replicas are in sync again when this returns."""
+    def kill_in(self, steps: Mapping[str, Sequence[str]]) -> None:
+        """In each step the first of these services that comes there; it is started again at once, as others may need
+        it. All replicas are in sync again when this returns."""
         self.note(f"arm {dict(steps)}")
-        for name, step in steps.items():
-            self.cluster.arm(name, step)
+        for step, names in steps.items():
+            for name in names:
+                self.cluster.arm(name, step)
         left, give_up_at = dict(steps), time.monotonic() + _HIT_LIMIT_S
-        while left:
-            if time.monotonic() > give_up_at:
-                for name in left:
+        while left and time.monotonic() < give_up_at:
+            for step in [step for step, names in left.items() if any(map(self.cluster.was_hit, names))]:
+                for name in left.pop(step):
                     self.cluster.disarm(name)
-                self.failures.append(f"waited {_HIT_LIMIT_S:g} s in vain for transactions to come to {left}")
-                break
-            for name in [name for name in left if self.cluster.was_hit(name)]:
-                self.kills[left.pop(name)] += 1
-                self._start_again(name)
+                    if self.cluster.was_killed(name):
+                        self.kills[step] += 1
+                        self._start_again(name)
             time.sleep(0.02)
-        if any(name in self.cluster.brokers for name in steps):
+        if left:
+            self.failures.append(f"waited {_HIT_LIMIT_S:g} s in vain for transactions to come to {left}")
+        for names in left.values():
+            for name in names:
+                self.cluster.disarm(name)
+        if any(name in self.cluster.brokers for names in steps.values() for name in names):
             self.until_whole()
 
     def _start_again(self, name: str) -> None:

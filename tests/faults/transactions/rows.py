@@ -21,7 +21,7 @@ THREADS: Final = 6
 NEAR_THE_END: Final = 32_700
 """Of the epochs, which end at 32,766."""
 
-_KILL_EVERY: Final = 4
+_KILL_EVERY: Final = 6
 _PAUSE_S: Final = 3.0
 
 Story = Callable[[TransactionNemesis, float], None]
@@ -46,23 +46,21 @@ def kills_in(seconds: float) -> float:
 
 
 def _kill_in_each_step(nemesis: TransactionNemesis, seconds: float) -> None:
-    """Both txn-coordinators at once, and a broker or a group-coordinator; in a short run not every step comes."""
-    kills = kills_in(seconds)
+    """A txn-coordinator each time, and with it often a leader or a group-coordinator; in a short run not every step
+    comes. Which of the coordinators comes to a step depends on who has the shards."""
+    kills, cluster = kills_in(seconds), nemesis.cluster
 
     def shuffled(kind: str) -> list[str]:
         steps = [step for step in STEPS[kind] for _ in range(math.ceil(kills))]
         nemesis.random.shuffle(steps)
         return steps[: max(2, round(len(STEPS[kind]) * kills))]
 
-    cluster, transactions = nemesis.cluster, shuffled("txn")
-    others = [(nemesis.any_leader, step) for step in shuffled("broker")]
-    others += [(nemesis.any_group_coordinator, step) for step in shuffled("coordinator")]
+    others = [*shuffled("broker"), *shuffled("coordinator")]
     nemesis.random.shuffle(others)
-    for number, (one, two, other) in enumerate(zip_longest(transactions[::2], transactions[1::2], others)):
-        steps = {name: step for name, step in zip(cluster.txn_coordinators, (one, two), strict=True) if step}
+    for number, (step, other) in enumerate(zip_longest(shuffled("txn"), others)):
+        steps = {step: cluster.txn_coordinators} if step else {}
         if other is not None:
-            choose, step = other
-            steps[choose()] = step
+            steps[other] = (nemesis.any_leader(),) if other in STEPS["broker"] else cluster.coordinators
         nemesis.kill_in(steps)
         if number % _KILL_EVERY == 0:
             nemesis.kill_producers()
@@ -84,7 +82,7 @@ def _replace_txn_coordinators(nemesis: TransactionNemesis, seconds: float) -> No
         time.sleep(nemesis.random.uniform(_PAUSE_S / 2, 2 * _PAUSE_S))
         if number % _KILL_EVERY == 1:
             nemesis.kill_service(nemesis.random.choice((*nemesis.cluster.brokers, *nemesis.cluster.coordinators)))
-        if number % _KILL_EVERY == 3:
+        if number % _KILL_EVERY == 4:
             nemesis.kill_producers()
 
 
@@ -113,7 +111,7 @@ def _kill_in(kind: str, *steps: str) -> Story:
     def story(nemesis: TransactionNemesis, seconds: float) -> None:
         names = nemesis.cluster.txn_coordinators if kind == "txn" else nemesis.cluster.coordinators
         for step in steps:
-            nemesis.kill_in(dict.fromkeys(names, step))
+            nemesis.kill_in({step: names})
         _wait(nemesis, seconds)
 
     return story
@@ -122,9 +120,9 @@ def _kill_in(kind: str, *steps: str) -> Story:
 KILLED: Final = TransactionRow("F11", "services killed in each step of transactions", _kill_in_each_step, 11.0)
 ROWS: Final = (
     KILLED,
-    TransactionRow("F12", "producers that were taken for dead", _take_over, 3.0, first_epoch=NEAR_THE_END, rivals=True),
+    TransactionRow("F12", "producers that were taken for dead", _take_over, 4.0, first_epoch=NEAR_THE_END, rivals=True),
     TransactionRow(
-        "F13", "requests that come twice", _replace_txn_coordinators, 4.0, mode=REPLAYS, first_epoch=NEAR_THE_END
+        "F13", "requests that come twice", _replace_txn_coordinators, 8.0, mode=REPLAYS, first_epoch=NEAR_THE_END
     ),
 )
 
