@@ -231,7 +231,8 @@ def test_a_topic_made_anew_meanwhile_leaves_nothing_of_the_one_before(tmp_path: 
         send(cluster, [("c", 3)])
         wait_until(lambda: dict(table) == {"c": 3})
         table.wait_until_caught_up(10)
-        wait_until(lambda: contents_of(tmp_path / "t.snapshot")[1].keys() == {b"c"})
+        # Without it where the table was caught up with the topic made anew before the record was sent.
+        wait_until(lambda: contents_of(tmp_path / "t.snapshot")[1].keys() <= {b"c"})
     assert loaded(cluster, tmp_path) == ({"c": 3}, 1)
 
 
