@@ -42,7 +42,8 @@ async def sliced(work: Callable[[A], B], elements: Iterable[A], time_slice: Slic
     """`[work(element) for element in elements]`; within the caller's `time_slice`, where it has one."""
     done: list[B] = []
     time_slice = time_slice or Slice()
-    for number, element in enumerate(elements):
+    await time_slice.rest()  # who has many times no elements would have no other
+    for number, element in enumerate(elements, 1):
         done.append(work(element))
         if number % _LOOK_INTERVAL == 0:
             await time_slice.rest()

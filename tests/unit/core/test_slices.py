@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ottla_core.slices import SLICE_S, few_at_once, sliced
+from ottla_core.slices import SLICE_S, Slice, few_at_once, sliced
 
 
 def busy(number: int) -> int:
@@ -30,6 +30,17 @@ async def test_sliced_gives_what_the_loop_gives_and_lets_others_in() -> None:
     turns = await turns_during(work)
     assert work.result() == [2 * n for n in range(200)]
     assert turns >= 10
+
+
+async def test_many_times_no_elements_let_others_in() -> None:
+    async def many_times() -> list[int]:
+        time_slice = Slice()
+        for number in range(200):
+            busy(number)
+            await sliced(busy, [], time_slice)
+        return []
+
+    assert await turns_during(asyncio.create_task(many_times())) >= 10
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 50])

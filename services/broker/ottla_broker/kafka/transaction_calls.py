@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from google.protobuf.message import Message
 
+from ottla_broker.kafka import codec
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.coordinator_calls import CALL_S, call_owner, code_of
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
 from ottla_core.routing import TXN
+from ottla_core.slices import sliced
 from ottla_proto.common_pb2 import Error, TxnProducer
 from ottla_proto.contracts import Method
 
@@ -29,6 +33,20 @@ async def call(
 
 def producer_of(request: Any) -> TxnProducer:
     return TxnProducer(id=request.producer_id, epoch=request.producer_epoch)
+
+
+async def results_by_topic(
+    codes: Mapping[TopicPartition, int], result: Callable[[int, int], codec.Message]
+) -> dict[str, list[codec.Message]]:
+    """The `result` of each partition's number and code, by topic."""
+    by_topic: dict[str, list[codec.Message]] = {}
+
+    def report(outcome: tuple[TopicPartition, int]) -> None:
+        partition, code = outcome
+        by_topic.setdefault(partition.topic, []).append(result(partition.partition, code))
+
+    await sliced(report, codes.items())
+    return by_topic
 
 
 def code_for(error: Error | OttlaError, version: int, *, fenced_from: int, abortable_from: int) -> int:

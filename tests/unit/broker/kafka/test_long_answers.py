@@ -15,6 +15,7 @@ from ottla_broker import service
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import (
+    add_partitions_to_txn,
     alter_configs,
     alter_replica_log_dirs,
     create_partitions,
@@ -25,6 +26,7 @@ from ottla_broker.kafka.handlers import (
     list_config_resources,
     offset_fetch,
     sync_group,
+    txn_offset_commit,
 )
 from ottla_core.cluster.image import Change, ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode
@@ -141,6 +143,19 @@ def synchronizing() -> Coroutine[Any, Any, Any]:
     )
 
 
+def commit_in_a_transaction() -> Coroutine[Any, Any, Any]:
+    partitions = [Told(partition_index=n, committed_offset=1, committed_metadata="") for n in range(MANY)]
+    asked = Told(topics=[Told(name="u", partitions=partitions)])
+    backend: Any = Backend()
+    return txn_offset_commit.handle(backend, asked, request(3))
+
+
+def adding_to_a_transaction() -> Coroutine[Any, Any, Any]:
+    asked = Told(v3_and_below_topics=[Told(name="u", partitions=range(MANY))])
+    backend: Any = Backend()
+    return add_partitions_to_txn.handle(backend, asked, request(3))
+
+
 def resources() -> Coroutine[Any, Any, Any]:
     backend: Any = Told(image=Told(topics=dict.fromkeys(map(str, range(MANY)))))
     return list_config_resources.handle(backend, Told(resource_types=[2]), request(1))
@@ -171,7 +186,13 @@ async def check_turns_during(answer: Callable[[], Coroutine[Any, Any, Any]]) -> 
 
 
 @pytest.mark.story("long-answer-in-one-turn")
-@pytest.mark.parametrize("answer", [quorum, log_dirs, offsets, configs, joining, synchronizing, resources])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(quorum, log_dirs, offsets, configs, joining, synchronizing, resources),
+        *(commit_in_a_transaction, adding_to_a_transaction),
+    ],
+)
 async def test_a_long_answer_leaves_others_their_turns(answer: Callable[[], Coroutine[Any, Any, Any]]) -> None:
     """Each held the loop for up to a second, with all that one request may name or a cluster has."""
     await check_turns_during(answer)

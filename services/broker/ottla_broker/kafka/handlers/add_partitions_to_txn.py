@@ -6,6 +6,7 @@ here (`Txn.AddPartitions`); clients of transactions v2 leave it to them (KIP-890
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from kafka.protocol.producer import AddPartitionsToTxnResponse
@@ -13,9 +14,10 @@ from kafka.protocol.producer import AddPartitionsToTxnResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.transaction_calls import call, code_for
+from ottla_broker.kafka.transaction_calls import call, code_for, results_by_topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
+from ottla_core.slices import Slice, sliced
 from ottla_core.transactions import TRANSACTIONS_V1
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import TxnProducer
@@ -32,17 +34,30 @@ _NOT_ATTEMPTED: Final = int(ErrorCode.OPERATION_NOT_ATTEMPTED)
 
 async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
     version = context.version
-    named = list(
-        dict.fromkeys(
-            TopicPartition(topic.name, number) for topic in request.v3_and_below_topics for number in topic.partitions
-        )
-    )
-    unknown = {p for p in named if not _exists(backend, p)}
+    named = await _named(request)
+    exist = await sliced(partial(_exists, backend), named)
+    unknown = {p for p, exists in zip(named, exist, strict=True) if not exists}
     if unknown:
         codes = {p: _UNKNOWN if p in unknown else _NOT_ATTEMPTED for p in named}
     else:
         codes = await _add(backend, request, named, version)
-    return AddPartitionsToTxnResponse(version=version, results_by_topic_v3_and_below=_results(codes, version))
+
+    def result(number: int, code: int) -> Message:
+        return _Partition(version=version, partition_index=number, partition_error_code=code)
+
+    by_topic = await results_by_topic(codes, result)
+    topics = [_Topic(version=version, name=name, results_by_partition=results) for name, results in by_topic.items()]
+    return AddPartitionsToTxnResponse(version=version, results_by_topic_v3_and_below=topics)
+
+
+async def _named(request: Message) -> list[TopicPartition]:
+    """Each partition once."""
+    named: dict[TopicPartition, None] = {}
+    time_slice = Slice()
+    for topic in request.v3_and_below_topics:
+        partitions = await sliced(partial(TopicPartition, topic.name), topic.partitions, time_slice)
+        named |= dict.fromkeys(partitions)
+    return list(named)
 
 
 def _exists(backend: Backend, partition: TopicPartition) -> bool:
@@ -77,11 +92,3 @@ async def _add(
 
 def _code(error: Any, version: int) -> int:
     return code_for(error, version, fenced_from=_FENCED_FROM, abortable_from=_ABORTABLE_FROM)
-
-
-def _results(codes: dict[TopicPartition, int], version: int) -> list[Message]:
-    by_topic: dict[str, list[Message]] = {}
-    for partition, code in codes.items():
-        result = _Partition(version=version, partition_index=partition.partition, partition_error_code=code)
-        by_topic.setdefault(partition.topic, []).append(result)
-    return [_Topic(version=version, name=name, results_by_partition=results) for name, results in by_topic.items()]

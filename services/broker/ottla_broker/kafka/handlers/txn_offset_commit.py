@@ -15,7 +15,7 @@ from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import existing_partitions, instance_of, member
 from ottla_broker.kafka.handlers.offset_commit import commit, offset_to_commit
-from ottla_broker.kafka.transaction_calls import producer_of
+from ottla_broker.kafka.transaction_calls import producer_of, results_by_topic
 from ottla_core.errors import ErrorCode
 from ottla_core.model import TopicPartition
 from ottla_core.slices import sliced
@@ -42,10 +42,11 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     if known:
         offsets = await sliced(lambda each: offset_to_commit(*each), known)
         codes |= await commit(backend, _forwarded(request, offsets, version))
-    by_topic: dict[str, list[Message]] = {}
-    for partition, code in codes.items():
-        result = _Partition(version=version, partition_index=partition.partition, error_code=_known(code, version))
-        by_topic.setdefault(partition.topic, []).append(result)
+
+    def result(number: int, code: int) -> Message:
+        return _Partition(version=version, partition_index=number, error_code=_known(code, version))
+
+    by_topic = await results_by_topic(codes, result)
     topics = [_Topic(version=version, name=name, partitions=results) for name, results in by_topic.items()]
     return TxnOffsetCommitResponse(version=version, topics=topics)
 
