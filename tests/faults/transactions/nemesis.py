@@ -88,6 +88,19 @@ class TransactionNemesis(Nemesis):
         self.start(name)
         self.until_whole()
 
+    def kill_with_producers(self, step: str, names: Sequence[str]) -> None:
+        """One of these services in this step, and the producers at once: what is under way will never be committed."""
+        self.note(f"arm {step} of {names}, and the producers")
+        for name in names:
+            self.cluster.arm(name, step)
+        until(lambda: any(map(self.cluster.was_hit, names)), f"transactions to come to {step}", _HIT_LIMIT_S)
+        self.kill_producers()
+        for name in names:
+            self.cluster.disarm(name)
+            if self.cluster.was_killed(name):
+                self.kills[step] += 1
+                self._start_again(name)
+
     def kill_producers(self) -> None:
         """One process of them, with all its producers; the next one takes their ids over."""
         victim = self.random.choice(self.producers)

@@ -105,16 +105,22 @@ def _lose_markers(nemesis: TransactionNemesis, seconds: float) -> None:
     nemesis.lose_markers()
 
 
-def _kill_in(kind: str, *steps: str) -> Story:
-    """A service of that kind in each of these steps."""
+def _kill_in(*steps: str) -> Story:
+    """A txn-coordinator in each of these steps."""
 
     def story(nemesis: TransactionNemesis, seconds: float) -> None:
-        names = nemesis.cluster.txn_coordinators if kind == "txn" else nemesis.cluster.coordinators
         for step in steps:
-            nemesis.kill_in({step: names})
+            nemesis.kill_in({step: nemesis.cluster.txn_coordinators})
         _wait(nemesis, seconds)
 
     return story
+
+
+def _load_what_is_pending(nemesis: TransactionNemesis, seconds: float) -> None:
+    """Producers that begin anew read what group-coordinators have made of offsets that will never be committed."""
+    for _ in range(2):
+        nemesis.kill_with_producers("after pending offsets", nemesis.cluster.coordinators)
+        _wait(nemesis, seconds)
 
 
 KILLED: Final = TransactionRow("F11", "services killed in each step of transactions", _kill_in_each_step, 11.0)
@@ -129,16 +135,11 @@ ROWS: Final = (
 _BROKEN: Final[dict[str, tuple[Story, float, str, Sequence[str]]]] = {
     "no-epoch-bump": (_wait, 10.0, REPLAYS, ["sdk"]),
     "marker-without-coordinator-epoch": (_replace_txn_coordinators, 20.0, REPLAYS, ["librdkafka"]),
-    "prepare-reverted": (_kill_in("txn", *3 * [BETWEEN], "before markers"), 3.0, KILLS, ["sdk"]),
+    "prepare-reverted": (_kill_in(*3 * [BETWEEN], "before markers"), 3.0, KILLS, ["sdk"]),
     "last-stable-offset-without-the-unreplicated": (_lose_markers, 3.0, HELD, ["sdk"]),
     "equal-epoch-marker-refused": (_wait, 3.0, KILLS, ["librdkafka"]),
     "verification-skipped": (_wait, 3.0, KILLS, ["sdk"]),
-    "pending-offsets-applied-at-load": (
-        _kill_in("coordinator", "after pending offsets", "after pending offsets"),
-        3.0,
-        KILLS,
-        ["sdk"],
-    ),
+    "pending-offsets-applied-at-load": (_load_what_is_pending, 3.0, KILLS, ["sdk"]),
 }
 MUTANT_ROWS: Final = tuple(
     TransactionRow(name, "a rule broken on purpose", story, seconds / 60, mode, kinds)
