@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.faults import network
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(300)
 ROOT = Path(__file__).parents[2]
 MUTANTS = "no-epoch-bump,pending-offsets-applied-at-load"
 
@@ -38,7 +38,7 @@ def _faults(directory: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def _summary(process: subprocess.Popen[str]) -> dict[str, Any]:
-    output, _ = process.communicate(timeout=140)
+    output, _ = process.communicate(timeout=280)
     print(output)
     fields: dict[str, Any] = json.loads(output.splitlines()[-1])
     return fields
