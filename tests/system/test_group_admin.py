@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import pytest
 from cli_fakes import ottla as command
 from prometheus_client.parser import text_string_to_metric_families
-from tests.compat.kafka_groups import Python
+from tests.compat.kafka_groups import Confluent
 from tests.walk.pages import programs, promised, section
 from waiting import wait_until
 
@@ -87,9 +87,10 @@ class Silent:
         self._way.close()
 
 
-def reader(cluster: Cluster, topic: str, group: str, members: list[Any], **settings: Any) -> Python:
-    """A member that has read and committed the 8 records of each partition."""
-    member = Python(cluster.kafka_bootstrap, topic, group, **settings)
+def reader(cluster: Cluster, topic: str, group: str, members: list[Any], **settings: Any) -> Confluent:
+    """A member that has read and committed the 8 records of each partition; kafka-python may lose an assignment to a
+    poll that ends while it rejoins."""
+    member = Confluent(cluster.kafka_bootstrap, topic, group, **settings)
     members.append(member)
     wait_until(lambda: len(member.values()) == 8 * PARTITIONS, limit_s=40)
     member.commit()
@@ -158,7 +159,7 @@ def test_groups_are_listed_and_described_wherever_they_are(
         admin.groups.reset(name, to="earliest", topics=[topic], if_missing="ok", dry_run=False)
     assert [g.name for g in admin.groups.list() if g.name in names] == names
     assert {admin.groups.describe(name).coordinator for name in names} == {0, 1}
-    members.append(Python(cluster.kafka_bootstrap, topic, names[0]))
+    members.append(Confluent(cluster.kafka_bootstrap, topic, names[0]))
     wait_until(lambda: admin.groups.describe(names[0]).state == "Stable", limit_s=40)
     wait_until(lambda: len(members[0].assignment()) == PARTITIONS)
     (member,) = admin.groups.members(names[0])
@@ -283,7 +284,7 @@ def test_every_kind_of_reset(cluster: Cluster, admin: ottla.Admin, topic: str, m
     assert [r.wanted for r in admin.groups.reset(group, shift=-100)] == [-92] * 4
     assert [r.after for r in admin.groups.reset(group, shift=-100)] == [0] * 4
     assert list(admin.groups.committed(group).values()) == [8] * 4, "a dry run moves nothing"
-    again = Python(cluster.kafka_bootstrap, topic, group)
+    again = Confluent(cluster.kafka_bootstrap, topic, group)
     members.append(again)
     wait_until(lambda: len(again.assignment()) == 4, limit_s=40)
     for refused in (lambda: admin.groups.reset(group, to="earliest"), lambda: admin.groups.delete(group)):
@@ -352,7 +353,7 @@ def test_a_member_is_kicked_by_either_of_its_names(
     cluster: Cluster, admin: ottla.Admin, topic: str, members: list[Any]
 ) -> None:
     group = f"kick-{topic}"
-    members.append(Python(cluster.kafka_bootstrap, topic, group, instance="i0"))
+    members.append(Confluent(cluster.kafka_bootstrap, topic, group, instance="i0"))
     wait_until(lambda: len(members[0].assignment()) == 4, limit_s=40)
     silent = Silent(cluster, topic, group, session_timeout_ms=60_000)
     members.append(silent)
