@@ -232,7 +232,7 @@ class ClusterClient:
             self.out_of_reach = absent
             limit_s = min(timeout, self._connect_timeout) if absent else timeout
             code = ErrorCode.NETWORK_EXCEPTION if absent else last.code
-            message = f"no broker answered within {round(limit_s, 3):g} s: {reasons}"
+            message = f"no broker answered within {round(limit_s, 1 if limit_s >= 1 else 3):g} s: {reasons}"
             raise error_from_code(
                 code, message, hint=_START if absent else _GIVE + ", such as localhost:9650"
             ) from None
