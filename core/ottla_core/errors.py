@@ -101,12 +101,18 @@ class ErrorCode(IntEnum):
     MISMATCHED_ENDPOINT_TYPE = 114
     UNSUPPORTED_ENDPOINT_TYPE = 115
     TRANSACTION_ABORTABLE = 120
+    INVALID_REGULAR_EXPRESSION = 128
 
     OFFSET_MISMATCH = 1000
     """Nothing was appended: the shard's log does not end where its owner thinks."""
     SHARD_FENCED = 1001
     """The shard has another owner: its fence is in the log."""
 
+
+COORDINATOR_MOVES: Final = frozenset(
+    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
+"""The shard is on its way from one coordinator to another: who asks its owner again is answered soon."""
 
 _RETRIABLE: Final = frozenset(
     {

@@ -94,6 +94,13 @@ class Reader:
         """How many elements follow; 0 where the array is null. Each takes at least `element_min_bytes`."""
         return self.array_or_null(element_min_bytes) or 0
 
+    def few(self, element_min_bytes: int, most: int, what: str, *, before: int = 0) -> int:
+        """`array` of what is done in one turn. Raises MalformedError where there are, with those `before`, more."""
+        count = self.array(element_min_bytes)
+        if before + count > most:
+            raise MalformedError(f"{what} more than {most} topics or partitions at once")
+        return count
+
     def array_or_null(self, element_min_bytes: int) -> int | None:
         count = self.varint() - 1 if self.flexible else self.int32()
         if count < 0:

@@ -1,6 +1,7 @@
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -32,3 +33,33 @@ class TxnMarker(_message.Message):
     coordinator_epoch: int
     transaction_version: int
     def __init__(self, producer: _Optional[_Union[TxnProducer, _Mapping]] = ..., committed: _Optional[bool] = ..., coordinator_epoch: _Optional[int] = ..., transaction_version: _Optional[int] = ...) -> None: ...
+
+class ShardsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ShardsResponse(_message.Message):
+    __slots__ = ("error", "shards")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    error: Error
+    shards: _containers.RepeatedCompositeFieldContainer[ShardStanding]
+    def __init__(self, error: _Optional[_Union[Error, _Mapping]] = ..., shards: _Optional[_Iterable[_Union[ShardStanding, _Mapping]]] = ...) -> None: ...
+
+class ShardStanding(_message.Message):
+    __slots__ = ("shard", "phase", "for_ms", "next_offset", "trouble", "unreadable", "coordinator")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    FOR_MS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TROUBLE_FIELD_NUMBER: _ClassVar[int]
+    UNREADABLE_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    phase: str
+    for_ms: int
+    next_offset: int
+    trouble: str
+    unreadable: int
+    coordinator: int
+    def __init__(self, shard: _Optional[int] = ..., phase: _Optional[str] = ..., for_ms: _Optional[int] = ..., next_offset: _Optional[int] = ..., trouble: _Optional[str] = ..., unreadable: _Optional[int] = ..., coordinator: _Optional[int] = ...) -> None: ...

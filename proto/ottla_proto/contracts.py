@@ -18,6 +18,7 @@ from ottla_proto import broker_pb2 as b
 from ottla_proto import controller_pb2 as c
 from ottla_proto import group_pb2 as g
 from ottla_proto import txn_pb2 as t
+from ottla_proto.common_pb2 import ShardsRequest, ShardsResponse
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
@@ -174,7 +175,7 @@ class Group:
     DELETE_GROUPS = Method("Group", "DeleteGroups", g.DeleteGroupsRequest, g.DeleteGroupsResponse, Operation.DELETE)
     EXPLAIN_GROUP = Method("Group", "ExplainGroup", g.ExplainGroupRequest, g.ExplainGroupResponse, Operation.DESCRIBE)
     LAG = Method("Group", "Lag", g.LagRequest, g.LagResponse, Operation.DESCRIBE)
-    SHARDS = Method("Group", "Shards", g.ShardsRequest, g.ShardsResponse, Operation.DESCRIBE)
+    SHARDS = Method("Group", "Shards", ShardsRequest, ShardsResponse, Operation.DESCRIBE)
     WRITE_TXN_MARKERS = Method(
         "Group", "WriteTxnMarkers", g.WriteShardMarkersRequest, g.WriteShardMarkersResponse, Operation.CLUSTER_ACTION
     )
@@ -198,4 +199,4 @@ class Txn:
         t.DescribeTransactionsResponse,
         Operation.DESCRIBE,
     )
-    SHARDS = Method("Txn", "Shards", t.TxnShardsRequest, t.TxnShardsResponse, Operation.DESCRIBE)
+    SHARDS = Method("Txn", "Shards", ShardsRequest, ShardsResponse, Operation.DESCRIBE)

@@ -491,36 +491,6 @@ class PartitionLag(_message.Message):
     client_host: str
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., committed: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., records: _Optional[int] = ..., oldest_unread_ms: _Optional[int] = ..., member_id: _Optional[str] = ..., client_id: _Optional[str] = ..., client_host: _Optional[str] = ...) -> None: ...
 
-class ShardsRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
-
-class ShardsResponse(_message.Message):
-    __slots__ = ("error", "shards")
-    ERROR_FIELD_NUMBER: _ClassVar[int]
-    SHARDS_FIELD_NUMBER: _ClassVar[int]
-    error: _common_pb2.Error
-    shards: _containers.RepeatedCompositeFieldContainer[ShardStanding]
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., shards: _Optional[_Iterable[_Union[ShardStanding, _Mapping]]] = ...) -> None: ...
-
-class ShardStanding(_message.Message):
-    __slots__ = ("shard", "phase", "for_ms", "next_offset", "trouble", "unreadable", "coordinator")
-    SHARD_FIELD_NUMBER: _ClassVar[int]
-    PHASE_FIELD_NUMBER: _ClassVar[int]
-    FOR_MS_FIELD_NUMBER: _ClassVar[int]
-    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    TROUBLE_FIELD_NUMBER: _ClassVar[int]
-    UNREADABLE_FIELD_NUMBER: _ClassVar[int]
-    COORDINATOR_FIELD_NUMBER: _ClassVar[int]
-    shard: int
-    phase: str
-    for_ms: int
-    next_offset: int
-    trouble: str
-    unreadable: int
-    coordinator: int
-    def __init__(self, shard: _Optional[int] = ..., phase: _Optional[str] = ..., for_ms: _Optional[int] = ..., next_offset: _Optional[int] = ..., trouble: _Optional[str] = ..., unreadable: _Optional[int] = ..., coordinator: _Optional[int] = ...) -> None: ...
-
 class WriteShardMarkersRequest(_message.Message):
     __slots__ = ("markers",)
     MARKERS_FIELD_NUMBER: _ClassVar[int]

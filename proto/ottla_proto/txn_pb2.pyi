@@ -8,24 +8,28 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class InitProducerRequest(_message.Message):
-    __slots__ = ("transactional_id", "timeout_ms", "producer", "two_phase_commit")
+    __slots__ = ("transactional_id", "timeout_ms", "producer", "two_phase_commit", "keep_prepared")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     TWO_PHASE_COMMIT_FIELD_NUMBER: _ClassVar[int]
+    KEEP_PREPARED_FIELD_NUMBER: _ClassVar[int]
     transactional_id: str
     timeout_ms: int
     producer: _common_pb2.TxnProducer
     two_phase_commit: bool
-    def __init__(self, transactional_id: _Optional[str] = ..., timeout_ms: _Optional[int] = ..., producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ..., two_phase_commit: _Optional[bool] = ...) -> None: ...
+    keep_prepared: bool
+    def __init__(self, transactional_id: _Optional[str] = ..., timeout_ms: _Optional[int] = ..., producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ..., two_phase_commit: _Optional[bool] = ..., keep_prepared: _Optional[bool] = ...) -> None: ...
 
 class InitProducerResponse(_message.Message):
-    __slots__ = ("error", "producer")
+    __slots__ = ("error", "producer", "kept")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
     producer: _common_pb2.TxnProducer
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ...) -> None: ...
+    kept: _common_pb2.TxnProducer
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ..., kept: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ...) -> None: ...
 
 class AddPartitionsRequest(_message.Message):
     __slots__ = ("transactions",)
@@ -34,18 +38,20 @@ class AddPartitionsRequest(_message.Message):
     def __init__(self, transactions: _Optional[_Iterable[_Union[PartitionsToAdd, _Mapping]]] = ...) -> None: ...
 
 class PartitionsToAdd(_message.Message):
-    __slots__ = ("transactional_id", "producer", "partitions", "verify_only", "transaction_version")
+    __slots__ = ("transactional_id", "producer", "partitions", "verify_only", "transaction_version", "coordinator_epoch")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     VERIFY_ONLY_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_VERSION_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
     transactional_id: str
     producer: _common_pb2.TxnProducer
     partitions: _containers.RepeatedCompositeFieldContainer[TxnPartition]
     verify_only: bool
     transaction_version: int
-    def __init__(self, transactional_id: _Optional[str] = ..., producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[TxnPartition, _Mapping]]] = ..., verify_only: _Optional[bool] = ..., transaction_version: _Optional[int] = ...) -> None: ...
+    coordinator_epoch: int
+    def __init__(self, transactional_id: _Optional[str] = ..., producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[TxnPartition, _Mapping]]] = ..., verify_only: _Optional[bool] = ..., transaction_version: _Optional[int] = ..., coordinator_epoch: _Optional[int] = ...) -> None: ...
 
 class TxnPartition(_message.Message):
     __slots__ = ("topic", "partition")
@@ -72,18 +78,20 @@ class PartitionsAdded(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[_common_pb2.Error, _Mapping]]] = ...) -> None: ...
 
 class AddOffsetsRequest(_message.Message):
-    __slots__ = ("transactional_id", "producer", "group", "verify_only", "transaction_version")
+    __slots__ = ("transactional_id", "producer", "group", "verify_only", "transaction_version", "coordinator_epoch")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     VERIFY_ONLY_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_VERSION_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
     transactional_id: str
     producer: _common_pb2.TxnProducer
     group: str
     verify_only: bool
     transaction_version: int
-    def __init__(self, transactional_id: _Optional[str] = ..., producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ..., group: _Optional[str] = ..., verify_only: _Optional[bool] = ..., transaction_version: _Optional[int] = ...) -> None: ...
+    coordinator_epoch: int
+    def __init__(self, transactional_id: _Optional[str] = ..., producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ..., group: _Optional[str] = ..., verify_only: _Optional[bool] = ..., transaction_version: _Optional[int] = ..., coordinator_epoch: _Optional[int] = ...) -> None: ...
 
 class AddOffsetsResponse(_message.Message):
     __slots__ = ("error",)
@@ -236,33 +244,3 @@ class TransactionEvent(_message.Message):
     client_host: str
     cause: str
     def __init__(self, at_ms: _Optional[int] = ..., kind: _Optional[str] = ..., producer: _Optional[_Union[_common_pb2.TxnProducer, _Mapping]] = ..., client_id: _Optional[str] = ..., client_host: _Optional[str] = ..., cause: _Optional[str] = ...) -> None: ...
-
-class TxnShardsRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
-
-class TxnShardsResponse(_message.Message):
-    __slots__ = ("error", "shards")
-    ERROR_FIELD_NUMBER: _ClassVar[int]
-    SHARDS_FIELD_NUMBER: _ClassVar[int]
-    error: _common_pb2.Error
-    shards: _containers.RepeatedCompositeFieldContainer[TxnShardStanding]
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., shards: _Optional[_Iterable[_Union[TxnShardStanding, _Mapping]]] = ...) -> None: ...
-
-class TxnShardStanding(_message.Message):
-    __slots__ = ("shard", "phase", "for_ms", "next_offset", "trouble", "unreadable", "coordinator")
-    SHARD_FIELD_NUMBER: _ClassVar[int]
-    PHASE_FIELD_NUMBER: _ClassVar[int]
-    FOR_MS_FIELD_NUMBER: _ClassVar[int]
-    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    TROUBLE_FIELD_NUMBER: _ClassVar[int]
-    UNREADABLE_FIELD_NUMBER: _ClassVar[int]
-    COORDINATOR_FIELD_NUMBER: _ClassVar[int]
-    shard: int
-    phase: str
-    for_ms: int
-    next_offset: int
-    trouble: str
-    unreadable: int
-    coordinator: int
-    def __init__(self, shard: _Optional[int] = ..., phase: _Optional[str] = ..., for_ms: _Optional[int] = ..., next_offset: _Optional[int] = ..., trouble: _Optional[str] = ..., unreadable: _Optional[int] = ..., coordinator: _Optional[int] = ...) -> None: ...

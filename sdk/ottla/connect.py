@@ -24,6 +24,7 @@ from ottla.client.units import parse_duration, size_bytes
 from ottla.consumer.batch import Segment
 from ottla.consumer.completed_fetch import RecordRange
 from ottla.machines.metadata import TopicView
+from ottla.machines.transaction import PreparedTransaction
 from ottla.producer.producer import check_config
 from ottla.producer.send_columns import ByteColumns
 
@@ -34,6 +35,7 @@ __all__ = [
     "ByteColumns",
     "ClusterClient",
     "Convert",
+    "PreparedTransaction",
     "RecordRange",
     "Segment",
     "TopicView",

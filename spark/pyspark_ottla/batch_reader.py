@@ -61,7 +61,8 @@ class OttlaBatchReader(DataSourceReader):
         existing = partitions.existing()
         start = partitions.at(self._options.starting, existing, "starting")
         end = partitions.at(self._options.ending, existing, "ending")
-        first, last = partitions.earliest(existing), partitions.latest(existing)
+        first = partitions.earliest(existing)
+        last = partitions.latest(existing, {p: max(start[p], end[p]) for p in existing})
         if missing := [Range(p, last[p], max(start[p], end[p])) for p in existing if max(start[p], end[p]) > last[p]]:
             raise_or_warn(beyond_end(missing), self._options)
         ranges = [Range(p, min(start[p], last[p]), min(end[p], last[p])) for p in existing]

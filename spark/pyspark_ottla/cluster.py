@@ -25,6 +25,7 @@ from ottla.errors import ConfigError, ErrorCode, RetriableError, UnknownTopicErr
 from ottla_core.model import TopicPartition
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
+from pyspark_ottla.machines.decisions import TOPIC as DECISIONS_TOPIC
 from pyspark_ottla.machines.offsets import EARLIEST, LATEST, Bound, Offsets, TopicIds
 from pyspark_ottla.options import ConsumerStrategy, ReadOptions
 
@@ -82,14 +83,21 @@ class SourcePartitions:
         return self._at(dict.fromkeys(partitions, EARLIEST))
 
     def latest(self, partitions: Iterable[TopicPartition], read: Offsets | None = None) -> Offsets:
-        """Where each log ends. A new leader may be behind what was `read` for a moment: then it is looked up again."""
+        """Where each log ends for its readers, and no earlier than what was `read` of it, unless the log is shorter.
+
+        What was read may lie behind an open transaction: at another isolation level, or where an option says so. A new
+        leader may be behind what was read for a moment: then it is looked up again.
+        """
         timestamps = dict.fromkeys(partitions, LATEST)
-        for _ in range(self._options.fetch_offset_retries):
+        for left in reversed(range(self._options.fetch_offset_retries + 1)):
             found = self._at(timestamps)
-            if all(found.get(partition, offset) >= offset for partition, offset in (read or {}).items()):
-                return found
+            behind = {p: at for p, at in (read or {}).items() if found.get(p, at) < at}
+            ends = self._at(dict.fromkeys(behind, LATEST), read_committed=False)
+            found |= {p: min(ends[p], at) for p, at in behind.items()}
+            if not left or all(found[p] == at for p, at in behind.items()):
+                break
             time.sleep(self._options.fetch_offset_interval_s)
-        return self._at(timestamps)
+        return found
 
     def at(self, bound: Bound, partitions: Iterable[TopicPartition], which: str) -> Offsets:
         """The offset that `bound` means for each partition; `which` is the beginning of its options' names.
@@ -138,18 +146,22 @@ class SourcePartitions:
     def _log_dirs(self, address: str) -> pb.DescribeLogDirsResponse:
         return self._cluster.call(address, Broker.DESCRIBE_LOG_DIRS, pb.DescribeLogDirsRequest(), timeout=_TRY_S)
 
-    def _at(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def _at(
+        self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = True
+    ) -> dict[TopicPartition, int]:
         if not timestamps:
             return {}
+        read_committed = read_committed and self._options.client.get("isolation.level") != "read_uncommitted"
         return self._tried(  # no further than its tasks read: they leave open transactions alone
-            lambda: list_offsets_or_end(self._cluster, timestamps, timeout=_TRY_S, read_committed=True)
+            lambda: list_offsets_or_end(self._cluster, timestamps, timeout=_TRY_S, read_committed=read_committed)
         )
 
     def _topics(self, strategy: ConsumerStrategy, skip_missing: bool, known: Set[str]) -> Mapping[str, TopicView]:
         if strategy.pattern:
             topics = self._cluster.fetch_metadata(all_topics=True, timeout=_TRY_S).topics
             pattern = re.compile(strategy.pattern)
-            return {name: t for name, t in topics.items() if pattern.search(name) and not t.is_internal}
+            internal = {DECISIONS_TOPIC, *(name for name, topic in topics.items() if topic.is_internal)}
+            return {name: topic for name, topic in topics.items() if pattern.search(name) and name not in internal}
         names = strategy.topics or tuple(sorted({p.topic for p in strategy.partitions}))
         topics = self._cluster.fetch_metadata(names, timeout=_TRY_S).topics
         found = {}

@@ -54,6 +54,10 @@ WRITE_OPTIONS: Final = ("kafka.bootstrap.servers", "topic", "includeHeaders", "d
 `includeHeaders` is accepted and changes nothing, as in Spark's own sink: a column of headers is written.
 """
 
+_DELIVERY_TIMEOUT_MS: Final = "120000"
+_TRANSACTION_TIMEOUT_MS: Final = "900000"
+"""A cluster's `transaction.max.timeout.ms`, unless it was set."""
+
 _STREAMING_ONLY: Final = frozenset(
     ["maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger", "commitOffsets"]
 )
@@ -103,11 +107,16 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """A sink's options, checked; `topic` is "" where the rows say it. `client` under Kafka's names."""
+    """A sink's options, checked; `topic` is "" where the rows say it. `client` under Kafka's names.
+
+    `checkpoint` is a stream's location, "" where it is the session's.
+    """
 
     bootstrap: str
     topic: str
     client: Mapping[str, str]
+    exactly_once: bool = False
+    checkpoint: str = ""
 
 
 def read_options(spark_options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
@@ -139,11 +148,8 @@ def read_options(spark_options: Mapping[str, str], *, streaming: bool) -> ReadOp
 def write_options(spark_options: Mapping[str, str]) -> WriteOptions:
     """The options of a sink. Raises ConfigError for what can't be, with the remedy."""
     options = SparkOptions(spark_options, WRITE_OPTIONS, PRODUCER_NAMES)
-    if options.choice("delivery", ("at_least_once", "exactly_once"), "at_least_once") == "exactly_once":
-        raise config_error(
-            "delivery=exactly_once can't be had yet: it needs transactions",
-            hint="leave delivery out: a row is never lost, and may repeat where a task is retried",
-        )
+    exactly_once = options.choice("delivery", ("at_least_once", "exactly_once"), "at_least_once") == "exactly_once"
+    _check_timeout(options.client, exactly_once=exactly_once)
     topic = options.text("topic", "")
     if topic:
         check_topic(topic)
@@ -153,7 +159,24 @@ def write_options(spark_options: Mapping[str, str]) -> WriteOptions:
             hint="leave kafka.acks out: a row counts as written once every in-sync replica has it",
         )
     options.flag("includeHeaders", False)
-    return WriteOptions(options.bootstrap(), topic, options.client)
+    checkpoint = next((at for name, at in spark_options.items() if name.lower() == "checkpointlocation"), "")
+    return WriteOptions(options.bootstrap(), topic, options.client, exactly_once, checkpoint)
+
+
+def _check_timeout(client: dict[str, str], *, exactly_once: bool) -> None:
+    """A task may take as long as its transaction, which begins with its first row: so it is the longest by default."""
+    name = "transaction.timeout.ms"
+    if not exactly_once:
+        if name in client:
+            raise config_error(f"kafka.{name} is for delivery=exactly_once", hint="give both, or neither")
+        return
+    delivery_ms = float(client.get("delivery.timeout.ms", _DELIVERY_TIMEOUT_MS))
+    if float(client.setdefault(name, _TRANSACTION_TIMEOUT_MS)) < delivery_ms:
+        raise config_error(
+            f"kafka.{name}={client[name]} is less than kafka.delivery.timeout.ms={delivery_ms:g}: a task that waits "
+            "for brokers would lose its transaction",
+            hint="give more time than a micro-batch takes, such as the default of 15 minutes",
+        )
 
 
 def wants_headers(spark_options: Mapping[str, str]) -> bool:

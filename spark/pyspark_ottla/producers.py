@@ -28,9 +28,18 @@ def check_settings(options: WriteOptions) -> None:
     check_config(_config(options))
 
 
-def new_producer(options: WriteOptions) -> BytesProducer:
+def new_producer(options: WriteOptions, transactional_id: str | None = None) -> BytesProducer:
     """One with these settings."""
-    return ottla.Producer(options.bootstrap, key="bytes", value="bytes", config=_config(options))
+    config = _config(options)
+    return ottla.Producer(
+        options.bootstrap, key="bytes", value="bytes", transactional_id=transactional_id, config=config
+    )
+
+
+def driver_producer(options: WriteOptions, transactional_id: str) -> ottla.Producer[str, str]:
+    """That of a query's driver."""
+    config = {"max.block.ms": _config(options)["max.block.ms"], "linger.ms": "0", "client.id": transactional_id}
+    return ottla.Producer(options.bootstrap, key="str", value="str", transactional_id=transactional_id, config=config)
 
 
 def _config(options: WriteOptions) -> Mapping[str, str]:

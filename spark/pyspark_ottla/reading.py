@@ -74,7 +74,7 @@ class RangeReader:
     def _read(self, range_: Range, schema: pa.Schema) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Batches, each with the offset after it."""
         with self._consumer(range_) as consumer:
-            heard_at = time.monotonic()
+            at, heard_at = range_.start, time.monotonic()
             while not consumer.finished:
                 polled = consumer.poll(_POLL_S, max_records=_BATCH_RECORDS)
                 if polled:
@@ -82,11 +82,14 @@ class RangeReader:
                     for batch in to_batches(polled.segments, schema):
                         yield batch, following
                     heard_at = time.monotonic()  # now: the caller may take long over a batch
+                elif (position := consumer.position(range_.partition)) > at:  # past markers, or what was aborted
+                    at, heard_at = position, time.monotonic()
                 elif time.monotonic() - heard_at > self.options.poll_timeout_s:
                     raise ottla.TimeoutError(
                         ottla.ErrorCode.REQUEST_TIMED_OUT,
                         f"no record of {range_} came within {self.options.poll_timeout_s:.0f} s",
-                        hint="see whether its leader runs (ottla topic show); kafkaConsumer.pollTimeoutMs is the wait",
+                        hint="see whether its leader runs (ottla topic show), and whether a transaction is open there "
+                        "(ottla txn explain); kafkaConsumer.pollTimeoutMs is the wait",
                     )
 
     def _consumer(self, range_: Range) -> ottla.Consumer[bytes, bytes]:

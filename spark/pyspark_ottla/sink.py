@@ -1,36 +1,50 @@
-"""Writing: what Spark's tasks do with their rows, and what the driver learns of it.
+"""Writing: what Spark's tasks do with their rows, and what the driver makes of it.
 
-At least once: a task ends well only when the brokers have acknowledged each of its rows. What fails or dies before is
-done again by Spark, from the first row of the task, so rows may come twice; none is left out. Nothing has to be undone
-or committed, which is why `commit` and `abort` only count.
+A task ends well only when the brokers have acknowledged each of its rows. What fails or dies before is done again by
+Spark, from the first row of the task; none is left out. At least once, the default, that is all: rows may come twice,
+nothing has to be undone, and `commit` and `abort` only count. Exactly once each attempt of a task writes in a
+transaction of its own, and the driver decides which of them count (`query_transactions`).
 """
 
 from __future__ import annotations
 
 import logging
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from pyspark_ottla.columns import check_columns
+from pyspark_ottla.machines.decisions import SINGLE, Batch, TaskTransaction
 from pyspark_ottla.options import WriteOptions
-from pyspark_ottla.producers import PRODUCER_POOL, BytesProducer, check_settings
+from pyspark_ottla.producers import PRODUCER_POOL, BytesProducer, check_settings, new_producer
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from pyspark_ottla.query_transactions import QueryTransactions
 
 logger = logging.getLogger("ottla.spark")
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task has written: acknowledged rows by topic."""
+    """What one task has written: acknowledged rows by topic; and exactly once, its batch and what it has prepared."""
 
     rows: Counter[str] = field(default_factory=Counter)
+    batch: Batch | None = None
+    transaction: TaskTransaction | None = None
+
+
+Messages = Sequence[WriterCommitMessage | None]
+"""One for each task, None for one that has failed."""
 
 
 class RowWriter:
@@ -53,6 +67,25 @@ class RowWriter:
             producer.flush()
         return written
 
+    def prepare(self, batches: Iterable[pa.RecordBatch], batch: Batch) -> Written:
+        """Returns once every row is acknowledged, in a transaction of this attempt's that waits for its decision.
+
+        Raises as `write`, and TransactionAborted where the transaction took too long, or was ended by another client.
+        """
+        rows = (part for part in batches if part.num_rows)
+        first = next(rows, None)
+        if first is None:
+            return Written(batch=batch)
+        # by chance, for Spark's own numbers of attempts begin anew with each driver
+        attempt = f"{_context().partitionId()}-{secrets.token_hex(4)}"
+        name = f"spark-{batch.query}-{batch.number}-{attempt}"
+        with new_producer(self.options, name) as producer, producer.transaction():
+            written = self.send(producer, chain([first], rows))
+            prepared = producer.prepare_transaction()
+        assert prepared is not None  # there was a row
+        written.batch, written.transaction = batch, TaskTransaction(*prepared)
+        return written
+
     def send(self, producer: BytesProducer, batches: Iterable[pa.RecordBatch]) -> Written:
         """Hand the rows to the producer, and count them: they are not acknowledged yet."""
         from pyspark_ottla.outgoing import check_partitions, row_slices, rows_by_topic  # not where Spark only counts
@@ -65,24 +98,41 @@ class RowWriter:
                 written.rows[rows.topic] += len(rows.numbers)
         return written
 
+    def transactions(self, batch: Batch) -> QueryTransactions:
+        """The driver's, of that batch."""
+        from pyspark_ottla.query_transactions import QueryTransactions  # in drivers alone
+
+        return QueryTransactions(self.options, batch)
+
 
 class OttlaBatchWriter(DataSourceArrowWriter):
-    """What `df.write.format("ottla")` does."""
+    """What `df.write.format("ottla")` does. Exactly once, all of it counts or nothing, under an id of its own."""
 
     def __init__(self, writer: RowWriter) -> None:
         self._writer: Final = writer
+        self._batch: Final = Batch(str(uuid4()), SINGLE) if writer.options.exactly_once else None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """One task's rows, on an executor."""
-        return self._writer.write(iterator)
+        return self._writer.write(iterator) if self._batch is None else self._writer.prepare(iterator, self._batch)
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def commit(self, messages: Messages) -> None:
         """All tasks have ended well."""
+        if self._batch is not None:
+            transactions = self._writer.transactions(self._batch)
+            transactions.commit(transactions_of(messages))
+            transactions.retire()
         logger.info("written: %s", summary(messages))
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def abort(self, messages: Messages) -> None:
         """Some task has failed."""
-        logger.warning("a write has failed; what its other tasks have written stays: %s", summary(messages))
+        if self._batch is None:
+            logger.warning("a write has failed; what its other tasks have written stays: %s", summary(messages))
+            return
+        logger.warning("a write has failed; nothing of it counts, unless it was decided before: %s", summary(messages))
+        transactions = self._writer.transactions(self._batch)
+        transactions.abort()
+        transactions.retire()
 
 
 class OttlaStreamWriter(DataSourceStreamArrowWriter):
@@ -93,15 +143,51 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """One task's rows, on an executor."""
-        return self._writer.write(iterator)
+        options = self._writer.options
+        if not options.exactly_once:
+            return self._writer.write(iterator)
+        return self._writer.prepare(iterator, micro_batch(options.checkpoint))
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+    def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
         """All tasks of the micro-batch have ended well."""
+        batch = batch_of(messages)
+        if batch is not None and not self._writer.transactions(batch).commit(transactions_of(messages)):
+            logger.info("micro-batch %d was written before, or has no rows", batchId)
+            return
         logger.info("micro-batch %d is written: %s", batchId, summary(messages))
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+    def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
         """Some task has failed: Spark does the whole micro-batch again when the query is started again."""
         logger.warning("micro-batch %d has failed; what is written comes again: %s", batchId, summary(messages))
+        if (batch := batch_of(messages)) is not None:
+            self._writer.transactions(batch).abort()
+
+
+def micro_batch(checkpoint: str) -> Batch:
+    """The micro-batch that this task is of."""
+    context = _context()
+    query, number, run = (context.getLocalProperty(name) or "" for name in _STREAM_PROPERTIES)
+    return Batch(query, int(number), run, checkpoint)
+
+
+_STREAM_PROPERTIES: Final = ("sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id")
+"""Of a streaming query's tasks; the group of its jobs is its run."""
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None  # Spark's tasks have one
+    return context
+
+
+def batch_of(messages: Messages) -> Batch | None:
+    """The batch of a transactional write; None where there is none, or all tasks have failed."""
+    return next((message.batch for message in messages if isinstance(message, Written)), None)
+
+
+def transactions_of(messages: Messages) -> list[TaskTransaction]:
+    """What the tasks have prepared: nothing, where there were no rows."""
+    return [m.transaction for m in messages if isinstance(m, Written) and m.transaction is not None]
 
 
 def summary(messages: Iterable[WriterCommitMessage | None]) -> str:

@@ -31,6 +31,7 @@ _NOT_FOR_USERS: Final = {
     "session.timeout.ms": "no group is joined: Spark gives out the partitions",
     "heartbeat.interval.ms": "no group is joined: Spark gives out the partitions",
     "max.poll.interval.ms": "no group is joined: Spark gives out the partitions",
+    "transactional.id": "use delivery=exactly_once instead: every attempt of a task has one of its own",
     "enable.idempotence": "the sink's producers are always idempotent",
 }
 

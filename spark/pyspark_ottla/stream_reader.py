@@ -66,7 +66,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         partitions = self._source_partitions()
         existing = partitions.existing()
         start = partitions.at(self._options.starting, existing, "starting")
-        first, last = partitions.earliest(existing), partitions.latest(existing)
+        first, last = partitions.earliest(existing), partitions.latest(existing, start)
         self._report_lost([Range(p, at, first[p]) for p, at in start.items() if at < first[p]])
         self._report_beyond([Range(p, last[p], at) for p, at in start.items() if at > last[p]])
         return to_json({p: min(max(at, first[p]), last[p]) for p, at in start.items()}, partitions.ids)

@@ -318,7 +318,9 @@ class RunningTxnCoordinator(InProcessService):
 
     def __init__(self, cluster: Cluster, number: int) -> None:
         super().__init__(cluster, "txn-coordinator", number)
-        self._config = TxnCoordinatorConfig(node_id=number, port=0, admin_port=0)
+        self._config = TxnCoordinatorConfig(
+            node_id=number, port=0, admin_port=0, transaction_two_phase_commit_enable=True
+        )
 
     def configure(self, **settings: Any) -> None:
         self._config = replace(self._config, **settings)

@@ -84,6 +84,8 @@ class StackPlan:
         if kind == "broker":
             settings["data-dir"] = self.directory / f"broker-{number}"
             settings["kafka-port"] = kafka_port
+        if kind == "txn-coordinator":
+            settings["transaction-two-phase-commit-enable"] = "true"  # for Spark's writes exactly once
         if kind == "controller":
             settings["first-configs"] = ",".join(f"{name}={value}" for name, value in self.first_configs.items())
         command = [

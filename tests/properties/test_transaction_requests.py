@@ -21,11 +21,11 @@ from ottla_core.errors import OttlaError
 from ottla_core.model import TopicPartition
 from ottla_txn_coordinator.machines.records import TransactionRecord
 from ottla_txn_coordinator.machines.states import COMMITTED, ENDING, TransactionState
-from ottla_txn_coordinator.machines.transaction import LAST_EPOCH, TransactionSettings
+from ottla_txn_coordinator.machines.transaction import LAST_EPOCH, Initialized, TransactionSettings
 
 STEPS = [
     "init", "init_again", "write", "write", "write", "end", "end", "repeat_end", "deliver", "deliver", "deliver",
-    "deliver_late", "prepare", "sleep", "change_coordinator",
+    "deliver_late", "prepare", "keep", "sleep", "change_coordinator",
 ]  # fmt: skip
 PARTITIONS = [TopicPartition("t", n) for n in range(3)]
 
@@ -124,9 +124,12 @@ class World:
 
     # ---- steps ------------------------------------------------------------------------------------------------------
 
-    def init(self) -> None:
+    def init(self, *, keeps: bool = False) -> None:
         client = Client(len(self.clients))
-        response = self.shard.init()
+        response = self.shard.init(keeps=keeps)
+        if isinstance(response, Initialized):
+            assert response.kept == self.shard.record().producer
+            response = response.producer
         if isinstance(response, Producer):
             self.clients.append(client)
             self._given(client, response)
@@ -152,8 +155,10 @@ class World:
 
     def end(self) -> None:
         client = self._client()
-        request = client.held[-1], self.chance.random() < 0.5
+        request, before = (client.held[-1], self.chance.random() < 0.5), self.shard.record()
         response = self.shard.end(*request, self.version)
+        if before.state is TransactionState.ONGOING and self.shard.record() != before:
+            assert request[0] == before.holder, "who has kept it, or come before, ends it"
         if isinstance(response, Producer):
             client.ends.append(request)
         self._given(client, response)
@@ -165,6 +170,9 @@ class World:
             self._given(client, self.shard.end(*self.chance.choice(client.ends[-3:]), self.version))
             if self.version == 2:
                 assert (before, outcomes) == (self.transaction, self.outcomes), "a repeat has ended another transaction"
+
+    def keep(self) -> None:
+        self.init(keeps=True)
 
     def prepare(self) -> None:
         if self.chance.random() < 0.3:

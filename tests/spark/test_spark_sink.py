@@ -96,6 +96,25 @@ def test_every_column_into_two_topics_and_back(
     assert first.headers == [Row(key=name, value=None if text is None else bytearray(text)) for name, text in headers]
 
 
+@pytest.mark.spark_option("delivery")
+def test_each_row_is_written_once_by_a_batch_and_a_stream(
+    spark: SparkSession, cluster: Cluster, admin: ottla.Admin, topic: str, save: Callable[..., None], run: Any
+) -> None:
+    target, others = f"{topic}-2", {found.name for found in admin.transactions.list(prefix="spark-")}
+    admin.topics.create(target, partitions=3)
+    save(spark.range(0, 100, 1, 4).selectExpr("CAST(id AS STRING) AS value"), topic=topic, delivery="exactly_once")
+    assert sorted(int(r.value) for r in cluster.read(topic, value="str")) == [*range(100)]
+    options = {"topic": target, "delivery": "exactly_once"}
+    for more in ([], ["100"], []):
+        cluster.produce(topic, more)
+        run(topic, "value", **options)
+    assert sorted(int(r.value) for r in cluster.read(target, value="str")) == [*range(101)]
+    with pytest.raises(Exception, match="is for partition 99"):
+        save(spark.sql("SELECT 'v' AS value, 99 AS partition"), **options)
+    left = {found.name for found in admin.transactions.list(prefix="spark-") if found.name.count("-") > 5}
+    assert left <= others, "only the driver's id of the stream stays"
+
+
 @pytest.mark.spark_option("topic")
 def test_the_option_goes_before_the_column(
     spark: SparkSession, cluster: Cluster, topic: str, save: Callable[..., None]
@@ -111,7 +130,7 @@ def test_the_option_goes_before_the_column(
         ("'k' AS key", {"topic": "t"}, "no column value"),
         ("'v' AS value", {}, "which topic to write to"),
         ("'v' AS value, 3L AS partition", {"topic": "t"}, "the column partition is bigint"),
-        ("'v' AS value", {"topic": "t", "delivery": "exactly_once"}, "exactly_once can't be had"),
+        ("'v' AS value", {"topic": "t", "delivery": "just_once"}, "delivery=just_once is not legal"),
         ("'v' AS value", {"topic": "t", "linger.ms": 5}, "option linger.ms is unknown"),
         ("'v' AS value", {"topic": "t", "mode": "overwrite"}, "mode overwrite can't be had"),
     ],

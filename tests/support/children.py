@@ -14,6 +14,28 @@ from waiting import wait_until
 
 _GRACE_S = 20.0
 
+KILLED_AT_AN_END = """
+import os, signal, sys
+from ottla.producer.txn_client import TxnClient
+
+when, left, end = sys.argv[1], int(sys.argv[2]), TxnClient.end
+del sys.argv[:3]
+
+def killed(*args, **kwargs):
+    global left
+    left -= 1
+    if not left and when == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    ended = end(*args, **kwargs)
+    if not left and when == "after":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return ended
+
+TxnClient.end = killed
+"""
+"""How the source of a child begins that kills itself "before" or "after" its nth end of a transaction: by its first two
+arguments, which it takes away."""
+
 
 @contextmanager
 def ending(process: subprocess.Popen[AnyStr]) -> Iterator[subprocess.Popen[AnyStr]]:

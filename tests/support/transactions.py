@@ -18,6 +18,7 @@ from ottla_txn_coordinator.machines.transaction import (
     Caught,
     End,
     Init,
+    Initialized,
     SendMarkers,
     TransactionSettings,
     decide_add,
@@ -95,16 +96,18 @@ class Shard:
         return record
 
     def init(self, producer: Producer | None = None, name: str = "x", client: str = "app", **more: Any) -> Any:
+        """The producer; Initialized where it keeps a transaction."""
         request = Init(more.pop("timeout_ms", 60_000), producer, **more)
-        return self._with_id(
+        response = self._with_id(
             lambda id_: decide_init(self.caught(name, client), request, self.settings, self.now, id_),
         )
+        return response.producer if isinstance(response, Initialized) and response.kept is None else response
 
     def add(self, producer: Producer, *partitions: TopicPartition, version: int = 2, name: str = "x") -> Any:
         return self._try(lambda: decide_add(self.caught(name), producer, partitions or (A,), version, self.now))
 
     def verify(self, producer: Producer, *partitions: TopicPartition, name: str = "x") -> Any:
-        return self._try(lambda: decide_verify(self.caught(name), producer, partitions or (A,)))
+        return self._try(lambda: decide_verify(self.caught(name), producer, partitions or (A,), by_last_proof=False))
 
     def end(self, producer: Producer, committed: bool = True, version: int = 2, name: str = "x") -> Any:
         request = End(producer, committed, version)

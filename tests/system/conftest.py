@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from rpc_stack import Client, Stack
 
+import ottla
+from ottla.testing import Cluster
 from ottla_stack.embedded_etcd import EmbeddedEtcd, plan_etcd
+
+_names = (f"t{n}" for n in itertools.count())
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +21,20 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEtcd]:
     etcd.start()
     yield etcd
     etcd.stop()
+
+
+@pytest.fixture(scope="module")
+def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
+    """Of the module's own cluster, or of the one that it has in place of it."""
+    with ottla.Admin(cluster.bootstrap) as admin:
+        yield admin
+
+
+@pytest.fixture
+def topic(admin: ottla.Admin) -> str:
+    """A new one, with two partitions."""
+    admin.topics.create(name := next(_names), partitions=2)
+    return name
 
 
 @pytest.fixture

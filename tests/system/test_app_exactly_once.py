@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from children import ending
+from children import KILLED_AT_AN_END, ending
 from waiting import wait_until
 
 import ottla
@@ -19,24 +19,12 @@ COUNT = 3000
 KILLS = (("before", 1), ("after", 2), ("before", 4), ("after", 5))
 """At which end of a transaction, and around which side of it, each run of the first member kills itself."""
 
-CHILD = """
-import os, signal, sys
+CHILD = (
+    KILLED_AT_AN_END
+    + """
 import ottla
-from ottla.producer.txn_client import TxnClient
 
-bootstrap, when, left, instance, end = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], TxnClient.end
-
-def killed(*args, **kwargs):
-    global left
-    left -= 1
-    if not left and when == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    ended = end(*args, **kwargs)
-    if not left and when == "after":
-        os.kill(os.getpid(), signal.SIGKILL)
-    return ended
-
-TxnClient.end = killed
+bootstrap, instance = sys.argv
 consumer = {"auto_offset_reset": "earliest", "heartbeat_interval": 0.1}
 if instance:
     consumer["group_instance_id"] = instance
@@ -50,6 +38,7 @@ async def copy(value: str, ctx):
 
 app.run()
 """
+)
 
 
 @pytest.fixture
@@ -65,7 +54,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def start(cluster: Cluster, when: str = "never", number: int = 0, instance: str = "") -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", CHILD, cluster.bootstrap, when, str(number), instance]
+    command = [sys.executable, "-c", CHILD, when, str(number), cluster.bootstrap, instance]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 

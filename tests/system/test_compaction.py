@@ -37,12 +37,6 @@ def alone() -> Iterator[tuple[Cluster, ottla.Admin]]:
         yield cluster, admin
 
 
-@pytest.fixture
-def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
-    with ottla.Admin(cluster.bootstrap) as admin:
-        yield admin
-
-
 def make(admin: ottla.Admin, topic: str, *, replicas: int = 3, **config: object) -> None:
     admin.topics.create(topic, partitions=1, replicas=replicas, config=TABLE | config)
 

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from children import ending
+from children import KILLED_AT_AN_END, ending
 
 import ottla
 from ottla.testing import Cluster
@@ -24,26 +24,7 @@ KILLS = (("before", 1, 0), ("before", 5, 3), ("after", 5, 4))
 """At which end of a transaction each run kills itself, and how many batches it has counted by then. The first end is
 that of the import; there are twenty at least."""
 
-KILLED = """
-import os, runpy, signal, sys
-from ottla.producer.txn_client import TxnClient
-
-when, left, end = sys.argv[2], int(sys.argv[3]), TxnClient.end
-
-def killed(*args, **kwargs):
-    global left
-    left -= 1
-    if not left and when == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    ended = end(*args, **kwargs)
-    if not left and when == "after":
-        os.kill(os.getpid(), signal.SIGKILL)
-    return ended
-
-TxnClient.end = killed
-sys.argv[:] = [sys.argv[1], sys.argv[4]]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
+EXAMPLE_KILLED = KILLED_AT_AN_END + 'import runpy; runpy.run_path(sys.argv[0], run_name="__main__")'
 
 
 @pytest.fixture
@@ -62,7 +43,7 @@ def run(cluster: Cluster, *command: str) -> subprocess.Popen[str]:
 @pytest.mark.feature(145, 149)
 def test_totals_are_exact_after_kills_at_the_end_of_transactions(cluster: Cluster) -> None:
     for when, number, counted in KILLS:
-        with ending(run(cluster, "-c", KILLED, str(EXAMPLE), when, str(number))) as process:
+        with ending(run(cluster, "-c", EXAMPLE_KILLED, when, str(number), str(EXAMPLE))) as process:
             out, err = process.communicate(timeout=60)
         assert process.returncode == -signal.SIGKILL, err
         assert out.count("counted") == counted

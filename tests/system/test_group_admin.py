@@ -42,12 +42,6 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
-    with ottla.Admin(cluster.bootstrap) as admin:
-        yield admin
-
-
 @pytest.fixture
 def topic(admin: ottla.Admin) -> str:
     name = next(_names)

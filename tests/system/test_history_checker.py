@@ -63,13 +63,16 @@ def test_programs_that_consume_may_be_interrupted_anywhere_and_a_mutant_is_caugh
     assert (fields["mutants"], fields["mutants_caught"]) == (4, 4)
 
 
-@pytest.mark.rule(62)
+@pytest.mark.rule(38, 62)
 def test_a_compacted_topic_is_the_table_of_what_was_acknowledged_whatever_cleanings_are_killed(tmp_path: Path) -> None:
     fields = faults(tmp_path, "--rows", "F19", "--minutes", "0.1")
     assert sum(fields["cleaner_kills_per_phase"].values()) == 3
     assert fields["map_equal"]
     assert fields["keys"] > 500
-    for kind in ("lost_committed", "tombstones_early", "misplaced", "skipped", "forgotten", "unfenced", "unreadable"):
+    assert min(fields["in_transactions"], fields["aborted_records"]) >= 30
+    for kind in ("lost_committed", "aborted", "unmarked", "tombstones_early", "misplaced"):
+        assert fields[kind] == 0, kind
+    for kind in ("skipped", "forgotten", "unfenced", "unreadable"):
         assert fields[kind] == 0, kind
 
 

@@ -37,12 +37,6 @@ def kafka(cluster: Cluster) -> Iterator[KafkaWire]:
 
 
 @pytest.fixture
-def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
-    with ottla.Admin(cluster.bootstrap) as admin:
-        yield admin
-
-
-@pytest.fixture
 def topic(admin: ottla.Admin) -> ottla.TopicInfo:
     info = admin.topics.create(next(_names), partitions=2)
     assert info is not None

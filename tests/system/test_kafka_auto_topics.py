@@ -31,12 +31,6 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
-    with ottla.Admin(cluster.bootstrap) as admin:
-        yield admin
-
-
-@pytest.fixture
 def kafka(cluster: Cluster) -> Iterator[KafkaWire]:
     with KafkaWire(cluster.kafka_bootstrap) as kafka:
         yield kafka

@@ -26,12 +26,6 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
-    with ottla.Admin(cluster.bootstrap) as made:
-        yield made
-
-
 @pytest.fixture
 def topic(admin: ottla.Admin, request: pytest.FixtureRequest) -> str:
     name = str(request.node.name).replace("[", ".").replace("]", "")[:200]

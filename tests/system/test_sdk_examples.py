@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from tests.walk.pages import jobs, promised, text
+from waiting import until
 
 import ottla
 import ottla.aio
@@ -27,12 +28,16 @@ from ottla.testing import Cluster
 
 SDK = Path(ottla.__file__).parent
 JOBS = jobs()
-ROOMS = ("admin", "aio", "consumer", "fakes", "producer", "table")
+PUBLIC = (
+    "*.py",
+    "app/app.py",
+    *(f"{room}/*.py" for room in ("admin", "aio", "consumer", "fakes", "producer", "table")),
+)
 
 
 def examples() -> Iterator[Any]:
     """Indented blocks that stand alone in the docstrings of public things: not those below `Args:` and its like."""
-    for path in sorted([*SDK.glob("*.py"), *(path for room in ROOMS for path in (SDK / room).glob("*.py"))]):
+    for path in sorted(path for pattern in PUBLIC for path in SDK.glob(pattern)):
         module = ".".join(["ottla", *path.relative_to(SDK).with_suffix("").parts]).removesuffix(".__init__")
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -73,11 +78,22 @@ def run(source: str, names: dict[str, Any]) -> None:
         asyncio.run(found)
 
 
+def run_until_handled(app: ottla.App) -> None:
+    """As `App.run` does until a signal comes."""
+
+    async def handled() -> None:
+        async with app:
+            await until(lambda: app.metrics["records-handled-total"] == 1)
+
+    asyncio.run(handled())
+
+
 @pytest.mark.parametrize(("module", "source"), EXAMPLES)
 def test_an_example_in_a_docstring_runs(
     module: str, source: str, orders: None, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.produce("orders", [{"id": 1, "region": "eu"}])
+    monkeypatch.setattr(ottla.App, "run", run_until_handled)
     if "earliest" in source and "stop=" not in source:  # would wait for the next order for ever
         source = source.replace('start="earliest"', 'start="earliest", stop="end"')
     known = {"ottla": ottla, "order": {"region": "eu"}, "timedelta": timedelta, "Producer": ottla.Producer}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from waiting import wait_until
 
 import ottla
 from ottla.cli.main import run
+from ottla.connect import PreparedTransaction
 from ottla.errors import ErrorCode, OttlaError
 from ottla.testing import Cluster
 from ottla_broker.replication import topic_config
@@ -24,9 +24,6 @@ from ottla_group_coordinator.service import GroupService
 from ottla_proto import broker_pb2, group_pb2
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Broker
-
-_names = (f"t{n}" for n in itertools.count())
-
 
 LOST: list[bool] = []
 """While there is something in it, markers are acknowledged and not written: so transactions hang."""
@@ -53,18 +50,6 @@ def cluster() -> Iterator[Cluster]:
         monkeypatch.setattr(GroupService, "write_txn_markers", lose_of_group)
         with Cluster(group_coordinators=1, txn_coordinators=2) as cluster:
             yield cluster
-
-
-@pytest.fixture
-def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
-    with ottla.Admin(cluster.bootstrap, request_timeout=20) as admin:
-        yield admin
-
-
-@pytest.fixture
-def topic(admin: ottla.Admin) -> str:
-    admin.topics.create(name := next(_names), partitions=2)
-    return name
 
 
 @pytest.fixture
@@ -126,8 +111,12 @@ def test_a_listing_is_of_what_it_names(admin: ottla.Admin, begun: ottla.Producer
     assert transactions.list(prefix=topic, states=["Empty"]) == []
     assert transactions.list(prefix=topic, longer_than=300) == []
     wait_until(lambda: [t.name for t in transactions.list(prefix=topic, longer_than=0.01)] == [topic])
+    assert [t.name for t in transactions.list(pattern=f"{topic}|")] == [topic]
     with pytest.raises(OttlaError, match="no state Sleeping"):
         transactions.list(states=["Sleeping"])
+    with pytest.raises(OttlaError) as raised:
+        transactions.list(pattern="(")
+    assert raised.value.code == ErrorCode.INVALID_REGULAR_EXPRESSION
     with pytest.raises(OttlaError) as raised:
         transactions.describe("never-there")
     assert raised.value.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
@@ -240,7 +229,7 @@ def test_a_leader_tells_of_a_transaction_that_should_long_have_ended(
     cluster: Cluster, admin: ottla.Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(topic_config, "_LATE_MS", -900_000)  # as if 20 minutes had gone
-    admin.topics.create(name := next(_names), partitions=2)
+    admin.topics.create(name := "late", partitions=2)
 
     def late() -> tuple[TopicPartition, ...]:
         return tuple(p for d in admin.cluster.log_dirs(0) for p in d.late_transactions if p.topic == name)
@@ -250,3 +239,36 @@ def test_a_leader_tells_of_a_transaction_that_should_long_have_ended(
             tx.send(b"x", topic=name, partition=1).result(20)
             wait_until(lambda: late() == (TopicPartition(name, 1),))
         wait_until(lambda: late() == ())
+
+
+def prepare(cluster: Cluster, topic: str, name: str) -> PreparedTransaction:
+    with ottla.Producer(cluster.bootstrap, topic=topic, transactional_id=name) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(name)
+        prepared = producer.prepare_transaction()
+    assert prepared is not None
+    return prepared
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_what_was_prepared_is_ended_by_whom_its_producer_has_named_it_to(
+    cluster: Cluster, admin: ottla.Admin, topic: str, committed: bool
+) -> None:
+    prepared = prepare(cluster, topic, topic)
+    assert admin.transactions.describe(topic).is_prepared
+    with pytest.raises(OttlaError) as refused:
+        admin.transactions.forget(topic)
+    assert refused.value.code == ErrorCode.INVALID_TXN_STATE
+    admin.transactions.end(prepared, committed=committed)
+    admin.transactions.end(prepared, committed=committed)
+    with pytest.raises(OttlaError) as refused:
+        admin.transactions.end(prepared, committed=not committed)
+    assert refused.value.code == ErrorCode.INVALID_TXN_STATE
+    for _ in range(2):
+        admin.transactions.forget(topic)
+        assert admin.transactions.list(prefix=topic) == []
+    assert [record.value for record in cluster.read(topic)] == [topic] * committed
+    with pytest.raises(OttlaError) as refused:
+        admin.transactions.end(prepared, committed=committed)
+    assert refused.value.code == ErrorCode.INVALID_PRODUCER_ID_MAPPING

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
+from kafka.protocol.producer import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+from tests.fuzz.kafka_wire import KafkaWire
 from waiting import wait_until
 
 import ottla
@@ -17,13 +26,13 @@ from ottla_core.model import TopicPartition
 from ottla_core.records.batch import iter_headers
 from ottla_core.records.reader import read_records
 from ottla_group_coordinator.service import GroupService
+from ottla_proto import txn_pb2 as pb
+from ottla_proto.contracts import Txn
 from ottla_txn_coordinator.machines.records import TransactionRecord, decode_key, decode_value
 from ottla_txn_coordinator.machines.states import TransactionState
 from ottla_txn_coordinator.service import TxnService
 
 pytestmark = pytest.mark.timeout(120)
-
-_names = (f"t{n}" for n in itertools.count())
 
 
 class Watched:
@@ -93,18 +102,6 @@ def cluster(watched: Watched) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
-    with ottla.Admin(cluster.bootstrap, request_timeout=20) as admin:
-        yield admin
-
-
-@pytest.fixture
-def topic(admin: ottla.Admin) -> str:
-    admin.topics.create(name := next(_names), partitions=2)
-    return name
-
-
-@pytest.fixture
 def producer(cluster: Cluster, topic: str) -> Iterator[ottla.Producer[None, int]]:
     with ottla.Producer[None, int](cluster.bootstrap, topic=topic, transactional_id=topic) as producer:
         producer.init_transactions()
@@ -166,3 +163,60 @@ def test_a_partition_is_in_the_coordinators_log_before_the_first_record_is_in_it
     assert logged.state is TransactionState.ONGOING
     assert logged.partitions == {TopicPartition(topic, 1)}
     producer.abort_transaction()
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_who_keeps_an_open_transaction_decides_on_it(
+    cluster: Cluster, admin: ottla.Admin, producer: ottla.Producer[None, int], topic: str, committed: bool
+) -> None:
+    producer.begin_transaction()
+    producer.send(7, partition=0).result(20)
+    call = partial(admin.transactions._coordinators.call, topic, timeout=20)
+    kept = call(
+        Txn.INIT_PRODUCER,
+        pb.InitProducerRequest(transactional_id=topic, timeout_ms=60_000, keep_prepared=True),
+    )
+    described = admin.transactions.describe(topic)
+    assert (described.state, described.producer_epoch) == ("Ongoing", kept.producer.epoch)
+    with pytest.raises(ottla.FencedError):
+        producer.commit_transaction()
+    end = pb.EndTxnRequest(transactional_id=topic, producer=kept.producer, committed=committed, transaction_version=2)
+    assert call(Txn.END_TXN, end).producer.epoch == kept.kept.epoch + 2
+    wait_until(lambda: admin.transactions.describe(topic).state.startswith("Complete"))
+    with ottla.Producer(cluster.bootstrap, topic=topic, transactional_id=topic) as newer, newer.transaction() as tx:
+        tx.send(8, partition=0)
+    assert [record.value for record in cluster.read(topic)] == ([7, 8] if committed else [8])
+
+
+@pytest.mark.rule(31, 43)
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_offsets_of_a_transaction_that_was_timed_out_are_refused_for_good(
+    cluster: Cluster, admin: ottla.Admin, topic: str, watched: Watched, version: int
+) -> None:
+    """While its abort is under way, too: a code by which the client tried again would keep it until that is done."""
+    group = f"{topic}-group"
+    with KafkaWire(cluster.kafka_bootstrap.split(",")[0]) as kafka:
+        init = InitProducerIdRequest(
+            transactional_id=topic, transaction_timeout_ms=300, producer_id=-1, producer_epoch=-1
+        )
+        made = kafka.ask(init, 4, InitProducerIdResponse)
+        producer = {"producer_id": made.producer_id, "producer_epoch": made.producer_epoch}
+        add = AddOffsetsToTxnRequest(transactional_id=topic, group_id=group, **producer)
+        watched.held.append(True)
+        assert kafka.ask(add, 3, AddOffsetsToTxnResponse).error_code == 0
+        offset = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic.TxnOffsetCommitRequestPartition
+        partition = offset(partition_index=0, committed_offset=7, committed_leader_epoch=-1, committed_metadata="")
+        commit = TxnOffsetCommitRequest(
+            transactional_id=topic,
+            group_id=group,
+            generation_id=-1,
+            member_id="",
+            group_instance_id=None,
+            topics=[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=topic, partitions=[partition])],
+            **producer,
+        )
+        for state in ("PrepareAbort", "CompleteAbort"):
+            wait_until(lambda state=state: admin.transactions.describe(topic).state == state)
+            [answered] = kafka.ask(commit, version, TxnOffsetCommitResponse).topics
+            assert [p.error_code for p in answered.partitions] == [ErrorCode.INVALID_PRODUCER_EPOCH]
+            watched.held.clear()

@@ -12,7 +12,7 @@ from waiting import wait_until
 import ottla
 from ottla.testing import Cluster
 from ottla_broker.service import BrokerService
-from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.errors import COORDINATOR_MOVES, ErrorCode, OttlaError
 from ottla_core.rpc.client import Peer
 from ottla_core.rpc.status import raise_error
 from ottla_group_coordinator.service import GroupService
@@ -22,13 +22,7 @@ from ottla_proto.common_pb2 import TxnProducer
 from ottla_proto.contracts import Txn
 
 LIMIT_S: Final = 30.0
-RETRIED: Final = (
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.CONCURRENT_TRANSACTIONS,
-    ErrorCode.NETWORK_EXCEPTION,
-)
+RETRIED: Final = COORDINATOR_MOVES | {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NETWORK_EXCEPTION}
 
 
 class Markers:

@@ -74,6 +74,10 @@ class AppendRound(Generic[S]):
                 self._timers.set(key, now.at)
                 return
 
+    def needs_check(self, *, is_proved: bool) -> bool:
+        """Whether any of its responses waits for a proof, beside the last one, which may count still."""
+        return any(decision is None or not (is_proved and decision.by_last_proof) for _, decision, _ in self.outcomes)
+
     def dismiss(self) -> list[Any]:
         """The tokens of all that wait for it, and now wait no longer. The other effects of the decisions still come."""
         tokens = [outcome.token for outcome in self.outcomes if outcome.token is not None]

@@ -25,7 +25,7 @@ Pure: events, the time and chance go in, effects come out.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final, Generic
 
 from ottla_core.coordination.append_round import AppendRound, RoundOutcome, ShardRequest, apply_decision
@@ -89,8 +89,7 @@ class Owner(Generic[S]):
         self._later: dict[Hashable, Any] = {}
         self._chance: Final = chance
         self._call: Call | None = None
-        self._number = 0  # of the call that was sent last
-        self._in_flight = False
+        self._number, self._in_flight = 0, False  # of the call that was sent last
         self._sent_at = now.at
         self._failures = 0  # of that call, one after another
         self.trouble = ""  # why a fence or a load makes no progress, after seconds of attempts; "" while it does
@@ -265,10 +264,11 @@ class Owner(Generic[S]):
         self._leisure_until = NEVER
         if append_round.records:
             self._begin(Append(self.next_offset, seal_records(append_round.records, now.wall_ms)), now)
-        elif append_round.outcomes or ask:
+        elif ask or self._waiting or append_round.needs_check(is_proved=now.at < self._proved_until):
             self._begin(Check(self.next_offset), now)
         else:
             self._round = None
+            self._settle(append_round.outcomes)
 
     def _begin(self, call: Call, now: Moment) -> None:
         self._doubtful = False
@@ -325,8 +325,7 @@ class Owner(Generic[S]):
         self._proved_until = self._sent_at + self.limits.unproved_s
         if (late_s := now.at - self._began_at) > self.limits.unproved_s:
             self._timers.shift(late_s)
-        for outcome in append_round.outcomes:
-            self._settle(outcome)
+        self._settle(append_round.outcomes)
         self._begin_round(now)
 
     def _reject_late(self, now: Moment) -> None:
@@ -348,20 +347,20 @@ class Owner(Generic[S]):
             return
         assert not decision.records, "what is written waits for its round"
         apply_decision(decision, self.shard, self._timers)
-        self._settle(RoundOutcome(request.token, decision))
+        self._settle([RoundOutcome(request.token, decision)])
 
-    def _settle(self, outcome: RoundOutcome) -> None:
-        token, decision, error = outcome
-        if decision is None:
-            assert error is not None, "an outcome is a decision or an error"
-            self._out.append(RespondError(token, error))
-            return
-        if token is not None:
-            if isinstance(decision.response, Later):
-                self._defer(decision.response.key, token)
-            else:
-                self._out.append(Respond(token, decision.response))
-        self._perform(decision)
+    def _settle(self, outcomes: Iterable[RoundOutcome]) -> None:
+        for token, decision, error in outcomes:
+            if decision is None:
+                assert error is not None, "an outcome is a decision or an error"
+                self._out.append(RespondError(token, error))
+                continue
+            if token is not None:
+                if isinstance(decision.response, Later):
+                    self._defer(decision.response.key, token)
+                else:
+                    self._out.append(Respond(token, decision.response))
+            self._perform(decision)
 
     def _defer(self, key: Hashable, token: Any) -> None:
         if (former := self._later.pop(key, None)) is not None:

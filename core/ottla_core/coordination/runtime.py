@@ -200,6 +200,11 @@ class OwnedShards(Shards[S]):
     def owned(self) -> Sequence[int]:
         return sorted(n for n, held in self._held.items() if held.owner.phase is not Phase.LEFT)
 
+    def epoch(self, shard: int) -> int:
+        if (held := self._held.get(shard)) is None:
+            raise not_coordinator()
+        return held.owner.fence.epoch
+
     def limit(self, limits: ShardLimits) -> None:
         self.limits = limits
         for held in self._held.values():

@@ -71,6 +71,7 @@ class ShardDecision(Generic[Response]):
     `memory` is what changes in the state and is not written: a load
     forgets it (such as the members of a join that is not complete). `timers` are memory too (None: cancelled).
     `effects` are done once the records are durable: `Resolve` by the runtime, any other by the service.
+    `by_last_proof`: of a read that need not be fresh, for its reader would notice a newer owner.
     """
 
     response: Response | Later
@@ -78,6 +79,7 @@ class ShardDecision(Generic[Response]):
     memory: tuple[Any, ...] = ()
     timers: Mapping[TimerKey, float | None] = field(default_factory=dict)
     effects: tuple[Any, ...] = ()
+    by_last_proof: bool = False
 
 
 class ShardState(Protocol):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol
 
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shard import Decide, S
+from ottla_proto.common_pb2 import ShardsResponse, ShardStanding
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,24 @@ class OwnedShardStatus(Generic[S]):
     @property
     def is_served(self) -> bool:
         return self.phase is Phase.SERVING
+
+
+def shards_response(statuses: Iterable[OwnedShardStatus[Any]], node_id: int) -> ShardsResponse:
+    """As the contracts of coordinators show them; `node_id` is the instance's. States count what is `unreadable`."""
+    return ShardsResponse(
+        shards=[
+            ShardStanding(
+                shard=status.shard,
+                phase=status.phase.value,
+                for_ms=int(status.for_s * 1000),
+                next_offset=status.next_offset,
+                trouble=status.trouble,
+                unreadable=status.state.unreadable,
+                coordinator=node_id,
+            )
+            for status in statuses
+        ]
+    )
 
 
 class Shards(Protocol[S]):
@@ -61,6 +80,10 @@ class Shards(Protocol[S]):
 
     def owned(self) -> Sequence[int]:
         """The shards that are served, or will be when they are loaded."""
+        ...
+
+    def epoch(self, shard: int) -> int:
+        """Under which it is owned. Raises NOT_COORDINATOR."""
         ...
 
     def shard_of(self, key: str) -> int:

@@ -1,12 +1,13 @@
 """What goes to one address in as few calls as it allows: a call costs far more than a small request that it carries.
 
-A request goes at once where nothing has gone for a moment, else with whatever comes until that moment is over. A
+A request goes at once where nothing has gone for a moment, or is under way; else with whatever comes until then. A
 lone one does not wait; many wait a moment, and cost a fraction.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -24,33 +25,48 @@ class _Waiting(NamedTuple, Generic[Request, Response]):
 
 
 class Gathered(Generic[Request, Response]):
-    """`call` carries at most `most` by the measure `weigh`, or one request alone; calls begin `gather_s` apart.
+    """`call` carries at most `most` by the measure `weigh`, or one request alone; calls begin `gather_s` apart, and
+    `busy_s` as long as the last one is under way.
 
     Calls overlap: one that is slow holds up only those that went with it.
     """
 
     def __init__(
-        self, call: Call[Request, Response], gather_s: float, *, most: int, weigh: Callable[[Request], int]
+        self,
+        call: Call[Request, Response],
+        gather_s: float,
+        *,
+        busy_s: float = 0.0,
+        most: int,
+        weigh: Callable[[Request], int],
     ) -> None:
         self._call: Final = call
         self._gather_s: Final = gather_s
+        self._busy_s: Final = busy_s
         self._most: Final = most
         self._weigh: Final = weigh
         self._waiting: list[_Waiting[Request, Response]] = []
         self._calls: Final[set[asyncio.Task[None]]] = set()
-        self._next_at = 0.0
+        self._last: Final[set[asyncio.Task[None]]] = set()
+        self._last_at = -math.inf
+        self._next: asyncio.TimerHandle | None = None
 
     async def ask(self, request: Request, timeout_s: float) -> Response:
         """What `call` has for it, or what it raises."""
-        loop = asyncio.get_running_loop()
-        waiting = _Waiting[Request, Response](request, timeout_s, loop.create_future())
-        if not self._waiting:
-            loop.call_at(max(loop.time(), self._next_at), self._go)
+        waiting = _Waiting[Request, Response](request, timeout_s, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
+        if len(self._waiting) == 1:
+            self._go_soon()
         return await waiting.response
 
+    def _go_soon(self) -> None:
+        loop = asyncio.get_running_loop()
+        apart_s = max(self._gather_s, self._busy_s) if self._last else self._gather_s
+        self._next = loop.call_at(max(loop.time(), self._last_at + apart_s), self._go)
+
     def _go(self) -> None:
-        self._next_at = asyncio.get_running_loop().time() + self._gather_s
+        self._last_at = asyncio.get_running_loop().time()
+        self._last.clear()
         together: list[_Waiting[Request, Response]] = []
         weight = 0
         for waiting in self._waiting:
@@ -69,7 +85,15 @@ class Gathered(Generic[Request, Response]):
     def _send(self, together: list[_Waiting[Request, Response]]) -> None:
         task = asyncio.create_task(self._carry(together))
         self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
+        self._last.add(task)
+        task.add_done_callback(self._on_over)
+
+    def _on_over(self, task: asyncio.Task[None]) -> None:
+        self._calls.discard(task)
+        self._last.discard(task)
+        if self._waiting and not self._last and self._next is not None:
+            self._next.cancel()
+            self._go_soon()
 
     async def _carry(self, together: list[_Waiting[Request, Response]]) -> None:
         timeout_s = max(waiting.timeout_s for waiting in together)

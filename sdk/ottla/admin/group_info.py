@@ -10,6 +10,7 @@ from ottla.errors import OttlaError, error_from_code
 from ottla_core.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from ottla_core.model import TopicPartition
 from ottla_proto import group_pb2 as pb
+from ottla_proto.common_pb2 import ShardStanding
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +194,7 @@ def summary_of(wire: pb.ListedGroup) -> GroupSummary:
     )
 
 
-def status_of(wire: pb.ShardStanding) -> ShardStatus:
+def status_of(wire: ShardStanding) -> ShardStatus:
     """As its owner reports it."""
     seconds = wire.for_ms / 1000
     return ShardStatus(

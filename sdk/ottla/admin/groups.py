@@ -34,6 +34,7 @@ from ottla.client.units import Duration
 from ottla.errors import ErrorCode, OttlaError, config_error, error_from_code
 from ottla_core.model import TopicPartition
 from ottla_proto import group_pb2 as pb
+from ottla_proto.common_pb2 import ShardsRequest
 from ottla_proto.contracts import Group
 
 _NEAREST_S: Final = 2.0
@@ -123,7 +124,7 @@ class Groups:
         owners = shard_owners(cluster, timeout=deadline.left())
         found = {n: ShardStatus(n, None, "unowned", 0.0, None, "", 0) for n in range(len(owners))}
         for address in sorted(set(owners) - {""}):
-            response = cluster.call(address, Group.SHARDS, pb.ShardsRequest(), timeout=deadline.left())
+            response = cluster.call(address, Group.SHARDS, ShardsRequest(), timeout=deadline.left())
             found |= {shard.shard: status_of(shard) for shard in response.shards}
         return [found[n] for n in sorted(found)]
 

@@ -25,9 +25,11 @@ from ottla.admin.transaction_info import (
 )
 from ottla.client.coordinators import Coordinators, shard_owners
 from ottla.client.units import Duration, seconds
-from ottla.errors import ErrorCode, error_from_code
+from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla.machines.transaction import PreparedTransaction
 from ottla_core.model import SHARD_TOPICS, TopicPartition
 from ottla_core.routing import GROUP, TXN
+from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto import broker_pb2, group_pb2
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import TxnMarker, TxnProducer
@@ -56,12 +58,14 @@ class Transactions:
         *,
         states: Sequence[str] = (),
         prefix: str = "",
+        pattern: str = "",
         longer_than: Duration | None = None,
         producer_ids: Collection[int] = (),
         timeout: Duration | None = None,
     ) -> Summaries:
         """All transactional ids by name; those in one of `states` (Empty, Ongoing, PrepareCommit, PrepareAbort,
-        CompleteCommit, CompleteAbort), that begin with `prefix`, whose transaction is open for `longer_than`.
+        CompleteCommit, CompleteAbort), that begin with `prefix`, that match `pattern` as a whole (RE2's syntax), whose
+        transaction is open for `longer_than`. Raises INVALID_REGULAR_EXPRESSION.
 
         It is all of them or an error: while a shard has no coordinator, or loads, it waits.
         """
@@ -69,6 +73,7 @@ class Transactions:
         request = pb.ListTransactionsRequest(
             states=states,
             prefix=prefix,
+            pattern=pattern,
             producer_ids=producer_ids,
             longer_than_ms=0 if longer_than is None else int(1000 * seconds(longer_than, "longer_than")),
         )
@@ -159,6 +164,37 @@ class Transactions:
             init = pb.InitProducerRequest(transactional_id=transactional_id, timeout_ms=_TIMEOUT_MS)
             self._coordinators.call(transactional_id, Txn.INIT_PRODUCER, init, timeout=deadline.left())
         return found
+
+    def end(self, prepared: PreparedTransaction, *, committed: bool, timeout: Duration | None = None) -> None:
+        """Decide a transaction that is prepared, from any process; the same decision again changes nothing.
+
+        Returns when it is decided. Raises INVALID_TXN_STATE where it has ended the other way, and PRODUCER_FENCED or
+        INVALID_PRODUCER_ID_MAPPING where its id has another producer by now, or was forgotten.
+        """
+        request = pb.EndTxnRequest(
+            transactional_id=prepared.transactional_id,
+            producer=TxnProducer(id=prepared.producer_id, epoch=prepared.epoch),
+            committed=committed,
+            transaction_version=TRANSACTIONS_V2,
+        )
+        left_s = self._channel.deadline(timeout).left()
+        self._coordinators.call(prepared.transactional_id, Txn.END_TXN, request, timeout=left_s)
+
+    def forget(self, transactional_id: str, *, timeout: Duration | None = None) -> None:
+        """Take an id out of its coordinator's log, once its last transaction is over; one that is not there is fine.
+
+        The coordinators need `transaction_two_phase_commit_enable`. Raises INVALID_TXN_STATE where one is open.
+        """
+        deadline = self._channel.deadline(timeout)
+        try:
+            found = self.describe(transactional_id, timeout=deadline.left())
+        except OttlaError as error:
+            if error.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                return
+            raise
+        producer = TxnProducer(id=found.producer_id, epoch=found.producer_epoch)
+        request = pb.ForgetRequest(transactional_id=transactional_id, producer=producer)
+        self._coordinators.call(transactional_id, Txn.FORGET, request, timeout=deadline.left())
 
     def abort_hanging(
         self, topic: str, partition: int, *, first_offset: int, timeout: Duration | None = None

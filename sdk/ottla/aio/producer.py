@@ -26,6 +26,7 @@ from ottla.client.offsets import GroupMetadata, OffsetsLike
 from ottla.client.units import Duration
 from ottla.errors import OttlaError
 from ottla.generics import K, V
+from ottla.machines.transaction import PreparedTransaction
 from ottla.producer.delivery import Delivery, outcomes
 from ottla.producer.producer import Producer as SyncProducer
 from ottla.producer.producer import closed_error
@@ -137,6 +138,10 @@ class Producer(Generic[K, V]):
     async def commit_transaction(self) -> None:
         """Like ottla.Producer.commit_transaction. Where it is cancelled, the commit goes on."""
         await self._behind_line(self._sync.commit_transaction)
+
+    async def prepare_transaction(self) -> PreparedTransaction | None:
+        """Like ottla.Producer.prepare_transaction. Where it is cancelled, the preparing goes on."""
+        return await self._behind_line(self._sync.prepare_transaction)
 
     async def abort_transaction(self) -> None:
         """Like ottla.Producer.abort_transaction."""

@@ -40,11 +40,11 @@ _CONSUMER_BY_DEFAULT: Final = {"assignors": ("cooperative-sticky",)}
 class App:
     """Handles the records of topics, at least once or exactly once, with retries and dead letters.
 
-        app = ottla.App("billing")
+        app = ottla.App("billing", consumer={"auto_offset_reset": "earliest"})
 
-        @app.on("orders", concurrency=8, retries=5, dead_letter="orders.dlq")
-        async def bill(order: Order, ctx):
-            ...
+        @app.on("orders", concurrency=8, retries=5)
+        async def bill(order, ctx):
+            print(f"{ctx.record.partition}: order {order['id']} is billed, attempt {ctx.attempt}")
 
         app.run()
 

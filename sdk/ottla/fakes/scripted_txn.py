@@ -32,6 +32,7 @@ class ScriptedTransaction:
     former: Producer | None = None
     partitions: dict[TopicPartition, ScriptedLog] = field(default_factory=dict)
     offsets: list[group_pb2.CommitOffsetsRequest] = field(default_factory=list)
+    is_prepared: bool = False
     ended: list[tuple[Producer, bool]] = field(default_factory=list)
     events: list[txn_pb2.TransactionEvent] = field(default_factory=list)
 
@@ -53,6 +54,7 @@ class ScriptedTransactions:
         """What the coordinator answers; None for what is not its business."""
         handlers: dict[type, Callable[[Any], Message]] = {
             txn_pb2.InitProducerRequest: self._init,
+            txn_pb2.PrepareRequest: self._prepare,
             txn_pb2.EndTxnRequest: self._end,
             txn_pb2.DescribeTransactionsRequest: self._describe,
         }
@@ -83,10 +85,20 @@ class ScriptedTransactions:
             raise OttlaError(ErrorCode.PRODUCER_FENCED, f"the producer is {transaction.producer}")
         elif given is not None and given == transaction.former:
             return txn_pb2.InitProducerResponse(producer=_message(transaction.producer))
+        if transaction.is_prepared:
+            raise OttlaError(ErrorCode.CONCURRENT_TRANSACTIONS, "its transaction is prepared")
         self._finish(transaction, committed=False)
         transaction.former = given
         self._note(transaction, "initialized", "a client has initialized a newer producer")
         return txn_pb2.InitProducerResponse(producer=_message(transaction.producer))
+
+    def _prepare(self, request: txn_pb2.PrepareRequest) -> txn_pb2.PrepareResponse:
+        producer = (request.producer.id, request.producer.epoch)
+        transaction = self._current(request.transactional_id, producer, ErrorCode.PRODUCER_FENCED)
+        if not transaction.is_open:
+            raise OttlaError(ErrorCode.INVALID_TXN_STATE, "no transaction is open")
+        transaction.is_prepared = True
+        return txn_pb2.PrepareResponse()
 
     def _end(self, request: txn_pb2.EndTxnRequest) -> txn_pb2.EndTxnResponse:
         transaction = self.by_id.get(request.transactional_id)
@@ -130,7 +142,7 @@ class ScriptedTransactions:
             log.end_transaction(producer_id, epoch + 1, committed=committed)
         for request in transaction.offsets if committed else ():
             self._groups.enter(request)
-        transaction.partitions, transaction.offsets = {}, []
+        transaction.partitions, transaction.offsets, transaction.is_prepared = {}, [], False
         transaction.producer = (producer_id, epoch + 1) if epoch < _LAST_EPOCH else (next(self._ids), 0)
 
     def _note(self, transaction: ScriptedTransaction, kind: str, cause: str) -> None:

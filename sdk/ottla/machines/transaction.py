@@ -12,6 +12,7 @@ The rules this file owns:
 * Once the coordinator was asked to commit, the outcome is not known before it answers: only the same again may be
   asked. Before that, and always to abort, it is safe to let go of what is under way.
 * A transaction of which nothing has left is none: there is nothing to end.
+* One that is prepared takes nothing more, and nothing ends it but a decision: this producer's, or another process's.
 
 Not thread-safe: the producer holds one lock over it.
 """
@@ -35,6 +36,14 @@ class ProducerEpoch(NamedTuple):
 NO_EPOCH: Final = ProducerEpoch(NO_PRODUCER_ID, -1)
 
 
+class PreparedTransaction(NamedTuple):
+    """All that another process needs to end it: `admin.transactions.end`."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
 class TransactionState(Enum):
     """A producer's state, in words for errors."""
 
@@ -42,6 +51,7 @@ class TransactionState(Enum):
     READY = "between transactions"
     OPEN = "in a transaction"
     FAILED = "in a transaction that can only be aborted"
+    PREPARED = "prepared for a decision"
     COMMITTING = "committing"
     ABORTING = "aborting"
     FATAL = "at its end"
@@ -53,6 +63,7 @@ class TransactionEvent(Enum):
     INITIALIZED = "initialize"
     BEGUN = "begin a transaction"
     FAILED = "fail"
+    PREPARED = "prepare"
     COMMIT = "commit"
     ABORT = "abort"
     ENDED = "end"
@@ -65,10 +76,13 @@ NEXT_STATE: Final = {
     (_S.UNINITIALIZED, _E.INITIALIZED): _S.READY,
     (_S.READY, _E.BEGUN): _S.OPEN,
     (_S.OPEN, _E.FAILED): _S.FAILED,
+    (_S.OPEN, _E.PREPARED): _S.PREPARED,
     (_S.OPEN, _E.COMMIT): _S.COMMITTING,
     (_S.OPEN, _E.ABORT): _S.ABORTING,
     (_S.FAILED, _E.FAILED): _S.FAILED,
     (_S.FAILED, _E.ABORT): _S.ABORTING,
+    (_S.PREPARED, _E.COMMIT): _S.COMMITTING,
+    (_S.PREPARED, _E.ABORT): _S.ABORTING,
     (_S.COMMITTING, _E.COMMIT): _S.COMMITTING,
     (_S.COMMITTING, _E.ENDED): _S.READY,
     (_S.ABORTING, _E.ABORT): _S.ABORTING,
@@ -82,6 +96,7 @@ _INSTEAD: Final = {
     _S.READY: "call begin_transaction() first",
     _S.OPEN: "end it with commit_transaction() or abort_transaction() first",
     _S.FAILED: "call abort_transaction(), then begin another one",
+    _S.PREPARED: "end it with commit_transaction() or abort_transaction(), here or elsewhere",
     _S.COMMITTING: "call commit_transaction() again, until its outcome is known",
     _S.ABORTING: "call abort_transaction() again, until it has succeeded",
 }
@@ -127,10 +142,14 @@ class Transactions:
         self._on(TransactionEvent.BEGUN)
         self.error, self.begun = None, False
 
-    def check_open(self) -> None:
+    def check_open(self, wish: str = "send") -> None:
         """Raise unless it takes records and offsets: ConfigError, TransactionAborted or FencedError."""
         if self.state is not TransactionState.OPEN:
-            raise self._refusal("send")
+            raise self._refusal(wish)
+
+    def prepared(self) -> None:
+        """The coordinator keeps it open until it is decided."""
+        self._on(TransactionEvent.PREPARED)
 
     def fail(self, error: OttlaError) -> None:
         """Something of the open transaction has failed for good; the first reason stays."""

@@ -18,7 +18,7 @@ from ottla.client.offsets import GroupMetadata, Offsets
 from ottla.errors import DeliveryError, ErrorCode, FencedError, OttlaError, TransactionAborted, error_from_code
 from ottla.machines.failures import not_committed, not_flushed
 from ottla.machines.membership import Meaning, meaning_of
-from ottla.machines.transaction import ProducerEpoch, TransactionState, wants_new_epoch
+from ottla.machines.transaction import PreparedTransaction, ProducerEpoch, TransactionState, wants_new_epoch
 from ottla.machines.transactional_accumulator import TransactionalAccumulator
 from ottla.producer.delivery import Announcer
 from ottla.producer.options import ProducerOptions
@@ -92,13 +92,31 @@ class TransactionManager:
 
     def commit(self) -> None:
         """Wait for what was sent, and commit. Raises TransactionAborted where that can't be."""
-        deadline_at = self._clock.monotonic() + self._flush_s
         with self._in_turn(self._flush_s):
-            while self._is_under_way():
-                if not self._sender.flush(deadline_at - self._clock.monotonic()):
-                    raise not_flushed(len(self._accumulator.incomplete))
-                self._sender.check()
+            self._flush()
             self._end(committed=True, timeout=self._block_s)
+
+    def prepare(self) -> PreparedTransaction | None:
+        """Wait for what was sent, and leave the end to whom the result is given; None where nothing was sent."""
+        with self._in_turn(self._flush_s):
+            self._flush()
+            with self._sender.lock:
+                self.transactions.check_open("prepare")
+                if not self.transactions.begun:
+                    return None
+                producer = self.transactions.producer
+            try:
+                self._client.prepare(producer, timeout=self._block_s)
+            except OttlaError as error:
+                if error.retriable:
+                    raise
+                cause = self._client.explain(producer) or error.message
+                with self._sender.lock:
+                    self.transactions.fail(error_from_code(error.code, cause, hint=error.hint))
+                    self.transactions.check_open()  # raises
+            with self._sender.lock:
+                self.transactions.prepared()
+        return PreparedTransaction(self.id, producer.producer_id, producer.epoch)
 
     def abort(self) -> None:
         """Let go of what was sent, and abort. Raises FencedError where another producer has done so."""
@@ -108,13 +126,25 @@ class TransactionManager:
     def close(self, timeout: float) -> None:
         """What is open is aborted, as far as that can be done in `timeout` seconds; else the coordinator does it."""
         state = self.transactions.state
-        if state in (TransactionState.UNINITIALIZED, TransactionState.READY, TransactionState.FATAL):
+        if state in (
+            TransactionState.UNINITIALIZED,
+            TransactionState.READY,
+            TransactionState.PREPARED,
+            TransactionState.FATAL,
+        ):
             return
         try:
             with self._in_turn(timeout):
                 self._end(committed=state is TransactionState.COMMITTING, timeout=timeout)
         except OttlaError as error:
             logger.warning("%s: the open transaction is left to its coordinator: %s", self.id, error)
+
+    def _flush(self) -> None:
+        deadline_at = self._clock.monotonic() + self._flush_s
+        while self._is_under_way():
+            if not self._sender.flush(deadline_at - self._clock.monotonic()):
+                raise not_flushed(len(self._accumulator.incomplete))
+            self._sender.check()
 
     def _is_under_way(self) -> bool:
         with self._sender.lock:

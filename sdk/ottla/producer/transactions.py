@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, Self
 from ottla.client.guard import Guard
 from ottla.client.offsets import GroupMetadata, OffsetAndMetadata, OffsetsLike, checked_offsets
 from ottla.errors import FencedError, OttlaError, TransactionAborted, config_error
-from ottla.machines.transaction import TransactionState
+from ottla.machines.transaction import PreparedTransaction, TransactionState
 from ottla.producer.delivery import Delivery
 from ottla.producer.transaction_manager import ABORTED, AGAIN, TransactionManager
 from ottla_core.model import TopicPartition
@@ -72,6 +72,15 @@ class Transactional:
         `begin_transaction()` says; FencedError; ottla.TimeoutError, after which the same call goes on.
         """
         self._transactions().commit()
+
+    def prepare_transaction(self) -> PreparedTransaction | None:
+        """Wait for all that was sent, and leave it open until it is decided, by this producer or by another process.
+
+        Nothing else ends it then: no timeout, no newer producer of the id, no close. Where nothing was sent there is
+        nothing to decide: None. The txn-coordinators need `transaction_two_phase_commit_enable`. Raises as
+        `commit_transaction`, and `admin.transactions.end` takes the result.
+        """
+        return self._transactions().prepare()
 
     def abort_transaction(self) -> None:
         """Abort: nothing that was sent since `begin_transaction()` counts. Raises FencedError, ottla.TimeoutError."""
@@ -147,8 +156,8 @@ class Transaction:
             return
         if error is not None:
             self._abort(manager)
-        elif manager.transactions.state is TransactionState.READY:  # the block has ended it,
-            self._producer._check_open()  # and not by a close, which aborts
+        elif manager.transactions.state in (TransactionState.READY, TransactionState.PREPARED):  # the block has ended
+            self._producer._check_open()  # or prepared it, and it was not a close, which aborts
         else:
             self._commit(manager)
 

@@ -51,6 +51,11 @@ class TxnClient:
         )
         return _epoch(self._txn.call(self._id, Txn.END_TXN, request, timeout=timeout).producer)
 
+    def prepare(self, producer: ProducerEpoch, *, timeout: float) -> None:
+        """Have it kept open until it is decided; a repeat changes nothing."""
+        request = txn_pb2.PrepareRequest(transactional_id=self._id, producer=_message(producer))
+        self._txn.call(self._id, Txn.PREPARE, request, timeout=timeout)
+
     def commit_offsets(
         self, producer: ProducerEpoch, group: GroupMetadata, offsets: Offsets, *, timeout: float
     ) -> None:

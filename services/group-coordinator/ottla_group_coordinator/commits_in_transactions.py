@@ -45,7 +45,7 @@ class CommitsInTransactions:
             if not isinstance(result, Guard):
                 return result
             guard = result
-            await self._coordinators.add_offsets(_add_offsets(request), left_s)
+            await self._coordinators.add_offsets(_add_offsets(request, guard), left_s)
         raise OttlaError(
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the producer's transactions end all the time", hint="try again"
         )
@@ -77,7 +77,7 @@ def _producer(producer: TxnProducer) -> TransactionProducer:
     return TransactionProducer(producer.id, producer.epoch)
 
 
-def _add_offsets(request: pb.CommitOffsetsRequest) -> txn_pb2.AddOffsetsRequest:
+def _add_offsets(request: pb.CommitOffsetsRequest, guard: Guard) -> txn_pb2.AddOffsetsRequest:
     transaction = request.transaction
     return txn_pb2.AddOffsetsRequest(
         transactional_id=transaction.transactional_id,
@@ -85,4 +85,5 @@ def _add_offsets(request: pb.CommitOffsetsRequest) -> txn_pb2.AddOffsetsRequest:
         group=request.group,
         verify_only=transaction.transaction_version < TRANSACTIONS_V2,
         transaction_version=transaction.transaction_version,
+        coordinator_epoch=guard.coordinator_epoch if guard.coordinator_epoch >= 0 else None,
     )

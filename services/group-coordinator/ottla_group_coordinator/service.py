@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.coordination.shard import Decide, ShardDecision
-from ottla_core.coordination.shards import Shards
+from ottla_core.coordination.shards import Shards, shards_response
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
@@ -46,6 +46,7 @@ from ottla_group_coordinator.machines.responses import Joined, MemberIdRequiredE
 from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_group_coordinator.responses import assigned, described, event, explained, listed, partition_lag
 from ottla_proto import group_pb2 as pb
+from ottla_proto.common_pb2 import ShardsRequest, ShardsResponse
 
 _JOIN_S: Final = 1_800.0
 """A join waits as long as its group's rebalance: its client's deadline ends it before that."""
@@ -363,21 +364,8 @@ class GroupService:
         lags = await self._lag.lags(dict.fromkeys(members, NOTHING_COMMITTED) | committed)
         return pb.LagResponse(partitions=[partition_lag(p, lags[p], members.get(p)) for p in sorted(lags)])
 
-    async def shards(self, request: pb.ShardsRequest, context: RequestContext) -> pb.ShardsResponse:
-        return pb.ShardsResponse(
-            shards=[
-                pb.ShardStanding(
-                    shard=status.shard,
-                    phase=status.phase.value,
-                    for_ms=int(status.for_s * 1000),
-                    next_offset=status.next_offset,
-                    trouble=status.trouble,
-                    unreadable=status.state.unreadable,
-                    coordinator=self._node_id,
-                )
-                for status in self._shards.statuses()
-            ]
-        )
+    async def shards(self, request: ShardsRequest, context: RequestContext) -> ShardsResponse:
+        return shards_response(self._shards.statuses(), self._node_id)
 
 
 def check_group_id(group_id: str, *, empty: bool = False) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Final, Protocol
 
 from ottla_core.cluster.image import ClusterImage
-from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.errors import COORDINATOR_MOVES, ErrorCode, OttlaError
 from ottla_core.routing import TXN
 from ottla_core.rpc.peers import Peers
 from ottla_core.rpc.retry import Backoff
@@ -14,15 +14,7 @@ from ottla_core.rpc.status import TransportError
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.contracts import Txn
 
-_CALL_S: Final = 2.0
-
-_MOVING: Final = (
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.CONCURRENT_TRANSACTIONS,
-    ErrorCode.REQUEST_TIMED_OUT,
-)
+_SOON: Final = COORDINATOR_MOVES | {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.REQUEST_TIMED_OUT}
 
 
 class HasImage(Protocol):
@@ -57,9 +49,9 @@ class TxnCoordinators:
         give_up_at = loop.time() + timeout_s
         while True:
             try:
-                await self._ask(request, max(min(_CALL_S, give_up_at - loop.time()), 0.0))
+                await self._ask(request, max(give_up_at - loop.time(), 0.0))  # its log may take as long as ours
             except OttlaError as error:
-                if not isinstance(error, TransportError) and error.code not in _MOVING:
+                if not isinstance(error, TransportError) and error.code not in _SOON:
                     raise
                 pause_s = backoff.next()
                 if loop.time() + pause_s < give_up_at:

@@ -36,6 +36,8 @@ FINAL: Final = frozenset({ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.IN
 """A newer coordinator, or a newer producer, has been there: nothing of this transaction can follow."""
 
 _ASK_S: Final = 10.0
+SLOW_S: Final = 0.02
+"""Who comes while a call is under way waits so long for its end."""
 
 _log = logging.getLogger(__name__)
 
@@ -55,6 +57,7 @@ class _Queue:
         self.markers: deque[MarkerToWrite] = deque()
         self.backoff: Final = Backoff()
         self.workers = 0
+        self.next_worker: asyncio.TimerHandle | None = None
 
     def take(self, most: int) -> list[MarkerToWrite]:
         return [self.markers.popleft() for _ in range(min(most, len(self.markers)))]
@@ -186,9 +189,17 @@ class TxnMarkers:
             case (Destination() as destination, topic_id):
                 queue = self._queues.setdefault(destination, _Queue())
                 queue.markers.append(MarkerToWrite(ending, partition, topic_id))
-                if queue.needs_worker:
-                    queue.workers += 1
-                    self._spawn(self._work(destination, queue))
+                if not queue.workers:
+                    self._add_worker(destination, queue)
+                elif queue.needs_worker and queue.next_worker is None:  # else it goes with the next call of one
+                    loop = asyncio.get_running_loop()
+                    queue.next_worker = loop.call_later(SLOW_S, self._add_worker, destination, queue)
+
+    def _add_worker(self, destination: Destination, queue: _Queue) -> None:
+        queue.next_worker = None
+        if queue.markers and queue.needs_worker:
+            queue.workers += 1
+            self._spawn(self._work(destination, queue))
 
     def _pause(self, ending: Ending, partition: TopicPartition) -> None:
         """Try it again, together with all others of the transaction that failed meanwhile."""

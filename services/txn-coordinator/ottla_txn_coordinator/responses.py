@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
+
+import re2
 
 from ottla_core.coordination.shard import TransactionProducer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import TxnProducer
+from ottla_txn_coordinator.machines.errors import shown
 from ottla_txn_coordinator.machines.history import HistoryEvent
-from ottla_txn_coordinator.machines.records import NEVER_MS, TransactionRecord
+from ottla_txn_coordinator.machines.records import LONGEST_NAME_BYTES, NEVER_MS, TransactionRecord
 from ottla_txn_coordinator.machines.states import TransactionState
 
 _STATES: Final = {state.value.lower(): state for state in TransactionState}
+
+_PATTERN_BYTES: Final = 1 << 16
+"""Of memory for a compiled pattern: by its size and that of an id one match takes its time, as long as that may be."""
+
+LONG_ID: Final = 255
+"""Characters: a match of more than that may hold its thread for up to 2 s, and of less for 1 ms."""
 
 
 def described(
@@ -28,7 +37,7 @@ def described(
     return pb.TransactionDescription(
         transactional_id=transactional_id,
         state=record.state.value,
-        producer=producer_message(record.producer),
+        producer=producer_message(record.holder),
         timeout_ms=record.timeout_ms,
         started_at_ms=record.started_at_ms,
         updated_at_ms=record.updated_at_ms,
@@ -54,14 +63,10 @@ def producer_message(producer: TransactionProducer) -> TxnProducer:
 
 
 class Filter:
-    """Which transactions are to be listed. Raises UNSUPPORTED_VERSION for a pattern: RE2 is not there, and any other
-    matcher of expressions can be made to hold the loop for hours."""
+    """Which transactions are to be listed. Raises INVALID_REGULAR_EXPRESSION for a pattern that is none."""
 
     def __init__(self, request: pb.ListTransactionsRequest) -> None:
-        if request.pattern:
-            raise OttlaError(
-                ErrorCode.UNSUPPORTED_VERSION, "transactions are not listed by a pattern", hint="list them by a prefix"
-            )
+        self._pattern: Final = _compiled(request.pattern) if request.pattern else None
         self.unknown_states: Final = [name for name in request.states if name.lower() not in _STATES]
         self._states: Final = {_STATES.get(name.lower()) for name in request.states}
         self._producer_ids: Final = frozenset(request.producer_ids)
@@ -77,4 +82,25 @@ class Filter:
             (not self._states or record.state in self._states)
             and (not self._producer_ids or record.producer.id in self._producer_ids)
             and transactional_id.startswith(self._prefix)
+            and (self._pattern is None or self._pattern.fullmatch(transactional_id.encode()) is not None)
         )
+
+
+def _compiled(pattern: str) -> Any:
+    """By RE2, which takes a time that is linear in the id; other matchers can be made to hold the loop for hours."""
+    if len(pattern) > LONGEST_NAME_BYTES:
+        raise _no_expression(pattern, f"it is longer than any id, {LONGEST_NAME_BYTES} bytes")
+    options = re2.Options()
+    options.max_mem, options.never_capture, options.log_errors = _PATTERN_BYTES, True, False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        raise _no_expression(pattern, error.args[0].decode()) from error
+
+
+def _no_expression(pattern: str, cause: str) -> OttlaError:
+    return OttlaError(
+        ErrorCode.INVALID_REGULAR_EXPRESSION,
+        f"{shown(pattern)} is not a pattern that can be looked for: {cause}",
+        hint="give a short expression in RE2's syntax, for the whole id",
+    )

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.coordination.shard import ShardDecision, TransactionProducer
-from ottla_core.coordination.shards import Shards
+from ottla_core.coordination.shards import Shards, shards_response
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS, TopicPartition
@@ -17,12 +17,13 @@ from ottla_core.routing import GROUP
 from ottla_core.rpc.bounds import check_few
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
+from ottla_core.slices import Slice, sliced
 from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto import txn_pb2 as pb
-from ottla_proto.common_pb2 import TxnProducer
+from ottla_proto.common_pb2 import ShardsRequest, ShardsResponse, TxnProducer
 from ottla_txn_coordinator.machines.errors import shown
 from ottla_txn_coordinator.machines.history import caller_of
-from ottla_txn_coordinator.machines.records import LONGEST_NAME_BYTES
+from ottla_txn_coordinator.machines.records import LONGEST_NAME_BYTES, TransactionRecord
 from ottla_txn_coordinator.machines.shard import TransactionShard
 from ottla_txn_coordinator.machines.states import ENDING
 from ottla_txn_coordinator.machines.transaction import (
@@ -31,6 +32,7 @@ from ottla_txn_coordinator.machines.transaction import (
     Decision,
     End,
     Init,
+    Initialized,
     TransactionSettings,
     decide_add,
     decide_end,
@@ -40,7 +42,7 @@ from ottla_txn_coordinator.machines.transaction import (
     decide_verify,
 )
 from ottla_txn_coordinator.marker_calls import GROUPS_TOPIC
-from ottla_txn_coordinator.responses import Filter, described, producer_message
+from ottla_txn_coordinator.responses import LONG_ID, Filter, described, producer_message
 
 _ASK_S: Final = 30.0
 _HELD_S: Final = 0.1
@@ -100,14 +102,16 @@ class TxnService:
 
     async def init_producer(self, request: pb.InitProducerRequest, context: RequestContext) -> pb.InitProducerResponse:
         has_producer = request.HasField("producer") and request.producer.id >= 0
-        init = Init(request.timeout_ms, _producer(request.producer) if has_producer else None, request.two_phase_commit)
+        producer = _producer(request.producer) if has_producer else None
+        init = Init(request.timeout_ms, producer, request.two_phase_commit, request.keep_prepared)
 
         def decide(caught: Caught, settings: TransactionSettings, now: Moment, fresh_id: int | None) -> Decision:
             return decide_init(caught, init, settings, now, fresh_id)
 
         await self._until_complete(request.transactional_id)
-        producer = await self._decide(request.transactional_id, decide, context, request.ByteSize())
-        return pb.InitProducerResponse(producer=producer_message(producer))
+        begun: Initialized = await self._decide(request.transactional_id, decide, context, request.ByteSize())
+        kept = None if begun.kept is None else producer_message(begun.kept)
+        return pb.InitProducerResponse(producer=producer_message(begun.producer), kept=kept)
 
     async def add_partitions(
         self, request: pb.AddPartitionsRequest, context: RequestContext
@@ -162,10 +166,14 @@ class TxnService:
 
         def decide(caught: Caught, settings: TransactionSettings, now: Moment, fresh_id: int | None) -> Decision:
             if verify_only or not partitions:
-                return decide_verify(caught, producer, partitions)
+                return decide_verify(caught, producer, partitions, by_last_proof=has_marker)
             return decide_add(caught, producer, partitions, version, now)
 
         await self._until_complete(request.transactional_id)
+        has_marker = request.HasField("coordinator_epoch")
+        epoch = self._shards.epoch(self._shards.shard_of(request.transactional_id))
+        if has_marker and epoch < request.coordinator_epoch:
+            raise OttlaError(ErrorCode.NOT_COORDINATOR, "another owner of the shard has ended a later transaction")
         outcomes: list[OttlaError | None] | None = await self._decide(
             request.transactional_id, decide, context, size_bytes
         )
@@ -195,6 +203,7 @@ class TxnService:
         def decide(caught: Caught, settings: TransactionSettings, now: Moment, fresh_id: int | None) -> Decision:
             return decide_forget(caught, producer, settings)
 
+        await self._until_complete(request.transactional_id)
         await self._decide(request.transactional_id, decide, context, request.ByteSize())
         return pb.ForgetResponse()
 
@@ -251,34 +260,40 @@ class TxnService:
     ) -> pb.ListTransactionsResponse:
         """A shard that is loading makes the whole response incomplete, and its error stands beside what is known."""
         matches = Filter(request)
-        response = pb.ListTransactionsResponse(unknown_states=matches.unknown_states)
-        for found in await asyncio.gather(*(self._listed(number, matches) for number in self._shards.owned())):
-            if isinstance(found, OttlaError):
-                response.error.CopyFrom(error_message(found))
-            else:
-                response.transactions.extend(found)
+        response, time_slice = pb.ListTransactionsResponse(unknown_states=matches.unknown_states), Slice()
+        await asyncio.gather(*(self._list(number, matches, response, time_slice) for number in self._shards.owned()))
         return response
 
-    async def _listed(self, number: int, matches: Filter) -> list[pb.ListedTransaction] | OttlaError:
-        def listed(shard: TransactionShard, now: Moment) -> ShardDecision[Any]:
-            found = [
-                pb.ListedTransaction(
+    async def _list(
+        self, number: int, matches: Filter, response: pb.ListTransactionsResponse, time_slice: Slice
+    ) -> None:
+        def records(shard: TransactionShard, now: Moment) -> ShardDecision[Any]:
+            return ShardDecision((list(shard.records()), now))
+
+        def is_listed(item: tuple[str, TransactionRecord]) -> bool:
+            return matches(*item, now.wall_ms)
+
+        def add_if(is_listed: bool, item: tuple[str, TransactionRecord]) -> None:
+            transactional_id, record = item
+            if is_listed:
+                response.transactions.add(
                     transactional_id=transactional_id,
                     producer_id=record.producer.id,
                     state=record.state.value,
                     shard=number,
                     coordinator=self._node_id,
                 )
-                for transactional_id, record in shard.records()
-                if matches(transactional_id, record, now.wall_ms)
-            ]
-            return ShardDecision(found)
 
         try:
-            found: list[pb.ListedTransaction] = await self._shards.ask_shard(number, listed, timeout=_ASK_S)
+            found, now = await self._shards.ask_shard(number, records, timeout=_ASK_S)
         except OttlaError as error:
-            return error
-        return found
+            response.error.CopyFrom(error_message(error))
+        else:
+            short = (item for item in found if len(item[0]) <= LONG_ID)
+            await sliced(lambda item: add_if(is_listed(item), item), short, time_slice)
+            for item in found:
+                if len(item[0]) > LONG_ID:
+                    add_if(await asyncio.to_thread(is_listed, item), item)
 
     async def describe_transactions(
         self, request: pb.DescribeTransactionsRequest, context: RequestContext
@@ -307,21 +322,8 @@ class TxnService:
         description.shard, description.coordinator = number, self._node_id
         return description
 
-    async def shards(self, request: pb.TxnShardsRequest, context: RequestContext) -> pb.TxnShardsResponse:
-        return pb.TxnShardsResponse(
-            shards=[
-                pb.TxnShardStanding(
-                    shard=status.shard,
-                    phase=status.phase.value,
-                    for_ms=int(status.for_s * 1000),
-                    next_offset=status.next_offset,
-                    trouble=status.trouble,
-                    unreadable=status.state.unreadable,
-                    coordinator=self._node_id,
-                )
-                for status in self._shards.statuses()
-            ]
-        )
+    async def shards(self, request: ShardsRequest, context: RequestContext) -> ShardsResponse:
+        return shards_response(self._shards.statuses(), self._node_id)
 
 
 def check_id(transactional_id: str) -> None:

@@ -2,6 +2,8 @@
 
     lost         the newest acknowledged record of a key is not there, or something newer that nobody has sent is
     misplaced    a record at an offset at which another one was acknowledged, or acknowledged at another offset
+    aborted      a record whose transaction was aborted, to readers of committed ones
+    unmarked     a batch of a transaction without a marker, or with another end than the aborted index has for it
     corrupted    a record that its name does not promise
     skipped      a record that is there in the end was not there to a reader who came by
     reordered    a reader was handed an offset again, or one before it
@@ -26,10 +28,13 @@ from tests.faults.history import FINAL, Name, Operation
 from tests.faults.kinds_found import KindsFound
 
 KINDS: Final = (
-    "lost", "misplaced", "corrupted", "skipped", "reordered", "early", "forgotten", "unfenced", "unreadable",
+    "lost", "misplaced", "aborted", "unmarked", "corrupted", "skipped", "reordered", "early", "forgotten", "unfenced",
+    "unreadable",
 )  # fmt: skip
 ONCE: Final = "once-"
 """Writers whose names begin so write a few records that others supersede, and may come back."""
+TRANSACTIONAL: Final = "tx"
+"""And those whose names begin so write in transactions."""
 
 _MS: Final = 1_000_000
 _NEVER: Final = 1 << 62
@@ -46,6 +51,10 @@ class Findings(KindsFound):
 
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
     acknowledged: int = 0
+    in_transactions: int = 0
+    """Of these, those of committed transactions."""
+    aborted: int = 0
+    """Records of aborted ones."""
     keys: int = 0
     tombstones: int = 0
     passes: int = 0
@@ -67,6 +76,7 @@ class Told:
     def __init__(self, operations: Iterable[Operation]) -> None:
         self.acked: Final[dict[Name, Sent]] = {}
         self.at: Final[dict[Place, Sent]] = {}
+        self.aborted: Final[set[Name]] = set()
         self._invoked: Final[dict[Name, int]] = {}
         self.by_key: Final[dict[Key, list[Sent]]] = {}
         for operation in operations:
@@ -89,6 +99,9 @@ class Told:
             name = Name(operation["process"], partition, first + n)
             if operation["type"] == "invoke":
                 self._invoked[name] = time_ns
+            elif operation["type"] == "fail":
+                del self._invoked[name]
+                self.aborted.add(name)
             elif operation["type"] == "ok" and operation["offset"] >= 0:
                 sent = Sent(name, operation["offset"] + n, self._invoked[name], time_ns)
                 self.acked[name] = self.at[partition, sent.offset] = sent
@@ -122,7 +135,12 @@ class TableChecker:
         partitions: Mapping[int, str],
         replicas: Mapping[str, Mapping[int, Replica]],
     ) -> None:
-        self.findings: Final = Findings(acknowledged=len(told.acked), keys=len(told.by_key))
+        self.findings: Final = Findings(
+            acknowledged=len(told.acked),
+            in_transactions=sum(name.writer.startswith(TRANSACTIONAL) for name in told.acked),
+            aborted=len(told.aborted),
+            keys=len(told.by_key),
+        )
         self._told: Final = told
         self._replicas: Final = replicas
         self._seen: Final[dict[tuple[str, int], dict[int, dict[int, Name]]]] = {}
@@ -149,6 +167,8 @@ class TableChecker:
             for partition, replica in partitions.items():
                 for what in replica.wrong:
                     self.findings.add("corrupted", what)
+                for what in replica.unmarked:
+                    self.findings.add("unmarked", what)
                 self._check_table(broker, partition, replica.records)
                 self._check_tombstones(broker, partition, replica.records.keys(), ended_ns, _NEVER)
                 self._check_producers(broker, partition, replica)
@@ -178,6 +198,9 @@ class TableChecker:
             )
 
     def _check_place(self, who: str, partition: int, offset: int, name: Name) -> None:
+        if name in self._told.aborted:
+            self.findings.add("aborted", f"{who} has {name} at {partition}@{offset}")
+            return
         there, sent = self._told.at.get((partition, offset)), self._told.acked.get(name)
         if (sent is not None and sent is there) or (there is None and self._told.may_be_there(name)):
             return

@@ -1,4 +1,4 @@
-"""The cluster with brokers that are killed in the phases of their cleanings, and one group-coordinator."""
+"""The cluster with brokers that are killed in the phases of their cleanings, and one coordinator of each kind."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ from tests.faults.network import Network
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 SHARDS: Final = 2
+_MODULES: Final = {
+    "controller": "ottla_controller",
+    "coordinator": "ottla_group_coordinator",
+    "txn": "ottla_txn_coordinator",
+}
 _READ_LIMIT_S: Final = 10.0
 
 
@@ -24,15 +29,16 @@ class CompactedCluster(FaultCluster):
         self.launched: Final = directory / "launched"
         self.launched.mkdir(parents=True, exist_ok=True)
         self._broken: Final = mutant or "none"
-        super().__init__(directory, network, coordinators=1)
+        super().__init__(directory, network, coordinators=1, txn_coordinators=1)
 
     def module(self, kind: str) -> list[str]:
         if kind != "broker":
-            return [f"ottla_{'group_coordinator' if kind == 'coordinator' else kind}"]
+            return [_MODULES[kind]]
         return ["tests.faults.compacted.launch", self._broken, str(self.launched), kind]
 
     def settings(self, kind: str) -> Mapping[str, object]:
-        return {"first-configs": f"offsets.topic.num.partitions={SHARDS}"} if kind == "controller" else {}
+        shards = f"offsets.topic.num.partitions={SHARDS},transaction.state.log.num.partitions={SHARDS}"
+        return {"first-configs": shards} if kind == "controller" else {}
 
     # ---- killing --------------------------------------------------------------------------------------------------
 
@@ -81,3 +87,7 @@ class CompactedCluster(FaultCluster):
             return found
 
         return max(until(fences, f"a fence in {name}", _READ_LIMIT_S))
+
+    def active_segment(self, name: str) -> int:
+        """Its base offset, of the replica whose is the oldest."""
+        return min(max(int(log.stem) for log in (data_dir / name).glob("*.log")) for data_dir in self.data_dirs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Any, Final, NamedTuple
 
 from tests.faults.audit import kafka_batches
 from tests.faults.compacted.records import NAME, key_of, value_of
+from tests.faults.compacted.transaction_ends import CONTROL_KEY, TransactionEnds
 from tests.faults.history import Name, parse_key
 
-_CONTROL_KEY: Final = struct.Struct(">hh")
 _FENCE_TYPE: Final = 0x6F74
 
 
@@ -27,23 +26,29 @@ class Span(NamedTuple):
 @dataclass(slots=True)
 class Replica:
     records: dict[int, Name] = field(default_factory=dict)
-    """By offset."""
+    """By offset, but for those of aborted transactions."""
     batches: list[Span] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     """In words, what no writer has written; nothing is read behind a byte that is wrong."""
+    unmarked: list[str] = field(default_factory=list)
+    """In words, batches of transactions whose end is not what their marker makes it."""
 
 
 def read_replica(directory: Path) -> Replica:
     replica, next_offset = Replica(), 0
     try:
+        ends = TransactionEnds(directory)
         for path in sorted(directory.glob("*.log")):
             for batch in kafka_batches(path):
                 if batch.base_offset < next_offset:
                     replica.wrong.append(f"{path} has offset {batch.base_offset} behind {next_offset - 1}")
                 next_offset = batch.next_offset
                 replica.batches.append(Span(batch.base_offset, next_offset - 1, batch.producer_id))
-                if not batch.is_control_batch:
+                if batch.is_control_batch:
+                    ends.on_control(batch)
+                elif not ends.is_void(batch):
                     _take(replica, batch, path)
+        replica.unmarked = ends.differences()
     except ValueError as error:
         replica.wrong.append(str(error))
     return replica
@@ -57,7 +62,7 @@ def fences_in(directory: Path) -> list[int]:
 
 def _fences(batch: Any) -> Iterator[int]:
     for record in batch:
-        if record.key is not None and _CONTROL_KEY.unpack_from(record.key)[1] == _FENCE_TYPE:
+        if record.key is not None and CONTROL_KEY.unpack_from(record.key)[1] == _FENCE_TYPE:
             yield record.offset
 
 

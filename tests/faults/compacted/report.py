@@ -16,6 +16,8 @@ LEAST_PASSES: Final = 50
 LEAST_READ: Final = 50_000
 LEAST_KEYS: Final = 3_000
 LEAST_TOMBSTONES: Final = 5_000
+LEAST_IN_TRANSACTIONS: Final = 4_000
+LEAST_ABORTED: Final = 2_000
 
 
 def run_compacted(chosen: Collection[str], minutes: float, directory: Path, seed: int, *, unbroken: bool) -> int:
@@ -50,6 +52,8 @@ def run_compacted(chosen: Collection[str], minutes: float, directory: Path, seed
             "cleaner_kills_per_phase": result.phases,
             "keys": findings.keys,
             "acked": findings.acknowledged,
+            "in_transactions": findings.in_transactions,
+            "aborted_records": findings.aborted,
             "tombstones": findings.tombstones,
             "passes": findings.passes,
             "read": findings.read,
@@ -78,7 +82,8 @@ def _missed(result: CompactedResult, share: float) -> list[str]:
     findings, share = result.findings, min(1.0, share)
     did = [(f"kills {phase}", result.phases.get(phase, 0), KILLS_PER_PHASE) for phase in STEPS]
     did += [("cleanings", result.cleanings, LEAST_CLEANINGS), ("passes", findings.passes, LEAST_PASSES)]
-    did += [("read", findings.read, LEAST_READ)]
+    did += [("read", findings.read, LEAST_READ), ("aborted", findings.aborted, LEAST_ABORTED)]
+    did += [("in transactions", findings.in_transactions, LEAST_IN_TRANSACTIONS)]
     did += [("keys", findings.keys, LEAST_KEYS), ("tombstones", findings.tombstones, LEAST_TOMBSTONES)]
     return [
         f"{what}: {count}, the floor is {least * share:.0f}" for what, count, least in did if count < int(least * share)

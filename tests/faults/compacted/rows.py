@@ -86,6 +86,8 @@ _BROKEN: Final[dict[str, tuple[Story, str]]] = {
     "offsets-renumbered": (_let_them_clean, "misplaced"),
     "active-segment-cleaned": (_let_them_clean, "lost"),
     "last-batch-of-a-producer-dropped": (_let_them_clean, "forgotten"),
+    "aborted-records-supersede": (_let_them_clean, "lost"),
+    "marker-dropped-before-its-records": (_let_them_clean, "unmarked"),
     "swap-without-recovery": (_end_swaps, "lost"),
     "cleaned-above-the-last-stable-offset": (_leave_a_tail, "lost"),
     "reader-keeps-the-old-files-place": (_clean_all_at_once, "unreadable"),

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tests.faults.audit import AuditResult
 from tests.faults.cluster import until
-from tests.faults.compacted.checker import ONCE, Findings, Horizons, TableChecker, Told
+from tests.faults.compacted.checker import ONCE, TRANSACTIONAL, Findings, Horizons, TableChecker, Told
 from tests.faults.compacted.cluster import OFFSETS_TOPIC, SHARDS, CompactedCluster
 from tests.faults.compacted.nemesis import CompactedNemesis
 from tests.faults.compacted.phases import STEPS
@@ -64,7 +64,7 @@ class CompactedRun(FaultRun[CompactedResult]):
     cluster: CompactedCluster
 
     def __init__(self, row: CompactedRow, directory: Path, seed: int, mutant: str = "") -> None:
-        super().__init__(CompactedResult(row), directory, coordinators=1)
+        super().__init__(CompactedResult(row), directory, coordinators=1, txn_coordinators=1)
         self.cluster = CompactedCluster(directory / "cluster", self.network, mutant=mutant)
         log = directory / "nemesis.log"
         self.nemesis = CompactedNemesis(self.cluster, TOPIC, PARTITIONS, CLIENTS, f"{seed}-{row.name}", log)
@@ -72,8 +72,9 @@ class CompactedRun(FaultRun[CompactedResult]):
         self.nemesis.logs = PARTITIONS + SHARDS
         self.nemesis.between = self._between
         self.nemesis.end_writers = self._kill_writers
-        load = ["--partitions", str(PARTITIONS), "--rate", str(_RATE)]
-        self._writers = [self._client("writer", f"w{n}", *load) for n in range(2)]
+        of_all = ["--partitions", str(PARTITIONS)]
+        self._writers = [self._client("writer", f"w{n}", *of_all, "--rate", str(_RATE)) for n in range(2)]
+        self._writers += [self._client("transactional", f"{TRANSACTIONAL}{n}", *of_all) for n in range(2)]
         self._readers = [self._client("reader", f"r{n}", "--rack", f"rack-{n}") for n in range(2)]
         self._finals = [self._client("reader", f"{FINAL}{n}", "--rack", f"rack-{n}", "--passes", "1") for n in range(3)]
         self._fences: Final[dict[str, int]] = {}
@@ -113,6 +114,7 @@ class CompactedRun(FaultRun[CompactedResult]):
         """All that is dirty is clean on every replica; then each is read to its end."""
         self._end(self._writers)
         self.cluster.until_whole(TOPIC)
+        until(self._is_stable, "transactions to end", _END_LIMIT_S)
         self._wait_for_cleaners()
         for reader in self._readers:
             self._until_passed(reader, self._passes(reader) + 1)
@@ -123,6 +125,14 @@ class CompactedRun(FaultRun[CompactedResult]):
             self._until_passed(final, 1)
             final.kill()
         self._ended_ns = time.monotonic_ns()
+
+    def _is_stable(self) -> bool:
+        """Whether no transaction is open: that of a writer that was killed is until it times out."""
+        try:
+            partitions = self.cluster.admin().transactions.open_in(TOPIC)
+        except ottla.OttlaError:
+            return False
+        return not any(partition.is_blocked for partition in partitions)
 
     def _until_passed(self, reader: Node, passes: int) -> None:
         """No broker is harmed any more: what is there can be read to its end."""
@@ -170,6 +180,7 @@ class CompactedRun(FaultRun[CompactedResult]):
             self.nemesis.until_whole()
             until(self._commit, "the groups to be committed for again", _FLOW_LIMIT_S)
             self._note_fences()
+            until(self._commit_past_fences, "the shards' fences to be in segments that are cleaned", _FLOW_LIMIT_S)
 
     def _write_once(self) -> None:
         self._once += 1
@@ -198,6 +209,10 @@ class CompactedRun(FaultRun[CompactedResult]):
 
     def _note_fences(self) -> None:
         self._fences |= {name: self.cluster.newest_fence(name) for name in self._shards}
+
+    def _commit_past_fences(self) -> bool:
+        """The segment in which a log is written is not cleaned: whatever is done to a fence there would not show."""
+        return self._commit() and all(self.cluster.active_segment(n) > fence for n, fence in self._fences.items())
 
     # ---- the verdict ----------------------------------------------------------------------------------------------
 

@@ -11,9 +11,10 @@ from tests.faults.put_in_place import put_in_place
 
 import ottla_broker.compaction.survivors
 from ottla_broker.compaction.record_bytes import split
-from ottla_broker.compaction.survivors import Survival, Survivors
+from ottla_broker.compaction.survivors import Survival, Survivors, emptied
+from ottla_broker.compaction.transactions import CleanedTransactions
 from ottla_broker.storage.log_config import MAX_INT64
-from ottla_core.records.batch import BatchHeader
+from ottla_core.records.batch import NO_PRODUCER_ID, BatchHeader
 from ottla_core.records.varint import decode_varint, encode_varint
 
 
@@ -55,10 +56,27 @@ def _with_delta(record: bytes, delta: int) -> bytes:
     return encode_varint(len(body)) + body
 
 
+def _aborted_records_supersede() -> None:
+    """Whether a record became true is asked by no one."""
+    put_in_place(CleanedTransactions, "are_void", lambda self, header: False)
+
+
+def _marker_dropped_before_its_records() -> None:
+    """As if nothing of its transaction were left, and its time were over."""
+    of_control = Survival._of_control
+
+    def without_markers(self: Survival, header: BatchHeader, batch: bytes) -> Survivors:
+        return of_control(self, header, batch) if header.producer_id == NO_PRODUCER_ID else emptied(header)
+
+    put_in_place(Survival, "_of_control", without_markers)
+
+
 WORKER_MUTANTS: Final = MappingProxyType[str, Callable[[], None]](
     {
         "tombstone-lives-from-append": _tombstone_lives_from_append,
         "fence-record-dropped": _fence_record_dropped,
         "offsets-renumbered": _offsets_renumbered,
+        "aborted-records-supersede": _aborted_records_supersede,
+        "marker-dropped-before-its-records": _marker_dropped_before_its_records,
     }
 )

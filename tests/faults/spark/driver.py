@@ -33,6 +33,7 @@ def main(arguments: list[str]) -> int:
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--executors", action="store_true", help="two, each a process of its own")
     parser.add_argument("--mutant", default="", choices=sorted(SOURCES))
+    parser.add_argument("--delivery", default="at_least_once")
     given = parser.parse_args(arguments)
     spark = session(Path(given.directory), executors=given.executors)
     spark.dataSource.register(SOURCES[given.mutant])
@@ -81,6 +82,7 @@ def _started(spark: SparkSession, given: argparse.Namespace) -> StreamingQuery:
     reader = spark.readStream.format("stepping").option("kafka.bootstrap.servers", given.bootstrap)
     rows = reader.options(**source).load().select("key", "value")
     sink = {"topic": given.target, "checkpointLocation": str(Path(given.directory) / "checkpoint")}
+    sink["delivery"] = given.delivery
     writer = rows.writeStream.format("stepping").option("kafka.bootstrap.servers", given.bootstrap)
     return writer.options(**sink).trigger(availableNow=True).start()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import time
@@ -40,7 +41,16 @@ class SparkResult:
 class SparkRun:
     """Copies `source` to `target`, both made here, with a driver in processes of its own; notes lie in `directory`."""
 
-    def __init__(self, bootstrap: str, directory: Path, name: str, *, seed: int, mutant: str = "") -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        directory: Path,
+        name: str,
+        *,
+        seed: int,
+        mutant: str = "",
+        delivery: str = "at_least_once",
+    ) -> None:
         directory.mkdir(parents=True)
         self._bootstrap: Final = bootstrap
         self._directory: Final = directory
@@ -48,8 +58,10 @@ class SparkRun:
         self._chance: Final = random.Random(f"moments-{seed}")
         self._board: Final = Switchboard(directory / "history.jsonl")
         command = [sys.executable, "-m", "tests.faults.spark.driver", "--bootstrap", bootstrap, "--mutant", mutant]
+        command += ["--delivery", delivery]
         command += ["--source", self._source, "--target", self._target, "--directory", str(directory)]
-        environment = {SWITCHBOARD: str(self._board.port), "PYTHONPATH": str(Path(__file__).parents[3])}
+        path = [str(Path(__file__).parents[3]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        environment = {SWITCHBOARD: str(self._board.port), "PYTHONPATH": os.pathsep.join(filter(None, path))}
         environment["SPARK_LOCAL_IP"] = "127.0.0.1"
         log = directory / "driver.log"
         self._driver: Final = Node("driver", command, log, environment)

@@ -14,6 +14,10 @@ commits, and then the next `latest`."""
 TASK_STEPS: Final = ("read", "reading", "write", "writing", "flushed")
 """A task's source and sink begin, have had their first rows, and have written everything."""
 
+DECISION_STEPS: Final = ("end", "forget")
+"""Exactly once, between `commit` and `committed`: the batch is decided, and its transactions are to be ended, and then
+forgotten. What comes before `commit` is prepared."""
+
 PYTHON: Final = "python"
 """The Python process that announced the step: a task's worker, or the one where the driver plans and commits."""
 

@@ -18,8 +18,11 @@ from pyspark.sql.datasource import InputPartition, WriterCommitMessage
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
+import ottla
+from pyspark_ottla.machines.decisions import Batch, TaskTransaction
 from pyspark_ottla.options import read_options, write_options
 from pyspark_ottla.producers import BytesProducer, new_producer
+from pyspark_ottla.query_transactions import QueryTransactions
 from pyspark_ottla.sink import OttlaStreamWriter, RowWriter, Written
 from pyspark_ottla.source import OttlaDataSource
 from pyspark_ottla.stream_reader import OttlaStreamReader
@@ -74,10 +77,27 @@ def _announced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             announce("writing")
 
 
+class SteppingTransactions(QueryTransactions):
+    def end(self, admin: ottla.Admin, decided: Sequence[TaskTransaction], orphans: Sequence[str]) -> None:
+        if decided:
+            announce("end")
+        super().end(admin, decided, orphans)
+
+    def forget(self, admin: ottla.Admin, names: Sequence[str]) -> None:
+        if names:
+            announce("forget")
+        super().forget(admin, names)
+
+
+class SteppingRowWriter(RowWriter):
+    def transactions(self, batch: Batch) -> SteppingTransactions:
+        return SteppingTransactions(self.options, batch)
+
+
 class SteppingDataSource(OttlaDataSource):
     """`format("stepping")`."""
 
-    row_writer: type[RowWriter] = RowWriter
+    row_writer: type[RowWriter] = SteppingRowWriter
 
     @classmethod
     def name(cls) -> str:

@@ -1,1 +1,1 @@
-"""Transactions while whatever takes part in them is killed, stopped, or repeats itself (rows F11, F12, F13)."""
+"""Transactions while what takes part in them is killed, stopped, cut off, or repeats itself (rows F11, F12, F13)."""

@@ -2,7 +2,8 @@
 
 Each thread has a transactional id, with one producer after the other. A transaction writes its tag to some partitions,
 and half of them take the next of a made-up source: the offset that is committed with it. Some are aborted, some are
-left open by a producer whose id the next one takes. With `--once` a thread has one producer, and ends with it.
+left open by a producer whose id the next one takes. With `--once` a thread has one producer, and ends with it. Who is
+ahead of another of the `--kinds` waits (pace).
 
     {"f": "txn", "type": "invoke", "tag": "sdk-0.2.k3f.17", "id": "sdk.2", "partitions": [["a", 0], …], "at": 12 or -1}
     {"f": "end", "type": "invoke", "tag": …}         the commit is called
@@ -26,6 +27,7 @@ import confluent_kafka
 from confluent_kafka import KafkaException, TopicPartition
 from tests.faults.history import HistoryWriter, client_parser
 from tests.faults.transactions.java import JavaProducers
+from tests.faults.transactions.pace import Pace
 from tests.faults.transactions.producers import (
     LIMIT_S,
     SOURCE,
@@ -40,7 +42,8 @@ PARTITIONS: Final = tuple((topic, number) for topic in ("a", "b") for number in 
 MOST_PARTITIONS: Final = 4
 
 _PAUSE_S: Final = {"sdk": 0.05, "librdkafka": 0.05, "java": 0.0}
-"""Between two transactions of a thread, on average: a JVM that was killed takes its time, and each has its share."""
+"""Between two transactions of a thread, on average."""
+_AHEAD_S: Final = 0.1
 _STOP_LIMIT_S: Final = 25.0
 _ABORTED, _LEFT, _TOOK_OFFSET = 0.12, 0.02, 0.5
 
@@ -48,14 +51,17 @@ _ABORTED, _LEFT, _TOOK_OFFSET = 0.12, 0.02, 0.5
 class Notes:
     """The history of all threads; each line is out of the process before the call returns."""
 
-    def __init__(self, history: HistoryWriter) -> None:
+    def __init__(self, history: HistoryWriter, pace: Pace) -> None:
         self._history: Final = history
+        self.pace: Final = pace
         self._lock: Final = threading.Lock()
 
     def add(self, type_: str, f: str, **fields: object) -> None:
         with self._lock:
             self._history.add(type_, f, **fields)
             self._history.flush()
+            if f == "txn" and type_ in ("ok", "fail"):
+                self.pace.on_end()
 
 
 class Load:
@@ -88,6 +94,8 @@ class Load:
                 producer = None
                 time.sleep(0.1)
             time.sleep(self._random.uniform(0, 2 * _PAUSE_S[self._given.kind]))
+            while self._notes.pace.is_ahead and not self.stopping:
+                time.sleep(_AHEAD_S)
 
     def _init(self) -> TransactionalProducer:
         producer: TransactionalProducer = self._make(self._given.bootstrap, self._id)
@@ -173,8 +181,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--threads", type=int, default=4)
     parser.add_argument("--seed", default="0")
     parser.add_argument("--once", action="store_true")
+    parser.add_argument("--kinds", nargs="*", default=())
     given = parser.parse_args(arguments)
-    notes = Notes(HistoryWriter(given.history, given.process))
+    notes = Notes(HistoryWriter(given.history, given.process), Pace(given.history, given.kind, given.kinds))
     make: Any = {"sdk": SdkProducer, "librdkafka": LibrdkafkaProducer}.get(given.kind)
     make = make or JavaProducers(given.bootstrap).producer
     loads = [Load(given, number, make, notes) for number in range(given.threads)]

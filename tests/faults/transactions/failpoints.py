@@ -118,9 +118,9 @@ def _watch_broker(point: KillPoint) -> None:
         point.pass_by("after marker")
         return appended
 
-    async def watched_verify(self: Any, transactional_id: str, producer: Any, partition: Any, version: int) -> None:
+    async def watched_verify(self: Any, *of: Any) -> None:
         point.pass_by("before verification")
-        await verify(self, transactional_id, producer, partition, version)
+        await verify(self, *of)
         point.pass_by("after verification")
 
     put_in_place(Replica, "append_marker", watched_marker)

@@ -16,7 +16,7 @@ import ottla_txn_coordinator.machines.transaction
 from ottla_broker.machines.transactions import Transactions
 from ottla_core.coordination.batches import StoredBatch
 from ottla_core.coordination.replay import Replay
-from ottla_core.coordination.shard import Entry, ShardState
+from ottla_core.coordination.shard import Entry, ShardState, TransactionProducer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.transactions import TRANSACTIONS_V1, ProducerEpochs, is_repeated_marker
 from ottla_txn_coordinator.machines.records import TransactionRecord
@@ -28,8 +28,9 @@ from ottla_txn_coordinator.machines.transaction import SendMarkers
 def _no_epoch_bump() -> None:
     """The next transaction has the epoch of the last (rule 40)."""
 
-    def same(record: TransactionRecord, former_epoch: int, next_id: int) -> TransactionRecord:
-        return replace(record, former_epoch=former_epoch, next_id=next_id, version=TRANSACTIONS_V1)
+    def same(record: TransactionRecord, former_epoch: int, holder: TransactionProducer) -> TransactionRecord:
+        next_ = None if holder.id == record.producer.id else holder
+        return replace(record, former_epoch=former_epoch, next=next_, version=TRANSACTIONS_V1)
 
     put_in_place(ottla_txn_coordinator.machines.transaction, "_with_epoch_raised", same)
 

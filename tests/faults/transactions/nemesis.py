@@ -6,8 +6,8 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from tests.faults.cluster import until
@@ -45,6 +45,8 @@ class TransactionNemesis(Nemesis):
         """Let one more reader read all that is committed."""
         self.kills: Counter[str] = Counter()
         """By step, those that came there; and by kind of what was killed in any."""
+        self.cuts: Counter[str] = Counter()
+        """By kind of what was cut off for longer than transactions last."""
         self.zombies = 0
 
     # ---- kills ----------------------------------------------------------------------------------------------------
@@ -129,22 +131,17 @@ class TransactionNemesis(Nemesis):
 
     # ---- zombies --------------------------------------------------------------------------------------------------
 
-    def take_over(self, threads: int, *, stopped_s: float) -> None:
-        """All producers stop, others take over their ids and write; then those go on, and must find out."""
-        zombies = self.producers
-        self.note("SIGSTOP the producers")
-        for zombie in zombies:
-            zombie.pause()
-        stopped_at = time.monotonic()
+    def take_over(self, threads: int, *, away_s: float, cut: bool = False) -> None:
+        """All producers stop, or are cut off; others take over their ids and write; then those go on, and must find
+        out."""
+        zombies, away_at = self.producers, time.monotonic()
         before = {rival.name: self.inits(rival) for rival in self.rivals}
-        for rival in self.rivals:
-            rival.start()
-        taken = "the rivals to take over all ids"
-        until(lambda: all(self.inits(r) >= before[r.name] + threads for r in self.rivals), taken, _INIT_LIMIT_S)
-        time.sleep(max(0.0, stopped_at + stopped_s - time.monotonic()))
-        self.note("SIGCONT the producers")
-        for zombie in zombies:
-            zombie.resume()
+        with self._cut_off(zombies) if cut else self._stopped(zombies):
+            for rival in self.rivals:
+                rival.start()
+            taken = "the rivals to take over all ids"
+            until(lambda: all(self.inits(r) >= before[r.name] + threads for r in self.rivals), taken, _INIT_LIMIT_S)
+            time.sleep(max(0.0, away_at + away_s - time.monotonic()))
         for zombie in zombies:
             if (code := zombie.wait(_END_LIMIT_S)) != 0:
                 self.failures.append(f"{zombie.name} ended with {code}, and was to find itself fenced")
@@ -153,11 +150,38 @@ class TransactionNemesis(Nemesis):
 
     def stop_for_long(self) -> None:
         """Until the transactions that are open have timed out; nobody takes over, and the producers go on."""
-        victim = self.random.choice(self.producers)
-        self.note(f"SIGSTOP {victim.name}")
-        victim.pause()
+        with self._stopped([self.random.choice(self.producers)]):
+            time.sleep(2 * TIMEOUT_S)
+
+    def cut_off(self, name: str) -> None:
+        """For as long a service reaches no one; it comes back with what was another's meanwhile."""
+        self.unplug(name)
         time.sleep(2 * TIMEOUT_S)
-        victim.resume()
+        self.heal()
+        self.cuts[name.partition("-")[0]] += 1
+        self.until_whole()
+
+    @contextmanager
+    def _stopped(self, clients: Sequence[Node]) -> Iterator[None]:
+        self.note(f"SIGSTOP {[client.name for client in clients]}")
+        for client in clients:
+            client.pause()
+        try:
+            yield
+        finally:
+            self.note("SIGCONT")
+            for client in clients:
+                client.resume()
+
+    @contextmanager
+    def _cut_off(self, clients: Sequence[Node]) -> Iterator[None]:
+        """They have one node."""
+        self.unplug(self.clients[int(clients[0].name[-1])])
+        try:
+            yield
+        finally:
+            self.heal()
+        self.cuts["producers"] += 1
 
 
 class ProducerNode(Node):

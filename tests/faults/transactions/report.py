@@ -21,6 +21,11 @@ LEAST_TRANSACTIONS: Final = 20_000
 LEAST_SHARE: Final = 0.2
 """Of the transactions, for each kind of client."""
 LEAST_KILLS: Final = 200
+MOST_MINUTES: Final = 36.0
+"""From the start of a whole run, its mutants included: so long the last row goes on while transactions are too few."""
+
+_KNOWN: Final = 1.02
+"""Times as many as there are to be: some are noted that a checker knows no end of."""
 
 
 def needs_java(chosen: Collection[str], minutes: float) -> bool:
@@ -39,7 +44,11 @@ def run_transactions(chosen: Collection[str], minutes: float, directory: Path, s
     whole = len(rows) == len(ROWS) and not minutes
     broken = [row for row in MUTANT_ROWS if row.name in chosen or whole]
     caught = sum([_catch(row, directory / row.name, seed, unbroken=unbroken) for row in broken])
-    results = [_run(row, directory, seed, minutes / sum(r.minutes for r in rows) if minutes else 1.0) for row in rows]
+    scale, results = minutes / sum(row.minutes for row in rows) if minutes else 1.0, list[TransactionResult]()
+    for row in rows:
+        ended = sum(result.findings.by_client.total() for result in results)
+        least = int(_KNOWN * LEAST_TRANSACTIONS) - ended if whole and row is rows[-1] else 0
+        results.append(_run(row, directory, seed, scale, least, began + 60 * MOST_MINUTES))
     failures = [failure for result in results for failure in result.failures]
     total = sum((result.findings.by_client for result in results), Counter[str]())
     steps = sum((result.steps for result in results), Counter[str]())
@@ -59,6 +68,7 @@ def run_transactions(chosen: Collection[str], minutes: float, directory: Path, s
             "failpoints_hit": {step: steps[step] for step in known},
             **{kind: counts[kind] for kind in kinds},
             "epoch_wraps": sum(result.epoch_wraps for result in results),
+            "cut_off": dict(sum((result.cuts for result in results), Counter[str]())),
             "fenced": sum((result.findings.fenced for result in results), Counter[str]()).total(),
             "replayed": sum(result.replayed for result in results),
             "mutants": 0 if unbroken else len(broken),
@@ -83,15 +93,19 @@ def _catch(row: TransactionRow, directory: Path, seed: int, *, unbroken: bool) -
     return not mutant.failures if unbroken else mutant.caught
 
 
-def _run(row: TransactionRow, directory: Path, seed: int, scale: float) -> TransactionResult:
+def _run(
+    row: TransactionRow, directory: Path, seed: int, scale: float, least: int, give_up_at: float
+) -> TransactionResult:
     print(f"{row.name}: {row.title}, {row.minutes * scale:.1f} minutes of it, seed {seed} …", flush=True)
-    result = TransactionRun(row, directory / row.name, seed).run(row.minutes * scale * 60)
+    run = TransactionRun(row, directory / row.name, seed, least=least, give_up_at=give_up_at)
+    result = run.run(row.minutes * scale * 60)
     found = result.findings
     verdict = f"FAILED: {result.failures[0]}" if result.failures else "as it must be"
     print(
         f"{row.name}: {verdict}; {dict(found.by_client)} transactions, {found.unknown} of unknown end, {result.kills} "
-        f"kills, {dict(found.fenced)} fenced of {result.zombies} zombies, {result.replayed} requests came twice, "
-        f"{result.epoch_wraps} ids have a new producer id ({result.seconds:.0f} s)",
+        f"kills, {dict(result.cuts)} cut off, {dict(found.fenced)} fenced of {result.zombies} zombies, "
+        f"{result.replayed} requests came twice, {result.epoch_wraps} ids have a new producer id "
+        f"({result.seconds:.0f} s)",
         flush=True,
     )
     return result
@@ -104,6 +118,8 @@ def _missed(results: Sequence[TransactionResult], total: Counter[str], steps: Co
     did += [(f"transactions of {kind}", total[kind], int(LEAST_SHARE * total.total())) for kind in KINDS]
     did += [(f"kills {step}", killed.steps[step], KILLS_PER_STEP) for of_kind in STEPS.values() for step in of_kind]
     did += [("epoch wraps", sum(result.epoch_wraps for result in results), 1)]
+    cuts = sum((result.cuts for result in results), Counter[str]())
+    did += [(f"cut off: {kind}", cuts[kind], 1) for kind in ("producers", "txn")]
     did += [("replayed", sum(result.replayed for result in results), 1_000)]
     fenced = sum((result.findings.fenced for result in results if result.zombies), Counter[str]())
     did += [(f"fenced of {kind}", fenced[f"{kind}-0"] + fenced[f"{kind}-1"], THREADS) for kind in KINDS]

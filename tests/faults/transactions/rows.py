@@ -22,6 +22,7 @@ NEAR_THE_END: Final = 32_700
 """Of the epochs, which end at 32,766."""
 
 _KILL_EVERY: Final = 6
+_LONG_EVERY: Final = 3
 _PAUSE_S: Final = 3.0
 
 Story = Callable[[TransactionNemesis, float], None]
@@ -67,11 +68,22 @@ def _kill_in_each_step(nemesis: TransactionNemesis, seconds: float) -> None:
 
 
 def _take_over(nemesis: TransactionNemesis, seconds: float) -> None:
-    for _ in _until(seconds):
+    """Every second time they are cut off. Now and then a txn-coordinator is: another one takes over from it.
+
+    No broker: librdkafka would wait in send_offsets_to_transaction, without an end, for a group's coordinator that
+    metadata has no more (confluentinc/librdkafka#5511).
+    """
+    for number in _until(seconds):
         time.sleep(nemesis.random.uniform(0.5, 2 * _PAUSE_S))
-        nemesis.take_over(THREADS, stopped_s=nemesis.random.choice((0.0, TIMEOUT_S / 2, 2 * TIMEOUT_S)))
-        if nemesis.random.random() < 1 / _KILL_EVERY:
-            nemesis.stop_for_long()
+        if number % 2:
+            nemesis.take_over(THREADS, away_s=2 * TIMEOUT_S, cut=True)
+        else:
+            nemesis.take_over(THREADS, away_s=nemesis.random.choice((0.0, TIMEOUT_S / 2, 2 * TIMEOUT_S)))
+        match number % _LONG_EVERY:
+            case 1:
+                nemesis.cut_off(nemesis.random.choice(nemesis.cluster.txn_coordinators))
+            case 2:
+                nemesis.stop_for_long()
 
 
 def _replace_txn_coordinators(nemesis: TransactionNemesis, seconds: float) -> None:
@@ -126,9 +138,9 @@ def _load_what_is_pending(nemesis: TransactionNemesis, seconds: float) -> None:
 KILLED: Final = TransactionRow("F11", "services killed in each step of transactions", _kill_in_each_step, 11.0)
 ROWS: Final = (
     KILLED,
-    TransactionRow("F12", "producers that were taken for dead", _take_over, 4.0, first_epoch=NEAR_THE_END, rivals=True),
+    TransactionRow("F12", "producers that were taken for dead", _take_over, 5.0, first_epoch=NEAR_THE_END, rivals=True),
     TransactionRow(
-        "F13", "requests that come twice", _replace_txn_coordinators, 8.0, mode=REPLAYS, first_epoch=NEAR_THE_END
+        "F13", "requests that come twice", _replace_txn_coordinators, 6.0, mode=REPLAYS, first_epoch=NEAR_THE_END
     ),
 )
 

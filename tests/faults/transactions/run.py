@@ -18,6 +18,7 @@ from tests.faults.transactions.checker import COMMITTED, UNCOMMITTED, Transactio
 from tests.faults.transactions.client import PARTITIONS
 from tests.faults.transactions.cluster import COORDINATORS, TransactionCluster
 from tests.faults.transactions.nemesis import ProducerNode, TransactionNemesis
+from tests.faults.transactions.pace import ended
 from tests.faults.transactions.producers import SOURCE, TIMEOUT_S
 from tests.faults.transactions.reader import PASS
 from tests.faults.transactions.rows import THREADS, TransactionRow
@@ -27,6 +28,7 @@ import ottla
 _FLOW_LIMIT_S: Final = 60.0
 _END_LIMIT_S: Final = 60.0
 _READ_LIMIT_S: Final = 60.0
+_MORE_S: Final = 20.0
 
 
 @dataclass(slots=True)
@@ -34,6 +36,7 @@ class TransactionResult(Result[TransactionRow]):
     findings: TransactionFindings = field(default_factory=TransactionFindings)
     steps: Counter[str] = field(default_factory=Counter)
     """Kills, by step or by kind of service."""
+    cuts: Counter[str] = field(default_factory=Counter)
     epoch_wraps: int = 0
     zombies: int = 0
     replayed: int = 0
@@ -45,12 +48,25 @@ class TransactionResult(Result[TransactionRow]):
 
 
 class TransactionRun(FaultRun[TransactionResult]):
+    """The harm goes on until `least` transactions have ended, but not beyond `give_up_at`, by time.monotonic()."""
+
     cluster: TransactionCluster
     nemesis: TransactionNemesis
 
-    def __init__(self, row: TransactionRow, directory: Path, seed: int, mutant: str = "") -> None:
+    def __init__(
+        self,
+        row: TransactionRow,
+        directory: Path,
+        seed: int,
+        mutant: str = "",
+        *,
+        least: int = 0,
+        give_up_at: float = 0.0,
+    ) -> None:
         super().__init__(TransactionResult(row), directory, coordinators=COORDINATORS, txn_coordinators=COORDINATORS)
         self._seed: Final = seed
+        self._least: Final = least
+        self._give_up_at: Final = give_up_at
         where = directory / "cluster"
         self.cluster = TransactionCluster(
             where, self.network, mode=row.mode, mutant=mutant, first_epoch=row.first_epoch
@@ -78,7 +94,10 @@ class TransactionRun(FaultRun[TransactionResult]):
         self._first_ids = self.cluster.producer_ids()
 
     def harm(self, seconds: float) -> None:
-        self.result.row.story(self.nemesis, seconds)
+        row = self.result.row
+        row.story(self.nemesis, seconds)
+        while ended(self.history, row.kinds) < self._least and time.monotonic() < self._give_up_at:
+            row.story(self.nemesis, _MORE_S)
 
     def come_to_rest(self) -> None:
         """Nothing is open after twice the timeout; then all is read, and where each group has come to."""
@@ -135,6 +154,7 @@ class TransactionRun(FaultRun[TransactionResult]):
         bootstrap = self.cluster.bootstrap if kind == "sdk" else self.cluster.kafka_bootstrap
         command += ["--bootstrap", bootstrap, "--threads", str(THREADS), "--seed", str(self._seed)]
         command += ["--once"] if self.result.row.rivals else []
+        command += ["--kinds", *self.result.row.kinds]
         where = self.network.command(CLIENTS[number], command)
         node = ProducerNode(name, where, self.cluster.directory / f"{name}.log")
         self.clients.append(node)
@@ -145,7 +165,7 @@ class TransactionRun(FaultRun[TransactionResult]):
 
     def judge(self, *, share: float) -> None:
         result, nemesis = self.result, self.nemesis
-        result.steps, result.zombies = nemesis.kills, nemesis.zombies
+        result.steps, result.cuts, result.zombies = nemesis.kills, nemesis.cuts, nemesis.zombies
         result.kills = nemesis.kills.total()
         if self.complete:
             result.findings = check(read_history(self.history))

@@ -85,8 +85,8 @@ def items(capsys: pytest.CaptureFixture[str]) -> list[Any]:
 
 
 def test_ls_asks_for_what_it_is_given(fake: FakeTransactions, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ottla("txn ls pa --state Ongoing --longer-than 5m -o name") == 0
-    assert fake.calls == [{"states": ["Ongoing"], "prefix": "pa", "longer_than": 300.0}]
+    assert ottla("txn ls pa --state Ongoing --pattern p.* --longer-than 5m -o name") == 0
+    assert fake.calls == [{"states": ["Ongoing"], "prefix": "pa", "pattern": "p.*", "longer_than": 300.0}]
     assert capsys.readouterr().out.split() == ["pay", "idle"]
     assert ottla("txn ls --longer-than soon") == 2
 

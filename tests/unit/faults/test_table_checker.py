@@ -6,10 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from batches import NOON, sealed
+from cleanings import placed, write_segments
 from tests.faults.compacted.checker import Horizons, TableChecker, Told
-from tests.faults.compacted.records import is_tombstone, key_of
+from tests.faults.compacted.records import NAME, is_tombstone, key_of, text_of, value_of
 from tests.faults.compacted.replicas import Replica, Span, read_replica
 from tests.faults.history import FINAL, Name, Operation
+
+from ottla_broker.machines.transactions import AbortedTransaction
+from ottla_broker.storage.transactions.aborted_index import packed
+from ottla_core.records.batch import TRANSACTIONAL
+from ottla_core.records.control import EndTransactionMarker, seal_marker
 
 pytestmark = pytest.mark.rule(62)
 
@@ -104,3 +111,64 @@ def test_a_replica_without_the_newest_fence_is_found() -> None:
     checker = TableChecker(Told(HISTORY), Horizons([], RETENTION_MS), {0: "p"}, {"b": {0: Replica(dict(ALL))}})
     checker.check_fences({"shard": 7}, {"broker-0": {"shard": [7, 9]}, "broker-1": {"shard": [3]}})
     assert checker.findings.counts["unfenced"] == 1
+
+
+# ---- transactions ---------------------------------------------------------------------------------------------------
+
+
+def test_what_was_aborted_is_in_no_table() -> None:
+    name = Name("tx0", 0, FIRST)
+    aborted = {"process": "tx0", "f": "send", "partition": 0, "first": FIRST, "count": 1, "mono_ns": 0}
+    told = Told([*HISTORY, aborted | {"type": "invoke"}, aborted | {"type": "fail"}])
+    assert told.aborted == {name}
+    assert not told.uncertain, "its end is known"
+    checker = TableChecker(told, Horizons([], RETENTION_MS), {0: "p"}, {"b": {0: Replica(ALL | {9: name})}})
+    checker.check_replicas(0)
+    assert (checker.findings.counts["aborted"], checker.findings.counts["misplaced"]) == (1, 0)
+
+
+def written(directory: Path, *, aborted: bool, index: bool, marker: bool = True) -> Replica:
+    """What is found of a log with one batch of a transaction, and another one's behind it."""
+    marked = seal_marker(7, 1, EndTransactionMarker(not aborted, 1), NOON)
+    next_ = seal_marker(7, 2, EndTransactionMarker(committed=True, coordinator_epoch=1), NOON)
+    batches = [batch(0, FIRST), *([placed(marked, 1)] if marker else ()), batch(2, SECOND), placed(next_, 3)]
+    write_segments(directory, batches)
+    entries = [AbortedTransaction(7, 0, 1, 2)] if index else []
+    (directory / f"{0:020d}.txnindex").write_bytes(packed(entries))
+    return read_replica(directory)
+
+
+def batch(offset: int, number: int) -> bytes:
+    name = Name("tx0", 0, number)
+    data = sealed([(0, NOON, key_of(name), value_of(name), [(NAME, text_of(name))])], attributes=TRANSACTIONAL)
+    return placed(data, offset, producer_id=7, producer_epoch=1, base_sequence=offset)
+
+
+@pytest.mark.parametrize("aborted", [False, True])
+def test_a_replica_has_the_records_that_its_markers_and_its_index_let_it_have(tmp_path: Path, aborted: bool) -> None:
+    replica = written(tmp_path, aborted=aborted, index=aborted)
+    assert list(replica.records) == ([2] if aborted else [0, 2])
+    assert (replica.wrong, replica.unmarked) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("aborted", "index", "marker"),
+    [
+        pytest.param(True, False, True, id="an entry is missing"),
+        pytest.param(False, True, True, id="an entry too many"),
+        pytest.param(True, True, False, id="the marker went before its records"),
+    ],
+)
+def test_an_index_that_differs_from_the_log_is_found(tmp_path: Path, aborted: bool, index: bool, marker: bool) -> None:
+    replica = written(tmp_path, aborted=aborted, index=index, marker=marker)
+    assert len(replica.unmarked) == 1
+    checker = TableChecker(Told([]), Horizons([], RETENTION_MS), {0: "p"}, {"b": {0: replica}})
+    checker.check_replicas(0)
+    assert checker.findings.counts["unmarked"] == 1
+
+
+def test_a_transaction_without_any_marker_and_a_damaged_index_are_found(tmp_path: Path) -> None:
+    write_segments(tmp_path, [batch(0, FIRST)])
+    assert len(read_replica(tmp_path).unmarked) == 1
+    (tmp_path / f"{0:020d}.txnindex").write_bytes(bytes(33))
+    assert len(read_replica(tmp_path).wrong) == 1

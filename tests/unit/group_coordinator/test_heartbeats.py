@@ -28,6 +28,7 @@ from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_group_coordinator.machines.transition import SessionTimer
 from ottla_group_coordinator.service import GroupService
 from ottla_proto import group_pb2 as pb
+from ottla_proto.common_pb2 import ShardsRequest
 
 SHARDS = 4
 OFFSETS = Topic("__consumer_offsets", TopicId(b"o" * 16), SHARDS)
@@ -251,7 +252,7 @@ async def test_how_it_is_with_each_shard_is_told(coordinator: Coordinator) -> No
     await coordinator.own(1, 2)
     (_, first), (_, second) = sorted((e.shard, e.state) for e in coordinator.shards.statuses())
     second.unreadable = 3
-    response = await coordinator.service.shards(pb.ShardsRequest(), CALLER)
+    response = await coordinator.service.shards(ShardsRequest(), CALLER)
     assert [(s.shard, s.phase, s.coordinator, s.trouble, s.unreadable) for s in response.shards] == [
         (1, "serving", ME, "", 0),
         (2, "serving", ME, "", 3),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from groups import Shard, code
 
-from ottla_core.coordination.shard import Entry, Marker, TransactionProducer
+from ottla_core.coordination.shard import Entry, Marker, ShardDecision, TransactionProducer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_group_coordinator.commits_in_transactions import CommitsInTransactions
@@ -66,6 +66,13 @@ def offset_of(shard: Shard) -> int | None:
     assert found[0] == found[1]
     assert pending[0] == pending[1]
     return None if found[0] is None else found[0].offset
+
+
+def test_the_look_before_the_coordinator_is_asked_costs_no_round(shard: Shard) -> None:
+    """The commit that follows is proved by its append."""
+    offsets = ShardDecision(None, records=(Entry(b"k", b"v"),))
+    decision = shard.machine.transactions.decide_commit(P, offsets, None)
+    assert (isinstance(decision.response, Guard), decision.by_last_proof) == (True, True)
 
 
 @pytest.mark.rule(39, 51)
@@ -201,10 +208,12 @@ class Coordinators:
 
     def __init__(self) -> None:
         self.asked: list[txn_pb2.AddOffsetsRequest] = []
+        self.epochs: list[int] = []
         self.answers: list[Callable[[], Awaitable[None]]] = []
 
     async def add_offsets(self, request: txn_pb2.AddOffsetsRequest, timeout_s: float) -> None:
         self.asked.append(request)
+        self.epochs.append(request.coordinator_epoch if request.HasField("coordinator_epoch") else -1)
         if self.answers:
             await self.answers.pop(0)()
 
@@ -261,6 +270,7 @@ async def test_the_coordinator_is_asked_once_in_a_transaction(service: Service) 
     assert await service.end(0) == [0]
     assert await service.commit(9, producer=RAISED, version=1) == [None]
     assert service.coordinators.asked[1].verify_only
+    assert service.coordinators.epochs == [-1, 5], "the marker's: an older coordinator is not to be believed"
     assert offset_of(service.shard) == 8
 
 

@@ -13,7 +13,7 @@ from ottla_core.model import TopicId
 from ottla_core.routing import shard_of
 from ottla_core.rpc.status import TransportError
 from ottla_group_coordinator.txn_coordinators import TxnCoordinators
-from ottla_proto.txn_pb2 import AddOffsetsRequest
+from ottla_proto.txn_pb2 import AddOffsetsRequest, AddOffsetsResponse
 
 STATE = Topic("__transaction_state", TopicId(b"s" * 16), 50)
 REQUEST = AddOffsetsRequest(transactional_id="tx", group="g")
@@ -27,12 +27,13 @@ def owned_by(instance: int | None) -> ClusterImage:
 
 
 class Network:
-    """`errors` are what the next calls come to; `moves` is where the shard is after each of them."""
+    """`errors` are what the next calls come to, after `takes_s`; `moves` is where the shard is after each of them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.image = owned_by(1)
         self.errors: list[OttlaError] = []
         self.moves: list[int | None] = []
+        self.takes_s = 0.0
         self.called: list[str] = []
         self.coordinators = TxnCoordinators(self)
         peers: Any = SimpleNamespace(
@@ -41,14 +42,17 @@ class Network:
         monkeypatch.setattr(self.coordinators, "_peers", peers)
 
     def _call_at(self, address: str) -> Any:
-        async def call(method: Any, request: Any, *, timeout: float) -> None:
+        async def call(method: Any, request: Any, *, timeout: float) -> AddOffsetsResponse:
             assert request is REQUEST
             assert timeout >= 0
             self.called.append(address)
+            if timeout < self.takes_s:
+                raise TransportError(ErrorCode.REQUEST_TIMED_OUT, "late")
             if self.moves:
                 self.image = owned_by(self.moves.pop(0))
             if self.errors:
                 raise self.errors.pop(0)
+            return AddOffsetsResponse()
 
         return call
 
@@ -74,6 +78,15 @@ async def test_the_owner_is_asked_and_followed_while_it_moves(network: Network) 
 async def test_what_it_refuses_is_refused(network: Network) -> None:
     network.errors = [OttlaError(ErrorCode.PRODUCER_FENCED, "a newer one")]
     with pytest.raises(OttlaError, match="a newer one"):
+        await network.coordinators.add_offsets(REQUEST, 5.0)
+    assert len(network.called) == 1
+
+
+async def test_one_that_is_slow_is_heard(network: Network) -> None:
+    """Given up before its time, and called anew, it would never be: and what it refuses was retried for as long as it
+    was slow."""
+    network.takes_s, network.errors = 4.5, [OttlaError(ErrorCode.PRODUCER_FENCED, "it was timed out")]
+    with pytest.raises(OttlaError, match="it was timed out"):
         await network.coordinators.add_offsets(REQUEST, 5.0)
     assert len(network.called) == 1
 

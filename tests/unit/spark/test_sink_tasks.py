@@ -150,7 +150,12 @@ def test_producers_that_nobody_wants_go(made: list[Any], brokers: FakeCluster) -
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"delivery": "exactly_once"}, "needs transactions .*never lost, and may repeat"),
+        ({"kafka.transactional.id": "t"}, "use delivery=exactly_once instead"),
+        ({"kafka.transaction.timeout.ms": "60000"}, "transaction.timeout.ms is for delivery=exactly_once"),
+        (
+            {"delivery": "exactly_once", "kafka.transaction.timeout.ms": "60000"},
+            "is less than kafka.delivery.timeout.ms=120000: .*more time than a micro-batch takes",
+        ),
         ({"delivery": "at_most_once"}, "delivery=at_most_once is not legal .*at_least_once or exactly_once"),
         ({"topic": "no such name!"}, "no such name"),
         ({"topic": " "}, "topic is empty"),

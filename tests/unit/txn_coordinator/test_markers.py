@@ -18,6 +18,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId, TopicPartition
 from ottla_core.telemetry import Metrics
 from ottla_proto.common_pb2 import Error
+from ottla_txn_coordinator import markers
 from ottla_txn_coordinator.ending import Ending
 from ottla_txn_coordinator.machines.states import TransactionState
 from ottla_txn_coordinator.machines.transaction import SendMarkers
@@ -141,6 +142,42 @@ async def test_what_waits_for_one_leader_goes_there_in_one_call(held: Held) -> N
     await until(lambda: all(held.is_complete(name) for name, _ in held.shard.machine.records()))
     assert len(held.calls) - before <= 3
     assert max(len(markers) for _, markers in held.calls) <= MOST_OF_A_CALL
+
+
+async def test_what_comes_while_a_call_is_under_way_goes_with_the_next_one(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(markers, "SLOW_S", 1_000.0)
+    gate = asyncio.Event()
+
+    async def wait(destination: Destination, markers: Sequence[MarkerToWrite]) -> list[Error]:
+        await gate.wait()
+        return [Error()] * len(markers)
+
+    held.script = wait
+    held.end(A, name="first")
+    await until(lambda: held.calls)
+    for n in range(3):
+        held.end(A, name=f"x{n}")
+        await until(lambda: not held.markers._to_route)
+    assert len(held.calls) == 1
+    gate.set()
+    await until(lambda: all(held.is_complete(f"x{n}") for n in range(3)))
+    assert [len(markers) for _, markers in held.calls] == [1, 3]
+
+
+async def test_a_call_that_is_slow_holds_up_its_own_markers_alone(held: Held) -> None:
+    async def write(destination: Destination, markers: Sequence[MarkerToWrite]) -> list[Error]:
+        if len(held.calls) == 1:
+            await asyncio.Event().wait()
+        return [Error()] * len(markers)
+
+    held.script = write
+    held.end(A, name="slow")
+    await until(lambda: held.calls)
+    held.end(A, name="x")
+    await until(lambda: held.is_complete("x"))
+    assert not held.is_complete("slow")
 
 
 async def test_a_slow_or_failing_destination_holds_up_no_other(held: Held) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from transactions import A, B
 
@@ -33,9 +35,11 @@ def test_a_key_is_version_zero_and_the_id() -> None:
 
 def test_a_value_is_flexible_with_kafkas_tags() -> None:
     assert encode_value(ONGOING).hex() == ("0001" + HEAD + "02027403000000000000000100" + TIMES + "0102020002")
-    idle = TransactionRecord(TransactionProducer(5, 3), 60_000, previous_id=4, next_id=6)
-    tags = "020008000000000000000401080000000000000006"
-    assert encode_value(idle).hex().endswith("ffffffffffffffff" + tags)
+    idle = TransactionRecord(TransactionProducer(5, 3), 60_000, previous_id=4, next=TransactionProducer(6, 1))
+    tags = "030008000000000000000401080000000000000006"
+    assert encode_value(idle).hex().endswith("ffffffffffffffff" + tags + "03020001")
+    without = decode_value(encode_value(idle)[: -len("03020001") // 2].replace(b"\3\0\x08", b"\2\0\x08"))
+    assert without == replace(idle, next=TransactionProducer(6, 0)), "of a next id alone, the first epoch"
 
 
 def test_what_is_ours_lies_in_tags_that_kafka_passes_over() -> None:
@@ -46,7 +50,17 @@ def test_what_is_ours_lies_in_tags_that_kafka_passes_over() -> None:
 @pytest.mark.parametrize("state", TransactionState)
 def test_what_is_written_is_read(state: TransactionState) -> None:
     full = TransactionRecord(
-        TransactionProducer(2**62, 32_767), 2**31 - 1, state, frozenset({A}), 2**61, 7, 8, 9, 2, 32_766, prepared=True
+        TransactionProducer(2**62, 32_767),
+        2**31 - 1,
+        state,
+        frozenset({A}),
+        2**61,
+        7,
+        8,
+        ONGOING.producer,
+        2,
+        32_766,
+        True,
     )
     assert decode_value(encode_value(full)) == full
     assert decode_value(encode_value(TransactionRecord(TransactionProducer(1, 0), 1, state))) is not None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,7 +15,7 @@ from transactions import FIRST_ID, A, Shard
 
 from ottla_core.cluster.image import ClusterImage, ResourceConfigs, Topic
 from ottla_core.cluster.store import StoreUnavailableError
-from ottla_core.coordination.shard import Entry
+from ottla_core.coordination.shard import Entry, TransactionProducer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.rpc.context import RequestContext
@@ -22,7 +24,7 @@ from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import TxnProducer
 from ottla_txn_coordinator.config import TxnCoordinatorConfig
 from ottla_txn_coordinator.config_listener import TxnConfigListener
-from ottla_txn_coordinator.machines.records import encode_key
+from ottla_txn_coordinator.machines.records import TransactionRecord, encode_key
 from ottla_txn_coordinator.machines.transaction import LAST_EPOCH, TransactionSettings
 from ottla_txn_coordinator.service import MOST_PARTITIONS, MOST_TRANSACTIONS, TxnService
 from ottla_txn_coordinator.txn_metrics import TxnMetrics
@@ -48,7 +50,8 @@ class Coordinator:
         self.service = TxnService(me, me, me, me, 7)
 
     async def ask(self, key: str, decide: Any, **how: Any) -> Any:
-        return self.shard.take(decide(self.shard.machine, self.shard.now))
+        self.decided = decide(self.shard.machine, self.shard.now)
+        return self.shard.take(self.decided)
 
     async def ask_shard(self, number: int, decide: Any, **how: Any) -> Any:
         if number in self.loading:
@@ -57,6 +60,10 @@ class Coordinator:
 
     def shard_of(self, key: str) -> int:
         return 3
+
+    def epoch(self, shard: int) -> int:
+        assert shard == 3
+        return 17
 
     def owned(self) -> Sequence[int]:
         return [3, *self.loading]
@@ -118,9 +125,10 @@ def codes(added: Any) -> list[int]:
 async def test_a_transaction_from_end_to_end(here: Coordinator) -> None:
     producer = await here.init()
     assert (producer.id, producer.epoch) == (FIRST_ID, 0)
-    assert codes(await here.add(producer, ("t", 0), ("t", 1))) == [0, 0]
+    added = await here.add(producer, ("t", 0), ("t", 1))
+    assert codes(added) == [0, 0]
     offsets = pb.AddOffsetsRequest(transactional_id="x", producer=producer, group="g", transaction_version=2)
-    assert not (await here.service.add_offsets(offsets, CALLER)).error.code
+    assert (await here.service.add_offsets(offsets, CALLER)).error.code == 0
     assert {p.topic for p in here.shard.record().partitions} == {"t", "__consumer_offsets"}
     after = await here.end(producer)
     assert (after.id, after.epoch) == (FIRST_ID, 1)
@@ -130,6 +138,23 @@ async def test_a_transaction_from_end_to_end(here: Coordinator) -> None:
     with pytest.raises(OttlaError) as raised:
         await here.service.add_offsets(offsets, CALLER)
     assert raised.value.code == ErrorCode.TRANSACTION_ABORTABLE
+
+
+@pytest.mark.rule(36, 39)
+async def test_who_verifies_without_a_marker_gets_a_proof_and_with_a_newer_owners_none(here: Coordinator) -> None:
+    producer = await here.init()
+    await here.add(producer, ("t", 0))
+    offsets = pb.AddOffsetsRequest(transactional_id="x", producer=producer, group="g", transaction_version=2)
+    await here.service.add_offsets(offsets, CALLER)
+    offsets.verify_only = True
+    for marker, by_last_proof in ((None, False), (0, True), (17, True)):
+        assert codes(await here.add(producer, ("t", 0), verify_only=True, coordinator_epoch=marker)) == [0]
+        assert here.decided.by_last_proof == by_last_proof
+        offsets.MergeFrom(pb.AddOffsetsRequest(coordinator_epoch=marker))
+        assert (await here.service.add_offsets(offsets, CALLER)).error.code == 0
+        assert here.decided.by_last_proof == by_last_proof
+    added = await here.add(producer, ("t", 0), verify_only=True, coordinator_epoch=18)
+    assert added.error.code == ErrorCode.NOT_COORDINATOR, "this one has the epoch 17"
 
 
 async def test_a_decision_that_needs_a_producer_id_is_made_again_with_one() -> None:
@@ -151,6 +176,15 @@ async def test_the_next_transaction_of_an_id_waits_for_the_end_of_the_last(here:
     await here.end(after)
     here.when_completing = here.shard.complete
     assert (await here.init()).epoch == after.epoch + 2
+
+
+async def test_an_id_is_forgotten_as_soon_as_its_last_transaction_is_over(here: Coordinator) -> None:
+    producer = await here.init()
+    await here.add(producer, ("t", 0))
+    after = await here.end(producer)
+    here.when_completing = here.shard.complete
+    await here.service.forget(pb.ForgetRequest(transactional_id="x", producer=after), CALLER)
+    assert (await here.describe()).error.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
 
 async def test_what_was_written_before_an_error_stays(here: Coordinator) -> None:
@@ -252,6 +286,20 @@ async def test_a_version_that_is_not_known_is_the_nearest(here: Coordinator, ver
     assert after.epoch == (1 if version > 1 else 0)
 
 
+async def test_who_keeps_a_transaction_hears_whose_it_is(here: Coordinator) -> None:
+    producer = await here.init()
+    await here.add(producer, ("t", 0))
+
+    async def keeping(name: str) -> pb.InitProducerResponse:
+        request = pb.InitProducerRequest(transactional_id=name, timeout_ms=60_000, keep_prepared=True)
+        return await here.service.init_producer(request, CALLER)
+
+    response = await keeping("x")
+    assert (response.producer, response.kept) == (TxnProducer(id=producer.id, epoch=1), producer)
+    assert (await here.describe()).producer == response.producer, "who may end it"
+    assert not (await keeping("new")).HasField("kept")
+
+
 async def test_transactions_are_listed_by_what_they_are(here: Coordinator) -> None:
     await here.add(await here.init("open-1"), ("t", 0), name="open-1")
     await here.init("idle-1")
@@ -269,9 +317,46 @@ async def test_transactions_are_listed_by_what_they_are(here: Coordinator) -> No
     assert await listed(prefix="idle") == ["idle-1"]
     assert await listed(longer_than_ms=9_000) == ["open-1"]
     assert await listed(longer_than_ms=11_000) == []
-    with pytest.raises(OttlaError) as raised:
-        await listed(pattern="(a+)+b")
-    assert raised.value.code == ErrorCode.UNSUPPORTED_VERSION
+    assert await listed(pattern="idle-[0-9]") == await listed(pattern=r"(\pL|-)+1", prefix="idle") == ["idle-1"]
+    assert await listed(pattern="idle") == [], "the whole id has to match"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "cause"),
+    [
+        ("(", "missing )"),
+        ("x" * 10_000_000, "longer than any id"),
+        ("(" * 1_000 + "x" + "{9}" * 1_000 + ")" * 1_000, "repetition"),
+        (("(" * 900 + "x" + "){2}" * 900), "repetition"),
+        (r"\pL{50}", "too large"),
+    ],
+)
+async def test_a_pattern_that_is_none_or_takes_too_much_is_refused(here: Coordinator, pattern: str, cause: str) -> None:
+    with pytest.raises(OttlaError, match=re.escape(cause)) as raised:
+        await here.service.list_transactions(pb.ListTransactionsRequest(pattern=pattern), CALLER)
+    assert raised.value.code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert len(str(raised.value)) < 1_000
+
+
+@pytest.mark.parametrize(
+    ("ids", "pattern", "count"),
+    [
+        ([f"id-{n}" for n in range(100_000)], "(id|no)-.*7", 10_000),
+        ([f"{n}{'xxyyxy' * 5_000}" for n in range(3)], "[012](x|y)*x(x|y){300}", 0),
+    ],
+)
+async def test_a_listing_that_takes_long_leaves_the_loop_to_others(
+    here: Coordinator, ids: list[str], pattern: str, count: int
+) -> None:
+    record, turns = TransactionRecord(TransactionProducer(1, 0), 60_000), 0
+    here.shard.machine._records.update(dict.fromkeys(ids, record))
+    request = pb.ListTransactionsRequest(pattern=pattern)
+    listing = asyncio.create_task(here.service.list_transactions(request, CALLER))
+    while not listing.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert len((await listing).transactions) == count
+    assert turns > 20
 
 
 async def test_a_shard_that_is_loading_hides_no_other(here: Coordinator) -> None:

@@ -34,6 +34,7 @@ class Watched(dict[Any, Any]):
 
 def requests() -> Iterator[Request]:
     yield lambda shard: shard.init()
+    yield lambda shard: shard.init(keeps=True)
     for version in (0, 2):
         for committed in (True, False):
             yield lambda shard, v=version, c=committed: of(shard, lambda p: shard.end(p, c, v))
@@ -50,14 +51,21 @@ def requests() -> Iterator[Request]:
 
 def of(shard: Shard, act: Callable[[Any], Any]) -> Any:
     record = shard.machine.record("x")
-    return None if record is None else act(transaction._successor(record))
+    return None if record is None else act(record.holder)
 
 
 def situation(shard: Shard) -> tuple[Any, ...]:
     record = shard.machine.record("x")
     if record is None:
         return (None,)
-    return record.state, record.partitions, record.prepared, record.version, record.former_epoch >= 0
+    return (
+        record.state,
+        record.partitions,
+        record.prepared,
+        record.version,
+        record.former_epoch >= 0,
+        record.next is None,
+    )
 
 
 def played(path: tuple[Request, ...]) -> Shard:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from transactions import FIRST_ID, TWO_PHASES, A, B, Producer, Shard, name_of
@@ -13,7 +14,14 @@ from ottla_txn_coordinator.machines.history import KEPT, MOST_IDS, Kind
 from ottla_txn_coordinator.machines.records import MOST_PARTITIONS, NO_EPOCH, UNCLAIMED, encode_key, encode_value
 from ottla_txn_coordinator.machines.shard import Loaded
 from ottla_txn_coordinator.machines.states import TransactionState
-from ottla_txn_coordinator.machines.transaction import LAST_EPOCH, SendMarkers, TransactionSettings, TransactionTimer
+from ottla_txn_coordinator.machines.transaction import (
+    LAST_EPOCH,
+    Initialized,
+    SendMarkers,
+    TransactionSettings,
+    TransactionTimer,
+    decide_verify,
+)
 
 NEAR_END = replace(TWO_PHASES, first_epoch=LAST_EPOCH)
 
@@ -114,6 +122,9 @@ def test_what_was_added_is_verified_at_once_by_partition_and_by_transaction(shar
     shard.add(producer, A)
     [added, other] = shard.verify(producer, A, B)
     assert (added, name_of(other)) == (None, "TRANSACTION_ABORTABLE")
+    verify = partial(decide_verify, shard.caught("x"), producer)
+    assert [verify(of, by_last_proof=True).by_last_proof for of in ([A], [A, B], [B])] == [True, False, False]
+    assert not verify([A], by_last_proof=False).by_last_proof
     after = shard.end(producer)
     assert name_of(shard.verify(after, A)) == "CONCURRENT_TRANSACTIONS"
     shard.complete()
@@ -408,6 +419,108 @@ def test_what_is_prepared_waits_for_its_decision_whatever_comes(shard: Shard) ->
     resumed.complete()
     assert name_of(resumed.prepare(producer)) == "PRODUCER_FENCED"
     assert name_of(resumed.prepare(Producer(FIRST_ID, 1))) == "INVALID_TXN_STATE", "nothing is open"
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_who_keeps_what_is_prepared_ends_it_and_no_one_else(shard: Shard, committed: bool) -> None:
+    former = shard.init()
+    shard.add(former)
+    shard.prepare(former)
+    early = shard.init(keeps=True)
+    assert early == Initialized(Producer(FIRST_ID, 1), former)
+    kept = shard.init(keeps=True, client="late")
+    assert kept == Initialized(Producer(FIRST_ID, 2), former), "the first one has gone too"
+    for zombie in (former, early.producer):
+        for response in (shard.end(zombie), shard.add(zombie), shard.prepare(zombie), shard.init(zombie, keeps=True)):
+            assert name_of(response) == "PRODUCER_FENCED"
+            assert "late" in str(response)
+    for response in (shard.add(kept.producer, A), shard.add(kept.producer, B), shard.verify(kept.producer)):
+        assert name_of(response) == "INVALID_TXN_STATE"
+    assert name_of(shard.init()) == name_of(shard.init(kept.producer)) == "CONCURRENT_TRANSACTIONS"
+    resumed = shard.reloaded(after_s=10_000)
+    resumed.sleep(10_000)
+    after = resumed.end(kept.producer, committed)
+    assert after == Producer(FIRST_ID, 3)
+    assert resumed.to_end["x"].producer == Producer(FIRST_ID, 1), "markers follow the batches"
+    assert resumed.end(kept.producer, committed) == resumed.reloaded().end(kept.producer, committed) == after
+    resumed.complete()
+    assert resumed.end(kept.producer, committed) == after, "a repeat"
+    assert name_of(resumed.end(kept.producer, not committed)) == "INVALID_TXN_STATE"
+    assert name_of(resumed.end(early.producer, committed)) == "PRODUCER_FENCED"
+    assert resumed.ended(after) == Producer(FIRST_ID, 4)
+
+
+@pytest.mark.parametrize(
+    ("first_epoch", "holders", "after"),
+    [
+        (LAST_EPOCH, [Producer(FIRST_ID + 1, 0)], Producer(FIRST_ID + 1, 1)),
+        (LAST_EPOCH, [Producer(FIRST_ID + 1, 0), Producer(FIRST_ID + 1, 1)], Producer(FIRST_ID + 1, 2)),
+        (LAST_EPOCH - 1, [Producer(FIRST_ID, LAST_EPOCH)], Producer(FIRST_ID + 1, 0)),
+        (LAST_EPOCH - 1, [Producer(FIRST_ID, LAST_EPOCH), Producer(FIRST_ID + 1, 0)], Producer(FIRST_ID + 1, 1)),
+    ],
+)
+def test_who_keeps_a_transaction_at_the_end_of_the_epochs(
+    first_epoch: int, holders: list[Producer], after: Producer
+) -> None:
+    shard = Shard(TransactionSettings(first_epoch=first_epoch)).load()
+    shard.add(former := shard.init())
+    for holder in holders:
+        assert shard.init(keeps=True) == Initialized(holder, former)
+    for zombie in (former, *holders[:-1]):
+        assert name_of(shard.end(zombie)) == "PRODUCER_FENCED"
+    assert shard.end(holders[-1]) == after
+    assert shard.to_end["x"].producer == Producer(FIRST_ID, first_epoch + 1)
+    assert shard.end(holders[-1]) == after
+    shard.complete()
+    assert shard.end(holders[-1]) == shard.init(holders[-1]) == after, "repeats"
+    assert name_of(shard.end(holders[0] if holders[1:] else former)) == "PRODUCER_FENCED"
+
+
+def test_a_holder_with_another_id_than_the_batches_may_come_to_the_end_of_its_epochs(shard: Shard) -> None:
+    shard.add(shard.init())
+    holder = Producer(FIRST_ID + 50, LAST_EPOCH)
+    shard.apply(Entry(encode_key("x"), encode_value(replace(shard.record(), next=holder))))
+    after = shard.end(holder)
+    assert after == Producer(FIRST_ID + 1, 0)
+    assert shard.to_end["x"].producer == Producer(FIRST_ID, 1)
+    shard.complete()
+    assert shard.end(holder) == after, "a repeat"
+
+
+def test_what_is_kept_and_not_prepared_has_its_timeout(shard: Shard) -> None:
+    shard.add(former := shard.init())
+    kept = shard.init(keeps=True)
+    assert kept == Initialized(Producer(FIRST_ID, 1), former), "clients prepare without a word to the coordinator"
+    assert name_of(shard.add(kept.producer)) == name_of(shard.verify(kept.producer)) == "INVALID_TXN_STATE"
+    shard.sleep(61)
+    assert shard.to_end["x"].state is TransactionState.PREPARE_ABORT
+    assert shard.to_end["x"].producer == Producer(FIRST_ID, 1)
+    assert name_of(shard.init(keeps=True)) == "CONCURRENT_TRANSACTIONS"
+    shard.complete()
+    assert name_of(shard.end(former)) == "PRODUCER_FENCED"
+    assert name_of(shard.end(kept.producer)) == "INVALID_TXN_STATE"
+    assert shard.end(kept.producer, committed=False) == Producer(FIRST_ID, 2)
+
+
+def test_what_is_kept_and_not_prepared_is_aborted_by_who_keeps_nothing(shard: Shard) -> None:
+    shard.add(shard.init())
+    kept = shard.init(keeps=True)
+    assert name_of(shard.init()) == "CONCURRENT_TRANSACTIONS"
+    shard.complete()
+    assert shard.init() == Producer(FIRST_ID, 2), "one raise in all, above that of who kept it"
+    assert name_of(shard.end(kept.producer)) == "PRODUCER_FENCED"
+    assert shard.init(keeps=True) == Producer(FIRST_ID, 3), "there is nothing to keep"
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_who_ends_by_the_old_protocol_goes_on_as_itself(shard: Shard, committed: bool) -> None:
+    shard.add(shard.init(), version=0)
+    holder = shard.init(keeps=True).producer
+    assert shard.end(holder, committed, version=0) == holder
+    assert shard.to_end["x"].producer == Producer(FIRST_ID, 0), "the marker's epoch is that of the batches"
+    shard.complete()
+    assert shard.end(holder, committed, version=0) == holder, "a repeat"
+    assert shard.ended(holder, version=0) == holder
 
 
 def test_a_producer_of_two_phases_has_no_timeout(shard: Shard) -> None:

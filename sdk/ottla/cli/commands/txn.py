@@ -48,6 +48,9 @@ def list_transactions(
         list[str] | None,
         typer.Option(metavar="STATE", help="Only Ongoing, PrepareCommit, CompleteAbort, …; may be said again."),
     ] = None,
+    pattern: Annotated[
+        str, typer.Option(metavar="RE2", help="Only ids that this matches as a whole: 'orders-[0-9]+'.")
+    ] = "",
     longer_than: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Only with a transaction that is open for longer: 5m.")
     ] = None,
@@ -56,9 +59,9 @@ def list_transactions(
     settings = Settings.of(ctx)
     duration = None if longer_than is None else parse_duration(longer_than, "--longer-than")
     with open_admin(settings) as admin:
-        found = admin.transactions.list(states=state or (), prefix=prefix, longer_than=duration)
+        found = admin.transactions.list(states=state or (), prefix=prefix, pattern=pattern, longer_than=duration)
     if not found:
-        say("there is no such transactional id" if state or prefix or longer_than else "there are none yet")
+        say("there is no such transactional id" if state or prefix or pattern or longer_than else "there are none yet")
     items = [
         {"name": t.name, "state": t.state, "producer_id": t.producer_id, "coordinator": t.coordinator, "shard": t.shard}
         for t in found

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 
 from ottla_broker.kafka.backend import Backend
-from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.errors import COORDINATOR_MOVES, ErrorCode, OttlaError
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
 
@@ -20,11 +20,6 @@ CALL_S: Final = 10.0
 
 _HAND_OVER_S: Final = 3.0
 _PAUSE_S: Final = 0.05
-_MOVING: Final = frozenset(
-    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-)
-"""After such a response it was not done, or counts once: what is requested says what is to be."""
-
 
 _AS_KAFKA: Final[dict[int, int]] = {
     # How Kafka's coordinators report trouble with their log, which clients know nothing of.
@@ -49,7 +44,8 @@ async def call_owner(
     """The response of the coordinator of the key's shard, with the error that it may carry.
 
     While a shard is on its way from one coordinator to another it is requested again, for a moment: a client could do
-    no better, for to it the coordinator is this broker, before and after. Raises COORDINATOR_NOT_AVAILABLE.
+    no better, for to it the coordinator is this broker, before and after. It was not done then, or counts once: what is
+    requested says what is to be. Raises COORDINATOR_NOT_AVAILABLE.
     """
     loop = asyncio.get_running_loop()
     patient_until = loop.time() + _HAND_OVER_S
@@ -58,10 +54,10 @@ async def call_owner(
             owner = backend.coordinators.owner(kind, key)
             response = await backend.coordinators.ask(owner, method, request, limit_s)
             error: Error = response.error  # type: ignore[attr-defined]  # every response has one: tests/architecture
-            if error.code not in _MOVING or loop.time() >= patient_until:
+            if error.code not in COORDINATOR_MOVES or loop.time() >= patient_until:
                 return response
         except OttlaError as error:
-            if error.code not in _MOVING or loop.time() >= patient_until:
+            if error.code not in COORDINATOR_MOVES or loop.time() >= patient_until:
                 raise
         await asyncio.sleep(_PAUSE_S)
 

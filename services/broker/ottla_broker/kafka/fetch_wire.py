@@ -115,10 +115,7 @@ def _read_forgotten(reader: Reader, version: int) -> list[tuple[TopicKey, int]]:
 
 def _few(reader: Reader, element_min_bytes: int, before: int = 0) -> int:
     """How many elements follow. With those `before` they are to be few."""
-    count = reader.array(element_min_bytes)
-    if before + count > MOST_PARTITIONS:
-        raise MalformedError(f"a fetch of more than {MOST_PARTITIONS} topics or partitions at once")
-    return count
+    return reader.few(element_min_bytes, MOST_PARTITIONS, "a fetch of", before=before)
 
 
 def write(

@@ -13,6 +13,7 @@ from ottla_broker.kafka.coordinator_calls import CALL_S, call_owner, code_of
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.routing import TXN
+from ottla_core.rpc.status import raise_error
 from ottla_core.slices import sliced
 from ottla_proto.common_pb2 import Error, TxnProducer
 from ottla_proto.contracts import Method
@@ -27,8 +28,10 @@ IDS_AT_ONCE: Final = 16
 async def call(
     backend: Backend, transactional_id: str, method: Method[RequestT, Response], request: RequestT
 ) -> Response:
-    """The response of the id's coordinator, as `call_owner` gives it."""
-    return await call_owner(backend, TXN, transactional_id, method, request, CALL_S)
+    """The response of the id's coordinator. Raises the error that it carries, or why there is none."""
+    response = await call_owner(backend, TXN, transactional_id, method, request, CALL_S)
+    raise_error(response.error)  # type: ignore[attr-defined]  # every response has one: tests/architecture
+    return response
 
 
 def producer_of(request: Any) -> TxnProducer:

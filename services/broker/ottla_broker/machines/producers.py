@@ -134,6 +134,10 @@ class Producers:
         """Whether the producer has a transaction open, in this epoch."""
         return producer_id in self.transactions and _epoch_of(self._entries[producer_id]) == epoch
 
+    def coordinator_epoch(self, producer_id: int) -> int:
+        """The highest of the producer's markers; -1 without any."""
+        return _transaction_of(self._entries.get(producer_id))[1]
+
     def oldest_transaction_seen_at_ms(self) -> int | None:
         """When its producer has written last; None where none is open. From any thread."""
         entry = self._entries.get(self.transactions.oldest())

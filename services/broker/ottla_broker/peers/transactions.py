@@ -9,7 +9,7 @@ import asyncio
 from typing import Final
 
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
-from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.errors import COORDINATOR_MOVES, ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.routing import TXN
 from ottla_core.transactions import TRANSACTIONS_V2
@@ -21,14 +21,7 @@ _PATIENCE_S: Final = 1.0
 """For a shard that moves, or a transaction before this one whose markers are on their way; the client's next try comes
 in at least as much."""
 _PAUSE_S: Final = 0.01
-_SOON: Final = frozenset(
-    {
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.CONCURRENT_TRANSACTIONS,
-    }
-)
+_SOON: Final = COORDINATOR_MOVES | {ErrorCode.CONCURRENT_TRANSACTIONS}
 
 
 class TransactionVerifier:
@@ -36,9 +29,15 @@ class TransactionVerifier:
         self._coordinators: Final = coordinators
 
     async def verify(
-        self, transactional_id: str, producer: TxnProducer, partition: TopicPartition, version: int
+        self,
+        transactional_id: str,
+        producer: TxnProducer,
+        partition: TopicPartition,
+        version: int,
+        coordinator_epoch: int,
     ) -> None:
-        """Return once the partition is in the open transaction; with `version` 2 it is added.
+        """Return once the partition is in the open transaction; with `version` 2 it is added. `coordinator_epoch`: the
+        highest of the producer's markers there, -1 without any; a coordinator with a lower one has been replaced.
 
         Raises what the coordinator answers: PRODUCER_FENCED, INVALID_PRODUCER_ID_MAPPING, TRANSACTION_ABORTABLE;
         CONCURRENT_TRANSACTIONS while the one before is ended; and where none answers in time, an error by which
@@ -50,6 +49,7 @@ class TransactionVerifier:
             partitions=[pb.TxnPartition(topic=partition.topic, partition=partition.partition)],
             verify_only=version < TRANSACTIONS_V2,
             transaction_version=version,
+            coordinator_epoch=coordinator_epoch if coordinator_epoch >= 0 else None,
         )
         loop = asyncio.get_running_loop()
         patient_until = loop.time() + _PATIENCE_S
@@ -70,7 +70,7 @@ class TransactionVerifier:
 
 def _as_producers_know(error: OttlaError) -> OttlaError:
     """Producers look for no coordinator when a produce fails, and would take its errors for final ones."""
-    if error.code not in _SOON or error.code == ErrorCode.CONCURRENT_TRANSACTIONS:
+    if error.code not in COORDINATOR_MOVES:
         return error
     return OttlaError(
         ErrorCode.NOT_ENOUGH_REPLICAS,

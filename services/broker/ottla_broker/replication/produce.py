@@ -133,9 +133,10 @@ class _Append:
         partition = TopicPartition(replica.topic, replica.id.partition)
         while not intact:
             guard = replica.guards.begin(producer.id)
+            coordinator_epoch = replica.log.producers.coordinator_epoch(producer.id)
             try:
                 await transaction.verifier.verify(
-                    transaction.transactional_id, producer, partition, transaction.version
+                    transaction.transactional_id, producer, partition, transaction.version, coordinator_epoch
                 )
             finally:
                 intact = replica.guards.end(producer.id, guard)

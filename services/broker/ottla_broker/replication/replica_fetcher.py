@@ -219,17 +219,18 @@ class ReplicaFetcher:
         sent = await stream.send(request, timeout_ms=request.max_wait_ms + int(_RESPONSE_LIMIT_S * 1000))
         limit_s = request.max_wait_ms / 1000 + _RESPONSE_LIMIT_S
         responding = asyncio.create_task(stream.response_to(sent, timeout=limit_s))
-        changed = asyncio.create_task(self._changed.wait())
+        responding.add_done_callback(lambda _: self._changed.set())
         try:
-            await asyncio.wait({responding, changed}, return_when=asyncio.FIRST_COMPLETED)
+            await self._changed.wait()
             if not responding.done():  # more may change at once; and a response that is near is not wasted
                 await asyncio.wait({responding}, timeout=_GATHERING_S)
             if responding.done():
                 await self._on_response(responding.result())
         finally:
-            changed.cancel()
-            responding.cancel()
-            await asyncio.gather(changed, responding, return_exceptions=True)
+            if responding.cancel():
+                await asyncio.gather(responding, return_exceptions=True)
+            elif not responding.cancelled():
+                responding.exception()  # of a round that is cancelled: that is not a bug
 
     async def _until_changed(self, timeout_s: float) -> None:
         try:

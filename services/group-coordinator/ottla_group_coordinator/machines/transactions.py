@@ -25,12 +25,14 @@ _MOST_COORDINATOR_EPOCH: Final = 2**31 - 1
 
 
 class Guard:
-    """Under which a txn-coordinator is asked; it lasts for as long as a request holds it."""
+    """Under which a txn-coordinator is asked; it lasts for as long as a request holds it. `coordinator_epoch`: the
+    highest of the producer's markers, -1 without any: an owner with a lower one has been replaced."""
 
-    __slots__ = ("__weakref__", "producer_id")
+    __slots__ = ("__weakref__", "coordinator_epoch", "producer_id")
 
-    def __init__(self, producer_id: int) -> None:
+    def __init__(self, producer_id: int, coordinator_epoch: int) -> None:
         self.producer_id: Final = producer_id
+        self.coordinator_epoch: Final = coordinator_epoch
 
 
 class OffsetTransactions:
@@ -77,8 +79,9 @@ class OffsetTransactions:
             return commit
         kept = self._guards.get(producer.id)
         if epochs is None and (guard is None or guard is not kept):
-            kept = kept or Guard(producer.id)
-            return ShardDecision(kept, memory=(kept,), timers=commit.timers)
+            kept = kept or Guard(producer.id, self._epochs(producer.id).coordinator)
+            # The commit itself comes later, and is proved by its append.
+            return ShardDecision(kept, memory=(kept,), timers=commit.timers, by_last_proof=True)
         records = tuple(record._replace(producer=producer) for record in commit.records if isinstance(record, Entry))
         return replace(commit, records=records)
 

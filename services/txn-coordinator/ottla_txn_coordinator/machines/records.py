@@ -31,7 +31,7 @@ NEVER_MS: Final = -1
 
 _KEY_VERSION: Final = 0
 _VERSION: Final = 1
-_PREVIOUS_ID, _NEXT_ID, _CLIENT_VERSION = 0, 1, 2
+_PREVIOUS_ID, _NEXT_ID, _CLIENT_VERSION, _NEXT_EPOCH = 0, 1, 2, 3
 _PREPARED, _FORMER_EPOCH = 0x6F74, 0x6F75
 _LEAST_TOPIC_BYTES: Final = 2
 _PARTITION_BYTES: Final = 4
@@ -52,9 +52,10 @@ _NUMBERS: Final = {state: number for number, state in _STATES.items()}
 class TransactionRecord:
     """A transactional id as the log has it, which is all there is of it.
 
-    `producer` is who goes on: while a transaction ends its epoch is that of the markers. `former_epoch` is the one
-    before, if its holder may take the present one: what it repeats is answered as before. `previous_id` and `next_id`
-    are producer ids, of the change at the end of the epochs. `version` is 2 where the epoch was, or will be, raised by
+    `producer` is the transaction's: while that ends its epoch is that of the markers. `next` is who goes on, where that
+    is another: the epochs are at their end, or it came later and has kept the transaction. `former_epoch` is the one
+    that the holder had before, if who has that may take the present one: what it repeats is answered as before;
+    `previous_id` is its producer id, where that was another. `version` is 2 where the epoch was, or will be, raised by
     the end. Times are in ms since 1970; `started_at_ms` is -1 where no transaction is open or ends.
     """
 
@@ -65,10 +66,15 @@ class TransactionRecord:
     updated_at_ms: int = 0
     started_at_ms: int = NEVER_MS
     previous_id: int = NO_PRODUCER_ID
-    next_id: int = NO_PRODUCER_ID
+    next: TransactionProducer | None = None
     version: int = 0
     former_epoch: int = NO_EPOCH
     prepared: bool = False
+
+    @property
+    def holder(self) -> TransactionProducer:
+        """Who may go on with the id, and end its transaction."""
+        return self.next or self.producer
 
 
 def encode_key(transactional_id: str) -> bytes:
@@ -110,8 +116,9 @@ def encode_value(record: TransactionRecord) -> bytes:
 def _tags(record: TransactionRecord) -> dict[int, bytes]:
     numbers = (
         (_PREVIOUS_ID, record.previous_id, 8, NO_PRODUCER_ID),
-        (_NEXT_ID, record.next_id, 8, NO_PRODUCER_ID),
+        (_NEXT_ID, record.next.id if record.next else NO_PRODUCER_ID, 8, NO_PRODUCER_ID),
         (_CLIENT_VERSION, record.version, 2, 0),
+        (_NEXT_EPOCH, record.next.epoch if record.next else NO_EPOCH, 2, NO_EPOCH),
         (_FORMER_EPOCH, record.former_epoch, 2, NO_EPOCH),
     )
     tags = {tag: value.to_bytes(size, signed=True) for tag, value, size, default in numbers if value != default}
@@ -132,6 +139,7 @@ def decode_value(data: bytes) -> TransactionRecord | None:
     partitions = frozenset(_partitions(reader))
     updated_at_ms, started_at_ms = reader.int64(), reader.int64()
     tags = {tag: bytes(value) for tag in _READ_TAGS if (value := _tag(reader, tag)) is not None}
+    next_ = TransactionProducer(_number(tags.get(_NEXT_ID), NO_PRODUCER_ID), _number(tags.get(_NEXT_EPOCH), 0))
     return TransactionRecord(
         producer,
         timeout_ms,
@@ -140,14 +148,14 @@ def decode_value(data: bytes) -> TransactionRecord | None:
         updated_at_ms,
         started_at_ms,
         previous_id=_number(tags.get(_PREVIOUS_ID), NO_PRODUCER_ID),
-        next_id=_number(tags.get(_NEXT_ID), NO_PRODUCER_ID),
+        next=None if next_.id == NO_PRODUCER_ID else next_,
         version=_number(tags.get(_CLIENT_VERSION), 0),
         former_epoch=_number(tags.get(_FORMER_EPOCH), NO_EPOCH),
         prepared=_PREPARED in tags,
     )
 
 
-_READ_TAGS: Final = (_PREVIOUS_ID, _NEXT_ID, _CLIENT_VERSION, _PREPARED, _FORMER_EPOCH)
+_READ_TAGS: Final = (_PREVIOUS_ID, _NEXT_ID, _CLIENT_VERSION, _NEXT_EPOCH, _PREPARED, _FORMER_EPOCH)
 
 
 def _tag(reader: Reader, tag: int) -> memoryview | None:

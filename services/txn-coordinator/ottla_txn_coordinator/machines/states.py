@@ -24,6 +24,7 @@ class TransactionState(Enum):
 class TransactionEvent(Enum):
     INITIALIZED = "a producer begins, or begins anew"
     ADDED = "a partition or a group's shard is added"
+    KEPT = "kept by another producer"
     PREPARED = "prepared for a decision from elsewhere"
     COMMIT = "its producer commits"
     ABORT = "its producer aborts, another one begins, or the timeout is over"
@@ -39,6 +40,7 @@ NEXT: Final[Mapping[tuple[TransactionState, TransactionEvent], TransactionState]
     (TransactionState.EMPTY, TransactionEvent.ABORT): TransactionState.COMPLETE_ABORT,
     (TransactionState.EMPTY, TransactionEvent.REMOVED): TransactionState.DEAD,
     (TransactionState.ONGOING, TransactionEvent.ADDED): TransactionState.ONGOING,
+    (TransactionState.ONGOING, TransactionEvent.KEPT): TransactionState.ONGOING,
     (TransactionState.ONGOING, TransactionEvent.PREPARED): TransactionState.ONGOING,
     (TransactionState.ONGOING, TransactionEvent.COMMIT): TransactionState.PREPARE_COMMIT,
     (TransactionState.ONGOING, TransactionEvent.ABORT): TransactionState.PREPARE_ABORT,

@@ -35,7 +35,6 @@ from ottla_txn_coordinator.machines.records import (
     MOST_PARTITIONS,
     NEVER_MS,
     NO_EPOCH,
-    NO_PRODUCER_ID,
     UNCLAIMED,
     TransactionRecord,
     encode_key,
@@ -98,17 +97,25 @@ Decision: TypeAlias = ShardDecision[Any]
 
 
 class Init(NamedTuple):
-    """`producer` is the one that the caller has, where it has one (KIP-360)."""
+    """`producer` is the one that the caller has, where it has one (KIP-360). It `keeps` what is open: KIP-939."""
 
     timeout_ms: int
     producer: TransactionProducer | None = None
     two_phase_commit: bool = False
+    keeps: bool = False
+
+
+class Initialized(NamedTuple):
+    """`kept` is whose transaction goes on: `producer` ends it, and may do nothing else before."""
+
+    producer: TransactionProducer
+    kept: TransactionProducer | None = None
 
 
 def decide_init(
     caught: Caught, init: Init, settings: TransactionSettings, now: Moment, fresh_id: int | None = None
 ) -> Decision:
-    """The response is a producer, CONCURRENT_TRANSACTIONS as a value where something was written, or NEEDS_ID."""
+    """The response is Initialized, CONCURRENT_TRANSACTIONS as a value where something was written, or NEEDS_ID."""
     timeout_ms = _check_timeout(init, settings)
     record = caught.record
     if record is None:
@@ -122,26 +129,22 @@ def decide_init(
     if record.state in ENDING:
         raise concurrent(caught.transactional_id, "its last transaction is not over yet")
     if record.state is TransactionState.ONGOING:
-        return _abort_former(caught, record, init, now)
+        return _keep(caught, record, now, fresh_id) if init.keeps else _abort_former(caught, record, init, now)
     if is_former and record.producer.epoch <= LAST_EPOCH:
-        return ShardDecision(record.producer)
+        return ShardDecision(Initialized(record.producer))
     former_epoch = NO_EPOCH if init.producer is None else init.producer.epoch
-    producer, previous_id = record.producer, record.previous_id
-    if init.producer is None and record.former_epoch == UNCLAIMED and producer.epoch <= LAST_EPOCH:
-        pass  # raised already, and no producer has it: one raise in all (KAFKA-19367)
-    elif producer.epoch < LAST_EPOCH:
-        producer = producer._replace(epoch=producer.epoch + 1)
-    elif fresh_id is None:
+    # Raised already, and no producer has it: one raise in all (KAFKA-19367).
+    is_free = init.producer is None and record.former_epoch == UNCLAIMED and record.producer.epoch <= LAST_EPOCH
+    producer = record.producer if is_free else _raised_once(record.producer, fresh_id)
+    if producer is None:
         return ShardDecision(NEEDS_ID)
-    else:
-        producer, previous_id = TransactionProducer(fresh_id, 0), producer.id
     changed = replace(
         record,
         producer=producer,
         timeout_ms=timeout_ms,
         state=NEXT[record.state, TransactionEvent.INITIALIZED],
         updated_at_ms=now.wall_ms,
-        previous_id=previous_id,
+        previous_id=_previous_id(record, producer),
         former_epoch=former_epoch,
         version=0,
     )
@@ -160,7 +163,24 @@ def _check_timeout(init: Init, settings: TransactionSettings) -> int:
 
 def _initialized(caught: Caught, record: TransactionRecord, now: Moment) -> Decision:
     event = _event(caught, record, now, Kind.INITIALIZED, f"{caught.caller} has initialized a newer producer")
-    return _decision(caught, record, record.producer, event)
+    return _decision(caught, record, Initialized(record.producer), event)
+
+
+def _keep(caught: Caught, record: TransactionRecord, now: Moment, fresh_id: int | None) -> Decision:
+    """Its holder before is fenced, and the transaction stays as it is: with the producer of its batches, and with its
+    timeout. Clients prepare by themselves (KIP-939), so any open transaction may be a prepared one."""
+    producer = _raised_once(record.holder, fresh_id)
+    if producer is None:
+        return ShardDecision(NEEDS_ID)
+    kept = replace(
+        record,
+        state=NEXT[record.state, TransactionEvent.KEPT],
+        updated_at_ms=now.wall_ms,
+        previous_id=_previous_id(record, producer),
+        next=producer,
+    )
+    event = _event(caught, kept, now, Kind.INITIALIZED, f"{caught.caller} has initialized a producer to end it")
+    return _decision(caught, kept, Initialized(producer, record.producer), event)
 
 
 def _abort_former(caught: Caught, record: TransactionRecord, init: Init, now: Moment) -> Decision:
@@ -169,8 +189,7 @@ def _abort_former(caught: Caught, record: TransactionRecord, init: Init, now: Mo
         raise concurrent(caught.transactional_id, "its transaction is prepared: who prepared it has to end it")
     cause = f"{caught.caller} has begun to initialize a newer producer"
     response = concurrent(caught.transactional_id, "the transaction that was open is being aborted")
-    former_epoch = UNCLAIMED if init.producer is None else record.producer.epoch
-    aborted = _raised(record, former_epoch, now)
+    aborted = _raised(record, UNCLAIMED if init.producer is None else record.holder.epoch, now)
     return _ending(caught, aborted, response, _event(caught, aborted, now, Kind.FENCED, cause))
 
 
@@ -201,17 +220,19 @@ def decide_add(
 
 
 def decide_verify(
-    caught: Caught, producer: TransactionProducer, partitions: Collection[TopicPartition]
+    caught: Caught, producer: TransactionProducer, partitions: Collection[TopicPartition], *, by_last_proof: bool
 ) -> ShardDecision[list[OttlaError | None]]:
-    """One outcome for each; nothing is added."""
+    """One outcome for each; nothing is added. `by_last_proof`: who verifies would know by a marker if a later owner had
+    ended this transaction."""
     record = _not_ending(caught, producer)
     _check_takes_more(caught, record)
     held = record.partitions
-    return ShardDecision([None if p in held else not_in_transaction(caught.transactional_id, p) for p in partitions])
+    outcomes = [None if p in held else not_in_transaction(caught.transactional_id, p) for p in partitions]
+    return ShardDecision(outcomes, by_last_proof=by_last_proof and not any(outcomes))
 
 
 def _check_takes_more(caught: Caught, record: TransactionRecord) -> None:
-    if record.prepared:
+    if record.prepared or record.next is not None:
         raise wrong_state(caught.transactional_id, record.state, "written to", "prepared")
 
 
@@ -250,7 +271,7 @@ def decide_end(caught: Caught, end: End, now: Moment, fresh_id: int | None = Non
     if raises and _is_repeat(record, end.producer):
         if record.state not in (COMMITTED if end.committed else ABORTED):
             raise _wrong_end(caught, record, end)
-        return ShardDecision(_successor(record))
+        return ShardDecision(record.holder)
     check_producer(caught, end.producer)
     if record.state in ENDING:
         if not raises and record.state not in (COMMITTED if end.committed else ABORTED):
@@ -261,20 +282,17 @@ def decide_end(caught: Caught, end: End, now: Moment, fresh_id: int | None = Non
         if not raises and record.state in (COMMITTED if end.committed else ABORTED):
             return ShardDecision(record.producer)
         raise _wrong_end(caught, record, end)
-    next_id = NO_PRODUCER_ID
-    if raises and record.producer.epoch >= LAST_EPOCH:
-        if fresh_id is None:
-            return ShardDecision(NEEDS_ID)
-        next_id = fresh_id
-    if raises:
-        record = _with_epoch_raised(record, record.producer.epoch, next_id)
-    else:
+    if not raises:
         record = replace(record, former_epoch=NO_EPOCH, version=end.version)
+    elif (holder := _raised_once(record.holder, fresh_id)) is None:
+        return ShardDecision(NEEDS_ID)
+    else:
+        record = _with_epoch_raised(record, record.holder.epoch, holder)
     event = TransactionEvent.COMMIT if end.committed else TransactionEvent.ABORT
     ended = replace(record, state=NEXT[record.state, event], updated_at_ms=now.wall_ms, prepared=False)
     noted = _event(caught, ended, now, Kind.COMMITTED if end.committed else Kind.ABORTED)
     if is_open:
-        return _ending(caught, ended, _successor(ended), noted)
+        return _ending(caught, ended, ended.holder, noted)
     ended = _without_transaction(ended)
     return _decision(caught, ended, ended.producer, noted)
 
@@ -289,7 +307,7 @@ def decide_timeout(caught: Caught, now: Moment) -> Decision:
     record = caught.record
     if record is None or record.state is not TransactionState.ONGOING or record.prepared:
         return ShardDecision(None)
-    aborted = _raised(record, record.producer.epoch, now)
+    aborted = _raised(record, record.holder.epoch, now)
     cause = f"its transaction was open for longer than transaction.timeout.ms={record.timeout_ms}"
     return _ending(caught, aborted, None, _event(caught, aborted, now, Kind.TIMED_OUT, cause))
 
@@ -339,9 +357,9 @@ def decide_forget(caught: Caught, producer: TransactionProducer, settings: Trans
 def check_producer(caught: Caught, producer: TransactionProducer) -> TransactionRecord:
     """The record, where that is its producer. Raises INVALID_PRODUCER_ID_MAPPING or PRODUCER_FENCED."""
     record = _known(caught, producer)
-    if producer in (record.producer, _successor(record)):
+    if producer == record.holder:
         return record
-    if producer.id not in (record.producer.id, record.previous_id):
+    if producer.id not in (record.producer.id, record.holder.id, record.previous_id):
         raise other_producer(caught.transactional_id, producer)
     raise fenced(caught.transactional_id, producer, caught.cause)
 
@@ -352,47 +370,54 @@ def _known(caught: Caught, producer: TransactionProducer) -> TransactionRecord:
     return caught.record
 
 
-def _successor(record: TransactionRecord) -> TransactionProducer:
-    """The producer of the next transaction: another id where the epochs are at their end."""
-    return record.producer if record.next_id == NO_PRODUCER_ID else TransactionProducer(record.next_id, 0)
-
-
 def _is_former(record: TransactionRecord, producer: TransactionProducer) -> bool:
     """Whether it may take the epoch that the record has: it was its own before."""
-    has_id = producer.id == (record.previous_id if record.producer.epoch == 0 else record.producer.id)
+    has_id = producer.id == (record.previous_id if record.holder.epoch == 0 else record.holder.id)
     return has_id and producer.epoch == record.former_epoch >= 0
 
 
 def _is_repeat(record: TransactionRecord, producer: TransactionProducer) -> bool:
     """Whether it has ended the transaction that ended last, or let it time out, and can go on after it."""
     is_over = record.state in COMMITTED or record.state in ABORTED
-    return is_over and _is_former(record, producer) and _successor(record).epoch <= LAST_EPOCH
+    return is_over and _is_former(record, producer) and record.holder.epoch <= LAST_EPOCH
+
+
+def _raised_once(producer: TransactionProducer, fresh_id: int | None) -> TransactionProducer | None:
+    """Who comes after it; at the end of the epochs that has another id, and None is that there is none yet."""
+    if producer.epoch < LAST_EPOCH:
+        return producer._replace(epoch=producer.epoch + 1)
+    return None if fresh_id is None else TransactionProducer(fresh_id, 0)
+
+
+def _previous_id(record: TransactionRecord, holder: TransactionProducer) -> int:
+    """With a new holder: the producer id that the one before has, where that is another."""
+    return record.previous_id if holder.id == record.holder.id else record.holder.id
 
 
 def _raised(record: TransactionRecord, former_epoch: int, now: Moment) -> TransactionRecord:
-    """Aborted by the coordinator. No next id is needed: what comes next is an InitProducer."""
+    """Aborted by the coordinator. No other id is needed: what comes next is an InitProducer."""
     aborted = replace(
         record, state=NEXT[record.state, TransactionEvent.ABORT], updated_at_ms=now.wall_ms, prepared=False
     )
-    return _with_epoch_raised(aborted, former_epoch, NO_PRODUCER_ID)
+    return _with_epoch_raised(aborted, former_epoch, record.holder._replace(epoch=record.holder.epoch + 1))
 
 
-def _with_epoch_raised(record: TransactionRecord, former_epoch: int, next_id: int) -> TransactionRecord:
+def _with_epoch_raised(record: TransactionRecord, former_epoch: int, holder: TransactionProducer) -> TransactionRecord:
+    """For the markers, and for the `holder`, which goes on after them."""
     producer = record.producer._replace(epoch=record.producer.epoch + 1)
-    return replace(record, producer=producer, former_epoch=former_epoch, next_id=next_id, version=TRANSACTIONS_V2)
+    return replace(
+        record,
+        producer=producer,
+        previous_id=_previous_id(record, holder),
+        next=None if holder == producer else holder,
+        former_epoch=former_epoch,
+        version=TRANSACTIONS_V2,
+    )
 
 
 def _without_transaction(record: TransactionRecord) -> TransactionRecord:
     """Its transaction is over, and the producer the one that its next has."""
-    successor, changes = _successor(record), record.next_id != NO_PRODUCER_ID
-    return replace(
-        record,
-        producer=successor,
-        partitions=frozenset(),
-        started_at_ms=NEVER_MS,
-        previous_id=record.producer.id if changes else record.previous_id,
-        next_id=NO_PRODUCER_ID,
-    )
+    return replace(record, producer=record.holder, partitions=frozenset(), started_at_ms=NEVER_MS, next=None)
 
 
 # ---- decisions ------------------------------------------------------------------------------------------------------
@@ -410,4 +435,4 @@ def _decision(caught: Caught, record: TransactionRecord, response: Any, *effects
 
 
 def _event(caught: Caught, record: TransactionRecord, now: Moment, kind: Kind, cause: str = "") -> HistoryEvent:
-    return HistoryEvent(caught.transactional_id, now.wall_ms, kind, record.producer, caught.caller, cause)
+    return HistoryEvent(caught.transactional_id, now.wall_ms, kind, record.holder, caught.caller, cause)

@@ -32,7 +32,7 @@ from ottla_broker.kafka.fetch_request import FetchRequest, RequestedPartition
 from ottla_broker.kafka.fetch_sessions import FetchSessions, Session
 from ottla_broker.kafka.forwarding import reported_fields
 from ottla_broker.kafka.frames import Caller, KafkaContext
-from ottla_broker.kafka.handlers import delete_topics, describe_configs, describe_producers, metadata
+from ottla_broker.kafka.handlers import delete_topics, describe_configs, describe_producers, metadata, produce
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.primitives import MAX_ELEMENTS, MAX_STRING_BYTES, MalformedError, Reader
@@ -96,6 +96,17 @@ def test_a_fetch_names_no_more_than_is_read_in_one_turn(what: str) -> None:
     body += empty if what == "topics" else nothing + (numbers if what == "forgotten partitions" else empty)
     with pytest.raises(MalformedError, match="a fetch of more than"):
         fetch_wire.read(Reader(memoryview(body + nothing)), 7)
+
+
+@pytest.mark.parametrize("what", ["topics", "partitions"])
+def test_a_produce_names_no_more_than_is_answered_in_one_turn(what: str) -> None:
+    """Topics without partitions were not counted: their response was written in a turn of 105 ms."""
+    many = produce.MOST_PARTITIONS + 1
+    topics, partitions = (many, 0) if what == "topics" else (1, many)
+    topic = struct.pack(">h1si", 1, b"t", partitions) + struct.pack(">ii", 1, -1) * partitions
+    body = struct.pack(">hhii", -1, 1, 1_000, topics) + topic * topics
+    with pytest.raises(MalformedError, match="a produce to more than"):
+        produce.handle(cast(Backend, None), KafkaContext(8, 1, "me", Reader(memoryview(body)), Caller("", "")))
 
 
 def test_tags_in_every_element_are_read_in_one_pass() -> None:

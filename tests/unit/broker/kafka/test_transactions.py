@@ -105,11 +105,21 @@ async def test_version_6_is_served_where_unstable_versions_are() -> None:
     for two_phases in (False, True):
         assert await answer_6(backend, two_phases=two_phases) == [0, 7_000, 3, -1, -1]
     assert [request.two_phase_commit for request in backend.asked] == [False, True]
-    unsupported = [ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1, -1]
-    assert await answer_6(backend, two_phases=True, keeps=True) == unsupported, "as Kafka 4.3 answers"
-    assert len(backend.asked) == 2
+    assert not any(request.keep_prepared for request in backend.asked)
     with pytest.raises(CloseConnectionError, match="not served"):
         await answer_6(backend, unstable=False)
+
+
+async def test_version_6_keeps_what_is_prepared() -> None:
+    kept = txn_pb2.InitProducerResponse(producer=PRODUCER, kept=TxnProducer(id=6_000, epoch=0))
+    denied = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    backend = GroupBackend(kept, OttlaError(denied, "two-phase commit is not enabled"))
+    assert await answer_6(backend, keeps=True) == [0, 7_000, 3, 6_000, 0]
+    assert await answer_6(backend, keeps=True, two_phases=True) == [denied, -1, -1, -1, -1]
+    assert [(request.keep_prepared, request.two_phase_commit) for request in backend.asked] == [
+        (True, False),
+        (True, True),
+    ]
 
 
 @pytest.mark.parametrize("unstable", [False, True])
@@ -167,8 +177,16 @@ async def test_beside_an_unknown_partition_none_is_added(version: int) -> None:
 
 @pytest.mark.rule(31)
 @pytest.mark.parametrize("version", versions(ADD_PARTITIONS))
-async def test_an_error_of_the_whole_is_that_of_each_partition(version: int) -> None:
-    fenced = txn_pb2.AddPartitionsResponse(transactions=[txn_pb2.PartitionsAdded(error=FENCED)])
+@pytest.mark.parametrize(
+    "fenced",
+    [
+        txn_pb2.AddPartitionsResponse(error=FENCED),
+        txn_pb2.AddPartitionsResponse(transactions=[txn_pb2.PartitionsAdded(error=FENCED)]),
+    ],
+)
+async def test_an_error_of_the_whole_is_that_of_each_partition(
+    version: int, fenced: txn_pb2.AddPartitionsResponse
+) -> None:
     known = ErrorCode.PRODUCER_FENCED if version >= 2 else ErrorCode.INVALID_PRODUCER_EPOCH
     assert codes(await GroupBackend(fenced).answer(add(0, 1), version)) == {0: known, 1: known}
 
@@ -322,11 +340,12 @@ async def test_each_broker_lists_the_shards_for_which_it_speaks(version: int) ->
 
 
 @pytest.mark.parametrize("version", versions(LIST))
-async def test_a_list_that_is_not_whole_says_why(version: int) -> None:
-    backend = GroupBackend(OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "gone"))
+@pytest.mark.parametrize("code", [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.INVALID_REGULAR_EXPRESSION])
+async def test_a_list_that_is_not_whole_says_why(version: int, code: ErrorCode) -> None:
+    backend = GroupBackend(OttlaError(code, "gone"))
     request = ListTransactionsRequest(state_filters=[], producer_id_filters=[], transactional_id_pattern=None)
     response = await backend.answer(request, version)
-    assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert (response.error_code, backend.asked[0].pattern) == (code, "")
 
 
 # ---- features -------------------------------------------------------------------------------------------------------

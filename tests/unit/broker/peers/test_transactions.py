@@ -38,11 +38,13 @@ class Coordinator:
         self.asked.append(request)
         code = self._codes.pop(0) if len(self._codes) > 1 else self._codes[0]
         error = Error(code=code or 0, message="so it is")
-        return pb.PartitionsAdded(error=error) if self._whole else pb.PartitionsAdded(partitions=[error])
+        if self._whole:
+            return pb.PartitionsAdded(error=error)
+        return pb.PartitionsAdded(partitions=[error])
 
-    async def verify(self, version: int = 2) -> None:
+    async def verify(self, version: int = 2, coordinator_epoch: int = -1) -> None:
         verifier = TransactionVerifier(cast(CoordinatorPeers, self))
-        await verifier.verify("t-1", PRODUCER, PARTITION, version)
+        await verifier.verify("t-1", PRODUCER, PARTITION, version, coordinator_epoch)
 
 
 @pytest.mark.rule(39)
@@ -63,6 +65,15 @@ async def test_what_is_over_soon_is_waited_for() -> None:
     )
     await coordinator.verify()
     assert len(coordinator.asked) == 4
+
+
+@pytest.mark.rule(39)
+async def test_the_coordinator_hears_of_the_last_marker_or_that_there_is_none() -> None:
+    """Epoch 0 is one, too."""
+    coordinator = Coordinator(0)
+    for epoch in (3, 0, -1):
+        await coordinator.verify(coordinator_epoch=epoch)
+    assert [a.coordinator_epoch if a.HasField("coordinator_epoch") else -1 for a in coordinator.asked] == [3, 0, -1]
 
 
 @pytest.mark.parametrize("whole", [False, True])

@@ -27,13 +27,18 @@ class Gate:
     """A verifier that answers when it is opened."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, int, int, TopicPartition, int]] = []
+        self.asked: list[tuple[str, int, int, TopicPartition, int, int]] = []
         self._answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def verify(
-        self, transactional_id: str, producer: TxnProducer, partition: TopicPartition, version: int
+        self,
+        transactional_id: str,
+        producer: TxnProducer,
+        partition: TopicPartition,
+        version: int,
+        coordinator_epoch: int,
     ) -> None:
-        self.asked.append((transactional_id, producer.id, producer.epoch, partition, version))
+        self.asked.append((transactional_id, producer.id, producer.epoch, partition, version, coordinator_epoch))
         await self._answered
 
     def close(self) -> None:
@@ -68,7 +73,7 @@ async def test_the_first_batch_of_a_transaction_waits_until_it_is_verified(tmp_p
     replica, gate = led_replica(tmp_path), Gate()
     first, second = (begin(replica, batch(7, sequence), of(gate)) for sequence in (0, 1))
     await until(lambda: gate.asked)
-    assert gate.asked == [("t-1", 7, 3, TopicPartition("t", PARTITION.partition), 2)]
+    assert gate.asked == [("t-1", 7, 3, TopicPartition("t", PARTITION.partition), 2, -1)]
     assert replica.log.log_end_offset == 0
     gate.open()
     assert [(await each).appended.base_offset for each in (first, second)] == [0, 1]
@@ -114,6 +119,7 @@ async def test_with_transactions_v2_an_answer_that_a_marker_overtakes_is_asked_f
     gate.close()
     await until(lambda: len(gate.asked) == 2)
     assert replica.log.log_end_offset == 1, "the marker alone"
+    assert [epoch for *_, epoch in gate.asked] == [-1, 1], "no answer older than the marker's coordinator counts"
     gate.open(OttlaError(ErrorCode.PRODUCER_FENCED, "it has ended") if is_over else None)
     if not is_over:
         assert (await waiting).appended.base_offset == 1

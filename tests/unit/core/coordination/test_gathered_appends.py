@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from waiting import until
 
 from ottla_core.coordination import gathered_appends
 from ottla_core.coordination.gathered_appends import GatheredAppends
@@ -64,6 +65,24 @@ async def test_a_call_that_waits_for_its_replicas_holds_nobody_up(gathered: Gath
             await asyncio.sleep(0.001)
     peer.gate.set()
     assert [*await asyncio.gather(slow, other)] == [0, 1]
+
+
+async def test_what_comes_beside_a_call_goes_together_when_that_is_back(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathered_appends, "BUSY_S", 1_000.0)
+    gathered = GatheredAppends(peer, 0.0)  # type: ignore[arg-type]  # a stand-in
+    peer.gate.clear()
+    appends = [asyncio.create_task(append(gathered, 0))]
+    await until(lambda: peer.calls)
+    for n in (1, 2):
+        appends.append(asyncio.create_task(append(gathered, n)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert peer.calls == [[0]]
+    peer.gate.set()
+    assert [*await asyncio.gather(*appends)] == [0, 1, 2]
+    assert peer.calls == [[0], [1, 2]]
 
 
 async def test_a_lost_call_is_lost_for_all_of_it_and_for_no_more(gathered: GatheredAppends, peer: Peer) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from owners import LIMITS, MINE, BookDecide, Hand, get, later, put, resolve, set_timers, stored
 
+from ottla_core.coordination import append_round
 from ottla_core.coordination.batches import read_batches
 from ottla_core.coordination.effects import Leave, Perform, Respond, ShardLimits
 from ottla_core.coordination.phases import Phase
@@ -369,6 +370,55 @@ def test_a_heartbeat_is_answered_from_memory_while_the_proof_is_fresh(hand: Hand
     hand.at += hand.owner.limits.unproved_s
     hand.ask("stale", get(b"a"), without_confirmation=True)
     assert ("stale" in hand.answers, hand.call) == (False, Check(2))
+
+
+def by_last_proof(decide: BookDecide) -> BookDecide:
+    return lambda book, now: replace(decide(book, now), by_last_proof=True)
+
+
+@pytest.mark.rule(39, 41)
+def test_a_read_by_the_last_proof_waits_only_for_what_is_being_written(hand: Hand) -> None:
+    hand.ask("unproved", by_last_proof(get(b"a")))
+    assert (hand.answers, hand.call) == ({}, Check(1))
+    hand.prove()
+    sent = len(hand.sent)
+    hand.ask("at once", by_last_proof(get(b"a")))
+    assert ("at once" in hand.answers, len(hand.sent)) == (True, sent)
+    hand.ask("put", put(b"a", b"1"))
+    hand.ask("after it", by_last_proof(get(b"a")))
+    assert ("after it" in hand.answers, len(hand.sent)) == (False, sent + 1), "it may be lost"
+    hand.prove()
+    assert (hand.answers["after it"], len(hand.sent)) == (b"1", sent + 1)
+    hand.at += hand.owner.limits.unproved_s
+    hand.ask("stale", by_last_proof(get(b"a")))
+    assert ("stale" in hand.answers, hand.call) == (False, Check(2))
+
+
+@pytest.mark.rule(52)
+def test_others_of_its_round_are_proved_all_the_same(hand: Hand) -> None:
+    def refuse(book: object, now: object) -> ShardDecision[None]:
+        raise OttlaError(ErrorCode.INVALID_REQUEST, "not in this state")
+
+    for n, other in enumerate((get(b"a"), refuse)):
+        hand.ask(f"put {n}", put(b"a", b"1"))
+        hand.ask(f"recent {n}", by_last_proof(get(b"a")))
+        hand.ask(f"other {n}", other)
+        hand.prove()
+        assert (hand.call, f"other {n}" in {**hand.answers, **hand.refusals}) == (Check(n + 2), False)
+        hand.prove()
+        assert f"other {n}" in {**hand.answers, **hand.refusals}
+
+
+def test_more_reads_by_the_last_proof_than_a_round_has_are_all_answered(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(append_round, "MAX_DECISIONS", 2)
+    hand.ask("put", put(b"a", b"1"))
+    for n in range(3):
+        hand.ask(f"read {n}", by_last_proof(get(b"a")))
+    hand.prove()
+    hand.prove()
+    assert len(hand.answers) == 4
 
 
 # ---- rule 9: sizes, queues ------------------------------------------------------------------------------------------

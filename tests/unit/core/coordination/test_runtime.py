@@ -147,7 +147,9 @@ async def test_the_next_owner_has_all_that_was_acknowledged(process: Process) ->
     process.on_image(given(2, epoch=2))
     await process.until_serving(1)
     assert await process.shards.ask(KEY, get(b"k"), timeout=20) == b"9"
-    assert len(process.books) == 2
+    assert (len(process.books), process.shards.epoch(2)) == (2, 2)
+    with pytest.raises(OttlaError, match="NOT_COORDINATOR"):
+        process.shards.epoch(1)
     process.on_image(given(2, epoch=1))  # an image that came late
     assert len(process.books) == 2
 

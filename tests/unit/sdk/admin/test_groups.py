@@ -15,7 +15,7 @@ from ottla_core.model import TopicPartition
 from ottla_core.routing import shard_of
 from ottla_proto import broker_pb2
 from ottla_proto import group_pb2 as pb
-from ottla_proto.common_pb2 import Error
+from ottla_proto.common_pb2 import Error, ShardsResponse, ShardStanding
 from ottla_proto.contracts import Group, Method
 
 G0, G1 = "g0:1", "g1:1"
@@ -154,9 +154,9 @@ def test_a_list_is_of_all_coordinators_or_none(cluster: FakeCluster, groups: Any
 
 def test_every_shard_is_told_of_by_its_owner_or_as_nobodys(cluster: FakeCluster, groups: Any) -> None:
     cluster.owners = [G0, "", G1]
-    served = pb.ShardStanding(shard=0, coordinator=4, phase="serving", for_ms=1500, next_offset=7)
-    stuck = pb.ShardStanding(shard=2, coordinator=5, phase="loading", for_ms=61_000, trouble="a CRC", unreadable=3)
-    cluster.answer(Group.SHARDS, {G0: pb.ShardsResponse(shards=[served]), G1: pb.ShardsResponse(shards=[stuck])})
+    served = ShardStanding(shard=0, coordinator=4, phase="serving", for_ms=1500, next_offset=7)
+    stuck = ShardStanding(shard=2, coordinator=5, phase="loading", for_ms=61_000, trouble="a CRC", unreadable=3)
+    cluster.answer(Group.SHARDS, {G0: ShardsResponse(shards=[served]), G1: ShardsResponse(shards=[stuck])})
     told = groups.shards()
     assert [(s.shard, s.coordinator, s.phase, s.seconds, s.trouble, s.unreadable) for s in told] == [
         (0, 4, "serving", 1.5, "", 0),

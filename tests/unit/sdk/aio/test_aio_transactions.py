@@ -99,6 +99,8 @@ async def test_kafkas_calls_and_a_consumer_that_is_led_back() -> None:
         await producer.commit_transaction()
         assert (await consumer.committed())[TopicPartition("in", 0)].offset == 1
         await producer.begin_transaction()
+        await producer.send(b"y")
+        assert await producer.prepare_transaction() is not None
         await producer.abort_transaction()
         with pytest.raises(ConfigError, match="begin_transaction"):
             await producer.init_transactions()

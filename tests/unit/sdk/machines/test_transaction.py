@@ -30,6 +30,7 @@ PATHS: dict[TransactionState, list[Callable[[Transactions], object]]] = {
     S.READY: [lambda t: t.initialize(FIRST)],
     S.OPEN: [lambda t: t.initialize(FIRST), Transactions.begin],
     S.FAILED: [lambda t: t.initialize(FIRST), Transactions.begin, lambda t: t.fail(TOO_LARGE)],
+    S.PREPARED: [lambda t: t.initialize(FIRST), Transactions.begin, Transactions.prepared],
     S.COMMITTING: [lambda t: t.initialize(FIRST), Transactions.begin, lambda t: t.end(committed=True)],
     S.ABORTING: [lambda t: t.initialize(FIRST), Transactions.begin, lambda t: t.end(committed=False)],
     S.FATAL: [lambda t: t.fail_for_good(FENCED)],
@@ -37,6 +38,7 @@ PATHS: dict[TransactionState, list[Callable[[Transactions], object]]] = {
 EVENTS: dict[TransactionEvent, Callable[[Transactions], object]] = {
     TransactionEvent.INITIALIZED: lambda t: t.initialize(FIRST),
     TransactionEvent.BEGUN: Transactions.begin,
+    TransactionEvent.PREPARED: Transactions.prepared,
     TransactionEvent.COMMIT: lambda t: t.end(committed=True),
     TransactionEvent.ABORT: lambda t: t.end(committed=False),
     TransactionEvent.ENDED: lambda t: t.ended(ProducerEpoch(7, 1)),

@@ -87,6 +87,58 @@ def test_a_block_commits_at_its_end_and_aborts_where_it_raises() -> None:
     assert ends(cluster) == [True, False, True]
 
 
+@pytest.mark.parametrize("committed", [True, False])
+def test_what_is_prepared_waits_for_its_decision_by_this_producer_too(committed: bool) -> None:
+    cluster = ScriptedCluster({"t": 1})
+    with producer_of(cluster) as producer:
+        with producer.transaction() as tx:
+            tx.send(b"one")
+            prepared = producer.prepare_transaction()
+        assert prepared == ("tx", *cluster.transactions.by_id["tx"].producer)
+        for call in (producer.begin_transaction, producer.prepare_transaction, lambda: producer.send(b"two")):
+            with pytest.raises(ConfigError, match=r"prepared for a decision.*here or elsewhere"):
+                call()
+        assert ends(cluster) == []
+        (producer.commit_transaction if committed else producer.abort_transaction)()
+    assert ends(cluster) == [committed]
+
+
+def test_what_is_prepared_outlives_its_producer_and_its_block() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    with producer_of(cluster) as producer, pytest.raises(KeyError):
+        attempt(producer, b"one", then=lambda: (producer.prepare_transaction(), fail()))
+    assert ends(cluster) == []
+    assert cluster.transactions.by_id["tx"].is_prepared
+
+
+def test_nothing_is_prepared_where_nothing_was_sent_or_a_record_has_failed() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    with producer_of(cluster) as producer:
+        with producer.transaction():
+            assert producer.prepare_transaction() is None
+        cluster.will(Broker.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "scripted"))
+        producer.begin_transaction()
+        producer.send(b"one")
+        with pytest.raises(TransactionAborted, match="scripted"):
+            producer.prepare_transaction()
+    assert cluster.requests(txn_pb2.PrepareRequest) == []
+
+
+def test_a_prepare_that_is_lost_is_sent_again_and_one_that_is_refused_leaves_an_abort() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    with producer_of(cluster) as producer:
+        with producer.transaction() as tx:
+            tx.send(b"one")
+            cluster.will(Txn.PREPARE, Break(), None)
+            assert producer.prepare_transaction() is not None
+        producer.commit_transaction()
+        late = lambda: (cluster.transactions.time_out("tx"), producer.prepare_transaction())  # noqa: E731 - a step
+        with pytest.raises(TransactionAborted, match=r"timed-out.*is over"):
+            attempt(producer, b"two", then=late)
+        attempt(producer, b"three")
+    assert committed(cluster) == [b"one", b"three"]
+
+
 @pytest.mark.parametrize(
     ("wrong", "hint"),
     [

@@ -16,7 +16,6 @@ from ottla_broker.kafka.transaction_calls import call, code_for, producer_of
 from ottla_core.errors import OttlaError
 from ottla_core.transactions import TRANSACTIONS_V1
 from ottla_proto import txn_pb2 as pb
-from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Txn
 
 _FENCED_FROM: Final = 2
@@ -31,10 +30,9 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         group=request.group_id,
         transaction_version=TRANSACTIONS_V1,
     )
-    error: Error | OttlaError
+    code = 0
     try:
-        error = (await call(backend, request.transactional_id, Txn.ADD_OFFSETS, forwarded)).error
-    except OttlaError as failure:
-        error = failure
-    code = code_for(error, version, fenced_from=_FENCED_FROM, abortable_from=_ABORTABLE_FROM)
+        await call(backend, request.transactional_id, Txn.ADD_OFFSETS, forwarded)
+    except OttlaError as error:
+        code = code_for(error, version, fenced_from=_FENCED_FROM, abortable_from=_ABORTABLE_FROM)
     return AddOffsetsToTxnResponse(version=version, error_code=code)

@@ -7,7 +7,7 @@ here (`Txn.AddPartitions`); clients of transactions v2 leave it to them (KIP-890
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from kafka.protocol.producer import AddPartitionsToTxnResponse
 
@@ -17,10 +17,11 @@ from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.transaction_calls import call, code_for, results_by_topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
+from ottla_core.rpc.status import raise_error
 from ottla_core.slices import Slice, sliced
 from ottla_core.transactions import TRANSACTIONS_V1
 from ottla_proto import txn_pb2 as pb
-from ottla_proto.common_pb2 import TxnProducer
+from ottla_proto.common_pb2 import Error, TxnProducer
 from ottla_proto.contracts import Txn
 
 _Topic: Final = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
@@ -75,20 +76,16 @@ async def _add(
         partitions=[pb.TxnPartition(topic=p.topic, partition=p.partition) for p in named],
         transaction_version=TRANSACTIONS_V1,
     )
-    whole: Any
     try:
         response = await call(
             backend, transactional_id, Txn.ADD_PARTITIONS, pb.AddPartitionsRequest(transactions=[addition])
         )
         [added] = response.transactions
-        whole = added.error
-        errors = list(added.partitions)
+        raise_error(added.error)
     except OttlaError as error:
-        whole, errors = error, []
-    if whole.code or not errors:
-        return dict.fromkeys(named, _code(whole, version))
-    return {p: _code(error, version) for p, error in zip(named, errors, strict=True)}
+        return dict.fromkeys(named, _code(error, version))
+    return {p: _code(error, version) for p, error in zip(named, added.partitions, strict=True)}
 
 
-def _code(error: Any, version: int) -> int:
+def _code(error: Error | OttlaError, version: int) -> int:
     return code_for(error, version, fenced_from=_FENCED_FROM, abortable_from=_ABORTABLE_FROM)

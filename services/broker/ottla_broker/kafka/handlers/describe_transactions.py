@@ -32,12 +32,9 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
 async def _describe(backend: Backend, transactional_id: str) -> pb.TransactionDescription:
     request = pb.DescribeTransactionsRequest(transactional_ids=[transactional_id])
     try:
-        response = await call(backend, transactional_id, Txn.DESCRIBE_TRANSACTIONS, request)
+        return (await call(backend, transactional_id, Txn.DESCRIBE_TRANSACTIONS, request)).transactions[0]
     except OttlaError as error:
         return pb.TransactionDescription(transactional_id=transactional_id, error=error_message(error))
-    if response.transactions:
-        return response.transactions[0]
-    return pb.TransactionDescription(transactional_id=transactional_id, error=response.error)
 
 
 def _reported(found: pb.TransactionDescription, version: int) -> Message:

@@ -17,7 +17,6 @@ from ottla_broker.kafka.transaction_calls import call, code_for, producer_of
 from ottla_core.errors import OttlaError
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 from ottla_proto import txn_pb2 as pb
-from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Txn
 
 _FENCED_FROM: Final = 2
@@ -33,14 +32,9 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         committed=request.committed,
         transaction_version=TRANSACTIONS_V2 if version >= _RAISES_FROM else TRANSACTIONS_V1,
     )
-    error: Error | OttlaError
     try:
-        response = await call(backend, request.transactional_id, Txn.END_TXN, forwarded)
-        error = response.error
-    except OttlaError as failure:
-        error = failure
-    if error.code:
+        producer = (await call(backend, request.transactional_id, Txn.END_TXN, forwarded)).producer
+    except OttlaError as error:
         code = code_for(error, version, fenced_from=_FENCED_FROM, abortable_from=_ABORTABLE_FROM)
         return EndTxnResponse(version=version, error_code=code)
-    producer = response.producer
     return EndTxnResponse(version=version, error_code=0, producer_id=producer.id, producer_epoch=producer.epoch)

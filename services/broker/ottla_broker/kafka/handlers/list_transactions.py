@@ -15,6 +15,7 @@ from ottla_broker.kafka.coordinator_calls import call_all
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers.find_coordinator import spokesman
 from ottla_core.routing import TXN
+from ottla_core.slices import sliced
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.contracts import Txn
 
@@ -31,19 +32,22 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     )
     code, responses = await call_all(backend, TXN, Txn.LIST_TRANSACTIONS, forwarded)
     unknown = {state for response in responses for state in response.unknown_states}
-    listed = (entry for response in responses for entry in response.transactions)
+
+    def state(entry: pb.ListedTransaction) -> Message:
+        return _State(
+            version=version,
+            transactional_id=entry.transactional_id,
+            producer_id=entry.producer_id,
+            transaction_state=entry.state,
+        )
+
+    def is_ours(entry: pb.ListedTransaction) -> bool:
+        return spokesman(backend, TXN, entry.shard) == backend.node_id
+
+    listed = filter(is_ours, (entry for response in responses for entry in response.transactions))
     return ListTransactionsResponse(
         version=version,
         error_code=code,
         unknown_state_filters=sorted(unknown),
-        transaction_states=[
-            _State(
-                version=version,
-                transactional_id=entry.transactional_id,
-                producer_id=entry.producer_id,
-                transaction_state=entry.state,
-            )
-            for entry in listed
-            if spokesman(backend, TXN, entry.shard) == backend.node_id
-        ],
+        transaction_states=await sliced(state, listed),
     )

@@ -31,6 +31,7 @@ from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 
 MOST_PARTITIONS: Final = 5_000
 """Of one request: all of them are put into order before another request is served."""
+_REQUEST: Final = "a produce to"
 _LOG_START_FROM: Final = 5
 _MESSAGE_FROM: Final = 8
 _LEADER_FROM: Final = 10
@@ -90,20 +91,18 @@ def _read(reader: Reader) -> tuple[str | None, int, int, _Topics]:
     transactional_id = reader.string()
     acks, timeout_ms = reader.unpack(_ACKS_TIMEOUT)
     topics, count = [], 0
-    for _ in range(reader.array(_TOPIC_MIN_BYTES)):
+    for _ in range(reader.few(_TOPIC_MIN_BYTES, MOST_PARTITIONS, _REQUEST)):
         topic = reader.string()
         if topic is None:
             raise MalformedError("a topic without a name")
         partitions: list[tuple[int, memoryview | bytes]] = []
-        for _ in range(reader.array(_PARTITION_MIN_BYTES)):
+        for _ in range(reader.few(_PARTITION_MIN_BYTES, MOST_PARTITIONS, _REQUEST, before=count)):
             number, records = reader.int32(), reader.bytes_()
             reader.pass_tags()
             partitions.append((number, b"" if records is None else records))
         reader.pass_tags()
         topics.append((topic, partitions))
         count += len(partitions)
-        if count > MOST_PARTITIONS:
-            raise MalformedError(f"a produce to more than {MOST_PARTITIONS} partitions at once")
     reader.pass_tags()
     return transactional_id, acks, timeout_ms, topics
 

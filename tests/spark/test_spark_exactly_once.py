@@ -1,0 +1,400 @@
+"""Exactly once without a JVM: tasks and drivers do what Spark lets them do, in its order, and die at every step."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+from pyspark.sql.types import StringType, StructType
+from spark_source import data_source, travelled
+from waiting import wait_until
+
+import ottla
+from ottla.cli.main import run as ottla_command
+from ottla.errors import ConfigError, FencedError, OttlaError, TransactionAborted
+from ottla.testing import Cluster
+from pyspark_ottla.decision_log import DecisionLog
+from pyspark_ottla.machines.decisions import TOPIC
+from pyspark_ottla.query_transactions import QueryTransactions
+from pyspark_ottla.sink import Written, transactions_of
+
+VALUE = StructType().add("value", StringType())
+_numbers = itertools.count()
+
+
+class Died(BaseException):
+    """The driver's process is gone."""
+
+
+class Context:
+    """What Spark's tasks find."""
+
+    def __init__(self, partition: int, **properties: str) -> None:
+        self._partition, self._properties = partition, properties
+
+    def partitionId(self) -> int:
+        return self._partition
+
+    def getLocalProperty(self, name: str) -> str | None:
+        return self._properties.get(name.rpartition(".")[2])
+
+
+class Query:
+    """A streaming query. Micro-batch n of it has the rows n.0.0, n.0.1, …, n.1.0, … of `tasks` tasks."""
+
+    def __init__(self, cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch, **options: object) -> None:
+        self.cluster, self.topic, self._patch = cluster, topic, monkeypatch
+        self.id, self.run, self.options = str(uuid4()), "run-1", {"checkpointLocation": "/c", **options}
+
+    def writer(self, **options: object) -> Any:
+        given = {"topic": self.topic, "delivery": "exactly_once", **self.options, **options}
+        return data_source(self.cluster.bootstrap, given).streamWriter(VALUE, False)
+
+    def task(self, number: int, partition: int, batches: Iterator[pa.RecordBatch] | None = None) -> Written:
+        """One attempt of it."""
+        context = Context(partition, queryId=self.id, batchId=str(number), id=self.run)
+        self._patch.setattr(TaskContext, "get", lambda: context)
+        written: Written = travelled(self.writer()).write(batches or iter(rows(number, partition)))
+        return travelled(written)
+
+    def tasks(self, number: int) -> list[Written]:
+        return [self.task(number, partition) for partition in range(2)]
+
+    def commit(self, number: int, messages: Sequence[Any]) -> None:
+        self.writer().commit(messages, number)
+
+    def micro_batch(self, number: int) -> None:
+        self.commit(number, self.tasks(number))
+
+    def left(self) -> list[str]:
+        """The ids of its transactions that a coordinator knows."""
+        with ottla.Admin(self.cluster.bootstrap) as admin:
+            return [found.name for found in admin.transactions.list(prefix=f"spark-{self.id}-")]
+
+    def written(self) -> list[str]:
+        return sorted(record.value for record in self.cluster.read(self.topic, value="str"))
+
+
+def rows(number: int, partition: int) -> list[pa.RecordBatch]:
+    values = [f"{number}.{partition}.{row}" for row in range(20)]
+    return [pa.RecordBatch.from_pydict({"value": pa.array(part, pa.string())}) for part in ([], values[:9], values[9:])]
+
+
+def expected(*numbers: int) -> list[str]:
+    parts = [batch for n in numbers for partition in range(2) for batch in rows(n, partition)]
+    return sorted(value for part in parts for value in part.column("value").to_pylist())
+
+
+@pytest.fixture
+def query(cluster: Cluster, admin: ottla.Admin, monkeypatch: pytest.MonkeyPatch) -> Query:
+    topic = f"exactly-once-{next(_numbers)}"
+    admin.topics.create(topic, partitions=3)
+    return Query(cluster, topic, monkeypatch)
+
+
+@contextmanager
+def dying(step: str) -> Iterator[None]:
+    """The driver dies when it comes to that step, which is a method of one of these, with something to do."""
+
+    def die(*arguments: Any, **_: object) -> Any:
+        if step in ("last", "settle") or arguments[1 if step == "write" else 2]:
+            raise Died
+        return original(*arguments)
+
+    owner = DecisionLog if step in ("last", "write") else QueryTransactions
+    original = getattr(owner, step)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, step, die)
+        try:
+            yield
+        except Died:
+            return
+    pytest.fail(f"it has not come to {step}")
+
+
+def test_a_micro_batch_counts_with_its_decision(query: Query) -> None:
+    messages = query.tasks(0)
+    assert query.written() == []
+    query.commit(0, messages)
+    assert query.written() == expected(0)
+    assert query.left() == []
+    query.micro_batch(1)
+    assert query.written() == expected(0, 1)
+
+
+@pytest.mark.parametrize("step", ["last", "settle", "write", "end", "forget"])
+def test_a_driver_that_dies_is_followed_by_one_that_knows(query: Query, step: str) -> None:
+    query.micro_batch(0)
+    messages = query.tasks(1)
+    with dying(step):
+        query.commit(1, messages)
+    if step == "forget":
+        wait_until(lambda: query.written() == expected(0, 1))  # its markers may be under way
+    assert query.written() == (expected(0, 1) if step == "forget" else expected(0))
+    query.run = "run-2"
+    query.micro_batch(1)
+    assert query.written() == expected(0, 1)
+    assert query.left() == []
+    query.micro_batch(2)
+    assert query.written() == expected(0, 1, 2)
+
+
+def test_a_batch_is_finished_where_sparks_own_log_is_ahead(query: Query) -> None:
+    with dying("end"):
+        query.commit(0, query.tasks(0))
+    query.micro_batch(1)
+    assert query.written() == expected(0, 1)
+
+
+def test_a_driver_that_dies_before_its_tasks_are_through_leaves_nothing(
+    query: Query, caplog: pytest.LogCaptureFixture
+) -> None:
+    query.task(0, 0)
+    (orphan,) = query.left()
+    assert orphan.startswith(f"spark-{query.id}-0-0-")
+    query.micro_batch(0)
+    assert query.written() == expected(0)
+    assert query.left() == []
+    assert f"micro-batch 0 of query {query.id}: aborted, for they do not count: {orphan}" in caplog.text
+
+
+def test_a_batch_that_is_repeated_over_and_over_is_written_once(query: Query) -> None:
+    messages = query.tasks(0)
+    for _ in range(3):
+        query.commit(0, messages)
+        query.micro_batch(0)
+    assert query.written() == expected(0)
+    assert query.left() == []
+
+
+def test_attempts_that_come_second_do_not_count(query: Query) -> None:
+    twin = query.task(0, 1)
+    messages = query.tasks(0)
+    assert twin.transaction != messages[1].transaction
+    query.commit(0, messages)
+    assert query.written() == expected(0)
+
+
+def test_an_attempt_that_still_writes_when_its_batch_is_decided_writes_nothing(query: Query) -> None:
+    begun, decided = threading.Event(), threading.Event()
+
+    def slow() -> Iterator[pa.RecordBatch]:
+        first, *others = rows(0, 1)[1:]
+        yield first
+        begun.set()
+        assert decided.wait(60)
+        yield from others
+
+    outcome: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            query.task(0, 1, slow())
+        except OttlaError as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=attempt)
+    thread.start()
+    assert begun.wait(60)
+    query.micro_batch(0)
+    decided.set()
+    thread.join(60)
+    query.micro_batch(1)
+    assert query.written() == expected(0, 1)
+    assert len(outcome) == 1
+
+
+def test_a_failed_batch_leaves_nothing_and_a_decided_one_is_not_undone(query: Query) -> None:
+    """Spark calls `abort` after a `commit` that has raised, too."""
+    query.writer().abort([query.task(0, 0), None], 0)
+    assert (query.written(), query.left()) == ([], [])
+    messages = query.tasks(0)
+    with dying("end"):
+        query.commit(0, messages)
+    query.writer().abort(messages, 0)
+    assert query.written() == expected(0)
+    assert query.left() == []
+    query.writer().abort([None, None], 1)
+
+
+@pytest.mark.parametrize(("owner", "step"), [(QueryTransactions, "settle"), (DecisionLog, "write")])
+def test_a_second_run_fences_the_first(
+    query: Query, monkeypatch: pytest.MonkeyPatch, owner: type[Any], step: str
+) -> None:
+    """The first one pauses with its decision half made; the second one dies before it has ended what it has decided."""
+    messages, original = query.tasks(0), getattr(owner, step)
+
+    def overtaken(*arguments: Any, **more: Any) -> Any:
+        if step == "settle" or arguments[1] is not None:
+            monkeypatch.setattr(owner, step, original)
+            query.run = "run-2"
+            with dying("end"):
+                query.micro_batch(0)
+        return original(*arguments, **more)
+
+    monkeypatch.setattr(owner, step, overtaken)
+    with pytest.raises(FencedError, match="another run of the same query has begun to write: micro-batch 0"):
+        query.commit(0, messages)
+    query.micro_batch(0)
+    assert query.written() == expected(0)
+    query.micro_batch(1)
+    with pytest.raises(FencedError, match=r"micro-batch 0 .* comes too late: batch 1 is written .* by run run-2"):
+        query.commit(0, messages)
+    assert query.written() == expected(0, 1)
+
+
+def test_a_decision_counts_when_its_transaction_is_committed(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    messages, write = query.tasks(0), DecisionLog.write
+
+    def die_afterwards(log: DecisionLog, decision: Any) -> Any:
+        delivery = write(log, decision)
+        delivery.result()
+        if decision is not None:
+            raise Died
+        return delivery
+
+    monkeypatch.setattr(DecisionLog, "write", die_afterwards)
+    with pytest.raises(Died):
+        query.commit(0, messages)
+    query.writer().abort(messages, 0)
+    assert (query.written(), query.left()) == ([], [])
+
+
+def test_a_copied_checkpoint_loses_no_rows_silently(query: Query) -> None:
+    query.micro_batch(0)
+    query.options["checkpointLocation"] = "/copy"
+    with pytest.raises(ConfigError, match=f"query {query.id} is written already, from another checkpoint: /c"):
+        query.micro_batch(0)
+    assert query.written() == expected(0)
+
+
+def test_what_an_operator_has_aborted_is_not_decided(query: Query, admin: ottla.Admin) -> None:
+    messages = query.tasks(0)
+    name = transactions_of(messages)[1].transactional_id
+    admin.transactions.abort(name)
+    with pytest.raises(TransactionAborted, match=f"{name} and 0 more were ended"):
+        query.commit(0, messages)
+    assert query.written() == []
+    query.micro_batch(0)
+    assert query.written() == expected(0)
+
+
+def test_a_decision_of_a_newer_release_is_left_alone(query: Query, cluster: Cluster) -> None:
+    query.micro_batch(0)
+    with ottla.Producer(cluster.bootstrap, topic=TOPIC, key="str", value="json") as producer:
+        producer.send({"version": 2}, key=query.id)
+    with pytest.raises(ConfigError, match="of version 2, and this release reads version 1"):
+        query.micro_batch(1)
+    assert query.written() == expected(0)
+
+
+def test_the_last_decision_is_found_behind_many_of_other_queries(query: Query, cluster: Cluster) -> None:
+    query.micro_batch(0)
+    with ottla.Producer(cluster.bootstrap, topic=TOPIC, key="str", value="str") as producer:
+        producer.send_many((f"other-{n}", "{}") for n in range(1_500))
+    query.micro_batch(0)
+    assert query.written() == expected(0)
+
+
+def test_an_open_transaction_of_another_query_is_waited_for(query: Query, cluster: Cluster) -> None:
+    query.micro_batch(0)
+    with ottla.Producer(cluster.bootstrap, topic=TOPIC, key="str", value="str", transactional_id=query.topic) as other:
+        other.init_transactions()
+        other.begin_transaction()
+        other.send("{}", key="other").result()
+        messages = query.tasks(1)
+        thread = threading.Thread(target=query.commit, args=[1, messages])
+        thread.start()
+        other.abort_transaction()
+        thread.join(60)
+    assert query.written() == expected(0, 1)
+
+
+def test_tasks_without_rows_have_no_transactions(query: Query) -> None:
+    empty = query.task(0, 0, iter(rows(0, 0)[:1]))
+    assert (empty.transaction, query.left()) == (None, [])
+    query.commit(0, [empty, query.task(0, 1)])
+    assert len(query.written()) == 20
+    query.commit(1, [query.task(1, 0, iter(rows(0, 0)[:1]))])
+    query.commit(2, [])
+    assert len(query.written()) == 20
+
+
+def test_a_task_that_takes_too_long_says_so(query: Query) -> None:
+    query.options |= {"kafka.transaction.timeout.ms": 1000, "kafka.delivery.timeout.ms": 1000}
+    query.options |= {"kafka.request.timeout.ms": 500}
+
+    def slow() -> Iterator[pa.RecordBatch]:
+        yield rows(0, 0)[1]
+        with ottla.Admin(query.cluster.bootstrap) as admin:
+            (name,) = query.left()
+            wait_until(lambda: admin.transactions.describe(name).state.endswith("Abort"))
+
+    with pytest.raises(OttlaError, match=r"open for longer than transaction.timeout.ms=1000"):
+        query.task(0, 0, slow())
+
+
+def test_where_transactions_can_not_be_the_task_says_so(query: Query) -> None:
+    query.topic = "__consumer_offsets"
+    with pytest.raises(OttlaError, match="__consumer_offsets"):
+        query.task(0, 0)
+
+
+def test_coordinators_that_do_not_prepare_are_named(query: Query) -> None:
+    cluster = Cluster(txn_coordinators=1)
+    cluster.txn_coordinators[0].configure(transaction_two_phase_commit_enable=False)
+    with cluster:
+        query.cluster = cluster
+        with ottla.Admin(cluster.bootstrap) as admin:
+            admin.topics.create(query.topic)
+        with pytest.raises(OttlaError, match=r"two-phase commit is not enabled.*transaction_two_phase_commit_enable"):
+            query.task(0, 0)
+
+
+def test_operators_see_query_and_batch(query: Query, capsys: pytest.CaptureFixture[str]) -> None:
+    messages = query.tasks(3)
+    assert ottla_command(["txn", "ls", f"spark-{query.id}-3-", "-b", query.cluster.bootstrap, "-o", "jsonl"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["name"] for each in found] == sorted(each.transactional_id for each in transactions_of(messages))
+    query.commit(3, messages)
+
+
+# ---- batch writes
+
+
+def batch_write(query: Query, *, fails: bool = False) -> str:
+    """What `df.write…save()` does; the id of the write."""
+    options = {"topic": query.topic, "delivery": "exactly_once"}
+    writer: Any = data_source(query.cluster.bootstrap, options).writer(VALUE, False)
+    messages: list[Any] = []
+    for partition in range(2):
+        query._patch.setattr(TaskContext, "get", lambda number=partition: Context(number))
+        messages.append(travelled(travelled(writer).write(iter(rows(0, partition)))))
+    assert query.written() == []
+    if fails:
+        travelled(writer).abort([messages[0], None])
+    else:
+        travelled(writer).commit(messages)
+    return str(messages[0].batch.query)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_batch_write_counts_as_a_whole_and_leaves_nothing(
+    query: Query, admin: ottla.Admin, fails: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ottla.spark")
+    write = batch_write(query, fails=fails)
+    assert query.written() == ([] if fails else expected(0))
+    assert admin.transactions.list(prefix=f"spark-{write}") == []
+    assert ("nothing of it counts" if fails else "written: 40 rows") in caplog.text
+    last = [record for record in query.cluster.read(TOPIC, key="str", value="str") if record.key == write][-1]
+    assert last.value is None
