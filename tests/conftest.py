@@ -24,6 +24,10 @@ settings.load_profile("untimed")  # how long an example takes says how busy the 
 os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(SHORT_LIVED))
 """For each driver that a test starts or that its programs start: a third of their time went into optimised code."""
 
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+"""PySpark forks to start its JVM: by default gRPC ends some of these children, and others disturb the connections of
+their parent (docs/use/producer.md)."""
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # `make test &`: what tests start would ignore their Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

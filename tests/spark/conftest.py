@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 import ottla
@@ -22,9 +21,6 @@ TIMEOUT_S = 1200
 """For a test: on a machine that does ten other things a JVM's first query takes minutes. Spark, for its part, gives a
 Python process ten seconds to start, which no setting changes: what fails by that is run again."""
 
-STARTS = 20
-"""Of the JVM."""
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
@@ -33,22 +29,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=2, only_rerun="Python worker failed to connect back"))
 
 
-def started(builder: SparkSession.Builder) -> SparkSession:
-    """PySpark forks to start the JVM, and gRPC ends some of the children of a process whose clients work:
-    docs/use/producer.md."""
-    for _ in range(STARTS):
-        try:
-            return builder.getOrCreate()
-        except PySparkRuntimeError as error:
-            if error.getCondition() != "JAVA_GATEWAY_EXITED":
-                raise
-    raise RuntimeError(f"the JVM did not start in {STARTS} attempts")
-
-
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = started(
+    session = (
         SparkSession.builder.master("local[2]")
         .appName("tests")
         .config("spark.driver.memory", "1g")
@@ -58,6 +42,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
     yield session

@@ -162,10 +162,12 @@ def test_a_broker_without_an_id_is_given_one_and_keeps_it(tmp_path: Path) -> Non
         ids = []
         for _ in range(2):
             with subprocess.Popen(command, stderr=subprocess.PIPE) as broker:
-                new = wait_for(lambda: [b.id for b in wire.metadata().brokers if b.id and not b.fenced], "its seat")
-                ids.append(new[0])
-                broker.terminate()
-                broker.communicate(timeout=30)
+                try:
+                    new = wait_for(lambda: [b.id for b in wire.metadata().brokers if b.id and not b.fenced], "its seat")
+                    ids.append(new[0])
+                finally:
+                    broker.terminate()
+                    broker.communicate(timeout=30)
             wait_for(lambda: len(wire.metadata().brokers) == 1, "its seat to be empty")
         assert ids[0] == ids[1] > 0
 
