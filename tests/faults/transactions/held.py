@@ -1,7 +1,8 @@
-"""Followers that do not get the markers of transactions, for as long as a file is there."""
+"""Markers of transactions that stay where they are for as long as a file is there: at their leader, or unsent."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from tests.faults.put_in_place import put_in_place
 from ottla_broker.replication.follower_role import FollowerRole
 from ottla_core.model import INTERNAL_TOPICS
 from ottla_core.records.batch import iter_headers
+from ottla_txn_coordinator.marker_calls import MarkerCalls
+
+_LOOK_S = 0.02
 
 
 def hold_markers(file: Path) -> None:
@@ -23,3 +27,15 @@ def hold_markers(file: Path) -> None:
         on_fetched(self, offset, leader_epoch, response)
 
     put_in_place(FollowerRole, "on_fetched", without_markers)
+
+
+def hold_marker_calls(file: Path) -> None:
+    """Transactions are decided and answered; the groups' markers are sent, those of leaders are not."""
+    write, is_there = MarkerCalls.write, file.exists
+
+    async def held(self: Any, destination: Any, markers: Any) -> Any:
+        while is_there() and not destination.of_groups:
+            await asyncio.sleep(_LOOK_S)
+        return await write(self, destination, markers)
+
+    put_in_place(MarkerCalls, "write", held)

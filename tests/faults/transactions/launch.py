@@ -14,7 +14,7 @@ from typing import Final
 
 from tests.faults.compacted.phases import KillPoint
 from tests.faults.transactions.failpoints import watch
-from tests.faults.transactions.held import hold_markers
+from tests.faults.transactions.held import hold_marker_calls, hold_markers
 from tests.faults.transactions.mutants import MUTANTS
 from tests.faults.transactions.replays import replay
 
@@ -24,6 +24,8 @@ _MODULES: Final = {
     "txn": "ottla_txn_coordinator.__main__",
 }
 KILLS, REPLAYS, HELD = "kills", "replays", "held"
+UNSENT = "unsent"
+"""The file that holds markers at their coordinator; HELD is that which holds them at their leader."""
 
 
 def main(arguments: list[str]) -> int:
@@ -35,6 +37,7 @@ def main(arguments: list[str]) -> int:
         replay(kind, file.with_suffix(".replayed"))
     elif mode == HELD:
         hold_markers(Path(directory, HELD))
+        hold_marker_calls(Path(directory, UNSENT))
     else:
         watch(kind, KillPoint(file))
     sys.argv[1:] = settings

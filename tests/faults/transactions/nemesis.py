@@ -8,13 +8,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Final
 
 from tests.faults.cluster import until
 from tests.faults.nemesis import Nemesis
 from tests.faults.node import Node
 from tests.faults.transactions.cluster import TransactionCluster
-from tests.faults.transactions.launch import HELD
+from tests.faults.transactions.launch import HELD, UNSENT
 from tests.faults.transactions.producers import TIMEOUT_S
 
 _HIT_LIMIT_S: Final = 60.0
@@ -111,12 +112,27 @@ class TransactionNemesis(Nemesis):
         self.kills["producers"] += 1
         victim.start()
 
-    def lose_markers(self) -> None:
-        """A leader has markers that no follower has, and is killed: the next one has the transactions open."""
-        held = self.cluster.launched / HELD
+    def _hold(self, name: str) -> Path:
+        """Markers stay where they are until this file is gone; some transactions wait for them."""
+        held = self.cluster.launched / name
         held.touch()
         until(lambda: self.cluster.ending() >= _LEAST_ENDING, "transactions to wait for their markers", _HIT_LIMIT_S)
         time.sleep(_HELD_S)
+        return held
+
+    def kill_before_markers(self) -> None:
+        """All txn-coordinators, while transactions of known end wait for their markers."""
+        held = self._hold(UNSENT)
+        for name in self.cluster.txn_coordinators:
+            self.kill(name)
+        held.unlink()
+        for name in self.cluster.txn_coordinators:
+            self.start(name)
+        self.until_whole()
+
+    def lose_markers(self) -> None:
+        """A leader has markers that no follower has, and is killed: the next one has the transactions open."""
+        held = self._hold(HELD)
         self.read_pass(1)
         partition = self.any_partition()
         leader = self.cluster.leader(self.topic, partition)

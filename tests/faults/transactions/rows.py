@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import Final
 
 from tests.faults.transactions.client import KINDS
-from tests.faults.transactions.failpoints import BETWEEN, STEPS
+from tests.faults.transactions.failpoints import STEPS
 from tests.faults.transactions.launch import HELD, KILLS, REPLAYS
 from tests.faults.transactions.nemesis import TransactionNemesis
 from tests.faults.transactions.producers import TIMEOUT_S
@@ -117,15 +117,10 @@ def _lose_markers(nemesis: TransactionNemesis, seconds: float) -> None:
     nemesis.lose_markers()
 
 
-def _kill_in(*steps: str) -> Story:
-    """A txn-coordinator in each of these steps."""
-
-    def story(nemesis: TransactionNemesis, seconds: float) -> None:
-        for step in steps:
-            nemesis.kill_in({step: nemesis.cluster.txn_coordinators})
-        _wait(nemesis, seconds)
-
-    return story
+def _kill_before_markers(nemesis: TransactionNemesis, seconds: float) -> None:
+    _wait(nemesis, seconds)
+    nemesis.kill_before_markers()
+    _wait(nemesis, seconds)
 
 
 def _load_what_is_pending(nemesis: TransactionNemesis, seconds: float) -> None:
@@ -147,7 +142,7 @@ ROWS: Final = (
 _BROKEN: Final[dict[str, tuple[Story, float, str, Sequence[str]]]] = {
     "no-epoch-bump": (_wait, 10.0, REPLAYS, ["sdk"]),
     "marker-without-coordinator-epoch": (_replace_txn_coordinators, 20.0, REPLAYS, ["librdkafka"]),
-    "prepare-reverted": (_kill_in(*3 * [BETWEEN], "before markers"), 3.0, KILLS, ["sdk"]),
+    "prepare-reverted": (_kill_before_markers, 3.0, HELD, ["sdk"]),
     "last-stable-offset-without-the-unreplicated": (_lose_markers, 3.0, HELD, ["sdk"]),
     "equal-epoch-marker-refused": (_wait, 3.0, KILLS, ["librdkafka"]),
     "verification-skipped": (_wait, 3.0, KILLS, ["sdk"]),
