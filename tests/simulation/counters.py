@@ -97,6 +97,10 @@ def get(key: bytes) -> Decide[Counters]:
     return lambda counters, now: ShardDecision(counters.count(key))
 
 
+def get_by_last_proof(key: bytes) -> Decide[Counters]:
+    return lambda counters, now: ShardDecision(counters.count(key), by_last_proof=True)
+
+
 def watch(key: bytes, who: bytes) -> Decide[Counters]:
     """Answered with the next count, by whomever it is made."""
     return lambda counters, now: ShardDecision(Later(who), memory=((key, (*counters.watchers.get(key, ()), who)),))

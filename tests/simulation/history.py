@@ -43,7 +43,7 @@ class History:
         self.values: Final[dict[bytes, tuple[int, bytes]]] = {}
         self.acknowledged: Final[dict[bytes, Written]] = {}
         self.failed: Final[set[bytes]] = set()
-        self.answers = {"write": 0, "read": 0, "memory": 0, "watch": 0, "refused": 0, "failed": 0}
+        self.answers = {"write": 0, "read": 0, "memory": 0, "by proof": 0, "watch": 0, "refused": 0, "failed": 0}
         self.left: Final[Counter[str]] = Counter()
         """Why owners have left."""
         self._acks: Final[dict[bytes, tuple[list[float], list[int]]]] = {}
@@ -130,15 +130,18 @@ class History:
         self.answers[operation.kind] += 1
         if operation.kind == "write":
             self._acknowledge(operation, count, now)
-        elif operation.kind == "memory":
-            known = min(self.floor(operation.key, now - self._staleness_s), operation.floor)
-            if count < known:
-                raise Broken(f"{operation.name!r} was told {count} from memory long after {known} was acknowledged")
         else:
-            if count < operation.floor:
-                raise Broken(f"{operation.name!r} read {count} after {operation.floor} had been acknowledged")
-            if count > self.values.get(operation.key, (0, b""))[0]:
-                raise Broken(f"{operation.name!r} read {count}, which is not committed")
+            self._check_read(operation, count, now)
+
+    def _check_read(self, operation: Operation, count: int, now: float) -> None:
+        """From memory it may be stale and not committed yet; by the last proof, stale."""
+        known = operation.floor
+        if operation.kind in ("memory", "by proof"):
+            known = min(self.floor(operation.key, now - self._staleness_s), known)
+        if count < known:
+            raise Broken(f"{operation.name!r} read {count} ({operation.kind}), and {known} had been acknowledged")
+        if operation.kind != "memory" and count > self.values.get(operation.key, (0, b""))[0]:
+            raise Broken(f"{operation.name!r} read {count}, which is not committed")
 
     def on_refusal(self, operation: Operation, *, surely: bool) -> None:
         self._once(operation)

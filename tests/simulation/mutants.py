@@ -14,7 +14,7 @@ from ottla_core.coordination.effects import Effect, Respond, RespondError
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import OwnerEvent, Phase
 from ottla_core.coordination.shard_log import Appended, Call, Check, Read, Result, Unknown
-from ottla_core.coordination.timers import Moment
+from ottla_core.coordination.timers import NEVER, Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.fence import ShardFence
 
@@ -131,6 +131,15 @@ class LateIsFailed(Owner[Counters]):
         ]
 
 
+class ProofForEver(Owner[Counters]):
+    """Who was the owner once answers for ever what need not be fresh."""
+
+    def _begin_round(self, now: Moment, *, ask: bool = False) -> None:
+        until, self._proved_until = self._proved_until, NEVER
+        super()._begin_round(now, ask=ask)
+        self._proved_until = until
+
+
 class CheckUnproved(Partition):
     """A leader answers a check by what it believes."""
 
@@ -152,6 +161,7 @@ MUTANTS: Final = {
     "state dropped when late": Build(owner=StateDroppedWhenLate),
     "late read answered": Build(owner=LateReadAnswered),
     "late is failed": Build(owner=LateIsFailed),
+    "proof for ever": Build(owner=ProofForEver),
     "check unproved": Build(partition=CheckUnproved),
     "verification unguarded": Build(guarded=False),
 }

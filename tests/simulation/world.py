@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.simulation.coordinator import LIMITS, Coordinator
-from tests.simulation.counters import Counters, add, get, watch
+from tests.simulation.counters import Counters, add, get, get_by_last_proof, watch
 from tests.simulation.history import Broken, History, Operation
 from tests.simulation.network import TIMEOUT_S, Network, Weather
 from tests.simulation.partition import TAKES_NOTHING, Partition
@@ -88,6 +88,7 @@ class World:
         self.partition.delay_s = self._delay_s = random.choice((0.001, 0.005, 0.05))
         self.partition.loss = random.choice((0.0, 0.01, 0.1))
         self._busy_s = random.choice((0.005, 0.02, 0.05))
+        self._strays = random.choice((None, None, "by proof"))  # by others a former owner soon finds out that it is one
         for coordinator in self.coordinators:
             coordinator.start(coordinator.incarnation)
         self._assign(0)
@@ -121,7 +122,9 @@ class World:
     # ---- the controller -------------------------------------------------------------------------------------------
 
     def _assign(self, number: int) -> None:
-        """Every assignment has an epoch of its own."""
+        """Every assignment has an epoch of its own. What need not be fresh is read from the former owner, too."""
+        former = self.coordinators[self.owner_number]
+        self.schedule.after(self.schedule.random.random() * 5, self._ask, "by proof", former)
         self.owner_number, self.owner_incarnation = number, self.coordinators[number].incarnation
         self.shard_epoch += 1
         self._announce()
@@ -240,7 +243,7 @@ class World:
             random = self.schedule.random
             if self.schedule.one_in(0.1):
                 self._transactions.begin()
-            self._ask(random.choice(("write", "write", "write", "read", "read", "memory", "watch")))
+            self._ask(random.choice(("write", "write", "write", "read", "read", "memory", "by proof", "watch")))
             patience = 5 if self._refused else 1
             self.schedule.after(random.expovariate(1 / self._busy_s) * patience, self._client)
 
@@ -249,7 +252,7 @@ class World:
         key = random.choice(KEYS)
         operation = Operation(len(self._operations), kind, key, self.history.floor(key, schedule.now))
         self._operations.append(operation)
-        stray = not self._healed and schedule.one_in(0.05 if kind == "write" else 0.3)
+        stray = not self._healed and schedule.one_in(0.05 if kind == "write" else 0.3) and self._strays in (None, kind)
         if coordinator is None:
             coordinator = random.choice(self.coordinators) if stray else self.coordinators[self.owner_number]
         request = self._request(operation)
@@ -268,6 +271,8 @@ class World:
                 decide = add(key, operation.name, timer_s=timer_s)
             case "watch":
                 decide = watch(key, operation.name)
+            case "by proof":
+                decide = get_by_last_proof(key)
             case _:
                 decide = get(key)
         return ShardRequest(operation, decide, 0.0, without_confirmation=operation.kind == "memory")
