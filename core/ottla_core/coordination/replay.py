@@ -6,6 +6,7 @@ few keys a hundred thousand times a day, and to apply a record costs ten times w
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final
 
 from ottla_core.coordination.batches import StoredBatch, read_batches
@@ -13,7 +14,7 @@ from ottla_core.coordination.shard import Entry, ShardState
 from ottla_core.records.fence import ShardFence
 
 _AT_ONCE: Final = 1_000
-"""Records that are applied without a pause for other tasks of the loop."""
+"""Records that are applied, or batches that are read, without a pause for other tasks of the loop."""
 
 
 class Replay:
@@ -29,9 +30,9 @@ class Replay:
         self._newest: dict[bytes, bytes | None] = {}
 
     def read(self, data: bytes, shard: ShardState) -> None:
-        """Whole batches of the log, some of which may have been read before. Raises CORRUPT_MESSAGE; those before the
-        damage are read then."""
-        for batch in read_batches(data):
+        """The first thousand whole batches in `data`, some of which may have been read before: a read brings more of
+        small ones, as transactions make. Raises CORRUPT_MESSAGE; those before the damage are read then."""
+        for batch in islice(read_batches(data), _AT_ONCE):
             if self.next_offset >= self.end_offset:
                 return
             if batch.next_offset > self.next_offset:

@@ -88,6 +88,20 @@ def test_all_up_to_the_own_fence_is_replayed_in_one_pass() -> None:
     assert hand.owner.next_offset == 4
 
 
+def test_many_small_batches_are_read_some_at_a_time() -> None:
+    """A transaction of one offset makes two. What is left is read again: the log is near."""
+    hand = Hand()
+    hand.start()
+    hand.result(Appended(2_500, 2_501))
+    log = [stored(seal_records([Entry(b"a", b"%d" % at)], NOON), at) for at in range(2_500)]
+    log.append(stored(seal_fence(MINE, NOON), 2_500))
+    for at in (0, 1_000, 2_000):
+        assert hand.call == Read(at)
+        hand.result(Batches(b"".join(log[at:]), 2_501))
+    assert hand.owner.phase is Phase.SERVING
+    assert hand.book.seen == [Entry(b"a", b"2499")]
+
+
 @pytest.mark.parametrize(("keys", "ticks"), [(1_000, 0), (2_500, 2)])
 def test_many_keys_are_applied_some_at_a_time_before_it_serves(keys: int, ticks: int) -> None:
     """And each once, however often the log has it."""
