@@ -149,7 +149,7 @@ class Owner(Generic[S]):
             if now.at >= self._retry_at and self._call is not None:
                 self._send(self._call, now)
             elif self.phase is Phase.LOADING and self._call is None:
-                self._apply_next(now)
+                self._load_next(now)
             else:
                 self._begin_round(now)
         return self._effects()
@@ -215,25 +215,39 @@ class Owner(Generic[S]):
 
     def _on_read_result(self, result: Result, now: Moment) -> None:
         """Replay the records below the high watermark, up to the own fence (rule 3); beyond it there is nothing yet."""
-        replay, before, reason = self._replay, self.next_offset, _reason(result)
-        assert replay is not None, "it loads"
+        assert self._replay is not None, "it loads"
         if isinstance(result, Batches):
-            try:
-                replay.read(result.data, self.shard)
-            except OttlaError as error:  # damaged on its way, or in that replica: it is read again, maybe from another
-                reason = str(error)
-        self.next_offset = replay.next_offset
-        if self.next_offset < replay.end_offset:
-            if self.next_offset > before:
-                self._ask(Read(self.next_offset), now)
-            else:
-                self._ask_later(now)  # such as a new leader, whose high watermark is behind
-                self._report(f"its log can't be read from offset {self.next_offset} on", reason)
-        elif replay.ends_with_fence:
-            self._call, self._failures, self.trouble = None, 0, ""
-            self._apply_next(now)
+            self._replay.take(result.data)
+            self._load_next(now)
         else:
+            self._read_again(_reason(result), now)
+
+    def _load_next(self, now: Moment) -> None:
+        """A step, and another one with the next tick, until all is applied."""
+        replay, reason, self._call = self._replay, "its high watermark is behind", None
+        assert replay is not None, "it loads"
+        try:
+            if not replay.read_next(self.shard):
+                self._retry_at = now.at
+                return
+        except OttlaError as error:  # damaged on its way, or in that replica: it is read again, maybe from another
+            reason = str(error)
+        before, self.next_offset = self.next_offset, replay.next_offset
+        if before < self.next_offset < replay.end_offset:
+            self._ask(Read(self.next_offset), now)
+        elif self.next_offset < replay.end_offset:
+            self._call = Read(self.next_offset)  # such as to a new leader, whose high watermark is behind
+            self._read_again(reason, now)
+        elif not replay.ends_with_fence:
             self._leave(OwnerEvent.DIVERGED, "the own fence was not where it had been written")
+        elif replay.apply_next(self.shard):
+            self._serve(now)
+        else:
+            self._retry_at = now.at
+
+    def _read_again(self, reason: str, now: Moment) -> None:
+        self._ask_later(now)
+        self._report(f"its log can't be read from offset {self.next_offset} on", reason)
 
     def _report(self, failure: str, reason: str) -> None:
         tries = self._failures
@@ -242,14 +256,9 @@ class Owner(Generic[S]):
             if tries & (tries - 1) == 0:
                 self._out.append(ReportTrouble(self.trouble))
 
-    def _apply_next(self, now: Moment) -> None:
-        """And serve after the last of it; else the next tick goes on."""
-        assert self._replay is not None, "it loads"
-        if not self._replay.apply_next(self.shard):
-            self._retry_at = now.at
-            return
+    def _serve(self, now: Moment) -> None:
         self._move(OwnerEvent.LOADED)
-        self._replay, self._retry_at = None, NEVER
+        self._replay, self._retry_at, self._failures, self.trouble = None, NEVER, 0, ""
         self._waiting.append(ShardRequest(None, lambda shard, then: shard.on_loaded(then), NEVER))
         self._begin_round(now)
 

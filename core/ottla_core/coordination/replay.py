@@ -6,7 +6,7 @@ few keys a hundred thousand times a day, and to apply a record costs ten times w
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Iterator
 from typing import Final
 
 from ottla_core.coordination.batches import StoredBatch, read_batches
@@ -14,13 +14,15 @@ from ottla_core.coordination.shard import Entry, ShardState
 from ottla_core.records.fence import ShardFence
 
 _AT_ONCE: Final = 1_000
-"""Records that are applied, or batches that are read, without a pause for other tasks of the loop."""
+"""Records that are applied without a pause for other tasks of the loop."""
+_BATCHES_AT_ONCE: Final = 250
+"""That are read. Of small ones, as transactions make, a read of the log brings ten times as many."""
 
 
 class Replay:
     """Of the log up to `end_offset`, where the own fence has to end. Memory: the keys and values of the shard."""
 
-    __slots__ = ("_fence", "_newest", "end_offset", "ends_with_fence", "next_offset")
+    __slots__ = ("_fence", "_newest", "_taken", "end_offset", "ends_with_fence", "next_offset")
 
     def __init__(self, fence: ShardFence, end_offset: int) -> None:
         self.end_offset: Final = end_offset
@@ -28,17 +30,26 @@ class Replay:
         self.ends_with_fence = False
         self._fence: Final = fence
         self._newest: dict[bytes, bytes | None] = {}
+        self._taken: Iterator[StoredBatch] = iter(())
 
-    def read(self, data: bytes, shard: ShardState) -> None:
-        """The first thousand whole batches in `data`, some of which may have been read before: a read brings more of
-        small ones, as transactions make. Raises CORRUPT_MESSAGE; those before the damage are read then."""
-        for batch in islice(read_batches(data), _AT_ONCE):
-            if self.next_offset >= self.end_offset:
-                return
+    def take(self, data: bytes) -> None:
+        """Whole batches of the log, some of which may have been read before; `read_next` reads them."""
+        self._taken = read_batches(data)
+
+    def read_next(self, shard: ShardState) -> bool:
+        """Some of the batches that were taken; whether these were the last. Raises CORRUPT_MESSAGE; those before the
+        damage are read then."""
+        for number, batch in enumerate(self._taken, 1):
             if batch.next_offset > self.next_offset:
                 self.add(batch, shard)
                 self.next_offset = batch.next_offset
                 self.ends_with_fence = batch.fence == self._fence and self.next_offset == self.end_offset
+            if self.next_offset >= self.end_offset:
+                self._taken = iter(())
+                return True
+            if number == _BATCHES_AT_ONCE:
+                return False
+        return True
 
     def add(self, batch: StoredBatch, shard: ShardState) -> None:
         """The next of the log. What belongs to a transaction is applied at once, after what its keys had before: from

@@ -9,7 +9,7 @@ from owners import MINE, Hand, get, put, stored
 from ottla_core.coordination.batches import seal_records
 from ottla_core.coordination.effects import Leave, ReportTrouble
 from ottla_core.coordination.phases import Phase
-from ottla_core.coordination.shard import Entry
+from ottla_core.coordination.shard import Entry, TransactionProducer
 from ottla_core.coordination.shard_log import (
     Append,
     Appended,
@@ -89,17 +89,18 @@ def test_all_up_to_the_own_fence_is_replayed_in_one_pass() -> None:
 
 
 def test_many_small_batches_are_read_some_at_a_time() -> None:
-    """A transaction of one offset makes two. What is left is read again: the log is near."""
+    """A transaction of one offset makes two."""
     hand = Hand()
     hand.start()
-    hand.result(Appended(2_500, 2_501))
-    log = [stored(seal_records([Entry(b"a", b"%d" % at)], NOON), at) for at in range(2_500)]
-    log.append(stored(seal_fence(MINE, NOON), 2_500))
-    for at in (0, 1_000, 2_000):
-        assert hand.call == Read(at)
-        hand.result(Batches(b"".join(log[at:]), 2_501))
-    assert hand.owner.phase is Phase.SERVING
-    assert hand.book.seen == [Entry(b"a", b"2499")]
+    hand.result(Appended(600, 601))
+    log = [stored(seal_records([Entry(b"a", b"%d" % at, TransactionProducer(at, 0))], NOON), at) for at in range(600)]
+    hand.result(Batches(b"".join([*log, stored(seal_fence(MINE, NOON), 600)]), 601))
+    seen = [len(hand.book.seen)]
+    while hand.owner.phase is Phase.LOADING:
+        assert hand.owner.wake_at <= hand.now.at
+        hand.tick(0)
+        seen.append(len(hand.book.seen))
+    assert (seen, hand.owner.phase) == ([250, 500, 600], Phase.SERVING)
 
 
 @pytest.mark.parametrize(("keys", "ticks"), [(1_000, 0), (2_500, 2)])
