@@ -68,13 +68,13 @@ class QueryTransactions:
             self.settle(admin, last)
         return decides
 
-    def abort(self) -> None:
-        """Let nothing more of the query count than what is decided."""
+    def abort(self, tasks: Sequence[TaskTransaction]) -> None:
+        """Let these count no more, unless they are decided, nor anything of a decided batch, or of a batch write."""
         with self._admin() as admin, self._driver(admin) as producer:
             with self._fencing(), producer.transaction() as transaction:
                 last = DecisionLog(self._batch.query, transaction, self._options).last()
                 producer.abort_transaction()
-            self.settle(admin, last)
+            self.settle(admin, last, failed=tasks)
 
     def retire(self) -> None:
         """Take all that is kept of the query out of the cluster: it writes no more."""
@@ -85,10 +85,21 @@ class QueryTransactions:
 
     # ---- the steps ---------------------------------------------------------------------------------------------------
 
-    def settle(self, admin: ottla.Admin, last: Decision | None, *, candidates: Iterable[TaskTransaction] = ()) -> None:
-        """End and forget all transactions of the query but the `candidates`, as the last decision says."""
+    def settle(
+        self,
+        admin: ottla.Admin,
+        last: Decision | None,
+        *,
+        candidates: Iterable[TaskTransaction] = (),
+        failed: Iterable[TaskTransaction] = (),
+    ) -> None:
+        """End and forget the transactions of the query, but the `candidates`, as the last decision says.
+
+        However late that is: another driver may have gone on by now.
+        """
         states = {found.name: found.state for found in admin.transactions.list(prefix=f"{self._name}-")}
-        to_do = actions(last, candidates, states)
+        let_go = {each.transactional_id for each in failed} if self._batch.run else states
+        to_do = actions(last, candidates, states, let_go)
         check_kept(to_do, self._batch)
         if orphans := sorted(name for name, action in to_do.items() if action is Action.ABORT):
             logger.warning("%s: aborted, for they do not count: %s", named(self._batch), ", ".join(orphans))

@@ -131,7 +131,7 @@ class OttlaBatchWriter(DataSourceArrowWriter):
             return
         logger.warning("a write has failed; nothing of it counts, unless it was decided before: %s", summary(messages))
         transactions = self._writer.transactions(self._batch)
-        transactions.abort()
+        transactions.abort(transactions_of(messages))
         transactions.retire()
 
 
@@ -160,7 +160,7 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         """Some task has failed: Spark does the whole micro-batch again when the query is started again."""
         logger.warning("micro-batch %d has failed; what is written comes again: %s", batchId, summary(messages))
         if (batch := batch_of(messages)) is not None:
-            self._writer.transactions(batch).abort()
+            self._writer.transactions(batch).abort(transactions_of(messages))
 
 
 def micro_batch(checkpoint: str) -> Batch:

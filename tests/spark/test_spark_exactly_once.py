@@ -252,6 +252,32 @@ def test_a_second_run_fences_the_first(
     assert query.written() == expected(0, 1)
 
 
+@pytest.mark.story("spark-driver-that-was-overtaken")
+@pytest.mark.parametrize("step", ["commit", "abort"])
+def test_a_driver_that_was_overtaken_ends_nothing_of_its_follower(
+    query: Query, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """It pauses with nothing left to do but to end what counts and what does not; the other decides the next."""
+    messages, settle = query.tasks(0), QueryTransactions.settle
+    following = 1 if step == "commit" else 0
+
+    def overtaken(*arguments: Any, **more: Any) -> Any:
+        if not more.get("candidates"):
+            monkeypatch.setattr(QueryTransactions, "settle", settle)
+            query.run = "run-2"
+            for number in range(following):
+                query.micro_batch(number)
+            with dying("end"):
+                query.micro_batch(following)
+        return settle(*arguments, **more)
+
+    monkeypatch.setattr(QueryTransactions, "settle", overtaken)
+    getattr(query.writer(), step)(messages, 0)
+    query.micro_batch(following)
+    assert query.written() == expected(*range(following + 1))
+    assert query.left() == []
+
+
 def test_a_decision_counts_when_its_transaction_is_committed(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
     messages, write = query.tasks(0), DecisionLog.write
 

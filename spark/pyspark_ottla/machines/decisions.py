@@ -7,7 +7,10 @@ decision of the query in hand, every driver does the same, however often, and wh
 * Of the transactions that the decision names, those that are open are committed, and all are forgotten. One that is
   not known any more was forgotten: it is committed, since nothing is forgotten before.
 * Those of the micro-batch that is to be decided are kept. One that has ended by then can't be decided.
-* All others are orphans: of attempts that failed, came second or came late, or of a driver that died. They are aborted.
+* All others of a micro-batch that is decided, or of an older one, are orphans: of attempts that failed, came second or
+  late, or of a driver that died. They are aborted, by whichever driver: nothing will ever decide them.
+* Those of a later micro-batch are left alone, or a driver that does not know yet that it was overtaken would abort what
+  its follower decides. Of a batch that has failed its own tasks' are let go. A batch write has no follower.
 * A micro-batch that is decided is not decided again. Spark repeats the last one alone, so an older number is that of a
   run that another one has overtaken, or of a checkpoint that was restored.
 """
@@ -15,9 +18,10 @@ decision of the query in hand, every driver does the same, however often, and wh
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
+from math import inf
 from typing import Final, NamedTuple
 
 from ottla.errors import ConfigError, ErrorCode, FencedError, TransactionAborted
@@ -89,6 +93,7 @@ class Role(Enum):
     DECIDED = "of the last decision"
     CANDIDATE = "to be decided"
     ORPHAN = "of an attempt that does not count"
+    UNDECIDED = "of a later batch, which another driver may decide"
 
 
 class Action(Enum):
@@ -128,18 +133,30 @@ ACTIONS: Final = {
     (Role.ORPHAN, COMMITTED): Action.FORGET,
     (Role.ORPHAN, ABORTED): Action.FORGET,
     (Role.ORPHAN, UNUSED): Action.FORGET,
+    **dict.fromkeys(((Role.UNDECIDED, status) for status in (OPEN, COMMITTED, ABORTED, UNUSED)), Action.KEEP),
 }
-"""All that there is: an orphan is one because the coordinator knows it."""
+"""All that there is: the last two are such because the coordinator knows them."""
 
 
 def actions(
-    last: Decision | None, candidates: Iterable[TaskTransaction], states: Mapping[str, str]
+    last: Decision | None,
+    candidates: Iterable[TaskTransaction],
+    states: Mapping[str, str],
+    let_go: Collection[str] = (),
 ) -> Mapping[str, Action]:
-    """What to do with each transaction of a query, by its id; `states` are Kafka's names of those that are known."""
-    roles = dict.fromkeys(states, Role.ORPHAN)
+    """What to do with each transaction of a query, by its id; `states` are Kafka's names of those that are known, and
+    `let_go` those whose batch has failed."""
+    decided = last.batch.number if last else -1
+    roles = {name: Role.ORPHAN if name in let_go or _number(name) <= decided else Role.UNDECIDED for name in states}
     roles |= {each.transactional_id: Role.CANDIDATE for each in candidates}
     roles |= {each.transactional_id: Role.DECIDED for each in (last.transactions if last else ())}
     return {name: ACTIONS[role, _status(states.get(name))] for name, role in roles.items()}
+
+
+def _number(name: str) -> float:
+    """Of the micro-batch in `spark-<query>-<number>-<task>-<attempt>`; infinite where it is no attempt's name."""
+    number = name.rsplit("-", 3)[1:2]
+    return int(number[0]) if number and number[0].isdecimal() else inf
 
 
 def _status(state: str | None) -> str:

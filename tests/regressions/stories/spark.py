@@ -28,4 +28,13 @@ STORIES = (
         "A query over what is there now ended, and Spark killed its process before its last offsets were committed",
         Edit("spark/pyspark_ottla/stream_reader.py", "self._commits.settle()", "pass"),
     ),
+    Story(
+        "spark-driver-that-was-overtaken",
+        "A driver paused before it ended what does not count, and then aborted what another one had decided meanwhile",
+        Edit(
+            "spark/pyspark_ottla/machines/decisions.py",
+            "(Role.UNDECIDED, status) for status in (OPEN, COMMITTED, ABORTED, UNUSED)), Action.KEEP)",
+            "(Role.UNDECIDED, status) for status in (OPEN, COMMITTED, ABORTED, UNUSED)), Action.ABORT)",
+        ),
+    ),
 )

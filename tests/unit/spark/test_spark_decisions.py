@@ -41,18 +41,22 @@ STATES = {
 
 def test_every_role_has_an_action_in_every_state() -> None:
     assert set(ACTIONS) == set(itertools.product(Role, (OPEN, COMMITTED, ABORTED, UNUSED, UNKNOWN))) - {
-        (Role.ORPHAN, UNKNOWN)
+        (Role.ORPHAN, UNKNOWN),
+        (Role.UNDECIDED, UNKNOWN),
     }
 
 
 @pytest.mark.parametrize("status", STATES)
 def test_each_transaction_is_treated_by_its_role_and_state(status: str) -> None:
     for state in STATES[status]:
-        states = dict.fromkeys([MINE.transactional_id, LISTED.transactional_id, "spark-q-5-0-cc"], state)
+        others = ["spark-q-5-0-cc", "spark-q-4-0-dd", "spark-q-3-0-ee"]
+        states = dict.fromkeys([MINE.transactional_id, LISTED.transactional_id, *others], state)
         assert actions(LAST, [MINE], states) == {
             LISTED.transactional_id: ACTIONS[Role.DECIDED, status],
             MINE.transactional_id: ACTIONS[Role.CANDIDATE, status],
-            "spark-q-5-0-cc": ACTIONS[Role.ORPHAN, status],
+            "spark-q-5-0-cc": ACTIONS[Role.UNDECIDED, status],
+            "spark-q-4-0-dd": ACTIONS[Role.ORPHAN, status],
+            "spark-q-3-0-ee": ACTIONS[Role.ORPHAN, status],
         }
 
 
@@ -63,8 +67,17 @@ def test_what_is_forgotten_is_committed_where_it_was_decided_and_lost_where_it_w
 
 def test_a_decided_transaction_is_never_an_orphan() -> None:
     """The driver that repeats a batch has tasks of its own, and lets go of them."""
-    to_do = actions(LAST, [], {LISTED.transactional_id: "Ongoing", MINE.transactional_id: "Ongoing"})
-    assert to_do == {LISTED.transactional_id: Action.COMMIT, MINE.transactional_id: Action.ABORT}
+    states = dict.fromkeys([LISTED.transactional_id, "spark-q-4-0-cc"], "Ongoing")
+    let_go = [LISTED.transactional_id]
+    assert actions(LAST, [], states, let_go) == {LISTED.transactional_id: Action.COMMIT, "spark-q-4-0-cc": Action.ABORT}
+
+
+def test_of_a_later_batch_only_what_has_failed_is_let_go() -> None:
+    """A driver that was overtaken sees its follower's, which may be decided by now."""
+    states = dict.fromkeys([MINE.transactional_id, "spark-q-5-0-cc", "spark-q-6-0-dd", "spark-q-x", "spark"], "Ongoing")
+    kept = dict.fromkeys(states, Action.KEEP)
+    assert actions(None, [], states) == kept
+    assert actions(None, [], states, [MINE.transactional_id]) == {**kept, MINE.transactional_id: Action.ABORT}
 
 
 def test_what_was_ended_by_others_is_named() -> None:
