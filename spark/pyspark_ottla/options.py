@@ -16,6 +16,7 @@ from ottla.connect import CONSUMER_NAMES, PRODUCER_NAMES, check_topic, size_byte
 from ottla.errors import config_error
 from ottla_core.model import TopicPartition
 from pyspark_ottla.machines.admission import AdmissionLimits
+from pyspark_ottla.machines.decisions import query_of
 from pyspark_ottla.machines.offsets import EARLIEST, ID, LATEST, Bound
 from pyspark_ottla.spark_options import SparkOptions
 
@@ -48,8 +49,8 @@ READ_OPTIONS: Final = (
 )
 """All of a source but `kafka.*`; `maxBytesPerTrigger` and `commitOffsets` are ours."""
 
-WRITE_OPTIONS: Final = ("kafka.bootstrap.servers", "topic", "includeHeaders", "delivery")
-"""All of a sink but `kafka.*`; `delivery` is ours.
+WRITE_OPTIONS: Final = ("kafka.bootstrap.servers", "topic", "includeHeaders", "delivery", "txnAppId", "txnVersion")
+"""All of a sink but `kafka.*`; `delivery` is ours, and the last two have the names that they have in Delta Lake.
 
 `includeHeaders` is accepted and changes nothing, as in Spark's own sink: a column of headers is written.
 """
@@ -61,6 +62,7 @@ _TRANSACTION_TIMEOUT_MS: Final = "900000"
 _STREAMING_ONLY: Final = frozenset(
     ["maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger", "commitOffsets"]
 )
+_TRANSACTION_OF_BATCH: Final = frozenset(["txnAppId", "txnVersion"])
 _BATCH_ONLY: Final = frozenset(["endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets"])
 
 
@@ -109,7 +111,7 @@ class ReadOptions:
 class WriteOptions:
     """A sink's options, checked; `topic` is "" where the rows say it. `client` under Kafka's names.
 
-    `checkpoint` is a stream's location, "" where it is the session's.
+    `checkpoint` is a stream's location, "" where it is the session's. `app_id` is "" where a batch write has none.
     """
 
     bootstrap: str
@@ -117,6 +119,8 @@ class WriteOptions:
     client: Mapping[str, str]
     exactly_once: bool = False
     checkpoint: str = ""
+    app_id: str = ""
+    app_version: int = 0
 
 
 def read_options(spark_options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
@@ -145,9 +149,11 @@ def read_options(spark_options: Mapping[str, str], *, streaming: bool) -> ReadOp
     )
 
 
-def write_options(spark_options: Mapping[str, str]) -> WriteOptions:
+def write_options(spark_options: Mapping[str, str], *, streaming: bool = False) -> WriteOptions:
     """The options of a sink. Raises ConfigError for what can't be, with the remedy."""
     options = SparkOptions(spark_options, WRITE_OPTIONS, PRODUCER_NAMES)
+    if streaming:  # its checkpoint has both
+        options.reject(_TRANSACTION_OF_BATCH, "batch")
     exactly_once = options.choice("delivery", ("at_least_once", "exactly_once"), "at_least_once") == "exactly_once"
     _check_timeout(options.client, exactly_once=exactly_once)
     topic = options.text("topic", "")
@@ -160,7 +166,23 @@ def write_options(spark_options: Mapping[str, str]) -> WriteOptions:
         )
     options.flag("includeHeaders", False)
     checkpoint = next((at for name, at in spark_options.items() if name.lower() == "checkpointlocation"), "")
-    return WriteOptions(options.bootstrap(), topic, options.client, exactly_once, checkpoint)
+    app_id, version = _app(options, exactly_once=exactly_once)
+    return WriteOptions(options.bootstrap(), topic, options.client, exactly_once, checkpoint, app_id, version)
+
+
+def _app(options: SparkOptions, *, exactly_once: bool) -> tuple[str, int]:
+    """txnAppId and txnVersion: what is written once, however often it is run."""
+    app_id, version = options.text("txnAppId", ""), options.number("txnVersion", least=0)
+    if not app_id and version is None:
+        return "", 0
+    if not app_id or version is None or not exactly_once:
+        raise config_error("txnAppId, txnVersion and delivery=exactly_once go together", hint="give all, or no txn…")
+    if not re.fullmatch(r"[\w.-]{1,200}", app_id, re.ASCII) or query_of(f"spark-{app_id}") != f"spark-{app_id}":
+        raise config_error(
+            f"txnAppId={app_id} can't be had: it becomes a part of transactional ids",
+            hint="use 200 letters, digits, dots, dashes and underlines at most, such as nightly-orders",
+        )
+    return app_id, version
 
 
 def _check_timeout(client: dict[str, str], *, exactly_once: bool) -> None:

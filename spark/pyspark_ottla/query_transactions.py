@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
@@ -24,6 +24,7 @@ from pyspark_ottla.machines.decisions import (
     OvertakenError,
     TaskTransaction,
     actions,
+    attempts_of,
     check_kept,
     is_decided,
     named,
@@ -58,23 +59,27 @@ class QueryTransactions:
         with self._admin() as admin, self._driver(admin) as producer:
             with self._fencing(), producer.transaction() as transaction:
                 log = DecisionLog(self._batch.query, transaction, self._options)
-                last = log.last()
+                last, states = log.last(), self.known(admin)
                 if decides := not is_decided(last, self._batch) and bool(tasks):
-                    self.settle(admin, last, candidates=tasks)
+                    self.settle(admin, last, states, candidates=tasks)
                     last = Decision(self._batch, tuple(tasks))
                     log.write(last)
+                    states = {each.transactional_id: states[each.transactional_id] for each in tasks}  # what is left
                 else:
                     producer.abort_transaction()
-            self.settle(admin, last)
+            self.settle(admin, last, states)
         return decides
 
-    def abort(self, tasks: Sequence[TaskTransaction]) -> None:
-        """Let these count no more, unless they are decided, nor anything of a decided batch, or of a batch write."""
+    def abort(self, tasks: Sequence[TaskTransaction] | None = None) -> Mapping[str, Action]:
+        """Let these count no more, unless they are decided, nor anything of a decided batch; without `tasks` nothing
+        but what is decided, for where no other driver decides. What was done, by transactional id."""
         with self._admin() as admin, self._driver(admin) as producer:
             with self._fencing(), producer.transaction() as transaction:
                 last = DecisionLog(self._batch.query, transaction, self._options).last()
                 producer.abort_transaction()
-            self.settle(admin, last, failed=tasks)
+            states = self.known(admin)
+            failed = states if tasks is None else [each.transactional_id for each in tasks]
+            return self.settle(admin, last, states, failed=failed)
 
     def retire(self) -> None:
         """Take all that is kept of the query out of the cluster: it writes no more."""
@@ -83,23 +88,32 @@ class QueryTransactions:
                 DecisionLog(self._batch.query, transaction, self._options).write(None)
             admin.transactions.forget(self._name)
 
+    def are_left(self) -> bool:
+        """Whether a coordinator knows transactions of the query: it runs, or has left them."""
+        with self._admin() as admin:
+            return bool(self.known(admin))
+
     # ---- the steps ---------------------------------------------------------------------------------------------------
+
+    def known(self, admin: ottla.Admin) -> Mapping[str, str]:
+        """The states of the query's transactions, by transactional id."""
+        found = admin.transactions.list(prefix=f"{self._name}-", pattern=attempts_of(self._batch.query))
+        return {each.name: each.state for each in found}
 
     def settle(
         self,
         admin: ottla.Admin,
         last: Decision | None,
+        states: Mapping[str, str],
         *,
         candidates: Iterable[TaskTransaction] = (),
-        failed: Iterable[TaskTransaction] = (),
-    ) -> None:
-        """End and forget the transactions of the query, but the `candidates`, as the last decision says.
+        failed: Collection[str] = (),
+    ) -> Mapping[str, Action]:
+        """End and forget these transactions, but the `candidates`, as the last decision says.
 
         However late that is: another driver may have gone on by now.
         """
-        states = {found.name: found.state for found in admin.transactions.list(prefix=f"{self._name}-")}
-        let_go = {each.transactional_id for each in failed} if self._batch.run else states
-        to_do = actions(last, candidates, states, let_go)
+        to_do = actions(last, candidates, states, failed)
         check_kept(to_do, self._batch)
         if orphans := sorted(name for name, action in to_do.items() if action is Action.ABORT):
             logger.warning("%s: aborted, for they do not count: %s", named(self._batch), ", ".join(orphans))
@@ -107,6 +121,7 @@ class QueryTransactions:
         decided = [each for each in named_last if to_do[each.transactional_id] is Action.COMMIT]
         self.end(admin, decided, orphans)
         self.forget(admin, [name for name, action in to_do.items() if action not in (Action.KEEP, Action.NONE)])
+        return to_do
 
     def end(self, admin: ottla.Admin, decided: Sequence[TaskTransaction], orphans: Sequence[str]) -> None:
         """Commit those that are decided, abort the others."""

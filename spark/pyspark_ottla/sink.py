@@ -22,7 +22,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from pyspark_ottla.columns import check_columns
-from pyspark_ottla.machines.decisions import SINGLE, Batch, TaskTransaction
+from pyspark_ottla.machines.decisions import SINGLE, Batch, TaskTransaction, named
 from pyspark_ottla.options import WriteOptions
 from pyspark_ottla.producers import PRODUCER_POOL, BytesProducer, check_settings, new_producer
 
@@ -106,11 +106,13 @@ class RowWriter:
 
 
 class OttlaBatchWriter(DataSourceArrowWriter):
-    """What `df.write.format("ottla")` does. Exactly once, all of it counts or nothing, under an id of its own."""
+    """What `df.write.format("ottla")` does. Exactly once, all of it counts or nothing, under an id of its own, or once
+    for each version of a txnAppId."""
 
     def __init__(self, writer: RowWriter) -> None:
         self._writer: Final = writer
-        self._batch: Final = Batch(str(uuid4()), SINGLE) if writer.options.exactly_once else None
+        app, version = writer.options.app_id, writer.options.app_version
+        self._batch: Final = Batch(app or str(uuid4()), version or SINGLE) if writer.options.exactly_once else None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """One task's rows, on an executor."""
@@ -120,8 +122,11 @@ class OttlaBatchWriter(DataSourceArrowWriter):
         """All tasks have ended well."""
         if self._batch is not None:
             transactions = self._writer.transactions(self._batch)
-            transactions.commit(transactions_of(messages))
-            transactions.retire()
+            decided = transactions.commit(transactions_of(messages))
+            self._retire(transactions)
+            if not decided:
+                logger.info("%s was written before, or has no rows", named(self._batch))
+                return
         logger.info("written: %s", summary(messages))
 
     def abort(self, messages: Messages) -> None:
@@ -131,8 +136,14 @@ class OttlaBatchWriter(DataSourceArrowWriter):
             return
         logger.warning("a write has failed; nothing of it counts, unless it was decided before: %s", summary(messages))
         transactions = self._writer.transactions(self._batch)
-        transactions.abort(transactions_of(messages))
-        transactions.retire()
+        named = bool(self._writer.options.app_id)
+        transactions.abort(transactions_of(messages) if named else None)
+        self._retire(transactions)
+
+    def _retire(self, transactions: QueryTransactions) -> None:
+        """A write without txnAppId is never repeated; of others the decision stays, by which a repeat is known."""
+        if not self._writer.options.app_id:
+            transactions.retire()
 
 
 class OttlaStreamWriter(DataSourceStreamArrowWriter):

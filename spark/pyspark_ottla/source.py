@@ -88,7 +88,7 @@ class OttlaDataSource(DataSource):
         """For `df.writeStream`; the rows of every output mode are appended. Raises ConfigError."""
         from pyspark_ottla.sink import OttlaStreamWriter, RowWriter
 
-        return OttlaStreamWriter(RowWriter(write_options(self.options), schema))
+        return OttlaStreamWriter(RowWriter(write_options(self.options, streaming=True), schema))
 
     def _check(self, schema: StructType) -> None:
         if schema != self.schema():

@@ -22,6 +22,7 @@ import ottla
 from ottla.cli.main import run as ottla_command
 from ottla.errors import ConfigError, FencedError, OttlaError, TransactionAborted
 from ottla.testing import Cluster
+from pyspark_ottla import settle
 from pyspark_ottla.decision_log import DecisionLog
 from pyspark_ottla.machines.decisions import TOPIC
 from pyspark_ottla.query_transactions import QueryTransactions
@@ -397,15 +398,15 @@ def test_operators_see_query_and_batch(query: Query, capsys: pytest.CaptureFixtu
 # ---- batch writes
 
 
-def batch_write(query: Query, *, fails: bool = False) -> str:
-    """What `df.write…save()` does; the id of the write."""
-    options = {"topic": query.topic, "delivery": "exactly_once"}
+def batch_write(query: Query, *, fails: bool = False, number: int = 0, **options: object) -> str:
+    """What `df.write…save()` does, with the rows of that micro-batch; the id of the write."""
+    options = {"topic": query.topic, "delivery": "exactly_once", **options}
     writer: Any = data_source(query.cluster.bootstrap, options).writer(VALUE, False)
     messages: list[Any] = []
     for partition in range(2):
         query._patch.setattr(TaskContext, "get", lambda number=partition: Context(number))
-        messages.append(travelled(travelled(writer).write(iter(rows(0, partition)))))
-    assert query.written() == []
+        messages.append(travelled(travelled(writer).write(iter(rows(number, partition)))))
+    query.id = messages[0].batch.query
     if fails:
         travelled(writer).abort([messages[0], None])
     else:
@@ -418,9 +419,98 @@ def test_a_batch_write_counts_as_a_whole_and_leaves_nothing(
     query: Query, admin: ottla.Admin, fails: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "ottla.spark")
-    write = batch_write(query, fails=fails)
+    before: list[list[str]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        original = QueryTransactions.known
+        patch.setattr(QueryTransactions, "known", lambda *given: before.append(query.written()) or original(*given))
+        write = batch_write(query, fails=fails)
+    assert before == [[]], "nothing counts before the decision"
     assert query.written() == ([] if fails else expected(0))
     assert admin.transactions.list(prefix=f"spark-{write}") == []
     assert ("nothing of it counts" if fails else "written: 40 rows") in caplog.text
     last = [record for record in query.cluster.read(TOPIC, key="str", value="str") if record.key == write][-1]
     assert last.value is None
+
+
+def test_a_version_is_written_once_however_often_its_write_is_run(
+    query: Query, cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ottla.spark")
+    app = f"nightly.{query.topic}"
+    for version in (3, 3, 4):
+        batch_write(query, number=version, txnAppId=app, txnVersion=version)
+    assert query.written() == expected(3, 4)
+    assert f"the write {app}, version 3 was written before" in caplog.text
+    with pytest.raises(FencedError, match=r"version 3 comes too late: batch 4 is written already \(.*a new txnAppId"):
+        batch_write(query, number=3, txnAppId=app, txnVersion=3)
+    batch_write(query, fails=True, number=5, txnAppId=app, txnVersion=5)
+    assert query.written() == expected(3, 4)
+    assert query.left() == []
+
+
+@pytest.mark.parametrize("step", ["last", "settle", "write", "end", "forget"])
+def test_a_batch_write_that_is_run_again_knows_what_its_dead_driver_decided(query: Query, step: str) -> None:
+    app = f"nightly-{query.topic}"
+    batch_write(query, txnAppId=app, txnVersion=0)
+    with dying(step):
+        batch_write(query, number=1, txnAppId=app, txnVersion=1)
+    batch_write(query, number=1, txnAppId=app, txnVersion=1)
+    assert query.written() == expected(0, 1)
+    assert query.left() == []
+
+
+def test_an_app_leaves_the_transactions_of_those_alone_whose_ids_begin_the_same(query: Query) -> None:
+    app = f"app.{query.topic}"
+    with dying("end"):
+        batch_write(query, txnAppId=f"{app}-1-2", txnVersion=0)
+    begun = query.left()
+    batch_write(query, number=1, txnAppId=app, txnVersion=1)
+    query.id = f"{app}-1-2"
+    assert query.left() == begun
+    assert settle.main([begun[0], "-b", query.cluster.bootstrap]) == 0
+    assert query.written() == expected(0, 1)
+
+
+@pytest.mark.parametrize(("step", "line"), [("write", "0 committed, 2 aborted"), ("end", "2 committed, 0 aborted")])
+def test_an_operator_settles_what_no_driver_follows(
+    query: Query, step: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each transaction alone can't be aborted: where another one is committed, that would tear the write."""
+    with dying(step):
+        batch_write(query)
+    given = ["-b", query.cluster.bootstrap]
+    assert ottla_command(["txn", "abort", *query.left(), "-y", *given]) == 2
+    error = capsys.readouterr().err
+    assert f"`python -m pyspark_ottla.settle {query.id}` ends all of the write" in error
+    assert len(query.left()) == 2
+    assert settle.main([query.left()[0], query.id, *given]) == 0
+    assert capsys.readouterr().out.splitlines() == [f"{query.id}: {line}"]
+    assert query.written() == (expected(0) if step == "end" else [])
+    assert query.left() == []
+    assert settle.main([query.id, *given]) == 0
+    assert capsys.readouterr().out.splitlines() == [f"{query.id}: nothing is left"]
+
+
+def test_a_driver_that_is_settled_decides_nothing_more(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = DecisionLog.write
+
+    def late(log: DecisionLog, decision: Any) -> Any:
+        if decision is not None:
+            monkeypatch.setattr(DecisionLog, "write", write)
+            assert settle.main([query.id, "-b", query.cluster.bootstrap]) == 0
+        return write(log, decision)
+
+    messages = query.tasks(0)
+    monkeypatch.setattr(DecisionLog, "write", late)
+    with pytest.raises(FencedError, match="another run of the same query has begun to write"):
+        query.commit(0, messages)
+    assert (query.written(), query.left()) == ([], [])
+
+
+def test_what_was_torn_by_force_is_an_error(query: Query, capsys: pytest.CaptureFixture[str]) -> None:
+    with dying("end"):
+        batch_write(query)
+    given = ["-b", query.cluster.bootstrap]
+    assert ottla_command(["txn", "abort", query.left()[0], "--force", "-y", *given]) == 0
+    assert settle.main([query.id, *given]) == 1
+    assert "were ended, not by it: their rows are lost" in capsys.readouterr().err

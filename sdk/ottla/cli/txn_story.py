@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
         TransactionInfo,
     )
 
+
+_OF_SPARK: Final = re.compile(r"spark-(.+)-[0-9]+-[0-9]+-[0-9a-f]{8}")
+"""An attempt of a task that writes exactly once (docs/use/spark.md)."""
 
 _REPLICATED: Final = (
     "its marker is being replicated: see whether `ottla partition ls --under-replicated` names the partition"
@@ -110,6 +114,8 @@ def advice(found: OpenTransaction) -> str:
 
 def waits_for(info: TransactionInfo) -> str:
     """What a transaction waits for, and what may be done."""
+    if info.is_prepared and (settled := settled_by(info.name)):
+        return f"it is prepared and has no timeout: its query ends it when it is started again, or `{settled}`"
     if info.is_prepared:
         return f"it is prepared and has no timeout: who has prepared it ends it, or `ottla txn abort {info.name}`"
     if info.started_at is None:
@@ -119,6 +125,12 @@ def waits_for(info: TransactionInfo) -> str:
         return f"it is decided ({info.state}); without a marker: {left}: see that these have leaders"
     until = "has no timeout" if info.ends_by is None else f"is aborted at {_shown(info.ends_by)}"
     return f"its producer has not ended it; it {until}, or by `ottla txn abort {info.name}`"
+
+
+def settled_by(name: str) -> str:
+    """The command that ends a transaction of a Spark write, and all others of that write, alike; "" for any other."""
+    found = _OF_SPARK.fullmatch(name)
+    return f"python -m pyspark_ottla.settle {found[1]}" if found else ""
 
 
 def blocked_story(item: Item) -> Iterator[str]:

@@ -18,6 +18,7 @@ decision of the query in hand, every driver does the same, however often, and wh
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -32,7 +33,10 @@ TOPIC: Final = "__ottla_spark_commits"
 """Of the decisions of all queries. Sources with a pattern leave it out, like the internal topics of a cluster."""
 
 SINGLE: Final = 0
-"""The number of what is no micro-batch: a batch write has one decision."""
+"""The number of a batch write without txnAppId, which has one decision."""
+
+_ATTEMPT: Final = "-[0-9]+-[0-9]+-[0-9a-f]{8}"
+"""Behind the query in a transactional id: the batch, the task, and what tells its attempts apart."""
 
 
 class TaskTransaction(NamedTuple):
@@ -44,7 +48,7 @@ class TaskTransaction(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What is decided at once: a micro-batch of a query, or a batch write, whose query is of its own.
+    """What is decided at once: a micro-batch of a query, or a batch write, whose query is its txnAppId, or of its own.
 
     `run` is the start of the query that it is of, and `checkpoint` where the query's is; "" where Spark does not say.
     """
@@ -81,6 +85,17 @@ def decision_from(text: str) -> Decision:
         f"the query's last decision is {cause}",
         hint="continue the query with the release that has written it, or a newer one",
     )
+
+
+def attempts_of(query: str) -> str:
+    """What the transactional ids of the query's attempts match as a whole, and those of no other query (RE2)."""
+    return f"spark-{re.escape(query)}{_ATTEMPT}"
+
+
+def query_of(name: str) -> str:
+    """The query of an attempt's transactional id; anything else is taken for a query."""
+    found = re.fullmatch(f"spark-(.+){_ATTEMPT}", name)
+    return found[1] if found else name
 
 
 class OvertakenError(FencedError):
@@ -178,11 +193,12 @@ def is_decided(last: Decision | None, batch: Batch) -> bool:
             "has to end this batch in its former location",
         )
     if last.batch.number > batch.number:
+        by = f", by run {last.batch.run}" if last.batch.run else ""
         raise OvertakenError(
             ErrorCode.PRODUCER_FENCED,
-            f"{named(batch)} comes too late: batch {last.batch.number} is written already, by run {last.batch.run}",
+            f"{named(batch)} comes too late: batch {last.batch.number} is written already{by}",
             hint="another run of the query has gone on, or its checkpoint was restored from an older copy: stop this "
-            "one, or give it a new checkpoint",
+            "one, or give it a new checkpoint (a batch write: a new txnAppId)",
         )
     return True
 
@@ -200,7 +216,9 @@ def check_kept(actions: Mapping[str, Action], batch: Batch) -> None:
 
 def named(batch: Batch) -> str:
     """The batch, for errors and logs."""
-    return f"micro-batch {batch.number} of query {batch.query}" if batch.run else f"the write {batch.query}"
+    if batch.run:
+        return f"micro-batch {batch.number} of query {batch.query}"
+    return f"the write {batch.query}" + (f", version {batch.number}" if batch.number else "")
 
 
 def superseded(batch: Batch, error: FencedError) -> OvertakenError:
@@ -208,5 +226,5 @@ def superseded(batch: Batch, error: FencedError) -> OvertakenError:
     return OvertakenError(
         error.code,
         f"another run of the same query has begun to write: {named(batch)} is left to it",
-        hint="stop one of them; each query needs a checkpointLocation of its own",
+        hint="stop one of them; each query needs a checkpointLocation of its own, and each batch write its txnAppId",
     )

@@ -197,6 +197,23 @@ def test_abort_asks_and_goes_on_after_what_can_not_be(
     assert "fence" in asked[0]
 
 
+def test_a_task_of_a_spark_write_is_aborted_by_force_alone(
+    fake: FakeTransactions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query = "7a2c9d1e-0000-4000-8000-000000000000"
+    task = f"spark-{query}-12-0-0123abcd"
+    fake.infos |= {name: replace(PAY, name=name, is_prepared=True) for name in (task, f"spark-{query}")}
+    assert ottla(f"txn abort {task} spark-{query} -y") == 3, "its driver may be aborted: nothing is decided then"
+    assert fake.calls == [f"spark-{query}"]
+    assert f"`python -m pyspark_ottla.settle {query}` ends all of the write" in capsys.readouterr().err
+    assert ottla(f"txn explain --id {task} -o table") == 0
+    assert f"its query ends it when it is started again, or `python -m pyspark_ottla.settle {query}`" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert ottla(f"txn abort {task} --force -y") == 0
+    assert fake.calls == [f"spark-{query}", task]
+
+
 def test_abort_of_what_hangs_needs_its_place(fake: FakeTransactions, capsys: pytest.CaptureFixture[str]) -> None:
     for line in ("", "pay --topic orders", "--topic orders -p 0", "--offset 0"):
         assert ottla(f"txn abort {line} -y") == 2

@@ -169,11 +169,26 @@ def test_producers_that_nobody_wants_go(made: list[Any], brokers: FakeCluster) -
         ({"kafka.compression.type": "7zip"}, "7zip"),
         ({"kafka.value.serializer": "x"}, "kafka.value.serializer can't be set here"),
         ({"kafka.group.id": "g"}, "kafka.group.id"),
+        ({"txnVersion": "1", "delivery": "exactly_once"}, "txnAppId, txnVersion and delivery=exactly_once go together"),
+        ({"txnAppId": "a", "delivery": "exactly_once"}, "go together"),
+        ({"txnAppId": "a", "txnVersion": "1"}, "go together"),
+        ({"txnAppId": "a", "txnVersion": "-1", "delivery": "exactly_once"}, "a whole number, 0 or more"),
+        ({"txnAppId": "a b", "txnVersion": "1", "delivery": "exactly_once"}, "txnAppId=a b can't be had"),
+        ({"txnAppId": "a-1-2-0123abcd", "txnVersion": "1", "delivery": "exactly_once"}, "can't be had"),
     ],
 )
 def test_options_that_can_not_be(made: list[Any], brokers: FakeCluster, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         writer(brokers, **options)
+
+
+@pytest.mark.spark_option("txnAppId")
+@pytest.mark.spark_option("txnVersion")
+def test_a_streams_transactions_are_known_by_its_checkpoint() -> None:
+    options = {"kafka.bootstrap.servers": "h:1", "txnappid": "a", "txnversion": "1", "delivery": "exactly_once"}
+    assert write_options(options).app_version == 1
+    with pytest.raises(ConfigError, match=r"txn.* is for batch queries"):
+        OttlaDataSource(options).streamWriter(StructType().add("value", StringType()), False)
 
 
 def test_columns_that_can_not_be(made: list[Any], brokers: FakeCluster) -> None:

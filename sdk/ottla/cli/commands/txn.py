@@ -23,6 +23,7 @@ from ottla.cli.txn_story import (
     info_item,
     open_item,
     producer_item,
+    settled_by,
     story,
 )
 from ottla.client.units import parse_duration
@@ -172,6 +173,9 @@ def abort(
     ] = None,
     partition: Annotated[int | None, typer.Option("--partition", "-p", metavar="N", help="Where it hangs.")] = None,
     offset: Annotated[int | None, typer.Option(metavar="N", help="Where it begins: `ottla txn hanging`.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="A task's of a Spark write, too: it may tear the write.")
+    ] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Abort open transactions by their ids: their producers are fenced, and what they have written counts for nothing.
@@ -183,15 +187,15 @@ def abort(
         raise config_error("it is not clear what to abort", hint="give ids, or --topic, --partition and --offset")
     with open_admin(settings) as admin:
         if names:
-            _abort_ids(admin, names, settings, dry_run=dry_run)
+            _abort_ids(admin, names, settings, force=force, dry_run=dry_run)
         elif topic is None or partition is None or offset is None:
             raise config_error("a transaction that hangs has a place", hint="give --topic, --partition and --offset")
         else:
             _abort_hanging(admin, topic, partition, offset, settings, dry_run=dry_run)
 
 
-def _abort_ids(admin: Admin, names: list[str], settings: Settings, *, dry_run: bool) -> None:
-    planned, rejected = apply_to(dict.fromkeys(names), partial(_plan, admin))
+def _abort_ids(admin: Admin, names: list[str], settings: Settings, *, force: bool, dry_run: bool) -> None:
+    planned, rejected = apply_to(dict.fromkeys(names), partial(_plan, admin, force=force))
     if planned and not dry_run:
         plural = f"these {len(planned)} transactions" if len(planned) > 1 else "this transaction"
         confirm(f"Abort {plural} and fence the producer?", settings)
@@ -199,7 +203,12 @@ def _abort_ids(admin: Admin, names: list[str], settings: Settings, *, dry_run: b
     report("transaction-changes/v1", done, [*rejected, *failed], settings)
 
 
-def _plan(admin: Admin, name: str) -> Item:
+def _plan(admin: Admin, name: str, *, force: bool) -> Item:
+    if not force and (settled := settled_by(name)):
+        raise config_error(
+            f"{name} is one task's of a Spark write: where others of it are committed, an abort tears the write",
+            hint=f"`{settled}` ends all of the write as its driver has decided; --force aborts this one",
+        )
     info = admin.transactions.describe(name)
     item = info_item(info)
     say(f"{name}: {item['state']} since {item['since'] or 'never'}, {count(len(info.partitions), 'partition')}")

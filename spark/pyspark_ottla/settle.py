@@ -1,0 +1,49 @@
+"""`python -m pyspark_ottla.settle QUERY…`: end what an exactly-once write has left, where nothing follows its driver.
+
+What its driver has decided is committed, and all else is aborted: as the next run of the query would, had it one. A
+driver that still runs is fenced first, so that it decides nothing meanwhile; a query that is started again goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+from ottla.errors import OttlaError
+from pyspark_ottla.machines.decisions import SINGLE, Action, Batch, query_of
+from pyspark_ottla.options import write_options
+from pyspark_ottla.query_transactions import QueryTransactions
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 where each query is settled, 1 where one is not: the reason is on standard error."""
+    parser = argparse.ArgumentParser(
+        prog="python -m pyspark_ottla.settle", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("queries", nargs="+", metavar="QUERY", help="its id, or one of `ottla txn ls spark-`")
+    parser.add_argument("-b", "--bootstrap", metavar="HOST:PORT", help="gRPC addresses of brokers (OTTLA_BOOTSTRAP)")
+    given = parser.parse_args(arguments)
+    failed = False
+    for query in dict.fromkeys(map(query_of, given.queries)):
+        try:
+            print(f"{query}: {settled(query, given.bootstrap)}")
+        except OttlaError as error:
+            failed = True
+            print(f"{query}: {error}", file=sys.stderr)
+    return int(failed)
+
+
+def settled(query: str, bootstrap: str | None) -> str:
+    """Settle one query; what was done. Raises TransactionAborted where decided rows were aborted, and are lost."""
+    options = write_options({"kafka.bootstrap.servers": bootstrap} if bootstrap else {})
+    transactions = QueryTransactions(options, Batch(query, SINGLE))
+    if not transactions.are_left():
+        return "nothing is left"
+    done = Counter(transactions.abort().values())
+    return f"{done[Action.COMMIT]} committed, {done[Action.ABORT]} aborted"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
