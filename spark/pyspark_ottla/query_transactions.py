@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
@@ -61,10 +61,10 @@ class QueryTransactions:
                 log = DecisionLog(self._batch.query, transaction, self._options)
                 last, states = log.last(), self.known(admin)
                 if decides := not is_decided(last, self._batch) and bool(tasks):
-                    self.settle(admin, last, states, candidates=tasks)
+                    done = self.settle(admin, last, states, candidates=tasks)
                     last = Decision(self._batch, tuple(tasks))
                     log.write(last)
-                    states = {each.transactional_id: states[each.transactional_id] for each in tasks}  # what is left
+                    states = {name: states[name] for name, action in done.items() if action is Action.KEEP}
                 else:
                     producer.abort_transaction()
             self.settle(admin, last, states)
@@ -125,8 +125,8 @@ class QueryTransactions:
 
     def end(self, admin: ottla.Admin, decided: Sequence[TaskTransaction], orphans: Sequence[str]) -> None:
         """Commit those that are decided, abort the others."""
-        calls = [partial(admin.transactions.end, PreparedTransaction(*each), committed=True) for each in decided]
-        _at_once([*calls, *(partial(_abort, admin, name) for name in orphans)])
+        commits = [partial(_commit, admin, each) for each in decided]
+        _at_once([*commits, *(partial(_abort, admin, name) for name in orphans)])
 
     def forget(self, admin: ottla.Admin, names: Sequence[str]) -> None:
         """Take their ids out of the coordinators' logs."""
@@ -151,6 +151,15 @@ class QueryTransactions:
             raise
         except FencedError as error:
             raise superseded(self._batch, error) from error
+
+
+def _commit(admin: ottla.Admin, task: TaskTransaction) -> None:
+    """One that is not known any more was committed and forgotten by another driver meanwhile."""
+    try:
+        admin.transactions.end(PreparedTransaction(*task), committed=True)
+    except OttlaError as error:
+        if error.code != ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            raise
 
 
 def _abort(admin: ottla.Admin, name: str) -> None:

@@ -445,6 +445,8 @@ def test_a_version_is_written_once_however_often_its_write_is_run(
         batch_write(query, number=3, txnAppId=app, txnVersion=3)
     batch_write(query, fails=True, number=5, txnAppId=app, txnVersion=5)
     assert query.written() == expected(3, 4)
+    batch_write(query, number=5, txnAppId=app, txnVersion=5)
+    assert query.written() == expected(3, 4, 5)
     assert query.left() == []
 
 
