@@ -21,7 +21,7 @@ from ottla.connect import (
     list_offsets,
     list_offsets_or_end,
 )
-from ottla.errors import ConfigError, ErrorCode, RetriableError, UnknownTopicError, error_from_code
+from ottla.errors import ConfigError, ErrorCode, OttlaError, RetriableError, UnknownTopicError, error_from_code
 from ottla_core.model import TopicPartition
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
@@ -32,6 +32,9 @@ from pyspark_ottla.options import ConsumerStrategy, ReadOptions
 T = TypeVar("T")
 
 _TRY_S: Final = 30.0
+_LOOK_S: Final = 1.0
+"""For what is only reported."""
+
 _UNKNOWN_PAUSE_S: Final = 0.2
 
 
@@ -98,6 +101,15 @@ class SourcePartitions:
                 break
             time.sleep(self._options.fetch_offset_interval_s)
         return found
+
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Where each log ends with its open transactions; none where these are read, or where it can't be known now."""
+        if self._options.client.get("isolation.level") == "read_uncommitted":
+            return {}
+        try:
+            return list_offsets_or_end(self._cluster, dict.fromkeys(partitions, LATEST), timeout=_LOOK_S)
+        except OttlaError:
+            return {}
 
     def at(self, bound: Bound, partitions: Iterable[TopicPartition], which: str) -> Offsets:
         """The offset that `bound` means for each partition; `which` is the beginning of its options' names.

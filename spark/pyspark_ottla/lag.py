@@ -2,7 +2,8 @@
 
     spark.streams.addListener(LagListener(prometheus_port=9464))
 
-It runs in the driver. Records are counted here; how old the oldest unread one is, `ottla group show` says, for a query
+It runs in the driver. Records are counted here: those that are committed and not read, and those behind the last stable
+offset, which are open or behind an open one. How old the oldest unread one is, `ottla group show` says, for a query
 that commits its offsets (commitOffsets).
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.streaming.listener import (
@@ -22,7 +24,7 @@ from pyspark.sql.streaming.listener import (
 
 from ottla.errors import config_error
 from ottla_core.model import TopicPartition
-from pyspark_ottla.machines.offsets import differing, from_json, ids_in, to_json
+from pyspark_ottla.machines.offsets import differing, from_json, ids_in, open_in, to_json
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -36,9 +38,9 @@ class LagListener(StreamingQueryListener):
     """The lag of every query that reads from ottla.
 
     Args:
-        prometheus_port: where the driver serves its metrics: `ottla_spark_lag_records`, by query, topic and partition.
-            None: nowhere.
-        registry: where that gauge is registered; prometheus_client's own by default.
+        prometheus_port: where the driver serves its metrics, by query, topic and partition: `ottla_spark_lag_records`
+            and `ottla_spark_open_records`. None: nowhere.
+        registry: where these gauges are registered; prometheus_client's own by default.
 
     Raises:
         ConfigError: prometheus_client is not installed and one of the two was given.
@@ -47,7 +49,9 @@ class LagListener(StreamingQueryListener):
     def __init__(self, prometheus_port: int | None = None, registry: CollectorRegistry | None = None) -> None:
         self.lags: Final[dict[str, Mapping[TopicPartition, int]]] = {}
         """By the name of a query (its id where it has none): for each partition, the records that it has not read."""
-        self._gauge = None if prometheus_port is None and registry is None else _gauge(prometheus_port, registry)
+        self.open: Final[dict[str, Mapping[TopicPartition, int]]] = {}
+        """Those that it can't read yet, likewise; none at the isolation level read_uncommitted."""
+        self._gauges = None if prometheus_port is None and registry is None else _gauges(prometheus_port, registry)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Nothing is known yet."""
@@ -57,15 +61,19 @@ class LagListener(StreamingQueryListener):
         progress = event.progress
         query = progress.name or str(progress.id)
         lags: dict[TopicPartition, int] = {}
+        uncommitted: dict[TopicPartition, int] = {}
         for source in progress.sources:
-            lags |= lag_of(source.endOffset, source.latestOffset)
+            if of_source := lag_of(source.endOffset, source.latestOffset):
+                lags |= of_source
+                uncommitted |= dict.fromkeys(of_source, 0) | open_in(json.loads(source.latestOffset))
         if not lags:
             return
-        self.lags[query] = lags
-        logger.info("query %s is %d records behind: %s", query, sum(lags.values()), json.dumps(to_json(lags)))
-        if self._gauge is not None:
-            for (topic, number), records in lags.items():
-                self._gauge.labels(query, topic, str(number)).set(records)
+        self.lags[query], self.open[query] = lags, uncommitted
+        more = f", and {count} more are not committed" if (count := sum(uncommitted.values())) else ""
+        logger.info("query %s is %d records behind%s: %s", query, sum(lags.values()), more, json.dumps(to_json(lags)))
+        for gauge, found in zip(self._gauges or (), (lags, uncommitted), strict=False):
+            for (topic, number), records in found.items():
+                gauge.labels(query, topic, str(number)).set(records)
 
     def onQueryIdle(self, event: Any) -> None:
         """Nothing new: the lag is what it was."""
@@ -87,7 +95,8 @@ def lag_of(end: str | None, latest: str | None) -> dict[TopicPartition, int]:
         return {}
 
 
-def _gauge(port: int | None, registry: CollectorRegistry | None) -> Any:
+def _gauges(port: int | None, registry: CollectorRegistry | None) -> tuple[Any, Any]:
+    """Of the records that are committed and not read, and of those that are not committed."""
     try:
         import prometheus_client
     except ImportError:
@@ -95,6 +104,8 @@ def _gauge(port: int | None, registry: CollectorRegistry | None) -> Any:
     used = registry or prometheus_client.REGISTRY
     if port is not None:
         prometheus_client.start_http_server(port, registry=used)
-    return prometheus_client.Gauge(
-        "ottla_spark_lag_records", "Records that a streaming query has not read yet.", _LABELS, registry=used
+    gauge = partial(prometheus_client.Gauge, labelnames=_LABELS, registry=used)
+    return (
+        gauge("ottla_spark_lag_records", "Committed records that a streaming query has not read yet."),
+        gauge("ottla_spark_open_records", "Records behind the last stable offset: open, or behind an open one."),
     )

@@ -56,6 +56,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._available_now = False
         self._target: Offsets | None = None
         self._latest: Offsets = {}
+        self._open: Offsets = {}  # of these partitions, the records behind
         self._ids: TopicIds = {}  # of the topics in `_latest`
         self._reported_recreated: set[tuple[str, str]] = set()  # names and ids for which it has been reported
 
@@ -103,8 +104,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if end is None else to_json(end, self._ids)
 
     def reportLatestOffset(self) -> Json | None:
-        """Where the logs ended at the last lookup: `latestOffset` of a query's progress, from which lag is computed."""
-        return to_json(self._latest, self._ids) if self._latest else None
+        """Where the logs ended at the last lookup, and how many records were open there: `latestOffset` of a query's
+        progress, from which lag is computed."""
+        return to_json(self._latest, self._ids, self._open) if self._latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """One range a task. Raises OffsetOutOfRangeError for offsets that are gone, unless failOnDataLoss is false."""
@@ -166,7 +168,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         processed = self._unchanged(read, ids)
         if missing := sorted(set(processed) - set(existing)):
             raise_or_warn(partitions_gone(missing), self._options)
+        high_watermarks = partitions.high_watermarks(existing)  # first: what comes in between is not taken for open
         self._latest = partitions.latest(existing, processed)
+        self._open = {p: at - self._latest[p] for p, at in high_watermarks.items() if at > self._latest[p]}
         self._report_beyond([Range(p, at, processed[p]) for p, at in self._latest.items() if at < processed.get(p, 0)])
         return self._latest
 

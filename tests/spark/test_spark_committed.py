@@ -14,6 +14,7 @@ import ottla
 from ottla.testing import Cluster
 from pyspark_ottla.batch_reader import OttlaBatchReader
 from pyspark_ottla.lag import lag_of
+from pyspark_ottla.machines.offsets import open_in
 
 _numbers = itertools.count()
 
@@ -57,9 +58,15 @@ def test_a_stream_waits_for_open_rows_and_passes_over_aborted_ones(cluster: Clus
             send(producer, "c")
             cluster.produce(topic, ["d"])
             assert stream.values() is None
-            assert lag_of(stream.checkpoint, json.dumps(stream.reader.reportLatestOffset())) == {partition(topic): 0}
+            reported = json.dumps(stream.reader.reportLatestOffset())
+            assert lag_of(stream.checkpoint, reported) == {partition(topic): 0}
+            assert open_in(json.loads(reported)) == {partition(topic): 2}, "the second one is behind an open one"
+            at_its_end = Stream(cluster.bootstrap, {"subscribe": topic, "startingOffsets": reported})
+            assert at_its_end.values() is None
+            at_its_end.stop()
             producer.commit_transaction()
         assert stream.values() == ["c", "d"]
+        assert open_in(stream.reader.reportLatestOffset() or {}) == {}
         committed(cluster, topic, "lost", aborted=True)
         assert stream.values() == [], "a batch of nothing but gaps"
         assert stream.values() is None
@@ -146,4 +153,5 @@ def test_uncommitted_rows_are_read_where_that_is_chosen(cluster: Cluster, topic:
         assert Table(cluster.bootstrap, options).values == ["aborted", "open"]
         with Stream(cluster.bootstrap, {**options, "startingOffsets": "earliest"}) as stream:
             assert stream.values() == ["aborted", "open"]
+            assert open_in(stream.reader.reportLatestOffset() or {}) == {}, "what is read is not counted as open"
         producer.abort_transaction()

@@ -28,11 +28,17 @@ def test_a_listener_tells_the_lag_of_a_query(
     registry = prometheus_client.CollectorRegistry()
     listener = LagListener(registry=registry)
     spark.streams.addListener(listener)
+    writer = ottla.Producer[str, str](cluster.bootstrap, topic="lagging", transactional_id="lagging")
     try:
+        writer.init_transactions()
+        writer.begin_transaction()
+        for n in range(7):
+            writer.send(str(n))
+        writer.flush()
         reader = spark.readStream.format("ottla").option("kafka.bootstrap.servers", cluster.bootstrap)
         stream = reader.option("subscribe", "lagging").option("startingOffsets", "earliest")
-        writer = stream.option("maxOffsetsPerTrigger", 40).load().writeStream.format("noop").queryName("reader")
-        query = writer.option("checkpointLocation", checkpoint("c")).trigger(processingTime="1 hour").start()
+        sink = stream.option("maxOffsetsPerTrigger", 40).load().writeStream.format("noop").queryName("reader")
+        query = sink.option("checkpointLocation", checkpoint("c")).trigger(processingTime="1 hour").start()
         deadline = time.monotonic() + SPARK_LIMIT_S
         partition = TopicPartition("lagging", 0)
         while listener.lags.get("reader") != {partition: 60}:
@@ -41,9 +47,12 @@ def test_a_listener_tells_the_lag_of_a_query(
         query.stop()
     finally:
         spark.streams.removeListener(listener)
+        writer.close()
     labels = {"query": "reader", "topic": "lagging", "partition": "0"}
     assert registry.get_sample_value("ottla_spark_lag_records", labels) == 60
-    assert 'query reader is 60 records behind: {"lagging": {"0": 60}}' in caplog.text
+    assert registry.get_sample_value("ottla_spark_open_records", labels) == 7
+    assert listener.open == {"reader": {partition: 7}}
+    assert 'query reader is 60 records behind, and 7 more are not committed: {"lagging": {"0": 60}}' in caplog.text
 
 
 def test_the_driver_serves_its_metrics() -> None:

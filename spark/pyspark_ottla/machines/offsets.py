@@ -2,6 +2,8 @@
 
 In the checkpoint and in options they are the JSON of Spark's own Kafka source: {"orders": {"0": 23, "1": -2}}. In the
 checkpoint each topic has its "id", too: offsets mean nothing in another topic of its name. Older checkpoints have none.
+What a query reports of its topics' ends may have "open", too: for each partition, the records behind the end of what is
+committed.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ Offsets = Mapping[TopicPartition, int]
 TopicIds = Mapping[str, str]
 """By the names of topics."""
 
-Json = dict[str, dict[str, int | str]]
+Json = dict[str, dict[str, Any]]
 
-ID: Final = "id"
+ID, OPEN = "id", "open"
 """Beside the numbers of a topic's partitions."""
 
 EARLIEST: Final = EARLIEST_TIMESTAMP
@@ -29,7 +31,7 @@ LATEST: Final = LATEST_TIMESTAMP
 """-1 instead of an offset."""
 
 
-def to_json(offsets: Offsets, ids: TopicIds | None = None) -> Json:
+def to_json(offsets: Offsets, ids: TopicIds | None = None, uncommitted: Offsets | None = None) -> Json:
     """Topics and partitions in their order, so that equal offsets are equal texts."""
     json_offsets: Json = {}
     for (topic, number), offset in sorted(offsets.items()):
@@ -37,6 +39,8 @@ def to_json(offsets: Offsets, ids: TopicIds | None = None) -> Json:
     for topic, numbers in json_offsets.items():
         if ids and topic in ids:
             numbers[ID] = ids[topic]
+    for topic, numbers in to_json(uncommitted).items() if uncommitted else ():
+        json_offsets[topic][OPEN] = numbers
     return json_offsets
 
 
@@ -48,8 +52,13 @@ def from_json(json_offsets: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartit
         TopicPartition(topic, int(number)): at
         for topic, numbers in json_offsets.items()
         for number, at in numbers.items()
-        if number != ID
+        if number not in (ID, OPEN)
     }
+
+
+def open_in(json_offsets: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
+    """For each partition that has any, the records that are not committed yet, or behind such."""
+    return from_json({topic: numbers[OPEN] for topic, numbers in json_offsets.items() if OPEN in numbers})
 
 
 def ids_in(json_offsets: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
