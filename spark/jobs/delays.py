@@ -2,7 +2,8 @@
 
 Reads flights and weather observations (JSON, whose timestamps are the scheduled departure and the hour observed), joins
 each flight with its hour's weather at its origin, and writes one row per origin and window, once no flight of it can
-come any more, to a topic and to Parquet (one directory a micro-batch: a repeated one replaces itself).
+come any more, to a topic and to Parquet (one directory a micro-batch: a repeated one replaces itself). With
+--exactly-once a repeated micro-batch leaves the topic as it is, too.
 
 A window ends when the event time of *both* topics has passed it by --watermark; flights that come later than that are
 left out. Where the topics fall quiet, records of the topic --clock move the event time on, and say nothing else.
@@ -33,6 +34,9 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--window", default="1 hour", metavar="DURATION", help="the length of a window (%(default)s)")
     found.add_argument("--to-topic", default="delays", metavar="TOPIC", help="where rows go as JSON (%(default)s)")
     found.add_argument("--to-parquet", required=True, metavar="DIR", help="where rows go as Parquet")
+    found.add_argument(
+        "--exactly-once", action="store_true", help="each row once in the topic, too: in transactions of the cluster"
+    )
     job.add_stream(found)
     return found
 
@@ -46,7 +50,8 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
         count = windows.count()
         if count:
             windows.write.mode("overwrite").parquet(f"{options.to_parquet}/batch={batch_id}")
-            job.write_topic(as_records(windows), options, options.to_topic)
+            once = job.once(spark, batch_id) if options.exactly_once else {}
+            job.write_topic(as_records(windows), options, options.to_topic, **once)
             written["windows"] += count
         written["batches"] += 1
         windows.unpersist()

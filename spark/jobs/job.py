@@ -136,9 +136,16 @@ def read_stream(spark: SparkSession, options: argparse.Namespace, topics: str, *
 
 
 def write_topic(rows: DataFrame, options: argparse.Namespace, topic: str, **more: str) -> None:
-    """Send rows to a topic, each at least once."""
+    """Send rows to a topic, each at least once, unless `more` is what `once` returns."""
     sink = rows.write.format("ottla").mode("append").option("kafka.bootstrap.servers", options.bootstrap)
     sink.option("topic", topic).options(**more).save()
+
+
+def once(spark: SparkSession, batch_id: int) -> dict[str, str]:
+    """The options with which `foreachBatch` writes each row once, however often a micro-batch is done."""
+    query = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+    assert query is not None, "a streaming query's micro-batch is under way"
+    return {"delivery": "exactly_once", "txnAppId": query, "txnVersion": str(batch_id)}
 
 
 def run_stream(writer: DataStreamWriter, options: argparse.Namespace, directory: str) -> StreamingQuery:
