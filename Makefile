@@ -143,7 +143,7 @@ compose: $(VENV)/.dev  ## docker-compose.yml proved on a real Docker Engine (Deb
 faults: $(VENV)/.dev  ## real faults on a real cluster, and a checker of what clients saw; ROWS=F1,F5 MINUTES=3 SEED=7 PARTITIONS=2000
 	$(BIN)/python -m tests.faults --rows "$(ROWS)" --minutes $(or $(MINUTES),0) --seed $(or $(SEED),0) --partitions $(or $(PARTITIONS),0)
 
-faults-spark: $(VENV)/.dev  ## a streaming query and at least 30 kills of Spark, over every step: no row is missing; SEED=7
+faults-spark: $(VENV)/.dev  ## streaming queries, kills at every step, 30 of Spark alone and 60 exactly once: each row is there; SEED=7
 	$(BIN)/python -m tests.faults.spark --seed $(or $(SEED),0)
 
 fuzz: $(VENV)/.dev  ## bad input for the Kafka listener, every API and version; CASES=200000 SEED=7

@@ -1,7 +1,8 @@
 """`python -m tests.faults.spark`: kills Spark over and over while it copies a topic, and says what became of the rows.
 
-First the faults planted in the sink, which have to be found, then the sink as it is. Exit code 0: every kill was made,
-no row is missing or out of its key's order, every planted fault was found, and every option has a test.
+First the faults planted in the sink, which have to be found, then the sink as it is: exactly once, and at least once.
+Exit code 0: every kill was made, no row is missing or out of its key's order, exactly once none is repeated and no
+transaction is left, every planted fault was found, and every option has a test.
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ import json
 import random
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
+from tests.faults.spark.mutants import MUTANTS
 from tests.faults.spark.options import all_options, shown_options
-from tests.faults.spark.run import SparkResult, SparkRun
-from tests.faults.spark.schedule import PYTHON, TREE, Kill, Life, schedule, tally
+from tests.faults.spark.run import SparkRun
+from tests.faults.spark.schedule import OUTAGES, by_step, schedule, tally, transactional_schedule
+from tests.faults.spark.services import Services
 
-from ottla.testing import Cluster
+from ottla_stack.running import RunningStack
 
 LEAST_KILLS = 30
-
-MUTANTS = {
-    "hasty": Life([Kill("latest", TREE, skip=3)]),
-    "forgetful": Life([Kill("write", PYTHON), Kill("writing", PYTHON)]),
-}
-"""The faults that are planted, and the kills that show them."""
+LEAST_TRANSACTIONAL_KILLS = 60
+LEAST_IN_A_STEP = 5
+_EXACTLY_ONCE = {"delivery": "exactly_once"}
 
 
 def main(arguments: list[str]) -> int:
@@ -39,52 +40,61 @@ def main(arguments: list[str]) -> int:
     began_at = time.monotonic()
     shown, there_are = shown_options(), all_options()
 
-    with Cluster() as cluster:
-        caught = [name for name in MUTANTS if _is_caught(name, cluster.bootstrap, directory, seed)]
-        result = SparkRun(cluster.bootstrap, directory / "run", "run", seed=seed).run(schedule(seed))
-    failures = [*result.failures]
+    with RunningStack(directory / "stack", group_coordinators=1, txn_coordinators=2) as stack:
+        services = Services(stack, seed)
+        run = partial(SparkRun, stack.bootstrap, seed=seed)
+        caught = [name for name in MUTANTS if _is_caught(name, run(directory / name, name, mutant=name))]
+        once = run(directory / "once", "once", options=_EXACTLY_ONCE, services=services).run(
+            transactional_schedule(seed)
+        )
+        services.close()
+        result = run(directory / "run", "run").run(schedule(seed))
+    steps = by_step(once.kills)
+    failures = [*result.failures, *once.failures]
     failures += [f"the planted fault {name!r} was not found" for name in MUTANTS if name not in caught]
     failures += [f"no test shows the option {name}" for name in sorted(there_are - shown)]
-    if len(result.kills) < LEAST_KILLS:
-        failures.append(f"{len(result.kills)} kills, the floor is {LEAST_KILLS}")
+    floors = [("", len(result.kills), LEAST_KILLS), ("exactly once ", len(once.kills), LEAST_TRANSACTIONAL_KILLS)]
+    floors += [(f"exactly once at {step} ", number, LEAST_IN_A_STEP) for step, number in steps.items()]
+    failures += [f"{where}{kills} kills, the floor is {floor}" for where, kills, floor in floors if kills < floor]
     for words in failures:
         print(words)
-    _print_summary(result, caught, seed, directory, time.monotonic() - began_at, len(shown), len(there_are))
+    print(f"at least once: {tally(result.kills)}\nexactly once: {tally(once.kills)}")
+    last = {
+        "kills": len(result.kills),
+        "rows": result.findings.rows,
+        "missing": result.findings.missing,
+        "repeated": result.findings.repeated,
+        "reordered": result.findings.reordered,
+        "eos_kills": len(once.kills),
+        "kills_by_step": steps,
+        "eos_rows": once.findings.rows,
+        "eos_missing": once.findings.missing,
+        "eos_duplicates": once.findings.repeated,
+        "outages": sum(kill.victim in OUTAGES for kill in once.kills),
+        "options_covered": len(shown),
+        "options_total": len(there_are),
+        "lives": result.lives + once.lives,
+        "mutants": len(MUTANTS),
+        "mutants_caught": len(caught),
+        "seconds": round(time.monotonic() - began_at, 1),
+        "seed": seed,
+        "history": str(directory),
+    }
+    print(json.dumps(last))
     return 1 if failures else 0
 
 
-def _is_caught(name: str, bootstrap: str, directory: Path, seed: int) -> bool:
-    result = SparkRun(bootstrap, directory / name, name, seed=seed, mutant=name).run([MUTANTS[name]])
-    caught = result.findings.missing > 0
-    verdict = f"caught: {result.findings.missing} rows are missing" if caught else f"NOT CAUGHT: {result.failures}"
-    print(f"{name}: {verdict} ({result.seconds:.0f} s)", flush=True)
-    return caught
-
-
-def _print_summary(
-    result: SparkResult, caught: list[str], seed: int, directory: Path, seconds: float, shown: int, there_are: int
-) -> None:
-    print(f"kills: {tally(result.kills)}")
-    found = result.findings
-    print(
-        json.dumps(
-            {
-                "kills": len(result.kills),
-                "rows": found.rows,
-                "missing": found.missing,
-                "repeated": found.repeated,
-                "reordered": found.reordered,
-                "options_covered": shown,
-                "options_total": there_are,
-                "lives": result.lives,
-                "mutants": len(MUTANTS),
-                "mutants_caught": len(caught),
-                "seconds": round(seconds, 1),
-                "seed": seed,
-                "history": str(directory),
-            }
-        )
+def _is_caught(name: str, run: SparkRun) -> bool:
+    """By rows, once all its kills were made."""
+    mutant = MUTANTS[name]
+    result = run.run(mutant.lives)
+    missing, repeated = result.findings.missing, result.findings.repeated
+    caught = list(result.kills) == list(mutant.kills) and (
+        missing > 0 or (repeated > 0 and "delivery" in mutant.options)
     )
+    verdict = f"caught: {missing} rows are missing, {repeated} repeated" if caught else "NOT CAUGHT"
+    print(f"{name}: {verdict} ({result.seconds:.0f} s) {result.failures[:1]}", flush=True)
+    return caught
 
 
 if __name__ == "__main__":

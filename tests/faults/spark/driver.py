@@ -8,6 +8,7 @@ four times. What kills Spark itself ends this process.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
@@ -18,11 +19,11 @@ from peers.jvm import SHORT_LIVED
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
-from tests.faults.spark.steps import SOURCES
+from tests.faults.spark.mutants import MUTANT, MutantDataSource
+from tests.faults.spark.steps import SteppingDataSource
 
 ROWS_A_BATCH: Final = 600
 _ROWS_AN_ARROW_BATCH: Final = 50
-_MOST_QUERIES: Final = 20
 _SOON_READY: Final = " ".join(SHORT_LIVED)
 """A JVM that lives for seconds is not to compile for hours."""
 
@@ -32,12 +33,12 @@ def main(arguments: list[str]) -> int:
     for name in ("bootstrap", "source", "target", "directory"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--executors", action="store_true", help="two, each a process of its own")
-    parser.add_argument("--mutant", default="", choices=sorted(SOURCES))
-    parser.add_argument("--delivery", default="at_least_once")
+    parser.add_argument("--options", type=json.loads, default={}, help="of the sink, as JSON")
+    parser.add_argument("--queries", type=int, default=20, help="how often the query is started at most")
     given = parser.parse_args(arguments)
     spark = session(Path(given.directory), executors=given.executors)
-    spark.dataSource.register(SOURCES[given.mutant])
-    for _ in range(_MOST_QUERIES):
+    spark.dataSource.register(MutantDataSource if MUTANT in os.environ else SteppingDataSource)
+    for _ in range(given.queries):
         try:
             _started(spark, given).awaitTermination()
         except StreamingQueryException as error:
@@ -82,9 +83,8 @@ def _started(spark: SparkSession, given: argparse.Namespace) -> StreamingQuery:
     reader = spark.readStream.format("stepping").option("kafka.bootstrap.servers", given.bootstrap)
     rows = reader.options(**source).load().select("key", "value")
     sink = {"topic": given.target, "checkpointLocation": str(Path(given.directory) / "checkpoint")}
-    sink["delivery"] = given.delivery
     writer = rows.writeStream.format("stepping").option("kafka.bootstrap.servers", given.bootstrap)
-    return writer.options(**sink).trigger(availableNow=True).start()
+    return writer.options(**sink, **given.options).trigger(availableNow=True).start()
 
 
 if __name__ == "__main__":

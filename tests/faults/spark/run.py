@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from tests.faults.node import Node
 from tests.faults.spark.copy import PARTITIONS, Findings, check, read_rows, write_rows
 from tests.faults.spark.driver import ROWS_A_BATCH
+from tests.faults.spark.mutants import MUTANT, MUTANTS
 from tests.faults.spark.schedule import Kill, Life
+from tests.faults.spark.services import Services
 from tests.faults.spark.session import kill, members
 from tests.faults.spark.steps import SWITCHBOARD
 from tests.faults.spark.switchboard import Switchboard
 
 import ottla
 
-_BATCHES_A_LIFE: Final = 10
+_BATCHES_A_KILL: Final = 2
+_BATCHES_MORE: Final = 4
 _LIFE_LIMIT_S: Final = 900.0
 _MOST_LIVES_IN_VAIN: Final = 3
 _LONGEST_MOMENT_S: Final = 1.5
@@ -49,20 +54,26 @@ class SparkRun:
         *,
         seed: int,
         mutant: str = "",
-        delivery: str = "at_least_once",
+        options: Mapping[str, object] = MappingProxyType({}),
+        services: Services | None = None,
     ) -> None:
         directory.mkdir(parents=True)
         self._bootstrap: Final = bootstrap
         self._directory: Final = directory
         self._source, self._target = f"{name}-source", f"{name}-target"
         self._chance: Final = random.Random(f"moments-{seed}")
-        self._board: Final = Switchboard(directory / "history.jsonl")
-        command = [sys.executable, "-m", "tests.faults.spark.driver", "--bootstrap", bootstrap, "--mutant", mutant]
-        command += ["--delivery", delivery]
+        self._board: Final = Switchboard(directory / "history.jsonl", services)
+        command = [sys.executable, "-m", "tests.faults.spark.driver", "--bootstrap", bootstrap]
+        environment = {SWITCHBOARD: str(self._board.port), "SPARK_LOCAL_IP": "127.0.0.1"}
+        if mutant:
+            environment[MUTANT] = mutant
+            options = MUTANTS[mutant].options
+            command += ["--queries", str(MUTANTS[mutant].queries)]
+        self._is_exactly_once: Final = options.get("delivery") == "exactly_once"
+        command += ["--options", json.dumps({**options})]
         command += ["--source", self._source, "--target", self._target, "--directory", str(directory)]
         path = [str(Path(__file__).parents[3]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-        environment = {SWITCHBOARD: str(self._board.port), "PYTHONPATH": os.pathsep.join(filter(None, path))}
-        environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
         log = directory / "driver.log"
         self._driver: Final = Node("driver", command, log, environment)
         self._driver_of_executors: Final = Node("driver", [*command, "--executors"], log, environment)
@@ -70,7 +81,7 @@ class SparkRun:
         self._lives = 0
 
     def run(self, lives: Sequence[Life]) -> SparkResult:
-        """Each life with its kills, and one without."""
+        """Each life with its kills, and one without, unless the last of them all has spared the driver."""
         began_at = time.monotonic()
         failures: list[str] = []
         try:
@@ -80,30 +91,45 @@ class SparkRun:
             self._live_through(lives)
         except RuntimeError as error:
             failures.append(str(error))
+        else:
+            failures += self._left_over() if self._is_exactly_once else []
         finally:
             self._board.close()
         findings = check(read_rows(self._bootstrap, self._target), self._written)
         failures += [] if findings.clean else findings.examples
+        if findings.repeated and self._is_exactly_once:
+            failures.append(f"{findings.repeated} rows are there more than once")
         return SparkResult(self._board.kills, self._lives, time.monotonic() - began_at, findings, failures)
 
     def _live_through(self, lives: Sequence[Life]) -> None:
         for life in lives:
             in_vain = 0
             while life.kills:
-                self._write_more()
+                self._write_more(_BATCHES_A_KILL * len(life.kills) + _BATCHES_MORE)
                 left = self._live(life)
                 in_vain = in_vain + 1 if left == life.kills else 0
                 if in_vain == _MOST_LIVES_IN_VAIN:
                     raise RuntimeError(f"{left[0]} could not be made; see {self._directory}")
                 life = life._replace(kills=left)
-        self._live(Life([]))
+        kills = [kill for life in lives for kill in life.kills]
+        if not kills or kills[-1].ends_life:
+            self._write_more(_BATCHES_MORE)  # a query ends what is left of the last micro-batch in the next one
+            self._live(Life([]))
         if self._driver.ended_by_itself != 0:
             raise RuntimeError(f"nobody was killed, and the driver did not end well; see {self._directory}/driver.log")
 
-    def _write_more(self) -> None:
-        count = _BATCHES_A_LIFE * ROWS_A_BATCH // PARTITIONS
+    def _write_more(self, batches: int) -> None:
+        count = batches * ROWS_A_BATCH // PARTITIONS
         write_rows(self._bootstrap, self._source, self._written, count)
         self._written += count
+
+    def _left_over(self) -> list[str]:
+        """In words, what is not over in the copy, and the ids that the query's tasks have left."""
+        query = json.loads((self._directory / "checkpoint" / "metadata").read_text())["id"]
+        with ottla.Admin(self._bootstrap) as admin:
+            left = [f"{each.name} is left: {each.state}" for each in admin.transactions.list(prefix=f"spark-{query}-")]
+            opened = admin.transactions.open_in(self._target)
+        return left + [f"{each.partition} has open transactions: {each.open}" for each in opened if each.is_blocked]
 
     def _live(self, life: Life) -> list[Kill]:
         """What is left of the life's kills once the driver has ended."""
@@ -115,7 +141,7 @@ class SparkRun:
         self._board.begin(life.kills, session)
         end_at = time.monotonic() + _LIFE_LIMIT_S
         try:
-            while driver.pid is not None:
+            while driver.pid is not None and not self._board.holds:
                 if time.monotonic() > end_at:
                     raise RuntimeError(f"the driver did not end within {_LIFE_LIMIT_S:g} s; see {self._directory}")
                 if self._board.awaits_moment:
@@ -123,8 +149,12 @@ class SparkRun:
                     self._board.kill_now()
                 time.sleep(_POLL_S)
         finally:
+            is_held = self._board.holds
             left = self._board.end()
-            _end(session)
+            if not is_held:
+                _end(session)
+        if not is_held:
+            self._board.free_zombie()
         return left
 
 

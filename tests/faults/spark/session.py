@@ -24,6 +24,14 @@ def members(session: int) -> list[int]:
     return found
 
 
+def session_of(pid: int) -> int | None:
+    """None where it is gone."""
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None
+
+
 def executor_of(pid: int) -> int | None:
     """The JVM of the executor whose task runs in this Python process; None where there is none but the driver's."""
     while pid > 1:

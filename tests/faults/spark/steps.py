@@ -1,7 +1,4 @@
-"""The connector as it is, with every step announced to whoever started the query, who may kill somebody then.
-
-And the same with a fault planted in its sink, which the run has to find.
-"""
+"""The connector as it is, with every step announced to whoever started the query, who may kill somebody then."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import json
 import os
 import socket
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,11 +13,14 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition, WriterCommitMessage
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
+from tests.faults.put_in_place import put_in_place
 
 import ottla
-from pyspark_ottla.machines.decisions import Batch, TaskTransaction
+from pyspark_ottla import query_transactions
+from pyspark_ottla.decision_log import DecisionLog
+from pyspark_ottla.machines.decisions import Batch, Decision, TaskTransaction
 from pyspark_ottla.options import read_options, write_options
-from pyspark_ottla.producers import BytesProducer, new_producer
+from pyspark_ottla.producers import BytesProducer
 from pyspark_ottla.query_transactions import QueryTransactions
 from pyspark_ottla.sink import OttlaStreamWriter, RowWriter, Written
 from pyspark_ottla.source import OttlaDataSource
@@ -78,6 +77,11 @@ def _announced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class SteppingTransactions(QueryTransactions):
+    def settle(self, *arguments: Any, **named: Any) -> Any:
+        if not named.get("candidates"):
+            announce("settle")
+        return super().settle(*arguments, **named)
+
     def end(self, admin: ottla.Admin, decided: Sequence[TaskTransaction], orphans: Sequence[str]) -> None:
         if decided:
             announce("end")
@@ -89,15 +93,34 @@ class SteppingTransactions(QueryTransactions):
         super().forget(admin, names)
 
 
+class SteppingLog(DecisionLog):
+    def write(self, decision: Decision | None) -> ottla.Delivery:
+        if decision is not None:
+            announce("decide")
+        return super().write(decision)
+
+
 class SteppingRowWriter(RowWriter):
-    def transactions(self, batch: Batch) -> SteppingTransactions:
-        return SteppingTransactions(self.options, batch)
+    log: type[DecisionLog] = SteppingLog
+    steps: type[QueryTransactions] = SteppingTransactions
+
+    def send(self, producer: BytesProducer, batches: Iterable[pa.RecordBatch]) -> Written:
+        written = super().send(producer, batches)
+        if self.options.exactly_once:
+            announce("prepare")
+        return written
+
+    def transactions(self, batch: Batch) -> QueryTransactions:
+        put_in_place(query_transactions, "DecisionLog", self.log)
+        return self.steps(self.options, batch)
 
 
 class SteppingDataSource(OttlaDataSource):
     """`format("stepping")`."""
 
-    row_writer: type[RowWriter] = SteppingRowWriter
+    @property
+    def row_writer(self) -> type[RowWriter]:
+        return SteppingRowWriter
 
     @classmethod
     def name(cls) -> str:
@@ -108,38 +131,3 @@ class SteppingDataSource(OttlaDataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> SteppingWriter:
         return SteppingWriter(self.row_writer(write_options(self.options), schema))
-
-
-class Hasty(RowWriter):
-    """Ends before its rows are acknowledged, or even sent: they are, if nobody is killed for a second."""
-
-    def write(self, batches: Iterable[pa.RecordBatch]) -> Written:
-        producer = new_producer(replace(self.options, client={"linger.ms": "1000"}))
-        _never_flushed.append(producer)
-        return self.send(producer, batches)
-
-
-class Forgetful(RowWriter):
-    """Takes the first rows of a task that is done again for written."""
-
-    def send(self, producer: BytesProducer, batches: Iterable[pa.RecordBatch]) -> Written:
-        left = iter(batches)
-        context = TaskContext.get()
-        if context is not None and context.attemptNumber():
-            next(left)
-        return super().send(producer, left)
-
-
-_never_flushed: Final[list[BytesProducer]] = []
-
-
-class HastyDataSource(SteppingDataSource):
-    row_writer = Hasty
-
-
-class ForgetfulDataSource(SteppingDataSource):
-    row_writer = Forgetful
-
-
-SOURCES: Final = {"": SteppingDataSource, "hasty": HastyDataSource, "forgetful": ForgetfulDataSource}
-"""As it is, and with its fault planted."""

@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import pytest
-from tests.faults.spark.__main__ import LEAST_KILLS, MUTANTS
+from tests.faults.spark.__main__ import LEAST_IN_A_STEP, LEAST_KILLS, LEAST_TRANSACTIONAL_KILLS
 from tests.faults.spark.copy import PARTITIONS, check, key_of
-from tests.faults.spark.schedule import DRIVER_STEPS, EXECUTOR, JVM, MOMENT, PYTHON, TASK_STEPS, TREE, schedule
-from tests.faults.spark.steps import SOURCES
+from tests.faults.spark.mutants import MUTANTS
+from tests.faults.spark.schedule import (
+    BROKER,
+    DRIVER_STEPS,
+    EXECUTOR,
+    JVM,
+    MOMENT,
+    OUTAGES,
+    PYTHON,
+    TASK_STEPS,
+    TREE,
+    TXN,
+    ZOMBIE,
+    by_step,
+    schedule,
+    transactional_schedule,
+)
 
 Copy = list[tuple[bytes | None, bytes | None]]
 
@@ -62,5 +77,20 @@ def test_every_step_has_its_kills(seed: int) -> None:
     assert lives == schedule(seed)
 
 
-def test_every_planted_fault_has_its_kills() -> None:
-    assert set(MUTANTS) == set(SOURCES) - {""}
+@pytest.mark.parametrize("seed", range(1, 20))
+def test_every_step_of_a_transaction_has_its_kills(seed: int) -> None:
+    lives = transactional_schedule(seed)
+    kills = [kill for life in lives for kill in life.kills]
+    assert len(kills) >= LEAST_TRANSACTIONAL_KILLS
+    assert min(by_step(kills).values()) >= LEAST_IN_A_STEP
+    for step in by_step(kills):
+        assert {TREE, PYTHON, TXN, BROKER} <= {kill.victim for kill in kills if kill.step == step}
+    assert {JVM, EXECUTOR, ZOMBIE, *OUTAGES} <= {kill.victim for kill in kills}
+    assert not any(kill.ends_life for life in lives for kill in life.kills[:-1])
+    assert lives == transactional_schedule(seed)
+
+
+def test_the_kills_of_a_planted_fault_are_dealt_to_lives_that_they_end() -> None:
+    for mutant in MUTANTS.values():
+        assert [kill for life in mutant.lives for kill in life.kills] == list(mutant.kills)
+        assert not any(kill.ends_life for life in mutant.lives for kill in life.kills[:-1])
