@@ -227,7 +227,7 @@ class Owner(Generic[S]):
         replay, reason, self._call = self._replay, "its high watermark is behind", None
         assert replay is not None, "it loads"
         try:
-            if not replay.read_next(self.shard):
+            if replay.go_on(self.shard):
                 self._retry_at = now.at
                 return
         except OttlaError as error:  # damaged on its way, or in that replica: it is read again, maybe from another
@@ -240,27 +240,21 @@ class Owner(Generic[S]):
             self._read_again(reason, now)
         elif not replay.ends_with_fence:
             self._leave(OwnerEvent.DIVERGED, "the own fence was not where it had been written")
-        elif replay.apply_next(self.shard):
-            self._serve(now)
         else:
-            self._retry_at = now.at
+            self._move(OwnerEvent.LOADED)
+            self._replay, self._retry_at, self._failures, self.trouble = None, NEVER, 0, ""
+            self._waiting.append(ShardRequest(None, lambda shard, then: shard.on_loaded(then), NEVER))
+            self._begin_round(now)
 
     def _read_again(self, reason: str, now: Moment) -> None:
         self._ask_later(now)
         self._report(f"its log can't be read from offset {self.next_offset} on", reason)
 
     def _report(self, failure: str, reason: str) -> None:
-        tries = self._failures
-        if tries >= _REPORT_AFTER:
+        if (tries := self._failures) >= _REPORT_AFTER:
             self.trouble = f"{failure}, tried {tries} times: {reason}"
             if tries & (tries - 1) == 0:
                 self._out.append(ReportTrouble(self.trouble))
-
-    def _serve(self, now: Moment) -> None:
-        self._move(OwnerEvent.LOADED)
-        self._replay, self._retry_at, self._failures, self.trouble = None, NEVER, 0, ""
-        self._waiting.append(ShardRequest(None, lambda shard, then: shard.on_loaded(then), NEVER))
-        self._begin_round(now)
 
     # ---- rounds ----------------------------------------------------------------------------------------------------
 
@@ -287,6 +281,7 @@ class Owner(Generic[S]):
     def _on_round_result(self, result: Result, now: Moment) -> None:
         assert self._round is not None, "every call of a serving owner belongs to a round"
         end = self.next_offset + len(self._round.records)
+        is_late = now.at >= self._began_at + self.limits.append_s
         match result:
             case Appended(base_offset, high_watermark):
                 if base_offset != self.next_offset:  # Kafka's rule 54
@@ -303,16 +298,13 @@ class Owner(Generic[S]):
                 self._leave(OwnerEvent.DEPOSED, "another owner has a higher fence")
             case Rejected(error) if not self._doubtful and not error.retriable:
                 self._leave(OwnerEvent.DIVERGED, _rejected_batch(error), failed=error)
-            case Rejected(error) | Unknown(error) if not error.retriable and self._is_late(now):
+            case Rejected(error) | Unknown(error) if not error.retriable and is_late:
                 # It will never take it, and the state is of no use.
                 self._leave(OwnerEvent.DIVERGED, _rejected_batch(error))
             case Rejected() | Unknown():
                 self._retry(now, doubtful=isinstance(result, Unknown))
             case Batches():
                 raise AssertionError("a serving owner reads nothing")
-
-    def _is_late(self, now: Moment) -> bool:
-        return now.at >= self._began_at + self.limits.append_s
 
     def _is_committed(self, high_watermark: int, end: int) -> bool:
         """Rule 6. The leader responds once it is; if one does not, what it appended may be lost with it."""

@@ -33,12 +33,12 @@ class Replay:
         self._taken: Iterator[StoredBatch] = iter(())
 
     def take(self, data: bytes) -> None:
-        """Whole batches of the log, some of which may have been read before; `read_next` reads them."""
+        """Whole batches of the log, some of which may have been read before; `go_on` reads them."""
         self._taken = read_batches(data)
 
-    def read_next(self, shard: ShardState) -> bool:
-        """Some of the batches that were taken; whether these were the last. Raises CORRUPT_MESSAGE; those before the
-        damage are read then."""
+    def go_on(self, shard: ShardState) -> bool:
+        """Read some of the batches that were taken, or apply some records, once all is read; whether more can be done.
+        Raises CORRUPT_MESSAGE; the batches before the damage are read then."""
         for number, batch in enumerate(self._taken, 1):
             if batch.next_offset > self.next_offset:
                 self.add(batch, shard)
@@ -46,10 +46,10 @@ class Replay:
                 self.ends_with_fence = batch.fence == self._fence and self.next_offset == self.end_offset
             if self.next_offset >= self.end_offset:
                 self._taken = iter(())
-                return True
+                break
             if number == _BATCHES_AT_ONCE:
-                return False
-        return True
+                return True
+        return self.next_offset >= self.end_offset and self._apply_next(shard)
 
     def add(self, batch: StoredBatch, shard: ShardState) -> None:
         """The next of the log. What belongs to a transaction is applied at once, after what its keys had before: from
@@ -60,8 +60,8 @@ class Replay:
                 shard.apply(Entry(record.key, self._newest.pop(record.key)))
             shard.apply(record)
 
-    def apply_next(self, shard: ShardState) -> bool:
-        """Up to a thousand, once all is added; whether these were the last. They are forgotten: the shard has them."""
+    def _apply_next(self, shard: ShardState) -> bool:
+        """Up to a thousand; whether more are left. They are forgotten: the shard has them."""
         for _ in range(min(_AT_ONCE, len(self._newest))):
             shard.apply(Entry(*self._newest.popitem()))
-        return not self._newest
+        return bool(self._newest)
