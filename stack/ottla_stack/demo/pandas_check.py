@@ -10,6 +10,7 @@ from typing import Final
 
 import pandas as pd
 
+import ottla
 from ottla_stack.demo import dataset
 
 _BY: Final = ["origin", "hour"]
@@ -40,6 +41,12 @@ def of_windows(directory: Path) -> pd.DataFrame:
     """What the job `delays` has written."""
     rows = pd.read_parquet(directory)
     return rows.assign(hour=pd.to_datetime(rows.hour, utc=True)).set_index(_BY).drop(columns=["batch"])
+
+
+def of_topic(bootstrap: str, topic: str) -> pd.DataFrame:
+    """The same as the job has written it to its topic: what is committed there."""
+    rows = pd.DataFrame([record.value for record in ottla.read(topic, bootstrap=bootstrap, value="json")])
+    return rows.assign(hour=pd.to_datetime(rows.hour, utc=True)).set_index(_BY)
 
 
 def differences(found: pd.DataFrame, expected: pd.DataFrame) -> int:

@@ -34,8 +34,9 @@ class Pipeline:
         self._windows_in: Final = directory / "windows"
         self._lake_in: Final = directory / "lake"
         self._ended: Final = ExitStack()
+        self._drivers_killed = 0
         clock = ["--clock", CLOCK, "--watermark", f"{WATERMARK_DAYS} days"]
-        where = ["--to-topic", DELAYS, "--to-parquet", self._windows_in, "--group", GROUP]
+        where = ["--to-topic", DELAYS, "--to-parquet", self._windows_in, "--group", GROUP, "--exactly-once"]
         self.delays: Final = SparkJob("delays", directory, bootstrap, *clock, *where, "--max-records", _A_BATCH)
         options = ["--topic", flights.TOPIC, "--json", _COLUMNS, "--by", "month"]
         self._lake: Final = SparkJob("lake", directory, bootstrap, *options, "--to", self._lake_in, "--available-now")
@@ -53,6 +54,12 @@ class Pipeline:
         """Until the stream has begun: its first micro-batch waits for something to read."""
         begun = self._windows_in / "_checkpoint" / "metadata"
         self.delays.wait_for(begun.exists, "its start")
+
+    def kill_driver(self) -> None:
+        """Once: the stream's driver is killed, whatever it does, and another one follows it."""
+        if not self._drivers_killed:
+            self._drivers_killed += 1
+            self.delays.kill_and_start()
 
     def wait_until_it_has_read(self, count: int) -> None:
         """Until the stream has read that many flights, by what it has committed to its group."""
@@ -86,10 +93,15 @@ class Pipeline:
         windows = pandas_check.of_windows(self._windows_in)
         wrong_hours = differences(of_lake, expected)
         wrong_windows = differences(windows, expected)
+        wrong_in_topic = differences(pandas_check.of_topic(self._bootstrap, DELAYS), expected)
         if picture is not None:
             plot(windows, picture)
         return {
             **streamed,
+            "windows": len(windows),
+            "driver_killed": self._drivers_killed,
+            "topic_differs_in": wrong_in_topic,
+            "topic_equals_pandas": not wrong_in_topic,
             "lake_rows": lake_rows,
             "lake_missing": audited["missing"],
             "lake_repeated": audited["repeated"],

@@ -50,7 +50,7 @@ class SparkJob:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        self._scratch.mkdir()
+        self._scratch.mkdir(exist_ok=True)
         with self._out.open("w") as out, self._err.open("w") as err:
             self._process = subprocess.Popen(
                 self._command,
@@ -67,6 +67,11 @@ class SparkJob:
         if self._running.poll() is None:
             os.killpg(self._running.pid, signal.SIGKILL)  # its JVM, too
         self._running.wait()
+
+    def kill_and_start(self) -> None:
+        """SIGKILL its driver with the JVM, and start it again."""
+        self.__exit__(None, None, None)
+        self.__enter__()
 
     def wait_for(self, done: Callable[[], object], purpose: str) -> None:
         """Until `done`. Raises when the job has ended, or it takes too long."""
