@@ -72,7 +72,7 @@ def test_newest_records_make_the_state_that_all_make(records: list[Record]) -> N
     for record in records:
         in_order.apply(record)
         replay.add(batch_of(record), loaded)
-    while not replay.apply_next(loaded):
+    while replay.go_on(loaded):
         pass
     assert state(loaded) == state(in_order)
     closing = [Marker(producer, committed=True, coordinator_epoch=0) for producer in PRODUCERS]
