@@ -23,12 +23,12 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from loadtest.kafka.comparison import ANY, Comparison, Figure, Goal, Pair
-from loadtest.spark import rates, trickle
+from loadtest.spark import growth, rates, trickle
 from loadtest.spark.processes import WorkerMemory
 from loadtest.spark.sides import Side, both_sides
 from ottla_stack.running import RunningStack
 
-ROWS: Final = ("read", "write", "trickle", "memory")
+ROWS: Final = ("read", "write", "trickle", "memory", "growth")
 _HALF: Final = Goal(least=0.5)
 _WIDE: Final = 200
 _WARM_UP_PAIRS: Final = 3
@@ -47,6 +47,7 @@ GOALS: Final[dict[str, Goal]] = {
     "write": Goal(least=80_000),
     "trickle": Goal(most=800),
     "memory_mb": Goal(most=400),
+    "coordinator_growth_mb": Goal(most=5),
 }
 """For our own figure, or the median of it, besides the goals for ratios."""
 
@@ -71,6 +72,17 @@ class Bench:
             self._memory(session, memory_records)
         with spark(1, _SETTINGS) as session:
             self._rates(session, READ[:1], WRITE[:1])
+
+    def growth(self) -> None:
+        """Without Spark: what its sink asks of a coordinator."""
+        if "growth" not in self._wanted:
+            return
+        with self._or_skipped("growth"):
+            early_mb, late_mb = growth.measure()
+            self._ours["coordinator_growth_mb"] = late_mb - early_mb
+            rounds = f"{growth.ROUNDS:,} rounds of prepare, commit and forget"
+            told = f"from {early_mb:.1f} MB after {growth.WARM_UP:,} of {rounds} to {late_mb:.1f} MB"
+            self._console.print(f"txn-coordinator: {told}", markup=False)
 
     def tell(self) -> dict[str, object]:
         """The table, and all figures in a file; what the last line is to say."""
@@ -160,6 +172,7 @@ def main() -> int:
             bench.run(given.memory_records)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+    bench.growth()
     last: dict[str, Any] = bench.tell()
     print(json.dumps(last))
     return 1 if bench.skipped else 0
