@@ -41,7 +41,7 @@ STORIES = (
     Story(
         "damaged-batch-of-a-shard",
         "A damaged batch in __consumer_offsets: its shard was loaded for ever, and neither log nor metric said so",
-        Edit("core/ottla_core/coordination/owner.py", "if tries >= _REPORT_AFTER:", "if False:"),
+        Edit("core/ottla_core/coordination/owner.py", "if (tries := self._failures) >= _REPORT_AFTER:", "if False:"),
         Edit("sdk/ottla/cli/commands/doctor.py", "for line in _shard_text(entry):", "for line in ():"),
     ),
     Story(

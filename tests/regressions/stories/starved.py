@@ -13,7 +13,7 @@ STORIES = (
         Edit(
             "core/ottla_core/coordination/owner.py",
             "            self._reject_late(now)\n",
-            "            if self._round is not None and self._is_late(now):\n"
+            "            if self._round is not None and now.at >= self._began_at + self.limits.append_s:\n"
             '                self._leave(OwnerEvent.DIVERGED, "the log could not be reached in time")\n',
         ),
     ),
@@ -70,7 +70,7 @@ STORIES = (
         "A batch that the log will never take, of which one sending was unknown, was sent for ever",
         Edit(
             "core/ottla_core/coordination/owner.py",
-            "case Rejected(error) | Unknown(error) if not error.retriable and self._is_late(now):",
+            "case Rejected(error) | Unknown(error) if not error.retriable and is_late:",
             "case Rejected(error) | Unknown(error) if self._number < 0:",
         ),
     ),

@@ -63,7 +63,7 @@ async def test_a_block_commits_or_aborts_and_what_failed_in_it_is_raised_once() 
 async def test_a_cancelled_block_is_aborted() -> None:
     cluster = ScriptedCluster({"t": 1})
     async with producer_of(cluster) as producer:
-        task = asyncio.create_task(attempt(producer, b"a", asyncio.sleep(60)))
+        task = asyncio.create_task(attempt(producer, b"a", asyncio.get_running_loop().create_future()))
         while not cluster.logs[TopicPartition("t", 0)].open:
             await asyncio.sleep(0.01)
         task.cancel()
