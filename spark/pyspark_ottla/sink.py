@@ -136,8 +136,7 @@ class OttlaBatchWriter(DataSourceArrowWriter):
             return
         logger.warning("a write has failed; nothing of it counts, unless it was decided before: %s", summary(messages))
         transactions = self._writer.transactions(self._batch)
-        named = bool(self._writer.options.app_id)
-        transactions.abort(transactions_of(messages) if named else None)
+        transactions.abort(transactions_of(messages) if self._writer.options.app_id else None)
         self._retire(transactions)
 
     def _retire(self, transactions: QueryTransactions) -> None:

@@ -10,7 +10,8 @@ decision of the query in hand, every driver does the same, however often, and wh
 * All others of a micro-batch that is decided, or of an older one, are orphans: of attempts that failed, came second or
   late, or of a driver that died. They are aborted, by whichever driver: nothing will ever decide them.
 * Those of a later micro-batch are left alone, or a driver that does not know yet that it was overtaken would abort what
-  its follower decides. Of a batch that has failed its own tasks' are let go. A batch write has no follower.
+  its follower decides. Of a batch that has failed its own tasks' are let go; a batch write without txnAppId has no
+  follower, and all of it is.
 * A micro-batch that is decided is not decided again. Spark repeats the last one alone, so an older number is that of a
   run that another one has overtaken, or of a checkpoint that was restored.
 """
