@@ -22,21 +22,24 @@ from peers.spark.session import jvm_pid, spark
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from loadtest.kafka.comparison import ANY, Comparison, Figure, Goal, Pair
-from loadtest.spark import growth, rates, trickle
+from loadtest.kafka.comparison import ANY, AT_LEAST_AS_MUCH, Comparison, Figure, Goal, Pair
+from loadtest.spark import delivery, growth, rates, trickle
 from loadtest.spark.processes import WorkerMemory
 from loadtest.spark.sides import Side, both_sides
 from ottla_stack.running import RunningStack
 
-ROWS: Final = ("read", "write", "trickle", "memory", "growth")
-_HALF: Final = Goal(least=0.5)
+ROWS: Final = ("read", "write", "delivery", "trickle", "memory", "growth")
 _WIDE: Final = 200
 _WARM_UP_PAIRS: Final = 3
 """After the start: what a JVM runs for the first seconds is not what it compiles that into."""
 _SETTINGS: Final = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
 
-READ: Final = (Figure("read", "read, one task at a time", _HALF), Figure("read_2", "read, two at a time"))
-WRITE: Final = (Figure("write", "write, one task at a time", _HALF), Figure("write_2", "write, two at a time"))
+READ: Final = (Figure("read", "read, one task at a time", AT_LEAST_AS_MUCH), Figure("read_2", "read, two at a time"))
+WRITE: Final = (
+    Figure("write", "write, one task at a time", AT_LEAST_AS_MUCH),
+    Figure("write_2", "write, two at a time"),
+)
+DELIVERY: Final = Figure("exactly_once", "a stream into a topic, 100,000 rows a batch", Goal(least=0.7))
 TRICKLE: Final = (
     Figure("trickle", "median micro-batch, 100 records/s", ANY, "median_ms", "ms", quicker=True),
     Figure("trickle_longest", "… the longest", ANY, "longest_ms", "ms", quicker=True),
@@ -45,8 +48,12 @@ RATES: Final = frozenset(figure.key for figure in (*READ, *WRITE))
 GOALS: Final[dict[str, Goal]] = {
     "read": Goal(least=200_000),
     "write": Goal(least=80_000),
-    "trickle": Goal(most=800),
-    "memory_mb": Goal(most=400),
+    "trickle": Goal(most=200),
+    "trickle_own_ms": Goal(most=40),
+    "read_cpu_ratio": Goal(least=0.85),
+    "write_cpu_ratio": Goal(least=0.85),
+    "workers_mb": Goal(most=350),
+    "workers_all_mb": Goal(most=600),
     "coordinator_growth_mb": Goal(most=5),
 }
 """For our own figure, or the median of it, besides the goals for ratios."""
@@ -58,6 +65,7 @@ class Bench:
     def __init__(self, sides: tuple[Side, Side], wanted: Collection[str], pairs: int, records: int) -> None:
         self.skipped: Final[list[str]] = []
         self._found: Final = Comparison('format("ottla") against Spark\'s Kafka source and sink', ("ottla", "kafka"))
+        self.deliveries: Final = Comparison("delivery", ("exactly_once", "at_least_once"))
         self._ours: Final[dict[str, float]] = {}
         self._sides: Final = sides
         self._wanted, self._pairs, self._records = wanted, pairs, records
@@ -68,7 +76,9 @@ class Bench:
             rates.fill(self._sides[0], "read", self._records)
         with spark(2, _SETTINGS) as session:
             self._rates(session, READ[1:], WRITE[1:], _WARM_UP_PAIRS)
+            self._delivery(session)
             self.row("trickle", TRICKLE, lambda: trickle.measure(session, self._sides, self._pairs))
+            self._own_share(session)
             self._memory(session, memory_records)
         with spark(1, _SETTINGS) as session:
             self._rates(session, READ[:1], WRITE[:1])
@@ -86,21 +96,28 @@ class Bench:
 
     def tell(self) -> dict[str, object]:
         """The table, and all figures in a file; what the last line is to say."""
-        if self._found.raw:
-            self._found.tell(self._console)
-        raw = self._found.raw
+        for comparison in (self._found, self.deliveries):
+            if comparison.raw:
+                comparison.tell(self._console)
+        raw, deliveries = self._found.raw, self.deliveries.raw
         ours = {key: statistics.median(figure["ottla"]) for key, figure in raw.items()} | self._ours
+        ours |= {f"{key}_cpu_ratio": _cpu_ratio(figure) for key, figure in raw.items() if key in RATES}
+        if DELIVERY.key in deliveries:
+            ours["eos_cost"] = 1 - deliveries[DELIVERY.key]["ratio"]
         with tempfile.NamedTemporaryFile("w", prefix="ottla-bench-spark-", suffix=".json", delete=False) as file:
-            json.dump({**raw, **self._ours}, file, indent=1)
+            json.dump({**raw, **deliveries, **self._ours}, file, indent=1)
         missed = [key for key, goal in GOALS.items() if key in ours and not goal.is_reached(ours[key], ours[key])]
         return {
             **self._found.ratios,
             "pairs": self._pairs,
-            **{key: round(value) for key, value in ours.items()},
+            **{key: round(value, 3 if value < 10 else None) for key, value in ours.items()},
             **{f"{key}_kafka": round(statistics.median(figure["kafka"])) for key, figure in raw.items()},
             "per_cpu_s": {key: _per_cpu_s(figure["cpu_s_per_million"]) for key, figure in raw.items() if key in RATES},
-            "spread": {key: [round(min(f["ratios"]), 2), round(max(f["ratios"]), 2)] for key, f in raw.items()},
-            "missed": [*(f"{key}_ratio" for key in self._found.missed), *missed],
+            "spread": {
+                key: [round(min(f["ratios"]), 2), round(max(f["ratios"]), 2)]
+                for key, f in {**raw, **deliveries}.items()
+            },
+            "missed": [*(f"{key}_ratio" for key in self._found.missed), *self.deliveries.missed, *missed],
             "skipped": self.skipped,
             "raw": file.name,
         }
@@ -122,6 +139,24 @@ class Bench:
         self.row("read", reads, lambda: rates.measure_reads(session, self._sides, pairs, "read")[warm_up:])
         self.row("write", writes, lambda: rates.measure_writes(session, self._sides, pairs, records // 2)[warm_up:])
 
+    def _delivery(self, session: SparkSession) -> None:
+        if "delivery" not in self._wanted:
+            return
+        with self._or_skipped("delivery"):
+            pairs = delivery.measure(session, self._sides[0], self._pairs)
+            self._console.print(f"exactly and at least once: {self.deliveries.add(DELIVERY, pairs)}", markup=False)
+
+    def _own_share(self, session: SparkSession) -> None:
+        """Of a trickle's micro-batch."""
+        if "trickle" not in self._wanted:
+            return
+        with self._or_skipped("trickle_own_ms"), tempfile.TemporaryDirectory() as directory:
+            self._ours["trickle_own_ms"], calls = trickle.own_share(session, self._sides[0], Path(directory))
+            told = ", ".join(f"{call} {taken:.1f}" for call, taken in sorted(calls.items()))
+            self._console.print(
+                f"ours: {self._ours['trickle_own_ms']:.0f} ms a micro-batch; medians: {told}", markup=False
+            )
+
     def _memory(self, session: SparkSession, records: int) -> None:
         """Of ours alone: Spark's own source has no Python workers."""
         if "memory" not in self._wanted:
@@ -132,9 +167,9 @@ class Bench:
             with WorkerMemory(jvm_pid(session)) as memory:
                 if (read := ours.read(session, "memory").count()) != records:
                     raise ValueError(f"{read} records were read of {records}")
-            self._ours["memory_mb"] = memory.workers_mb
-            self._ours["memory_all_mb"] = memory.all_mb
-            self._ours["memory_largest_mb"] = memory.largest_mb
+            self._ours["workers_mb"] = memory.workers_mb
+            self._ours["workers_all_mb"] = memory.all_mb
+            self._ours["workers_largest_mb"] = memory.largest_mb
             told = f"{memory.workers_mb:.0f} MB, the largest {memory.largest_mb:.0f} MB"
             planners = f"with the processes that plan {memory.all_mb:.0f} MB"
             self._console.print(f"Python workers through {records:,} rows: {told}; {planners}", markup=False)
@@ -154,6 +189,12 @@ def _per_cpu_s(cpu_s_per_million: Sequence[float]) -> list[int]:
     return [round(1e6 / each) for each in cpu_s_per_million]
 
 
+def _cpu_ratio(figure: dict[str, Any]) -> float:
+    """Our rows a second of Spark's CPU to those of its own."""
+    ours, its = figure["cpu_s_per_million"]
+    return float(its / ours)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=5)
@@ -167,7 +208,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and all that it has started is stopped on the way out
     directory = Path(tempfile.mkdtemp(prefix="ottla-bench-spark-"))
     try:
-        with RunningStack(directory / "ottla", brokers=1) as stack:
+        with RunningStack(directory / "ottla", brokers=1, txn_coordinators=1) as stack:
             bench = Bench(both_sides(stack), wanted, given.pairs, given.records)
             bench.run(given.memory_records)
     finally:

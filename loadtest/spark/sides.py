@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ottla_stack.running import RunningStack
 
@@ -31,11 +32,18 @@ class Side:
     def follow(self, session: SparkSession, topic: str, checkpoint: Path) -> StreamingQuery:
         """A stream of whatever comes from now on, a batch right after another, which goes nowhere."""
         stream = session.readStream.format(self.name).options(**self._options(subscribe=topic)).load()
-        into = stream.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
-        return into.trigger(processingTime="0 seconds").start()
+        return _started(stream.writeStream.format("noop"), checkpoint)
+
+    def send(self, rows: DataFrame, topic: str, checkpoint: Path, **options: str) -> StreamingQuery:
+        """A stream into a topic, a batch right after another."""
+        return _started(rows.writeStream.format(self.name).options(**self._options(topic=topic, **options)), checkpoint)
 
     def _options(self, **options: Any) -> dict[str, Any]:
         return {"kafka.bootstrap.servers": self.bootstrap, **options}
+
+
+def _started(writer: DataStreamWriter, checkpoint: Path) -> StreamingQuery:
+    return writer.option("checkpointLocation", str(checkpoint)).trigger(processingTime="0 seconds").start()
 
 
 def both_sides(stack: RunningStack) -> tuple[Side, Side]:

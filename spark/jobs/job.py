@@ -143,9 +143,14 @@ def write_topic(rows: DataFrame, options: argparse.Namespace, topic: str, **more
 
 def once(spark: SparkSession, batch_id: int) -> dict[str, str]:
     """The options with which `foreachBatch` writes each row once, however often a micro-batch is done."""
+    return {"delivery": "exactly_once", "txnAppId": query_of(spark), "txnVersion": str(batch_id)}
+
+
+def query_of(spark: SparkSession) -> str:
+    """The id of the query whose micro-batch is under way: it stays with the checkpoint."""
     query = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
-    assert query is not None, "a streaming query's micro-batch is under way"
-    return {"delivery": "exactly_once", "txnAppId": query, "txnVersion": str(batch_id)}
+    assert query is not None, "called by foreachBatch"
+    return query
 
 
 def run_stream(writer: DataStreamWriter, options: argparse.Namespace, directory: str) -> StreamingQuery:

@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
         "--clients",
         default="all",
         help="names with commas between them; `tools`, `connect`, `streams` are Kafka's own, `spark` is Spark's, "
-        "`logs` are the files of logs, between Kafka and ottla",
+        "`delta` Delta Lake's, `logs` are the files of logs, between Kafka and ottla",
     )
     given = parser.parse_args(arguments)
     os.environ[VARIABLE] = given.clients

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from peers.client import Client
 from peers.connect import jars as connect
+from peers.delta import environment as delta
 from peers.kafka import jars as kafka
 from peers.place import PeerError
 from peers.spark import jars as spark
@@ -62,7 +63,8 @@ SPARK = Program("spark", "spark-sql-kafka", spark.VERSION, spark.classpath)
 LOGS = Program("logs", "kafka-logs", kafka.VERSION, kafka.classpath)
 CONNECT = Program("connect", "kafka-connect", connect.VERSION, connect.classpath)
 STREAMS = Program("streams", "kafka-streams", streams.VERSION, streams.classpath)
-PROGRAMS = (TOOLS, SPARK, LOGS, CONNECT, STREAMS)
+DELTA = Program("delta", "delta-spark", delta.VERSION, delta.classpath)
+PROGRAMS = (TOOLS, SPARK, LOGS, CONNECT, STREAMS, DELTA)
 
 SDK = Listed("SDK over gRPC", Sdk)  # type: ignore[arg-type]  # it takes part in cross-reading alone
 

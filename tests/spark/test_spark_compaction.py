@@ -44,6 +44,7 @@ def files(path: Path) -> list[Path]:
     return sorted(path.glob("day=*/*.parquet"))
 
 
+@pytest.mark.story("spark-compacted-beside-its-job")
 def test_a_lake_is_the_same_before_and_after(
     spark: SparkSession, cluster: Cluster, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -461,6 +461,7 @@ def test_a_batch_write_that_is_run_again_knows_what_its_dead_driver_decided(quer
     assert query.left() == []
 
 
+@pytest.mark.story("spark-app-of-a-longer-name")
 def test_an_app_leaves_the_transactions_of_those_alone_whose_ids_begin_the_same(query: Query) -> None:
     app = f"app.{query.topic}"
     with dying("end"):
@@ -473,6 +474,7 @@ def test_an_app_leaves_the_transactions_of_those_alone_whose_ids_begin_the_same(
     assert query.written() == expected(0, 1)
 
 
+@pytest.mark.story("spark-task-aborted-alone")
 @pytest.mark.parametrize(("step", "line"), [("write", "0 committed, 2 aborted"), ("end", "2 committed, 0 aborted")])
 def test_an_operator_settles_what_no_driver_follows(
     query: Query, step: str, line: str, capsys: pytest.CaptureFixture[str]

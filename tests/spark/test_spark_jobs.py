@@ -110,6 +110,7 @@ def assert_equal(found: pd.DataFrame, wanted: pd.DataFrame) -> None:
     )
 
 
+@pytest.mark.story("spark-windows-twice-in-their-topic")
 def test_delays_joins_two_streams_and_closes_windows_as_the_clock_moves(
     run: Callable[..., dict[str, Any]],
     topics: Cluster,

@@ -37,4 +37,40 @@ STORIES = (
             "(Role.UNDECIDED, status) for status in (OPEN, COMMITTED, ABORTED, UNUSED)), Action.ABORT)",
         ),
     ),
+    Story(
+        "spark-app-of-a-longer-name",
+        "What the driver of a write listed by prefix held what another one, whose name began the same, had not ended",
+        Edit(
+            "spark/pyspark_ottla/machines/decisions.py",
+            'return f"spark-{re.escape(query)}{_ATTEMPT}"',
+            'return f"spark-{re.escape(query)}-.*"',
+        ),
+    ),
+    Story(
+        "spark-task-aborted-alone",
+        "`ottla txn abort` ended one task of a write of which its driver had committed the others: rows were torn",
+        Edit(
+            "sdk/ottla/cli/commands/txn.py",
+            "if not force and (settled := settled_by(name)):",
+            "if (settled := settled_by(name)) and False:",
+        ),
+    ),
+    Story(
+        "spark-compacted-beside-its-job",
+        "A lake's job wrote its list from what it had read before a compaction: files that it named were deleted",
+        Edit(
+            "spark/jobs/compact.py",
+            '{*record["replaced"], *record["written"]} - used',
+            '{*record["replaced"], *record["written"]}',
+        ),
+    ),
+    Story(
+        "spark-windows-twice-in-their-topic",
+        "A micro-batch of the delays was done again after its driver had died: its windows were in the topic twice",
+        Edit(
+            "spark/jobs/delays.py",
+            "once = job.once(spark, batch_id) if options.exactly_once else {}",
+            "once: dict[str, str] = {}",
+        ),
+    ),
 )

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 from loadtest.kafka.comparison import in_turn
-from loadtest.spark.__main__ import READ, TRICKLE, Bench
+from loadtest.spark.__main__ import DELIVERY, READ, TRICKLE, Bench
 from loadtest.spark.processes import WorkerMemory, cpu_seconds, descendants
 from loadtest.spark.sides import Side
 from waiting import wait_until
@@ -65,14 +65,24 @@ def test_sides_take_turns_and_the_first_pair_does_not_count() -> None:
     assert order == [("b", 0), ("a", 0), ("a", 1), ("b", 1), ("b", 2), ("a", 2)]
 
 
-@pytest.mark.parametrize(("rate", "missed"), [(200_000, []), (199_999, ["read"]), (90_000, ["read_ratio", "read"])])
-def test_goals_are_for_ratios_and_for_our_own_figures(rate: float, missed: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("rate", "cpu_s", "missed"),
+    [(200_000, 2.0, []), (199_999, 2.0, ["read_ratio", "read"]), (200_000, 2.5, ["read_cpu_ratio"])],
+)
+def test_goals_are_for_ratios_and_for_our_own_figures(rate: float, cpu_s: float, missed: list[str]) -> None:
     bench = Bench(SIDES, ["read"], pairs=1, records=1)
-    runs = [{"records_s": each, "records": 1_000_000, "cpu_s": 2.0} for each in (rate, 200_000)]
-    bench.row("read", READ[:1], lambda: [(runs[0], runs[1])])
-    said = bench.tell()
-    assert said["missed"] == missed
-    assert (said["read"], said["read_kafka"], said["per_cpu_s"]) == (rate, 200_000, {"read": [500_000, 500_000]})
+    ours, its = ({"records_s": each, "records": 1_000_000, "cpu_s": s} for each, s in ((rate, cpu_s), (200_000, 2.0)))
+    bench.row("read", READ[:1], lambda: [(ours, its)])
+    last = bench.tell()
+    assert last["missed"] == missed
+    assert (last["read"], last["read_kafka"], last["read_cpu_ratio"]) == (rate, 200_000, 2.0 / cpu_s)
+
+
+def test_the_cost_of_each_row_once_is_what_it_takes_of_the_throughput() -> None:
+    bench = Bench(SIDES, ["delivery"], pairs=1, records=1)
+    bench.deliveries.add(DELIVERY, [({"records_s": 69.0}, {"records_s": 100.0})])
+    last = bench.tell()
+    assert (last["eos_cost"], last["missed"], last["skipped"]) == (0.31, ["exactly_once"], [])
 
 
 def test_a_row_that_fails_is_skipped_and_one_that_nobody_wants_does_not_run() -> None:

@@ -1,4 +1,4 @@
-"""Apache Kafka, its Connect and Streams, and Spark's source of it, by Maven."""
+"""Apache Kafka, its Connect and Streams, Spark's source of it, and Delta Lake, by Maven."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 from peers.connect import jars as connect
+from peers.delta import environment as delta
 from peers.kafka import jars as kafka
 from peers.spark import jars as spark
 from peers.streams import jars as streams
@@ -17,6 +18,7 @@ MAIN = [
     (spark, "spark-sql-kafka-0-10_2.13"),
     (connect, "connect-runtime"),
     (streams, "kafka-streams-examples"),
+    (delta, "delta-spark_4.2_2.13"),
 ]
 
 
