@@ -1,24 +1,18 @@
-"""The producers of this process, kept from one task to the next: Spark's Python workers live for many of them.
-
-A task has its producer for itself, so what its flush says is about its own rows. After a task that failed its producer
-goes, with all that it still held; after one that did not it waits for the next task for a while.
-"""
+"""The producers of tasks, kept from one to the next, and of drivers."""
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-from collections.abc import Iterator, Mapping
-from threading import Lock, Timer
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Final, TypeAlias
 
 import ottla
 from ottla.connect import check_config
 from ottla.errors import OttlaError
+from pyspark_ottla.idle_clients import IdleClients
 from pyspark_ottla.options import WriteOptions
-
-IDLE_S: Final = 60.0
-"""As long as Spark keeps a worker that has nothing to do."""
 
 BytesProducer: TypeAlias = "ottla.Producer[bytes, bytes]"
 
@@ -48,66 +42,16 @@ def _config(options: WriteOptions) -> Mapping[str, str]:
     return {"enable.idempotence": "true", "max.block.ms": patience_ms, **options.client}
 
 
-class ProducerPool:
-    """Lends producers, one to a task. Thread-safe."""
-
-    def __init__(self, idle_s: float = IDLE_S) -> None:
-        self._idle_s: Final = idle_s
-        self._lock: Final = Lock()
-        self._idle: dict[Any, tuple[BytesProducer, Timer]] = {}
-
-    @contextlib.contextmanager
-    def lent(self, options: WriteOptions) -> Iterator[BytesProducer]:
-        """A producer with these settings, until the block ends: in order, or with what made the task fail."""
-        settings = options.bootstrap, frozenset(options.client.items())
-        producer = self._take_idle(settings) or new_producer(options)
-        try:
-            yield producer
-        except BaseException:
-            _end(producer)
-            raise
-        self._put_back(settings, producer)
-
-    def close(self) -> None:
-        """End those that are idle."""
-        with self._lock:
-            idle, self._idle = self._idle, {}
-        for producer, timer in idle.values():
-            timer.cancel()
-            _end(producer)
-
-    def _take_idle(self, settings: Any) -> BytesProducer | None:
-        with self._lock:
-            producer, timer = self._idle.pop(settings, (None, None))
-        if timer is not None:
-            timer.cancel()
-        return producer
-
-    def _put_back(self, settings: Any, producer: BytesProducer) -> None:
-        timer = Timer(self._idle_s, self._on_idle, [settings, producer])
-        timer.daemon = True
-        with self._lock:
-            is_one_more = settings in self._idle
-            if not is_one_more:
-                self._idle[settings] = producer, timer
-                timer.start()
-        if is_one_more:
-            _end(producer)
-
-    def _on_idle(self, settings: Any, producer: BytesProducer) -> None:
-        with self._lock:
-            if self._idle.get(settings, (None, None))[0] is not producer:
-                return
-            del self._idle[settings]
-        _end(producer)
-
-
 def _end(producer: BytesProducer) -> None:
     with contextlib.suppress(OttlaError):  # nothing waits in it, or its task has failed already
         producer.close(0)
 
 
-PRODUCER_POOL: Final = ProducerPool()
+IDLE_PRODUCERS: Final[IdleClients[BytesProducer]] = IdleClients(_end)
 """This process's."""
 
-atexit.register(PRODUCER_POOL.close)
+
+def lent_producer(options: WriteOptions) -> AbstractContextManager[BytesProducer]:
+    """A producer with these settings for a task: what its flush tells is of the task's own rows."""
+    settings = options.bootstrap, frozenset(options.client.items())
+    return IDLE_PRODUCERS.lent(settings, partial(new_producer, options))

@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -20,13 +21,21 @@ import ottla
 from ottla.errors import OffsetOutOfRangeError, RetriableError, UnknownTopicError
 from pyspark_ottla.arrow import to_batches
 from pyspark_ottla.errors import data_lost, partitions_gone, raise_or_warn
+from pyspark_ottla.idle_clients import IdleClients
 from pyspark_ottla.machines.ranges import Range
 from pyspark_ottla.options import ReadOptions
+from pyspark_ottla.worker_heap import on_task_end
 
 logger = logging.getLogger("ottla.spark")
 
 _BATCH_RECORDS: Final = 10_000
 _POLL_S: Final = 0.5
+
+
+BytesConsumer: TypeAlias = "ottla.Consumer[bytes, bytes]"
+
+IDLE_CONSUMERS: Final[IdleClients[BytesConsumer]] = IdleClients(ottla.Consumer.close)
+"""This process's."""
 
 
 class RangeOfOffsets(InputPartition):
@@ -51,7 +60,10 @@ class RangeReader:
 
     def read(self, range_: Range) -> Iterator[pa.RecordBatch]:
         """The records of `range_`. Raises for lost ones and deleted topics unless failOnDataLoss is false."""
-        schema = arrow_schema(self.schema)
+        yield from self._until_end(range_, arrow_schema(self.schema))
+        on_task_end()
+
+    def _until_end(self, range_: Range, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         at, heard_at = range_.start, time.monotonic()
         while at < range_.end:
             try:
@@ -73,7 +85,7 @@ class RangeReader:
 
     def _read(self, range_: Range, schema: pa.Schema) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Batches, each with the offset after it."""
-        with self._consumer(range_) as consumer:
+        with self._lent(range_) as consumer:
             at, heard_at = range_.start, time.monotonic()
             while not consumer.finished:
                 polled = consumer.poll(_POLL_S, max_records=_BATCH_RECORDS)
@@ -92,7 +104,17 @@ class RangeReader:
                         "(ottla txn explain); kafkaConsumer.pollTimeoutMs is the wait",
                     )
 
-    def _consumer(self, range_: Range) -> ottla.Consumer[bytes, bytes]:
+    def _lent(self, range_: Range) -> AbstractContextManager[BytesConsumer]:
+        """One that was kept for the partition goes on at the range's start: in most micro-batches it is there."""
+        options, partition = self.options, range_.partition
+        settings = options.bootstrap, options.client_id, frozenset(options.client.items()), partition
+        return IDLE_CONSUMERS.lent(
+            settings,
+            lambda: self._consumer(range_),
+            lambda consumer: consumer.seek(partition, range_.start, stop=range_.end),
+        )
+
+    def _consumer(self, range_: Range) -> BytesConsumer:
         partition = range_.partition
         return ottla.Consumer(
             partition.topic,

@@ -24,7 +24,8 @@ from pyspark.sql.types import StructType
 from pyspark_ottla.columns import check_columns
 from pyspark_ottla.machines.decisions import SINGLE, Batch, TaskTransaction, named
 from pyspark_ottla.options import WriteOptions
-from pyspark_ottla.producers import PRODUCER_POOL, BytesProducer, check_settings, new_producer
+from pyspark_ottla.producers import BytesProducer, check_settings, lent_producer, new_producer
+from pyspark_ottla.worker_heap import on_task_end
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,9 +63,10 @@ class RowWriter:
         Raises DeliveryError with the first failure of a row, ConfigError for a row without a topic, or with a partition
         that does not exist, and what `Producer.send` raises.
         """
-        with PRODUCER_POOL.lent(self.options) as producer:
+        with lent_producer(self.options) as producer:
             written = self.send(producer, batches)
             producer.flush()
+        on_task_end()
         return written
 
     def prepare(self, batches: Iterable[pa.RecordBatch], batch: Batch) -> Written:
@@ -82,6 +84,7 @@ class RowWriter:
         with new_producer(self.options, name) as producer, producer.transaction():
             written = self.send(producer, chain([first], rows))
             prepared = producer.prepare_transaction()
+        on_task_end()
         assert prepared is not None  # there was a row
         written.batch, written.transaction = batch, TaskTransaction(*prepared)
         return written

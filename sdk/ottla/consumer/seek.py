@@ -46,8 +46,10 @@ class Seeking:
         return position.offset
 
     @guarded
-    def seek(self, partition: tuple[str, int], offset: int) -> None:
+    def seek(self, partition: tuple[str, int], offset: int, *, stop: int | None = None) -> None:
         """Continue at `offset`. Whether it exists shows when it is fetched (`auto_offset_reset`).
+
+        `stop` is the first offset of the partition that is not read any more, instead of the one before.
 
         Of a group, in a partition that this consumer has at the moment: before its first reading there is none, so
         seek in `on_assigned` to begin elsewhere.
@@ -58,6 +60,7 @@ class Seeking:
             )
         (position,) = self._assignment.of([partition])
         with self._lock:
+            position.stop = position.stop if stop is None else stop
             self._subscription.seek(position, offset)
             position.topic_id = None  # in whichever topic has the name now
         self.reader.on_seek(position)

@@ -9,16 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructType
-from waiting import wait_until
 
 import ottla
 from ottla.errors import ConfigError, DeliveryError, ErrorCode
 from ottla.fakes.scripted import Reject
 from ottla.testing import FakeCluster, FakeProducer
 from ottla_proto.contracts import Broker
-from pyspark_ottla import sink
+from pyspark_ottla import producers as spark_producers
+from pyspark_ottla.idle_clients import IdleClients
 from pyspark_ottla.options import write_options
-from pyspark_ottla.producers import ProducerPool
 from pyspark_ottla.sink import OttlaBatchWriter, OttlaStreamWriter, RowWriter, Written, summary
 from pyspark_ottla.source import COLUMNS_WITH_HEADERS, OttlaDataSource
 
@@ -37,8 +36,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[FakeProducer[bytes, b
         return all_of_them[-1]
 
     monkeypatch.setattr(ottla, "Producer", make)
-    producers = ProducerPool()
-    monkeypatch.setattr(sink, "PRODUCER_POOL", producers)
+    producers = IdleClients(spark_producers._end)
+    monkeypatch.setattr(spark_producers, "IDLE_PRODUCERS", producers)
     yield all_of_them
     producers.close()
     assert all(producer._closed for producer in all_of_them)
@@ -134,14 +133,6 @@ def test_partitions_that_were_added_are_found(made: list[Any], brokers: FakeClus
         brokers.add_topic("t", 3)
     assert sorted(record.partition for record in brokers.read("t")) == [1, 2]
     assert len(made) == 1
-
-
-def test_producers_that_nobody_wants_go(made: list[Any], brokers: FakeCluster) -> None:
-    options = writer(brokers).options
-    producers = ProducerPool(idle_s=0.05)
-    with producers.lent(options) as first, producers.lent(options) as second:
-        assert first is not second
-    wait_until(lambda: all(producer._closed for producer in made))
 
 
 @pytest.mark.spark_option("topic")
