@@ -25,8 +25,8 @@ MOST: Final = 64
 class IdleClients(Generic[Client]):
     """Lends clients of one kind, one to a task. Thread-safe.
 
-    Those that have been idle for `idle_s` seconds, or twice that, are ended, and the one that has been for longest where
-    there would be more than `most`.
+    Those that have been idle for `idle_s` seconds, or up to twice that, are ended; and the oldest of them where there
+    would be more than `most`.
     """
 
     def __init__(self, end: Callable[[Client], None], *, idle_s: float = IDLE_S, most: int = MOST) -> None:

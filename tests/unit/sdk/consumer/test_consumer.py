@@ -136,6 +136,19 @@ def test_places_to_start_and_stop(start: Any, stop: Any, expected: range) -> Non
         assert [r.offset for r in consumer] == list(expected)
 
 
+def test_a_seek_may_say_where_to_stop() -> None:
+    cluster = filled({0: 100}, batch_size=400)
+    with consumer_of(cluster, start={T0: 10}, stop={T0: 20}) as consumer:
+        assert [r.offset for r in consumer] == list(range(10, 20))
+        for stop in (40, 60, 30):
+            consumer.seek(T0, stop - 5, stop=stop)
+            assert not consumer.finished
+            assert [r.offset for r in consumer] == list(range(stop - 5, stop))
+            assert consumer.finished
+        consumer.seek(T0, 28)
+        assert [r.offset for r in consumer] == [28, 29]
+
+
 @pytest.mark.feature(46)
 def test_without_a_start_reading_begins_at_the_end_and_says_so(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
