@@ -26,7 +26,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(spark: SparkSession, cluster: Cluster, path: Path) -> Job:
+def run(spark: SparkSession, cluster: Cluster, admin: ottla.Admin, path: Path) -> Job:
+    admin.topics.create(TOPIC)
     given = ["--bootstrap", cluster.bootstrap, "--topic", TOPIC, "--to", str(path), "--max-records", "4"]
     options = delta_table.parser().parse_args([*given, "--available-now"])
     return lambda: delta_table.run(spark, options)
