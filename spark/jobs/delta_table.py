@@ -45,7 +45,8 @@ def append(path: str, rows: DataFrame, batch_id: int) -> None:
     """Write a micro-batch, unless the table has it. Raises where another run of the query does at the same time."""
     query = job.query_of(rows.sparkSession)
     table = DeltaTable(path) if DeltaTable.is_deltatable(path) else None
-    if table is not None and (table.transaction_version(query) or -1) >= batch_id:
+    last = None if table is None else table.transaction_version(query)
+    if last is not None and last >= batch_id:
         return
     written = CommitProperties(app_transactions=[Transaction(query, batch_id)])
     write_deltalake(table or path, rows.toArrow(), mode="append", commit_properties=written)
