@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 WORKERS ?= 2
 UNIT_WORKERS ?= 3
 # For two cores. Unit tests wait for half of their time; the others have processes of their own that use it.
-# Of these, a file is run by one worker, and all of Spark's by one (tests/conftest.py), in the order of their names: what
+# Of these, a file is run by one worker, and those of one Spark by one (tests/conftest.py), in the order of names: what
 # takes long comes before the last. Unit tests share nothing in their file, and go to whoever has nothing left to do.
 PYTEST := $(BIN)/python -m pytest -q
 SHELL  := /bin/bash
@@ -104,7 +104,7 @@ regressions: $(VENV)/.dev  ## every story of docs/regressions.md, then with its 
 	$(BIN)/python -m tests.regressions --only "$(ONLY)" --workers $(WORKERS)
 
 test-spark: $(VENV)/.dev  ## the part of it that is about Spark
-	$(BIN)/python -m pytest -q tests/unit/spark tests/spark
+	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/unit/spark tests/spark
 
 coverage-table: $(VENV)/.dev  ## the pages that are made from sources: what is shown by which test, APIs, settings, stories
 	$(BIN)/python tools/coverage_table.py

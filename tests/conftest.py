@@ -68,14 +68,15 @@ def _turns_stay_short(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 _SPARK = "tests/spark/"
+_WITH_DRIVERS_OF_THEIR_OWN = ("test_spark_kills.py", "test_spark_standalone.py")
 
 
 class _FilesAndSpark(LoadFileScheduling):
-    """A file to a worker, but all of Spark's to one: a JVM runs its second query in a fifth of the first's time."""
+    """A file to a worker, but all of one Spark to one: a JVM runs its second query in a fifth of the first's time."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
-        return _SPARK if file.startswith(_SPARK) else file
+        return _SPARK if file.startswith(_SPARK) and not file.endswith(_WITH_DRIVERS_OF_THEIR_OWN) else file
 
 
 @pytest.hookimpl(optionalhook=True)  # `make regressions` runs tests without xdist

@@ -46,7 +46,7 @@ class OttlaBatchReader(DataSourceReader):
             partitions.close()
         options = self._options
         tasks = cut(ranges, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
-        return [RangeOfOffsets(task) for task in tasks]
+        return [RangeOfOffsets(task, partitions.ids[task.partition.topic]) for task in tasks]
 
     def select(self, ranges: list[Range], partitions: SourcePartitions) -> list[Range]:
         """The ranges that have something to read; all of them, where nothing is filtered."""
@@ -55,7 +55,7 @@ class OttlaBatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """One task's records."""
         if isinstance(partition, RangeOfOffsets):  # Spark makes one of its own where there is nothing to read
-            yield from self._reader.read(partition.range)
+            yield from self._reader.read(partition)
 
     def _ranges(self, partitions: SourcePartitions) -> list[Range]:
         existing = partitions.existing()

@@ -39,11 +39,12 @@ IDLE_CONSUMERS: Final[IdleClients[BytesConsumer]] = IdleClients(ottla.Consumer.c
 
 
 class RangeOfOffsets(InputPartition):
-    """One task's share of a batch."""
+    """One task's share of a batch, and the id that its topic had when the batch was planned."""
 
-    def __init__(self, range_: Range) -> None:
+    def __init__(self, range_: Range, topic_id: str) -> None:
         super().__init__(range_)
         self.range: Final = range_
+        self.topic_id: Final = topic_id
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -58,16 +59,16 @@ class RangeReader:
     options: ReadOptions
     schema: StructType
 
-    def read(self, range_: Range) -> Iterator[pa.RecordBatch]:
-        """The records of `range_`. Raises for lost ones and deleted topics unless failOnDataLoss is false."""
-        yield from self._until_end(range_, arrow_schema(self.schema))
+    def read(self, task: RangeOfOffsets) -> Iterator[pa.RecordBatch]:
+        """The task's records. Raises for lost ones and deleted topics unless failOnDataLoss is false."""
+        yield from self._until_end(task.range, task.topic_id)
         on_task_end()
 
-    def _until_end(self, range_: Range, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _until_end(self, range_: Range, topic_id: str) -> Iterator[pa.RecordBatch]:
         at, heard_at = range_.start, time.monotonic()
         while at < range_.end:
             try:
-                for batch, following in self._read(range_._replace(start=at), schema):
+                for batch, following in self._read(range_._replace(start=at), topic_id):
                     yield batch
                     at, heard_at = following, time.monotonic()
             except OffsetOutOfRangeError:
@@ -83,9 +84,10 @@ class RangeReader:
             else:
                 return
 
-    def _read(self, range_: Range, schema: pa.Schema) -> Iterator[tuple[pa.RecordBatch, int]]:
+    def _read(self, range_: Range, topic_id: str) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Batches, each with the offset after it."""
-        with self._lent(range_) as consumer:
+        schema = arrow_schema(self.schema)
+        with self._lent(range_, topic_id) as consumer:
             at, heard_at = range_.start, time.monotonic()
             while not consumer.finished:
                 polled = consumer.poll(_POLL_S, max_records=_BATCH_RECORDS)
@@ -104,10 +106,13 @@ class RangeReader:
                         "(ottla txn explain); kafkaConsumer.pollTimeoutMs is the wait",
                     )
 
-    def _lent(self, range_: Range) -> AbstractContextManager[BytesConsumer]:
-        """One that was kept for the partition goes on at the range's start: in most micro-batches it is there."""
+    def _lent(self, range_: Range, topic_id: str) -> AbstractContextManager[BytesConsumer]:
+        """One that was kept for the partition goes on at the range's start: in most micro-batches it is there.
+
+        That of a former topic of the same name is not this one's: all that it would find is that its topic is gone.
+        """
         options, partition = self.options, range_.partition
-        settings = options.bootstrap, options.client_id, frozenset(options.client.items()), partition
+        settings = options.bootstrap, options.client_id, frozenset(options.client.items()), partition, topic_id
         return IDLE_CONSUMERS.lent(
             settings,
             lambda: self._consumer(range_),

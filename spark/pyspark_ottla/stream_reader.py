@@ -119,12 +119,13 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._report_beyond([Range(p, last[p], at) for p, _, at in ranges if at > last[p]])
         ranges = without([range_._replace(end=min(range_.end, last[range_.partition])) for range_ in ranges], gone)
         tasks = cut(ranges, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
-        return [RangeOfOffsets(task) for task in tasks]
+        known = self._source_partitions().ids
+        return [RangeOfOffsets(task, known[task.partition.topic]) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """One task's records, on an executor."""
         if isinstance(partition, RangeOfOffsets):
-            yield from self._reader.read(partition.range)
+            yield from self._reader.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """A batch was processed. It comes one batch late: `latestOffset` learns of the same earlier."""

@@ -15,7 +15,7 @@ from ottla.testing import Cluster
 
 
 def test_no_row_is_missing_whoever_is_killed(cluster: Cluster, tmp_path: Path) -> None:
-    kills = [Kill("writing", PYTHON), Kill("commit", PYTHON), Kill("committed", TREE)]
+    kills = [Kill("writing", PYTHON), Kill("committed", TREE)]
     result = SparkRun(cluster.bootstrap, tmp_path / "run", "kills", seed=1).run([Life(kills)])
     assert result.failures == []
     assert result.kills == kills
@@ -26,7 +26,7 @@ def test_no_row_is_missing_whoever_is_killed(cluster: Cluster, tmp_path: Path) -
 
 def test_each_row_is_there_once_whenever_the_driver_is_killed(cluster: Cluster, tmp_path: Path) -> None:
     """Between preparing and deciding, deciding and ending, ending and forgetting, and before Spark's own log has it."""
-    kills = [Kill(step, PYTHON) for step in ("prepare", "commit", "decide", "forget", "committed")]
+    kills = [Kill(step, PYTHON) for step in ("prepare", "decide", "forget", "committed")]
     kills.append(Kill("end", TREE))
     run = SparkRun(cluster.bootstrap, tmp_path / "run", "eos-kills", seed=1, options={"delivery": "exactly_once"})
     result = run.run([Life([*kills])])

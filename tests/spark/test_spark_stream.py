@@ -348,6 +348,7 @@ def send_anew(cluster: Cluster, admin: ottla.Admin, topic: str, count: int, *, p
 
 @OPTION("failOnDataLoss")
 @pytest.mark.story("spark-topic-made-anew")
+@pytest.mark.story("spark-consumer-of-a-former-topic")
 @pytest.mark.parametrize("count", [1, 9], ids=["shorter", "longer"])
 def test_a_topic_that_was_made_anew_is_another_one(
     cluster: Cluster,

@@ -73,4 +73,13 @@ STORIES = (
             "once: dict[str, str] = {}",
         ),
     ),
+    Story(
+        "spark-consumer-of-a-former-topic",
+        "A task went on with the consumer that was kept of a topic's former namesake: its batch was empty, with a warning",
+        Edit(
+            "spark/pyspark_ottla/reading.py",
+            "frozenset(options.client.items()), partition, topic_id",
+            "frozenset(options.client.items()), partition",
+        ),
+    ),
 )
