@@ -18,8 +18,8 @@ Client = TypeVar("Client")
 IDLE_S: Final = 60.0
 """As long as Spark keeps a worker that has nothing to do."""
 
-MOST: Final = 64
-"""As many consumers as Spark's own source keeps."""
+MOST: Final = 16
+"""Each has a connection and threads. Spark's own source keeps 64 consumers, for all workers of an executor together."""
 
 
 class IdleClients(Generic[Client]):

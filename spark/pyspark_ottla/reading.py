@@ -34,8 +34,8 @@ _POLL_S: Final = 0.5
 
 BytesConsumer: TypeAlias = "ottla.Consumer[bytes, bytes]"
 
-IDLE_CONSUMERS: Final[IdleClients[BytesConsumer]] = IdleClients(ottla.Consumer.close)
-"""This process's."""
+IDLE_CONSUMERS: Final[IdleClients[BytesConsumer]] = IdleClients(lambda consumer: consumer.close())
+"""This process's. Where Spark only plans there is none, and nothing imported for it."""
 
 
 class RangeOfOffsets(InputPartition):

@@ -75,7 +75,7 @@ STORIES = (
     ),
     Story(
         "spark-consumer-of-a-former-topic",
-        "A task went on with the consumer that was kept of a topic's former namesake: its batch was empty, with a warning",
+        "A task went on with the consumer that was kept for a former topic of the same name: its batch was empty",
         Edit(
             "spark/pyspark_ottla/reading.py",
             "frozenset(options.client.items()), partition, topic_id",
