@@ -20,7 +20,7 @@ from waiting import wait_until
 
 import ottla
 from ottla.cli.main import run as ottla_command
-from ottla.errors import ConfigError, FencedError, OttlaError, TransactionAborted
+from ottla.errors import ConfigError, FencedError, OttlaError, RetriableError, TransactionAborted
 from ottla.testing import Cluster
 from pyspark_ottla import settle
 from pyspark_ottla.decision_log import DecisionLog
@@ -385,6 +385,24 @@ def test_coordinators_that_do_not_prepare_are_named(query: Query) -> None:
             admin.topics.create(query.topic)
         with pytest.raises(OttlaError, match=r"two-phase commit is not enabled.*transaction_two_phase_commit_enable"):
             query.task(0, 0)
+
+
+def test_coordinators_that_are_away_for_too_long_are_named_and_nothing_is_lost(query: Query) -> None:
+    """As long as `kafka.delivery.timeout.ms` they are waited for: that is `make faults-spark`."""
+    query.options |= {"kafka.delivery.timeout.ms": 2000, "kafka.request.timeout.ms": 1000}
+    with Cluster(txn_coordinators=1) as cluster:
+        query.cluster = cluster
+        with ottla.Admin(cluster.bootstrap) as admin:
+            admin.topics.create(query.topic)
+        messages, away = query.tasks(0), cluster.txn_coordinators[0]
+        away.stop()
+        for call in (lambda: query.task(1, 0), lambda: query.commit(0, messages)):
+            with pytest.raises(RetriableError, match=r"has no coordinator at the moment.*txn-coordinator runs"):
+                call()
+        away.restart()
+        query.options.clear()
+        query.commit(0, messages)
+        assert query.written() == expected(0)
 
 
 def test_operators_see_query_and_batch(query: Query, capsys: pytest.CaptureFixture[str]) -> None:
