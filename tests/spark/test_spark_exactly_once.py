@@ -254,25 +254,25 @@ def test_a_second_run_fences_the_first(
 
 
 @pytest.mark.story("spark-driver-that-was-overtaken")
-@pytest.mark.parametrize("step", ["commit", "abort"])
+@pytest.mark.parametrize(("step", "pauses_before"), [("commit", "settle"), ("abort", "settle"), ("abort", "known")])
 def test_a_driver_that_was_overtaken_ends_nothing_of_its_follower(
-    query: Query, monkeypatch: pytest.MonkeyPatch, step: str
+    query: Query, monkeypatch: pytest.MonkeyPatch, step: str, pauses_before: str
 ) -> None:
-    """It pauses with nothing left to do but to end what counts and what does not; the other decides the next."""
-    messages, settle = query.tasks(0), QueryTransactions.settle
+    """It pauses before it ends what counts and what does not, or looks what there is; the other decides the next."""
+    messages, original = query.tasks(0), getattr(QueryTransactions, pauses_before)
     following = 1 if step == "commit" else 0
 
     def overtaken(*arguments: Any, **more: Any) -> Any:
         if not more.get("candidates"):
-            monkeypatch.setattr(QueryTransactions, "settle", settle)
+            monkeypatch.setattr(QueryTransactions, pauses_before, original)
             query.run = "run-2"
             for number in range(following):
                 query.micro_batch(number)
             with dying("end"):
                 query.micro_batch(following)
-        return settle(*arguments, **more)
+        return original(*arguments, **more)
 
-    monkeypatch.setattr(QueryTransactions, "settle", overtaken)
+    monkeypatch.setattr(QueryTransactions, pauses_before, overtaken)
     getattr(query.writer(), step)(messages, 0)
     query.micro_batch(following)
     assert query.written() == expected(*range(following + 1))

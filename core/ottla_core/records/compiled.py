@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record._crecords.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
@@ -17,8 +17,10 @@ from ottla_core.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, BatchHe
 from ottla_core.records.builder import RecordBatchBuilder, check_timestamp
 from ottla_core.records.record import MAX_TIMESTAMP_MS, Header, Headers, RawRecord
 
+_NAMES: Final = ("offset", "timestamp", "key", "value", "headers")
 _offset = attrgetter("offset")
-_fields = attrgetter("offset", "timestamp", "key", "value", "headers")
+_fields = attrgetter(*_NAMES)
+_columns = tuple(map(attrgetter, _NAMES))
 
 # The C code looks for the end of the buffer only before a varint, and reads up to 10 bytes past it where one is cut
 # off, before it notices. So it never gets a buffer with foreign memory behind its end.
@@ -53,6 +55,21 @@ class CompiledBuilder(RecordBatchBuilder):
         return read_header(draft), bytes(memoryview(draft)[HEADER_SIZE:])
 
 
+class CompiledRecords:
+    """ParsedRecords in C: objects of which a field is got for half of what a tuple of them costs."""
+
+    __slots__ = ("_records",)
+
+    def __init__(self, records: list[Any]) -> None:
+        self._records = records
+
+    def __iter__(self) -> Iterator[RawRecord]:
+        return map(_fields, self._records)
+
+    def column(self, place: int) -> list[Any]:
+        return list(map(_columns[place], self._records))
+
+
 class CompiledSource:
     """RecordSource in C: 18 M records/s to walk, 7 M/s as tuples."""
 
@@ -69,3 +86,6 @@ class CompiledSource:
 
     def records(self) -> Iterator[RawRecord]:
         return map(_fields, DefaultRecordBatch(self._batch))
+
+    def parsed(self) -> CompiledRecords:
+        return CompiledRecords(list(DefaultRecordBatch(self._batch)))

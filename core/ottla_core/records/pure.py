@@ -9,7 +9,7 @@ A length of -1 is a null. Source: KIP-98, KIP-82, org.apache.kafka.common.record
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from ottla_core.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, BatchHeader
 from ottla_core.records.builder import RecordBatchBuilder, check_timestamp
@@ -75,6 +75,13 @@ class PureBuilder(RecordBatchBuilder):
         return header, b"".join(self._records)
 
 
+class PureRecords(list[RawRecord]):
+    """ParsedRecords in Python."""
+
+    def column(self, place: int) -> list[Any]:
+        return [record[place] for record in self]
+
+
 class PureSource:
     """RecordSource in Python."""
 
@@ -96,6 +103,9 @@ class PureSource:
             yield record
         if at != len(data):
             raise ValueError(f"{len(data) - at} bytes are left behind the last record")
+
+    def parsed(self) -> PureRecords:
+        return PureRecords(self.records())
 
     def _record(self, data: bytes, at: int) -> tuple[RawRecord, int]:
         length, start = decode_varint(data, at)

@@ -1,27 +1,52 @@
 """The records of a batch, read without trusting any of it.
 
 It is checked to its last byte before its first record leaves: a batch is read whole or is CORRUPT_MESSAGE whole, and no
-offset is ever skipped (rule 64). Its records are parsed a second time while they are handed out: a tuple is made when
-it is wanted, and a batch of many small records costs the memory of its bytes, not thirty times as much.
+offset is ever skipped (rule 64). One of a few thousand records is parsed once, by the check. Those of a larger one are
+parsed a second time while they are handed out: a tuple is made when it is wanted, and a batch of many small records
+costs the memory of its bytes, not thirty times as much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice, pairwise, starmap
 from operator import lt
-from typing import Final
+from typing import Any, Final
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import CODEC_MASK, HEADER_SIZE, BatchHeader, Buffer, check_stored, corrupt
 from ottla_core.records.compression import decompress
-from ottla_core.records.record import RawRecord, RecordSource
+from ottla_core.records.record import OFFSET, ParsedRecords, RawRecord, RecordSource
 from ottla_core.records.twins import twin
 
 _AT_ONCE: Final = 4096
 
 
-def read_records(batch: Buffer, *, pure: bool = False) -> Iterator[RawRecord]:
+class BatchRecords:
+    """The records of one sound batch, in offset order, as often as they are iterated."""
+
+    __slots__ = ("_count", "_parsed", "_source")
+
+    def __init__(self, source: RecordSource, count: int, parsed: ParsedRecords | None) -> None:
+        self._source = source
+        self._count = count
+        self._parsed = parsed
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[RawRecord]:
+        if self._parsed is not None:
+            return iter(self._parsed)
+        # The limit keeps the compiled reader from being asked again after its end, when it would start anew.
+        return islice(self._source.records(), self._count)
+
+    def column(self, place: int) -> list[Any]:
+        """That field of each record: OFFSET, TIMESTAMP, KEY, VALUE or HEADERS of `ottla_core.records.record`."""
+        return [raw[place] for raw in self] if self._parsed is None else self._parsed.column(place)
+
+
+def read_records(batch: Buffer, *, pure: bool = False) -> BatchRecords:
     """The records of exactly one batch, in offset order; control records too (`BatchHeader.is_control`).
 
     With log-append time every record has the batch's maxTimestamp. Everything is raised here, nothing while iterating:
@@ -33,30 +58,43 @@ def read_records(batch: Buffer, *, pure: bool = False) -> Iterator[RawRecord]:
     return sound_records(header, batch, pure=pure)
 
 
-def sound_records(header: BatchHeader, batch: Buffer, *, pure: bool = False) -> Iterator[RawRecord]:
+def sound_records(header: BatchHeader, batch: Buffer, *, pure: bool = False) -> BatchRecords:
     """As `read_records`, of the one batch of `header` that passed `check_stored`: its bytes are what was written."""
     records = decompress(header.codec, memoryview(batch)[HEADER_SIZE:])
     plain = header._replace(attributes=header.attributes & ~CODEC_MASK) if header.codec else header
     source = twin(pure=pure).source(plain, records)
     try:
-        _check_inside(header, source)
+        return BatchRecords(source, header.record_count, _checked(header, source))
     except UnicodeDecodeError:
         # A header's name is not UTF-8: only the pure twin reads it as Java does.
         return sound_records(header, batch, pure=True)
-    # The limit keeps the compiled reader from being asked again after its end, when it would start anew.
-    return islice(source.records(), header.record_count)
 
 
-def _check_inside(header: BatchHeader, source: RecordSource) -> None:
+def _checked(header: BatchHeader, source: RecordSource) -> ParsedRecords | None:
     """Walk all records; their offsets must rise within the batch (by one, where the count leaves no gap)."""
-    rising = starmap(lt, pairwise(chain((header.base_offset - 1,), source.offsets(), (header.next_offset,))))
+    parsed = None
     try:
-        # A step of this loop is short: in between a thread lets others have the interpreter.
-        while group := list(islice(rising, _AT_ONCE)):
-            if not all(group):
-                raise _unreadable(header, "its records' offsets don't rise from the first to the last")
+        if header.record_count <= _AT_ONCE:
+            parsed = source.parsed()
+            offsets = parsed.column(OFFSET)
+            whole = header.next_offset - header.base_offset == header.record_count
+            sound = (whole and offsets == [*range(header.base_offset, header.next_offset)]) or _rise(header, offsets)
+        else:
+            sound = _rise(header, source.offsets())
     except source.DAMAGE as damage:
         raise _unreadable(header, str(damage)) from None
+    if not sound:
+        raise _unreadable(header, "its records' offsets don't rise from the first to the last")
+    return parsed
+
+
+def _rise(header: BatchHeader, offsets: Iterable[int]) -> bool:
+    rising = starmap(lt, pairwise(chain((header.base_offset - 1,), offsets, (header.next_offset,))))
+    # A step of this loop is short: in between a thread lets others have the interpreter.
+    while group := list(islice(rising, _AT_ONCE)):
+        if not all(group):
+            return False
+    return True
 
 
 def _unreadable(header: BatchHeader, reason: str) -> OttlaError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Final, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 Header: TypeAlias = tuple[str, bytes | None]
 Headers: TypeAlias = list[Header]
@@ -12,7 +12,24 @@ Headers: TypeAlias = list[Header]
 RawRecord: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
 """(offset, timestamp in ms, key, value, headers). The timestamp is -1 where the producer gave none."""
 
+OFFSET: Final = 0
+TIMESTAMP: Final = 1
+KEY: Final = 2
+VALUE: Final = 3
+HEADERS: Final = 4
+"""Places in it."""
+
 MAX_TIMESTAMP_MS: Final = (1 << 63) - 1
+
+
+class ParsedRecords(Protocol):
+    """Records of one batch that were parsed all at once."""
+
+    def __iter__(self) -> Iterator[RawRecord]: ...
+
+    def column(self, place: int) -> list[Any]:
+        """That field of each record: OFFSET, TIMESTAMP, KEY, VALUE or HEADERS."""
+        ...
 
 
 class RecordSource(Protocol):
@@ -26,3 +43,5 @@ class RecordSource(Protocol):
     def offsets(self) -> Iterator[int]: ...
 
     def records(self) -> Iterator[RawRecord]: ...
+
+    def parsed(self) -> ParsedRecords: ...

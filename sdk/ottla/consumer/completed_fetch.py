@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Any
 
 from ottla.consumer.metrics import Consumed
 from ottla.errors import OttlaError, error_from_code
@@ -21,28 +22,25 @@ from ottla_core.records.record import RawRecord
 
 
 class OpenBatch:
-    """All records of one batch, parsed anew whenever it is iterated: many of them cost the memory of their bytes.
+    """All records of one batch."""
 
-    A hundred thousand tuples kept at once would cost thirty times as much, and a third of the time would go to the
-    garbage collector, which looks at each of them again and again.
-    """
-
-    __slots__ = ("_count", "_data", "_records", "first_offset", "has_log_append_time", "next_offset")
+    __slots__ = ("_records", "first_offset", "has_log_append_time", "next_offset")
 
     def __init__(self, header: BatchHeader, data: memoryview) -> None:
         self.first_offset = header.base_offset
         self.next_offset = header.next_offset
         self.has_log_append_time = header.has_log_append_time
-        self._count = header.record_count
-        self._data = data
-        self._records: Iterator[RawRecord] | None = read_records(data)  # checks everything
+        self._records = read_records(data)  # checks everything
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._records)
 
     def __iter__(self) -> Iterator[RawRecord]:
-        records, self._records = self._records, None
-        return read_records(self._data) if records is None else records
+        return iter(self._records)
+
+    def column(self, place: int) -> list[Any]:
+        """That field of each record: `ottla_core.records.record` has the places."""
+        return self._records.column(place)
 
 
 class Records(list[RawRecord]):
@@ -53,6 +51,10 @@ class Records(list[RawRecord]):
     def __init__(self, records: Iterable[RawRecord], has_log_append_time: bool) -> None:
         super().__init__(records)
         self.has_log_append_time = has_log_append_time
+
+    def column(self, place: int) -> list[Any]:
+        """As of a whole batch."""
+        return [raw[place] for raw in self]
 
 
 RecordRange = OpenBatch | Records

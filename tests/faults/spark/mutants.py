@@ -119,7 +119,7 @@ class AttemptIdReused(SteppingRowWriter):
     """Spark's own numbers of attempts begin anew with each driver."""
 
     def prepare(self, batches: Iterable[pa.RecordBatch], batch: Batch) -> Written:
-        put_in_place(sink, "secrets", SimpleNamespace(token_hex=lambda size: "attempt"))
+        put_in_place(sink, "secrets", SimpleNamespace(token_hex=lambda size: "0" * 2 * size))
         return super().prepare(batches, batch)
 
 

@@ -57,8 +57,17 @@ def test_any_buffer_is_read_and_the_end_stays_the_end(pure: bool) -> None:
     batch = sealed(simple_records(3), Codec.LZ4)
     for data in (batch, bytearray(batch), memoryview(b"??" + batch)[2:]):
         records = read_records(data, pure=pure)
-        assert list(records) == simple_records(3)
-        assert next(records, None) is None
+        assert list(records) == list(records) == simple_records(3)
+        iterator = iter(records)
+        assert (list(iterator), next(iterator, None)) == (simple_records(3), None)
+
+
+def test_columns_are_the_fields_of_the_records(pure: bool) -> None:
+    for count in (3, 5000):  # one that is parsed once, and one that is parsed while it is handed out
+        records = read_records(sealed(simple_records(count), Codec.NONE), pure=pure)
+        assert len(records) == count
+        for place in range(5):
+            assert records.column(place) == [record[place] for record in simple_records(count)]
 
 
 def test_each_batch_of_a_fetch_is_read_by_itself(pure: bool) -> None:
