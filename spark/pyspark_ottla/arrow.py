@@ -23,10 +23,10 @@ def to_batches(segments: Iterable[Segment], schema: pa.Schema) -> Iterator[pa.Re
     """One RecordBatch of `schema` (seven columns and perhaps the headers) for adjacent segments of one partition.
 
     The batches of a log are small, and every RecordBatch costs Spark about as much as two thousand rows. They become
-    columns some at a time, which costs as much as a hundred rows each time.
+    columns a chunk at a time, which costs as much as a hundred rows each time.
     """
     for (partition, kind), group in groupby(segments, lambda segment: (segment[0], segment[1].has_log_append_time)):
-        parts = [_columns(some, schema) for some in _some_at_a_time(part for _, part in group)]
+        parts = [_columns(chunk, schema) for chunk in _chunks(part for _, part in group)]
         columns = [pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True)]
         count = len(columns[0])
         columns[2:2] = [
@@ -37,25 +37,25 @@ def to_batches(segments: Iterable[Segment], schema: pa.Schema) -> Iterator[pa.Re
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _some_at_a_time(parts: Iterable[RecordRange]) -> Iterator[list[RecordRange]]:
+def _chunks(parts: Iterable[RecordRange]) -> Iterator[list[RecordRange]]:
     """Adjacent batches of at least `_AT_A_TIME` records together, but for the last."""
-    some: list[RecordRange] = []
+    chunk: list[RecordRange] = []
     count = 0
     for part in parts:
-        some.append(part)
+        chunk.append(part)
         count += len(part)
         if count >= _AT_A_TIME:
-            yield some
-            some, count = [], 0
-    if some:
-        yield some
+            yield chunk
+            chunk, count = [], 0
+    if chunk:
+        yield chunk
 
 
 def _columns(parts: Sequence[RecordRange], schema: pa.Schema) -> list[pa.Array]:
     """What differs from record to record: key, value, offset, timestamp and, where they are read, the headers."""
 
-    def column(place: int) -> list[Any]:
-        return [*chain.from_iterable(part.column(place) for part in parts)]
+    def column(field: int) -> list[Any]:
+        return [*chain.from_iterable(part.column(field) for part in parts)]
 
     columns = [
         pa.array(column(KEY), pa.binary()),

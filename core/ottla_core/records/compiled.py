@@ -1,4 +1,4 @@
-"""The compiled twin: aiokafka's builder and reader in C, the only place that touches that library.
+"""The compiled twin: aiokafka's builder and reader in C, the only module that touches that library.
 
 It appends and it walks records; compression, headers and CRCs are ours. Its import costs 25 to 60 ms (the package pulls
 in asyncio), so `twins` imports this module when the first batch is built or read.
@@ -66,8 +66,8 @@ class CompiledRecords:
     def __iter__(self) -> Iterator[RawRecord]:
         return map(_fields, self._records)
 
-    def column(self, place: int) -> list[Any]:
-        return list(map(_columns[place], self._records))
+    def column(self, field: int) -> list[Any]:
+        return list(map(_columns[field], self._records))
 
 
 class CompiledSource:

@@ -78,8 +78,8 @@ class PureBuilder(RecordBatchBuilder):
 class PureRecords(list[RawRecord]):
     """ParsedRecords in Python."""
 
-    def column(self, place: int) -> list[Any]:
-        return [record[place] for record in self]
+    def column(self, field: int) -> list[Any]:
+        return [record[field] for record in self]
 
 
 class PureSource:

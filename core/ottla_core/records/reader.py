@@ -41,9 +41,9 @@ class BatchRecords:
         # The limit keeps the compiled reader from being asked again after its end, when it would start anew.
         return islice(self._source.records(), self._count)
 
-    def column(self, place: int) -> list[Any]:
+    def column(self, field: int) -> list[Any]:
         """That field of each record: OFFSET, TIMESTAMP, KEY, VALUE or HEADERS of `ottla_core.records.record`."""
-        return [raw[place] for raw in self] if self._parsed is None else self._parsed.column(place)
+        return [raw[field] for raw in self] if self._parsed is None else self._parsed.column(field)
 
 
 def read_records(batch: Buffer, *, pure: bool = False) -> BatchRecords:

@@ -17,7 +17,7 @@ TIMESTAMP: Final = 1
 KEY: Final = 2
 VALUE: Final = 3
 HEADERS: Final = 4
-"""Places in it."""
+"""The numbers of its fields."""
 
 MAX_TIMESTAMP_MS: Final = (1 << 63) - 1
 
@@ -27,7 +27,7 @@ class ParsedRecords(Protocol):
 
     def __iter__(self) -> Iterator[RawRecord]: ...
 
-    def column(self, place: int) -> list[Any]:
+    def column(self, field: int) -> list[Any]:
         """That field of each record: OFFSET, TIMESTAMP, KEY, VALUE or HEADERS."""
         ...
 

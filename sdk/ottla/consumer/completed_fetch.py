@@ -38,9 +38,9 @@ class OpenBatch:
     def __iter__(self) -> Iterator[RawRecord]:
         return iter(self._records)
 
-    def column(self, place: int) -> list[Any]:
-        """That field of each record: `ottla_core.records.record` has the places."""
-        return self._records.column(place)
+    def column(self, field: int) -> list[Any]:
+        """That field of each record: OFFSET, TIMESTAMP and so on of `ottla_core.records.record`."""
+        return self._records.column(field)
 
 
 class Records(list[RawRecord]):
@@ -52,9 +52,9 @@ class Records(list[RawRecord]):
         super().__init__(records)
         self.has_log_append_time = has_log_append_time
 
-    def column(self, place: int) -> list[Any]:
+    def column(self, field: int) -> list[Any]:
         """As of a whole batch."""
-        return [raw[place] for raw in self]
+        return [raw[field] for raw in self]
 
 
 RecordRange = OpenBatch | Records

@@ -66,8 +66,8 @@ def test_columns_are_the_fields_of_the_records(pure: bool) -> None:
     for count in (3, 5000):  # one that is parsed once, and one that is parsed while it is handed out
         records = read_records(sealed(simple_records(count), Codec.NONE), pure=pure)
         assert len(records) == count
-        for place in range(5):
-            assert records.column(place) == [record[place] for record in simple_records(count)]
+        for field in range(5):
+            assert records.column(field) == [record[field] for record in simple_records(count)]
 
 
 def test_each_batch_of_a_fetch_is_read_by_itself(pure: bool) -> None:
