@@ -71,6 +71,27 @@ def refused(call: Callable[..., object], *args: object, **options: object) -> st
     return str(caught.value)
 
 
+def test_tasks_go_on_with_the_consumers_of_those_before(
+    cluster: Cluster, topic: str, begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[object] = []
+
+    def make(*arguments: Any, **settings: Any) -> ottla.Consumer[bytes, bytes]:
+        made.append(consumer := original(*arguments, **settings))
+        return consumer
+
+    original = ottla.Consumer
+    monkeypatch.setattr(ottla, "Consumer", make)
+    query = begin(subscribe=topic, maxOffsetsPerTrigger=4)
+    for first in (0, 10, 20):
+        values = send(cluster, topic, 10, first=first)
+        assert sorted(query.values() + query.values() + query.values()) == sorted(values)
+    assert len(made) == 2, "one for each partition"
+    query.checkpoint = offsets(topic, 3, 12)
+    assert texts(query.run(offsets(topic, 5, 15))) == ["v6", "v8", "v25", "v27", "v29"], "wherever they are sent to"
+    assert len(made) == 2
+
+
 # ---- where a query begins --------------------------------------------------------------------------------------------
 
 
