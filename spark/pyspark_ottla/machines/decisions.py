@@ -36,7 +36,7 @@ TOPIC: Final = "__ottla_spark_commits"
 SINGLE: Final = 0
 """The number of a batch write without txnAppId, which has one decision."""
 
-_ATTEMPT: Final = "-[0-9]+-[0-9]+-[0-9a-f]{8}"
+_ATTEMPT: Final = "-([0-9]+)-[0-9]+-[0-9a-f]{8}"
 """Behind the query in a transactional id: the batch, the task, and what tells its attempts apart."""
 
 
@@ -95,7 +95,7 @@ def attempts_of(query: str) -> str:
 
 def query_of(name: str) -> str:
     """The query of an attempt's transactional id; anything else is taken for a query."""
-    found = re.fullmatch(f"spark-(.+){_ATTEMPT}", name)
+    found = _parsed(name)
     return found[1] if found else name
 
 
@@ -170,9 +170,13 @@ def actions(
 
 
 def _number(name: str) -> float:
-    """Of the micro-batch in `spark-<query>-<number>-<task>-<attempt>`; infinite where it is no attempt's name."""
-    number = name.rsplit("-", 3)[1:2]
-    return int(number[0]) if number and number[0].isdecimal() else inf
+    """Of the micro-batch in an attempt's transactional id; infinite where it is no attempt's."""
+    found = _parsed(name)
+    return int(found[2]) if found else inf
+
+
+def _parsed(name: str) -> re.Match[str] | None:
+    return re.fullmatch(f"spark-(.+){_ATTEMPT}", name)
 
 
 def _status(state: str | None) -> str:

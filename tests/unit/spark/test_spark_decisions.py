@@ -29,7 +29,7 @@ from pyspark_ottla.machines.decisions import (
 )
 
 BATCH = Batch("q", 5, "run-1", "/c")
-MINE, LISTED = TaskTransaction("spark-q-5-0-aa", 7, 0), TaskTransaction("spark-q-4-0-bb", 6, 0)
+MINE, LISTED = TaskTransaction("spark-q-5-0-aaaaaaaa", 7, 0), TaskTransaction("spark-q-4-0-bbbbbbbb", 6, 0)
 LAST = Decision(BATCH._replace(number=4), (LISTED,))
 STATES = {
     OPEN: ["Ongoing"],
@@ -49,14 +49,14 @@ def test_every_role_has_an_action_in_every_state() -> None:
 @pytest.mark.parametrize("status", STATES)
 def test_each_transaction_is_treated_by_its_role_and_state(status: str) -> None:
     for state in STATES[status]:
-        others = ["spark-q-5-0-cc", "spark-q-4-0-dd", "spark-q-3-0-ee"]
+        others = ["spark-q-5-0-cccccccc", "spark-q-4-0-dddddddd", "spark-q-3-0-eeeeeeee"]
         states = dict.fromkeys([MINE.transactional_id, LISTED.transactional_id, *others], state)
         assert actions(LAST, [MINE], states) == {
             LISTED.transactional_id: ACTIONS[Role.DECIDED, status],
             MINE.transactional_id: ACTIONS[Role.CANDIDATE, status],
-            "spark-q-5-0-cc": ACTIONS[Role.UNDECIDED, status],
-            "spark-q-4-0-dd": ACTIONS[Role.ORPHAN, status],
-            "spark-q-3-0-ee": ACTIONS[Role.ORPHAN, status],
+            "spark-q-5-0-cccccccc": ACTIONS[Role.UNDECIDED, status],
+            "spark-q-4-0-dddddddd": ACTIONS[Role.ORPHAN, status],
+            "spark-q-3-0-eeeeeeee": ACTIONS[Role.ORPHAN, status],
         }
 
 
@@ -67,14 +67,19 @@ def test_what_is_forgotten_is_committed_where_it_was_decided_and_lost_where_it_w
 
 def test_a_decided_transaction_is_never_an_orphan() -> None:
     """The driver that repeats a batch has tasks of its own, and lets go of them."""
-    states = dict.fromkeys([LISTED.transactional_id, "spark-q-4-0-cc"], "Ongoing")
+    states = dict.fromkeys([LISTED.transactional_id, "spark-q-4-0-cccccccc"], "Ongoing")
     let_go = [LISTED.transactional_id]
-    assert actions(LAST, [], states, let_go) == {LISTED.transactional_id: Action.COMMIT, "spark-q-4-0-cc": Action.ABORT}
+    assert actions(LAST, [], states, let_go) == {
+        LISTED.transactional_id: Action.COMMIT,
+        "spark-q-4-0-cccccccc": Action.ABORT,
+    }
 
 
 def test_of_a_later_batch_only_what_has_failed_is_let_go() -> None:
     """A driver that was overtaken sees its follower's, which may be decided by now."""
-    states = dict.fromkeys([MINE.transactional_id, "spark-q-5-0-cc", "spark-q-6-0-dd", "spark-q-x", "spark"], "Ongoing")
+    states = dict.fromkeys(
+        [MINE.transactional_id, "spark-q-5-0-cccccccc", "spark-q-6-0-dddddddd", "spark-q-x", "spark"], "Ongoing"
+    )
     kept = dict.fromkeys(states, Action.KEEP)
     assert actions(None, [], states) == kept
     assert actions(None, [], states, [MINE.transactional_id]) == {**kept, MINE.transactional_id: Action.ABORT}
