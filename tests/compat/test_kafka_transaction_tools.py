@@ -18,6 +18,7 @@ from tests.compat.crossing import BASE_MS
 from tests.compat.topics import Topics
 from waiting import LIMIT_S, wait_until
 
+import ottla
 from ottla_broker.service import BrokerService
 from ottla_proto import broker_pb2
 from ottla_proto.common_pb2 import Error
@@ -130,6 +131,8 @@ def test_dump_log_reads_what_transactions_leave() -> None:
     with Cluster(txn_coordinators=1) as cluster, Topics(cluster.bootstrap) as topics:
         topic = topics.create()
         Confluent().transact(cluster.kafka_bootstrap, topic, "its-id", steps(topics, topic))
+        with ottla.Admin(cluster.bootstrap) as admin:  # the answer comes before the log has that it is complete
+            wait_until(lambda: admin.transactions.describe("its-id").state == "CompleteAbort")
         folders = {name: topics.folder(cluster, name) for name in (topic, "__transaction_state")}
         cluster.brokers[0].stop()
         indexes = list(folders[topic].glob("*.txnindex"))
