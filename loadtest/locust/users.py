@@ -197,6 +197,7 @@ class Transactions(EndToEnd):
     """The same in two transactions: one that is aborted, which no user may read, and one that is committed."""
 
     kind = "transaction"
+    rate = 50  # two transactions a second: each is a chain of requests that wait for the processors one by one
 
     def _new_producer(self, bootstrap: str | None) -> Producer[bytes, bytes]:
         producer = new_producer(bootstrap, topics.END_TO_END, transactional_id=self._name.hex())
