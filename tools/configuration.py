@@ -19,6 +19,7 @@ from ottla_controller.config import ControllerConfig
 from ottla_core.config_key import ConfigKey, Scope
 from ottla_core.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
 from ottla_group_coordinator.config import GroupCoordinatorConfig
+from ottla_mirror.config import MirrorConfig
 from ottla_txn_coordinator.config import TxnCoordinatorConfig
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs/operate/configuration.md"
@@ -28,6 +29,7 @@ SERVICES: Final = {
     "controller": ControllerConfig,
     "group-coordinator": GroupCoordinatorConfig,
     "txn-coordinator": TxnCoordinatorConfig,
+    "mirror": MirrorConfig,
 }
 
 OF_ALL: Final = {
@@ -105,8 +107,7 @@ def undescribed() -> list[str]:
 
 
 def page() -> str:
-    of_all = {name: [_default(config, name) for config in SERVICES.values()] for name in OF_ALL}
-    rows = [(f"`{name}`", _each(defaults), OF_ALL[name]) for name, defaults in of_all.items()]
+    rows = [(f"`{name}`", _each(_defaults(name)), words) for name, words in OF_ALL.items()]
     parts = [HEAD, "\n## Of every service\n", "\n", _table(("setting", "default", ""), rows)]
     for kind, config in SERVICES.items():
         own = [(f"`{s.name}`", s.default, s.words) for s in settings_of(config) if s.name not in OF_ALL]
@@ -133,15 +134,16 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
 
 
-def _default(config: type[Any], name: str) -> str:
-    return next(s.default for s in settings_of(config) if s.name == name)
+def _defaults(name: str) -> dict[str, str]:
+    """Those of the services that have the setting."""
+    return {kind: s.default for kind, config in SERVICES.items() for s in settings_of(config) if s.name == name}
 
 
-def _each(defaults: list[str]) -> str:
+def _each(defaults: dict[str, str]) -> str:
     """One value where all services have the same."""
-    if len(set(defaults)) == 1:
-        return defaults[0]
-    return ", ".join(f"{kind} {default}" for kind, default in zip(SERVICES, defaults, strict=True))
+    if len(set(defaults.values())) == 1:
+        return next(iter(defaults.values()))
+    return ", ".join(f"{kind} {default}" for kind, default in defaults.items())
 
 
 def _shown(value: object) -> str:

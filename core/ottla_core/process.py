@@ -13,7 +13,7 @@ _EVERY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::", "[::]"})  # noqa: S104
 
 
 class ServiceSettings(Protocol):
-    """What the settings of every service have; see the `config` of each."""
+    """What the settings of every service have; see the `config` of each. Those of a cluster have `etcd`, too."""
 
     @property
     def node_id(self) -> int: ...
@@ -21,8 +21,6 @@ class ServiceSettings(Protocol):
     def host(self) -> str: ...
     @property
     def advertised_host(self) -> str: ...
-    @property
-    def etcd(self) -> tuple[str, ...]: ...
     @property
     def log_level(self) -> str: ...
 
@@ -55,7 +53,7 @@ def check_settings(settings: ServiceSettings) -> None:
             f"{name}={advertised!r} stands for every interface, and no client can dial it",
             hint="set advertised_host to the name or address by which clients and the other services reach this one",
         )
-    if not settings.etcd:
+    if not getattr(settings, "etcd", ("",)):
         raise OttlaError(
             ErrorCode.INVALID_CONFIG, "etcd names no address", hint="set it to host:port, several separated by commas"
         )

@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from ottla_proto import broker_pb2 as b
 from ottla_proto import controller_pb2 as c
 from ottla_proto import group_pb2 as g
+from ottla_proto import mirror_pb2 as m
 from ottla_proto import txn_pb2 as t
 from ottla_proto.common_pb2 import ShardsRequest, ShardsResponse
 
@@ -200,3 +201,11 @@ class Txn:
         Operation.DESCRIBE,
     )
     SHARDS = Method("Txn", "Shards", ShardsRequest, ShardsResponse, Operation.DESCRIBE)
+
+
+class Mirror:
+    SERVICE: Final[ServiceDescriptor] = m.DESCRIPTOR.services_by_name["Mirror"]
+    MIRROR_STATUS = Method("Mirror", "MirrorStatus", m.MirrorStatusRequest, m.MirrorStatusResponse, Operation.DESCRIBE)
+    TRANSLATE_OFFSETS = Method(
+        "Mirror", "TranslateOffsets", m.TranslateOffsetsRequest, m.TranslateOffsetsResponse, Operation.DESCRIBE
+    )

@@ -7,6 +7,7 @@ A connector plans before it reads, and moves columns instead of records:
     ends = list_offsets_or_end(cluster, {ottla.TopicPartition("orders", 0): -1}, timeout=30.0)
 
 `ottla.Consumer` hands out its records as `Segment`s of `RecordRange`s, and `ottla.Producer` takes `ByteColumns`.
+A mirror opens no record: `BatchReader` hands out batches as they lie in the log, and `Producer.send_batch` takes them.
 """
 
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
@@ -22,6 +23,7 @@ from ottla.client.settings import (
 from ottla.client.transport import grpc_transport
 from ottla.client.units import parse_duration, size_bytes
 from ottla.consumer.batch import Segment
+from ottla.consumer.batch_reader import BatchReader, FetchedBatches, ReadPosition
 from ottla.consumer.completed_fetch import RecordRange
 from ottla.machines.metadata import TopicView
 from ottla.machines.transaction import PreparedTransaction
@@ -32,10 +34,13 @@ __all__ = [
     "CONSUMER_NAMES",
     "PRODUCER_NAMES",
     "UNKNOWN_TOPIC_GRACE_S",
+    "BatchReader",
     "ByteColumns",
     "ClusterClient",
     "Convert",
+    "FetchedBatches",
     "PreparedTransaction",
+    "ReadPosition",
     "RecordRange",
     "Segment",
     "TopicView",

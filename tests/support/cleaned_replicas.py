@@ -8,12 +8,12 @@ from typing import Protocol, TypeVar
 from batches import NOON
 from cleanings import header_of
 
-from ottla.machines.aborted import AbortedTransactions, without_aborted
 from ottla.machines.compacted_comparison import CompactedComparison
 from ottla.machines.comparison import Comparison
 from ottla_broker.compaction.survivors import NO_FENCE, Survival
 from ottla_broker.compaction.transactions import CleanedTransactions
 from ottla_broker.machines.transactions import AbortedTransaction
+from ottla_core.records.aborted import AbortedTransactions, without_aborted
 from ottla_core.records.fence import fence_of
 from ottla_core.records.reader import read_records
 

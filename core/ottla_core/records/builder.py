@@ -9,7 +9,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records.batch import NO_PRODUCER_ID, BatchHeader, framed
+from ottla_core.records.batch import (
+    CODEC_MASK,
+    DELETE_HORIZON,
+    HEADER_SIZE,
+    NO_PRODUCER_ID,
+    BatchHeader,
+    Buffer,
+    corrupt,
+    framed,
+)
 from ottla_core.records.compression import Codec, compress, output_limit
 from ottla_core.records.record import MAX_TIMESTAMP_MS, Header
 
@@ -64,6 +73,59 @@ class RecordBatchBuilder(ABC):
             base_sequence=base_sequence,
         )
         return framed(header, payload)
+
+
+class SealedBatch:
+    """A whole batch that was written elsewhere, to be written once more: its records travel as the bytes they are.
+
+    Its offsets, producer and transaction were of its log, and stay behind. `header` and `payload` (the records,
+    compressed by its codec) were checked by the caller. Raises CORRUPT_MESSAGE for a batch that no producer could send:
+    one that compaction went through, or a control batch.
+    """
+
+    __slots__ = ("_header", "_payload")
+
+    def __init__(self, header: BatchHeader, payload: Buffer) -> None:
+        whole = header.record_count == header.last_offset_delta + 1 and not header.attributes & DELETE_HORIZON
+        if header.is_control or header.has_log_append_time or not whole:
+            raise corrupt("a batch with gaps, a delete horizon, the broker's time or a marker can't be sent as it is")
+        self._header, self._payload = header, payload
+
+    @property
+    def record_count(self) -> int:
+        return self._header.record_count
+
+    def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> bool:
+        """It takes no record more."""
+        return False
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        return self._header.max_timestamp
+
+    @property
+    def size_bytes(self) -> int:
+        return HEADER_SIZE + len(self._payload)
+
+    def seal(
+        self,
+        codec: Codec = Codec.NONE,
+        *,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        attributes: int = 0,
+    ) -> bytes:
+        """Like RecordBatchBuilder.seal; the codec stays what it is."""
+        header = self._header._replace(
+            base_offset=0,
+            leader_epoch=-1,
+            attributes=attributes | (self._header.attributes & CODEC_MASK),
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+        )
+        return framed(header, self._payload)
 
 
 def check_timestamp(timestamp_ms: int) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 
 from ottla.consumer.metrics import Consumed
 from ottla.errors import OttlaError, error_from_code
-from ottla.machines.aborted import AbortedTransactions
 from ottla.machines.position import FetchedData, Position
 from ottla_core.model import TopicPartition
+from ottla_core.records.aborted import AbortedTransactions
 from ottla_core.records.batch import BatchHeader, iter_headers
 from ottla_core.records.reader import read_records
 from ottla_core.records.record import RawRecord

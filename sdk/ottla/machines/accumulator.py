@@ -1,4 +1,4 @@
-"""Records on their way out: a queue of batches per partition, bounded in bytes, and what is in flight of them.
+"""Records on their way out: what of the buffer (machines/record_buffer.py) leaves when, and what is in flight.
 
 The rules this file owns:
 
@@ -14,35 +14,32 @@ The rules this file owns:
   request is overdue, the metadata is requested again and again. An overdue request to a broker that has been replaced
   counts as failed: it may hang for ever with its connection open.
 * A record is reported as failed `delivery_timeout_s` after its batch was opened at the latest.
-* The buffer is charged by the batch: `batch_bytes` when one is opened, its real size once it is closed; and by the
-  request that is in flight, in which the batches lie in memory a second time.
 
 Not thread-safe: the producer holds one lock over it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from ottla.errors import ErrorCode, OttlaError
 from ottla.machines.batches import BatchResponse, ProducerBatch, ProducerLimits
-from ottla.machines.failures import broker_error, forgotten, left_behind, record_too_large, too_late
+from ottla.machines.failures import broker_error, forgotten, left_behind, too_late
 from ottla.machines.metadata import FAILING_PACE_S, OVERDUE_PACE_S, OVERDUE_S, REFRESHING, LookupPace, Route
 from ottla.machines.queues import PartitionBatches, PartitionQueue
+from ottla.machines.record_buffer import RecordBuffer
 from ottla.machines.requests import Drained, OutgoingRequest, Reported
-from ottla.machines.sequences import Sequences
 from ottla_core.errors import is_retriable
 from ottla_core.model import PartitionId, TopicPartition
 from ottla_core.records.batch import NO_PRODUCER_ID
 from ottla_core.records.builder import RecordBatchBuilder
-from ottla_core.records.record import Header
 
 _UNKNOWN_SEQUENCE: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
 _NO_FAILURE: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
 
-class Accumulator:
+class Accumulator(RecordBuffer):
     """All partitions' queues. `now` is monotonic seconds; `limits` and `new_builder` stay the same for its life."""
 
     def __init__(
@@ -51,94 +48,11 @@ class Accumulator:
         new_builder: Callable[[int], RecordBatchBuilder],
         new_ticket: Callable[[], object] = object,
     ) -> None:
-        self.limits = limits
-        self.used_bytes = 0
-        self.exhausted = False
+        super().__init__(limits, new_builder, new_ticket)
         self.flushing = 0
-        self.incomplete: dict[ProducerBatch, None] = {}
         self.producer_id = NO_PRODUCER_ID
         self.no_producer_id_error: OttlaError | None = None
-        self._new_builder = new_builder
-        self._new_ticket = new_ticket
-        self._queues: dict[TopicPartition, PartitionQueue] = {}
-        self._waiting: dict[PartitionQueue, None] = {}  # queues with a batch that is not in flight, in turn
-        self._requests: dict[str, int] = {}
-        self._open: dict[OutgoingRequest, None] = {}
         self._pace = LookupPace()
-
-    def queue(self, partition: TopicPartition) -> PartitionQueue:
-        """The queue of a partition, made at the first call."""
-        queue = self._queues.get(partition)
-        if queue is None:
-            queue = self._queues[partition] = PartitionQueue(partition, self._new_sequences())
-        return queue
-
-    def _new_sequences(self) -> Sequences | None:
-        return Sequences() if self.limits.idempotent else None
-
-    def known(self, queue: PartitionQueue) -> PartitionQueue:
-        """The partition's queue: this one, unless it was forgotten and there is another by now."""
-        return self._queues.setdefault(queue.partition, queue)
-
-    def forget(self, queue: PartitionQueue) -> None:
-        """Nothing is sent there any more. Its sequence numbers are kept, as in Kafka: a broker remembers them, too."""
-        assert queue.empty
-        if queue.sequences is None:
-            self._queues.pop(queue.partition, None)
-
-    # ---- in ----------------------------------------------------------------------------------------------------
-
-    def append(
-        self,
-        queue: PartitionQueue,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-    ) -> ProducerBatch | None:
-        """The open batch, which took the record as its number `count - 1`; None where there is none or it is full."""
-        batch = queue.open
-        if batch is None or not batch.builder.append(timestamp_ms, key, value, headers):
-            return None
-        batch.count += 1
-        return batch
-
-    def append_to_new(
-        self,
-        queue: PartitionQueue,
-        timestamp_ms: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-        now: float,
-    ) -> ProducerBatch | None:
-        """A new batch, which took the record as its first, or None while the buffer is full.
-
-        The sender may have something to do then. Raises RecordTooLargeError, and what the builder raises.
-        """
-        limits = self.limits
-        size_bytes = _record_bytes(key, value, headers)
-        if size_bytes > limits.request_bytes:
-            raise record_too_large(size_bytes, limits.request_bytes)
-        charged = max(limits.batch_bytes, size_bytes)
-        if self.used_bytes + charged > limits.buffer_bytes and self.used_bytes:
-            self.exhausted = True
-            return None
-        builder = self._new_builder(limits.batch_bytes)
-        builder.append(timestamp_ms, key, value, headers)
-        self._close(queue)
-        batch = queue.open = ProducerBatch(queue.partition, builder, self._new_ticket(), now, limits, charged)
-        self.used_bytes += charged
-        self.incomplete[batch] = None
-        self._waiting[queue] = None
-        return batch
-
-    def _close(self, queue: PartitionQueue) -> None:
-        batch, queue.open = queue.open, None
-        if batch is not None:
-            queue.closed.append(batch)
-            self.used_bytes += batch.builder.size_bytes - batch.charged_bytes
-            batch.charged_bytes = batch.builder.size_bytes
 
     # ---- out ---------------------------------------------------------------------------------------------------
 
@@ -169,16 +83,14 @@ class Accumulator:
                 continue
             self._take(queue, route, requests, now)
         for request in requests.values():
-            self._open[request] = None
-            self._requests[request.address] = self._requests.get(request.address, 0) + 1
-            self.used_bytes += request.size_bytes  # on its way it lies in memory once more
+            self._in_flight.add(request)
             drained.wake_at = min(drained.wake_at, now + OVERDUE_S)
         drained.requests = list(requests.values())
         return drained
 
     def _look_after(self, now: float, routes: Mapping[TopicPartition, Route], drained: Drained) -> None:
         """Requests without an answer: those that are overdue fail where another leader is known."""
-        for request in list(self._open):
+        for request in self._in_flight:
             overdue_at = request.sent_at + OVERDUE_S
             if overdue_at > now:
                 drained.wake_at = min(drained.wake_at, overdue_at)
@@ -193,7 +105,7 @@ class Accumulator:
             if any(part in part.queue.in_flight for part in request.parts):
                 self._request_refresh(now, OVERDUE_PACE_S, drained)
             else:
-                self._on_request_done(request)
+                self._in_flight.remove(request)
 
     def _request_refresh(self, now: float, pace_s: float, drained: Drained) -> None:
         """The metadata may be wrong."""
@@ -219,7 +131,7 @@ class Accumulator:
             return
         request = requests.get(route.address)
         if request is None:
-            if self._requests.get(route.address, 0) >= self.limits.requests_per_broker:
+            if self._in_flight.at(route.address) >= self.limits.requests_per_broker:
                 return
             request = OutgoingRequest(route.address, sent_at=now)
         room = self.limits.request_bytes - request.size_bytes
@@ -274,7 +186,7 @@ class Accumulator:
         remaining = {partition_id: iter(parts) for partition_id, parts in responses.items()}
         for part in request.parts:
             self._report(part, next(remaining.get(part.route.partition_id, iter(())), lost), now, reported)
-        self._on_request_done(request)
+        self._in_flight.remove(request)
         return reported
 
     def on_failed(self, request: OutgoingRequest, code: int, message: str, now: float) -> Reported:
@@ -282,7 +194,7 @@ class Accumulator:
         reported = Reported()
         for part in request.parts:
             self._report(part, BatchResponse(code=code, message=message), now, reported)
-        self._on_request_done(request)
+        self._in_flight.remove(request)
         return reported
 
     def on_sent_unanswered(self, request: OutgoingRequest) -> Reported:
@@ -320,20 +232,9 @@ class Accumulator:
         return failed
 
     @property
-    def has_room(self) -> bool:
-        """Whether a record of any legal size can be appended now."""
-        return self.used_bytes <= self.limits.buffer_bytes - self.limits.request_bytes
-
-    @property
     def requests_in_flight(self) -> int:
         """Requests that left and were not reported back."""
-        return sum(self._requests.values())
-
-    def _on_request_done(self, request: OutgoingRequest) -> None:
-        if request in self._open:
-            del self._open[request]
-            self._requests[request.address] -= 1
-            self.used_bytes -= request.size_bytes
+        return len(self._in_flight)
 
     def _report(self, part: PartitionBatches, response: BatchResponse, now: float, reported: Reported) -> None:
         queue, sequences = part.queue, part.queue.sequences
@@ -389,16 +290,10 @@ class Accumulator:
 
     def _count_out(self, batch: ProducerBatch) -> None:
         batch.settled = True
-        self.used_bytes -= batch.charged_bytes
+        self._charged_bytes -= batch.charged_bytes
         self.exhausted = False
 
 
 def is_sent_again(code: int) -> bool:
     """Whether a batch with this code in its response is sent again, or is in the log."""
     return is_retriable(code) or code in _UNKNOWN_SEQUENCE or code in _NO_FAILURE
-
-
-def _record_bytes(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
-    """An upper bound of what a record takes in a batch of its own: header, varints, key, value, headers."""
-    size_bytes = 61 + 36 + len(key or b"") + len(value or b"")
-    return size_bytes + sum(len(name) * 4 + len(text or b"") + 10 for name, text in headers)

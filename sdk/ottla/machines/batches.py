@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from ottla.errors import OttlaError
 from ottla.machines.sequences import NO_STAMP, Stamp
 from ottla_core.model import TopicPartition
-from ottla_core.records.batch import ATTRIBUTES_OFFSET, HEADER_SIZE, extend_crc, read_header, write_header
-from ottla_core.records.builder import RecordBatchBuilder
+from ottla_core.records.batch import HEADER_SIZE, framed, read_header
+from ottla_core.records.builder import RecordBatchBuilder, SealedBatch
 from ottla_core.records.compression import Codec
 
 
@@ -53,7 +53,7 @@ class ProducerBatch:
     def __init__(
         self,
         partition: TopicPartition,
-        builder: RecordBatchBuilder,
+        builder: RecordBatchBuilder | SealedBatch,
         ticket: object,
         now: float,
         limits: ProducerLimits,
@@ -106,9 +106,7 @@ def _stamped(batch: bytes, stamp: Stamp) -> bytes:
     header = read_header(batch)._replace(
         producer_id=stamp.producer_id, producer_epoch=stamp.epoch, base_sequence=stamp.sequence
     )
-    records = memoryview(batch)[HEADER_SIZE:]
-    crc = extend_crc(extend_crc(0, write_header(header)[ATTRIBUTES_OFFSET:]), records)
-    return b"".join((write_header(header._replace(crc=crc)), records))
+    return framed(header, memoryview(batch)[HEADER_SIZE:])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ottla.machines.batches import ProducerBatch
@@ -22,6 +23,40 @@ class OutgoingRequest:
         """Take a part along."""
         self.parts.append(part)
         self.deadline_at = min(self.deadline_at, part.batches[0].deadline_at)
+
+
+class RequestsInFlight:
+    """Those that left and were not reported back; they lie in memory once more than their batches, by `bytes`."""
+
+    __slots__ = ("_by_address", "_open", "bytes")
+
+    def __init__(self) -> None:
+        self._open: dict[OutgoingRequest, None] = {}
+        self._by_address: dict[str, int] = {}
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[OutgoingRequest]:
+        return iter(list(self._open))
+
+    def at(self, address: str) -> int:
+        """How many are with that broker."""
+        return self._by_address.get(address, 0)
+
+    def add(self, request: OutgoingRequest) -> None:
+        """It leaves."""
+        self._open[request] = None
+        self._by_address[request.address] = self.at(request.address) + 1
+        self.bytes += request.size_bytes
+
+    def remove(self, request: OutgoingRequest) -> None:
+        """It was reported back, or given up; a second time does nothing."""
+        if request in self._open:
+            del self._open[request]
+            self._by_address[request.address] -= 1
+            self.bytes -= request.size_bytes
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from ottla.machines.requests import Drained, OutgoingRequest, Reported
 from ottla.machines.sequences import OwnedSequences
 from ottla.machines.transaction import Transactions
 from ottla_core.model import PartitionId, TopicPartition
-from ottla_core.records.builder import RecordBatchBuilder
+from ottla_core.records.builder import RecordBatchBuilder, SealedBatch
 from ottla_core.records.record import Header
 
 
@@ -48,6 +48,11 @@ class TransactionalAccumulator(Accumulator):
         """As before. Raises what `Transactions.check_open` does, too."""
         self.transactions.check_open()
         return super().append_to_new(queue, timestamp_ms, key, value, headers, now)
+
+    def append_batch(self, queue: PartitionQueue, sealed: SealedBatch, now: float) -> ProducerBatch | None:
+        """As before. Raises what `Transactions.check_open` does, too."""
+        self.transactions.check_open()
+        return super().append_batch(queue, sealed, now)
 
     def drain(self, now: float, routes: Mapping[TopicPartition, Route]) -> Drained:
         """As before."""

@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import logging
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -31,10 +31,10 @@ from ottla.machines.batches import ProducerBatch
 from ottla.machines.failures import buffer_full, callbacks_late, no_timestamp, not_flushed, not_serialized
 from ottla.machines.queues import PartitionQueue
 from ottla.machines.transactional_accumulator import TransactionalAccumulator
+from ottla.producer.byte_sending import ByteSending
 from ottla.producer.delivery import Announcer, Delivery
 from ottla.producer.interceptors import Intercepted
 from ottla.producer.options import ProducerOptions, producer_options
-from ottla.producer.send_columns import ByteColumns
 from ottla.producer.send_many import BatchResult, SentRows
 from ottla.producer.sender import Sender
 from ottla.producer.target import PartitionerLike, Target
@@ -65,7 +65,7 @@ _client_numbers = itertools.count(1)
 _open_producers: weakref.WeakSet[Producer[Any, Any]] = weakref.WeakSet()
 
 
-class Producer(Transactional, Generic[K, V]):
+class Producer(Transactional, ByteSending, Generic[K, V]):
     """Sends records to topics. Thread-safe, and meant to be shared: one producer batches what all threads send.
 
         with ottla.Producer(topic="orders") as producer:
@@ -262,22 +262,6 @@ class Producer(Transactional, Generic[K, V]):
         self._sender.flush(self._delivery_s)
         return sent.result()
 
-    def send_columns(self, rows: ByteColumns, topic: str) -> None:
-        """For connectors: hand over many rows of bytes. No serializer and no interceptor sees them; `flush` tells.
-
-        Waits, and raises, like `send`; some of the rows before the one that is to blame have been sent then.
-        """
-        target = self._targets.get(topic) or self._find_target(topic)
-        for rows_of_slice in rows.slices(target):
-            timestamp = self._wall_ms()
-            if self._interrupted():
-                raise self._guard.in_between()
-            with self._lock:
-                for queue, key, value, headers in rows_of_slice:
-                    chosen = queue or target.queues[target.sticky.current]
-                    if self._accumulator.append(chosen, timestamp, key, value, headers) is None:
-                        self._append_to_new(target, queue, timestamp, key, value, headers)
-
     def flush(self, timeout: Duration | None = None) -> None:
         """Send what is waiting now, without linger, and wait until all of it has an outcome and callbacks have run.
 
@@ -394,16 +378,25 @@ class Producer(Transactional, Generic[K, V]):
         if queue is None:
             queue = target.queues[target.sticky.on_batch_full()]
         self._topics.retain(target)
-        queue = self._accumulator.known(queue)
+        known = self._accumulator.known(queue)
+
+        def append(now: float) -> ProducerBatch | None:
+            batch = self._accumulator.append(known, timestamp, key, value, headers)
+            return batch or self._accumulator.append_to_new(known, timestamp, key, value, headers, now)
+
+        batch = self._when_room(target, append)
+        batch.first_key = key if target.keyed else None
+        return batch
+
+    def _when_room(self, target: Target, append: Callable[[float], ProducerBatch | None]) -> ProducerBatch:
+        """What `append(now)` gives once the buffer has room for it. The lock is held."""
         deadline_at = self._clock.monotonic() + self._max_block
         while True:
             now = self._clock.monotonic()
-            batch = self._accumulator.append(queue, timestamp, key, value, headers)
-            batch = batch or self._accumulator.append_to_new(queue, timestamp, key, value, headers, now)
+            batch = append(now)
             target.used_at = now
             self._sender.wake()
             if batch is not None:
-                batch.first_key = key if target.keyed else None
                 return batch
             if now >= deadline_at:
                 raise buffer_full(self._accumulator.limits.buffer_bytes, self._max_block)

@@ -73,14 +73,15 @@ class Target:
         Raises ConfigError where there is no such partition.
         """
         if partition is not None:
-            return self._numbered(partition)
+            return self.numbered(partition)
         if self._spreading is not None:
             return self.queues[self._spreading.partition()]
         if self._custom is not None:
-            return self._numbered(self._custom(self.topic, key, value, len(self.queues)))
+            return self.numbered(self._custom(self.topic, key, value, len(self.queues)))
         return None if key is None else self.queues[self._keyed.partition(key)]
 
-    def _numbered(self, partition: int) -> PartitionQueue:
+    def numbered(self, partition: int) -> PartitionQueue:
+        """Partition `partition`'s. Raises ConfigError where there is no such partition."""
         if isinstance(partition, int) and 0 <= partition < len(self.queues):
             return self.queues[partition]
         raise ConfigError(

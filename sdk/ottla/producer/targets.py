@@ -60,6 +60,7 @@ class Targets:
         view = self._cluster.fetch_metadata([topic], timeout=self._options.max_block_s).topics.get(topic)
         if view is not None and not view.error:
             self._update(view)
+            self.updater.follow([topic])  # it may be new to this producer, or have partitions that are
 
     def _on_metadata(self, view: ClusterView) -> None:
         for name in list(self.by_topic):

@@ -8,7 +8,16 @@ import pytest
 from batches import NOON, sealed, simple_records
 
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records.batch import HEADER_SIZE, TRANSACTIONAL, check_batch, read_header
+from ottla_core.records.batch import (
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    check_batch,
+    read_header,
+)
+from ottla_core.records.builder import SealedBatch
 from ottla_core.records.compression import Codec
 from ottla_core.records.reader import read_records
 from ottla_core.records.record import RawRecord
@@ -130,3 +139,28 @@ def test_records_that_do_not_shrink_or_shrink_too_well_are_stored_as_they_are(pu
 
 def test_simple_records_number_themselves(pure: bool) -> None:
     assert list(read_records(sealed(simple_records(2000), pure=pure), pure=pure)) == simple_records(2000)
+
+
+def test_a_batch_of_another_log_is_written_once_more_as_it_is() -> None:
+    source = sealed(simple_records(20), Codec.LZ4)
+    header = read_header(source)._replace(base_offset=100, leader_epoch=7, producer_id=5, base_sequence=30)
+    batch = SealedBatch(header, memoryview(source)[HEADER_SIZE:])
+    assert (batch.record_count, batch.size_bytes, batch.max_timestamp_ms) == (20, len(source), header.max_timestamp)
+    assert not batch.append(0, None, b"more")
+    assert batch.seal(Codec.ZSTD) == source, "without a trace of where it was, under its own codec"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"last_offset_delta": 30},
+        {"attributes": DELETE_HORIZON},
+        {"attributes": LOG_APPEND_TIME},
+        {"attributes": CONTROL},
+    ],
+)
+def test_a_batch_that_no_producer_sends_is_not_written_once_more(fields: dict[str, int]) -> None:
+    source = sealed(simple_records(20))
+    with pytest.raises(OttlaError) as raised:
+        SealedBatch(read_header(source)._replace(**fields), source[HEADER_SIZE:])
+    assert raised.value.code == ErrorCode.CORRUPT_MESSAGE

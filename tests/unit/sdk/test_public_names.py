@@ -66,6 +66,7 @@ def test_both_worlds_have_the_same_names_and_arguments(name: str) -> None:
         "start_many",
         "settle_many",
         "send_columns",
+        "send_batch",
         "partitions_now",
     }
     for method in methods(asynchronous):

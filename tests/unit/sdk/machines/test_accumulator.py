@@ -8,7 +8,8 @@ from ottla.machines.batches import BatchResponse, ProducerBatch, ProducerLimits
 from ottla.machines.metadata import Route
 from ottla.machines.requests import OutgoingRequest
 from ottla_core.model import PartitionId, TopicId, TopicPartition
-from ottla_core.records.batch import check_batch, iter_headers, read_header
+from ottla_core.records.batch import HEADER_SIZE, check_batch, iter_headers, read_header
+from ottla_core.records.builder import SealedBatch
 from ottla_core.records.compression import Codec
 from ottla_core.records.reader import read_records
 from ottla_core.records.twins import new_builder
@@ -494,3 +495,49 @@ def test_a_hanging_broker_holds_nothing_once_all_its_partitions_are_led_elsewher
     assert [values(again) for again in acc.drain(1.5, moved).requests] == [[b"1"]]
     assert acc.on_response(request, answered(request), 1.6).settled == []
     assert acc.requests_in_flight == 1
+
+
+def sealed_batch(*batch_values: bytes) -> SealedBatch:
+    builder = new_builder(1 << 20, pure=True)
+    for value in batch_values:
+        builder.append(1000, None, value)
+    data = builder.seal()
+    return SealedBatch(read_header(data), data[HEADER_SIZE:])
+
+
+def test_a_whole_batch_leaves_at_once_behind_what_came_before() -> None:
+    acc = accumulator(linger_s=100.0)
+    add(acc, b"a")
+    queue = acc.queue(PARTITIONS[0])
+    batch = acc.append_batch(queue, sealed_batch(b"b", b"c"), 0.0)
+    assert batch is not None
+    add(acc, b"d")
+    (request,) = acc.drain(0.0, ROUTES).requests
+    assert values(request) == [b"a", b"b", b"c"], "the last record waits for its linger"
+    (before, settled) = acc.on_response(request, answered(request, 40), 0.0).settled
+    assert (before.base_offset, settled, settled.base_offset, settled.count) == (40, batch, 41, 2)
+
+
+def test_a_whole_batch_is_stamped_as_any_other() -> None:
+    acc = accumulator(idempotent=True)
+    acc.producer_id = 77
+    for number in range(2):
+        acc.append_batch(acc.queue(PARTITIONS[0]), sealed_batch(b"%d" % number, b"x"), 0.0)
+    stamps = []
+    for _ in range(2):  # the first batch of an epoch goes alone
+        (request,) = acc.drain(0.0, ROUTES).requests
+        (part,) = request.parts
+        header = check_batch(part.batches[0].encode(Codec.NONE), 0, max_bytes=1 << 20)
+        stamps.append((header.producer_id, header.producer_epoch, header.base_sequence))
+        acc.on_response(request, answered(request), 0.0)
+    assert stamps == [(77, 0, 0), (77, 0, 2)]
+
+
+@pytest.mark.feature(18)
+def test_a_full_buffer_takes_no_whole_batch_and_one_that_no_request_can_carry_is_rejected() -> None:
+    acc = accumulator(buffer_bytes=300, batch_bytes=100, request_bytes=250)
+    queue = acc.queue(PARTITIONS[0])
+    assert acc.append_batch(queue, sealed_batch(b"x" * 150), 0.0) is not None
+    assert acc.append_batch(queue, sealed_batch(b"x" * 150), 0.0) is None
+    with pytest.raises(RecordTooLargeError):
+        acc.append_batch(queue, sealed_batch(b"x" * 300), 0.0)

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.fakes.scripted_log import ScriptedLog
-from ottla.machines.aborted import AbortedTransactions
+from ottla_core.records.aborted import AbortedTransactions
 from ottla_core.records.batch import TRANSACTIONAL, iter_headers
 from ottla_core.records.reader import read_records
 from ottla_core.records.twins import new_builder

@@ -1,0 +1,150 @@
+"""What a producer was handed and has not sent: a queue of batches a partition, in a buffer that is bounded in bytes.
+
+It is charged by the batch: `batch_bytes` when one is opened, its real size once it is closed; and by the request that
+is in flight, in which the batches lie in memory a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ottla.machines.batches import ProducerBatch, ProducerLimits
+from ottla.machines.failures import record_too_large
+from ottla.machines.queues import PartitionQueue
+from ottla.machines.requests import RequestsInFlight
+from ottla.machines.sequences import Sequences
+from ottla_core.model import TopicPartition
+from ottla_core.records.builder import RecordBatchBuilder, SealedBatch
+from ottla_core.records.record import Header
+
+
+class RecordBuffer:
+    """All partitions' queues. `now` is monotonic seconds; `limits` and `new_builder` stay the same for its life."""
+
+    def __init__(
+        self,
+        limits: ProducerLimits,
+        new_builder: Callable[[int], RecordBatchBuilder],
+        new_ticket: Callable[[], object] = object,
+    ) -> None:
+        self.limits = limits
+        self.exhausted = False
+        self.incomplete: dict[ProducerBatch, None] = {}
+        self._new_builder = new_builder
+        self._new_ticket = new_ticket
+        self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self._waiting: dict[PartitionQueue, None] = {}  # queues with a batch that is not in flight, in turn
+        self._in_flight = RequestsInFlight()
+        self._charged_bytes = 0  # of all batches
+
+    def queue(self, partition: TopicPartition) -> PartitionQueue:
+        """The queue of a partition, made at the first call."""
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = PartitionQueue(partition, self._new_sequences())
+        return queue
+
+    def _new_sequences(self) -> Sequences | None:
+        return Sequences() if self.limits.idempotent else None
+
+    def known(self, queue: PartitionQueue) -> PartitionQueue:
+        """The partition's queue: this one, unless it was forgotten and there is another by now."""
+        return self._queues.setdefault(queue.partition, queue)
+
+    def forget(self, queue: PartitionQueue) -> None:
+        """Nothing is sent there any more. Its sequence numbers are kept, as in Kafka: a broker remembers them, too."""
+        assert queue.empty
+        if queue.sequences is None:
+            self._queues.pop(queue.partition, None)
+
+    def append(
+        self,
+        queue: PartitionQueue,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+    ) -> ProducerBatch | None:
+        """The open batch, which took the record as its number `count - 1`; None where there is none or it is full."""
+        batch = queue.open
+        if batch is None or not batch.builder.append(timestamp_ms, key, value, headers):
+            return None
+        batch.count += 1
+        return batch
+
+    def append_to_new(
+        self,
+        queue: PartitionQueue,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        now: float,
+    ) -> ProducerBatch | None:
+        """A new batch, which took the record as its first, or None while the buffer is full.
+
+        The sender may have something to do then. Raises RecordTooLargeError, and what the builder raises.
+        """
+        size_bytes = _record_bytes(key, value, headers)
+        charged = max(self.limits.batch_bytes, size_bytes)
+        if not self._has_room_for(size_bytes, charged):
+            return None
+        builder = self._new_builder(self.limits.batch_bytes)
+        builder.append(timestamp_ms, key, value, headers)
+        self._close(queue)
+        queue.open = self._enter(queue, builder, charged, now)
+        return queue.open
+
+    def append_batch(self, queue: PartitionQueue, sealed: SealedBatch, now: float) -> ProducerBatch | None:
+        """The batch as it leaves, behind all that came before, or None while the buffer is full.
+
+        Raises RecordTooLargeError.
+        """
+        if not self._has_room_for(sealed.size_bytes, sealed.size_bytes):
+            return None
+        self._close(queue)
+        batch = self._enter(queue, sealed, sealed.size_bytes, now)
+        batch.count = sealed.record_count
+        queue.closed.append(batch)
+        return batch
+
+    def _has_room_for(self, size_bytes: int, charged: int) -> bool:
+        limits = self.limits
+        if size_bytes > limits.request_bytes:
+            raise record_too_large(size_bytes, limits.request_bytes)
+        if self.used_bytes + charged > limits.buffer_bytes and self.used_bytes:
+            self.exhausted = True
+            return False
+        return True
+
+    def _enter(
+        self, queue: PartitionQueue, builder: RecordBatchBuilder | SealedBatch, charged: int, now: float
+    ) -> ProducerBatch:
+        batch = ProducerBatch(queue.partition, builder, self._new_ticket(), now, self.limits, charged)
+        self._charged_bytes += charged
+        self.incomplete[batch] = None
+        self._waiting[queue] = None
+        return batch
+
+    def _close(self, queue: PartitionQueue) -> None:
+        batch, queue.open = queue.open, None
+        if batch is not None:
+            queue.closed.append(batch)
+            self._charged_bytes += batch.builder.size_bytes - batch.charged_bytes
+            batch.charged_bytes = batch.builder.size_bytes
+
+    @property
+    def used_bytes(self) -> int:
+        """What the buffer is charged with."""
+        return self._charged_bytes + self._in_flight.bytes
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a record of any legal size can be appended now."""
+        return self.used_bytes <= self.limits.buffer_bytes - self.limits.request_bytes
+
+
+def _record_bytes(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
+    """An upper bound of what a record takes in a batch of its own: header, varints, key, value, headers."""
+    size_bytes = 61 + 36 + len(key or b"") + len(value or b"")
+    return size_bytes + sum(len(name) * 4 + len(text or b"") + 10 for name, text in headers)

@@ -1,0 +1,71 @@
+"""The part of a Producer that takes bytes as they are, for connectors: no serializer and no interceptor sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import RLock
+
+from ottla.client.guard import Guard
+from ottla.machines.accumulator import Accumulator
+from ottla.machines.batches import ProducerBatch
+from ottla.machines.queues import PartitionQueue
+from ottla.producer.delivery import Delivery
+from ottla.producer.send_columns import ByteColumns
+from ottla.producer.target import Target
+from ottla.producer.targets import Targets
+from ottla_core.records.builder import SealedBatch
+from ottla_core.records.record import Header
+
+
+class ByteSending:
+    """A Producer has all of this; `flush` tells what became of what was sent."""
+
+    _accumulator: Accumulator
+    _append_to_new: Callable[
+        [Target, PartitionQueue | None, int, bytes | None, bytes | None, Sequence[Header]], ProducerBatch
+    ]
+    _check_open: Callable[[], None]
+    _find_target: Callable[[str | None], Target]
+    _guard: Guard
+    _interrupted: Callable[[], bool]
+    _lock: RLock
+    _targets: dict[str, Target]
+    _topics: Targets
+    _wall_ms: Callable[[], int]
+    _when_room: Callable[[Target, Callable[[float], ProducerBatch | None]], ProducerBatch]
+
+    def send_columns(self, rows: ByteColumns, topic: str) -> None:
+        """For connectors: hand over many rows of bytes.
+
+        Waits, and raises, like `send`; some of the rows before the one that is to blame have been sent then.
+        """
+        target = self._targets.get(topic) or self._find_target(topic)
+        for rows_of_slice in rows.slices(target):
+            timestamp = self._wall_ms()
+            if self._interrupted():
+                raise self._guard.in_between()
+            with self._lock:
+                for queue, key, value, headers in rows_of_slice:
+                    chosen = queue or target.queues[target.sticky.current]
+                    if self._accumulator.append(chosen, timestamp, key, value, headers) is None:
+                        self._append_to_new(target, queue, timestamp, key, value, headers)
+
+    def send_batch(self, batch: SealedBatch, topic: str, partition: int) -> Delivery:
+        """For mirrors: hand over a whole batch, without linger; the Delivery is that of its first record.
+
+        Its records are written as they are, behind all that was sent to the partition before. A partition that is not
+        known may be new: it is looked up. Waits, and raises, like `send`.
+        """
+        target = self._targets.get(topic) or self._find_target(topic)
+        if partition >= len(target.queues):
+            self._topics.refresh(topic)
+            target = self._find_target(topic)
+        queue = target.numbered(partition)
+        if self._interrupted():
+            raise self._guard.in_between()
+        with self._lock:
+            self._check_open()
+            self._topics.retain(target)
+            known = self._accumulator.known(queue)
+            sent = self._when_room(target, lambda now: self._accumulator.append_batch(known, batch, now))
+        return Delivery(sent, 0, batch.max_timestamp_ms)

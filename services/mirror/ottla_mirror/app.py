@@ -1,0 +1,52 @@
+"""The mirror's parts, put together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from ottla_core.admin_http import AdminHttp
+from ottla_core.clock import Clock, SystemClock
+from ottla_core.lifecycle import ServiceApp
+from ottla_core.rpc.server import Around, RpcServer, as_it_is
+from ottla_core.telemetry import Metrics
+from ottla_mirror import mirror_file
+from ottla_mirror.config import MirrorConfig
+from ottla_mirror.flow import Flow
+from ottla_mirror.mirror_metrics import observe
+from ottla_mirror.service import MirrorService
+from ottla_proto.contracts import Mirror
+
+
+def build(config: MirrorConfig, *, clock: Clock | None = None, around: Around = as_it_is) -> ServiceApp:
+    """A mirror of the flows in its file. Raises INVALID_CONFIG for a file that says what can't be."""
+    settings, clock, metrics = mirror_file.load(config.file), clock or SystemClock(), Metrics()
+    flows = [Flow(flow, settings, config.node_id, clock) for flow in settings.flows]
+
+    def ready() -> str | None:
+        """It serves as soon as it runs: a cluster that is away is in its status."""
+        return None
+
+    server = RpcServer(config.host, config.port, metrics, ready=ready, around=around)
+    server.add(Mirror, MirrorService(flows, clock, config.node_id))
+    observe(flows, metrics, clock)
+    admin = AdminHttp(config.host, config.admin_port, metrics, ready)
+
+    def address() -> str:
+        return f"{config.advertised_host or config.host}:{server.port}"
+
+    return ServiceApp(f"mirror-{config.node_id}", [admin, server, _Flows(flows)], ready, address, metrics=metrics)
+
+
+class _Flows:
+    """A component: all flows at once; what they wait for is waited for on threads."""
+
+    def __init__(self, flows: Sequence[Flow]) -> None:
+        self._flows = flows
+
+    async def start(self) -> None:
+        for flow in self._flows:
+            flow.start()
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(asyncio.to_thread(flow.stop) for flow in self._flows))

@@ -1,0 +1,19 @@
+"""The settings of a mirror process: where it listens, and the file that says what it copies.
+
+Spelled OTTLA_MIRROR__<KEY> in the environment. What is copied is in `file`: see `mirror_file`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorConfig:
+    node_id: int = 0  # another one for each process that has the same flows
+    file: str = "mirror.toml"  # what is copied from where to where: docs/operate/mirror.md
+    host: str = "127.0.0.1"
+    port: int = 9680  # 0 picks a free one
+    admin_port: int = 9780
+    advertised_host: str = ""  # where clients connect; empty: `host`
+    log_level: str = "INFO"

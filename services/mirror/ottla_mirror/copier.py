@@ -1,0 +1,152 @@
+"""Copies the partitions that it is given, one fetched block after the other, at least once.
+
+A batch is read, sent, acknowledged, and only then counted into the position that the group commits. The producer
+keeps order and repeats what was not acknowledged; a batch that fails for good leaves its partition where it is, and
+is read again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import ottla
+from ottla.connect import BatchReader, FetchedBatches
+from ottla_core.clock import Clock
+from ottla_core.model import TopicPartition
+from ottla_mirror.machines.copying import outgoing
+from ottla_mirror.machines.progress import CopiedPartition, Outcome, Position
+
+logger = logging.getLogger("ottla.mirror")
+
+_COMMIT_S: Final = 1.0
+_SETTLE_S: Final = 30.0
+"""How long what is under way may take before partitions are given up."""
+
+_AGAIN_S: Final = 2.0
+"""Between two tries of a partition that could not be copied."""
+
+
+class Copier:
+    """`producer` writes to the target, `member` is in the group there whose partitions these are. For one thread."""
+
+    def __init__(
+        self,
+        reader: BatchReader,
+        producer: ottla.Producer[Any, Any],
+        member: ottla.Consumer[Any, Any],
+        clock: Clock,
+    ) -> None:
+        self.partitions: Mapping[TopicPartition, CopiedPartition] = {}  # by the source's; replaced, never changed
+        self._reader: Final = reader
+        self._producer: Final = producer
+        self._member: Final = member
+        self._clock: Final = clock
+        self._under_way: Final[dict[CopiedPartition, None]] = {}
+        self._again_at: Final[dict[CopiedPartition, float]] = {}
+        self._commit_at = clock.monotonic() + _COMMIT_S
+
+    def take(self, partition: CopiedPartition) -> None:
+        """Copy it from its position on; from the source's beginning without one."""
+        self.partitions = {**self.partitions, partition.source: partition}
+        self._read(partition)
+
+    def give_up(self, sources: Iterable[TopicPartition], *, lost: bool = False) -> None:
+        """Copy them no more. Unless they are `lost` to another, what is under way is waited for and committed."""
+        going = [self.partitions[source] for source in sources if source in self.partitions]
+        for partition in going:
+            self._reader.unassign(partition.source)
+            self._again_at.pop(partition, None)
+        if going and not lost:
+            self._finish()
+        for partition in going:
+            self._under_way.pop(partition, None)
+        gone = {partition.source for partition in going}
+        self.partitions = {source: kept for source, kept in self.partitions.items() if source not in gone}
+
+    def step(self, timeout: float) -> None:
+        """Read and send one block, waiting up to `timeout` seconds for it, and take in what was acknowledged.
+
+        Raises what keeps all partitions from being copied.
+        """
+        self._try_again()
+        fetched = self._reader.poll(timeout)
+        partition = None if fetched is None else self.partitions.get(fetched.partition)
+        if fetched is not None and partition is not None:
+            try:
+                self._send(partition, fetched)
+            except ottla.OttlaError as error:
+                self._on_failed(partition, error)
+        self._settle()
+        if self._clock.monotonic() >= self._commit_at:
+            self._commit_at = self._clock.monotonic() + _COMMIT_S
+            self._commit()
+
+    def _try_again(self) -> None:
+        now = self._clock.monotonic()
+        for partition in [partition for partition, at in self._again_at.items() if at <= now]:
+            del self._again_at[partition]
+            self._read(partition)
+
+    def _read(self, partition: CopiedPartition) -> None:
+        at = partition.position
+        if at is None:
+            self._reader.assign(partition.source)
+        else:
+            self._reader.assign(partition.source, at.offset, leader_epoch=at.leader_epoch, topic_id=at.topic_id)
+
+    def _send(self, partition: CopiedPartition, fetched: FetchedBatches) -> None:
+        self._under_way[partition] = None
+        for batch in outgoing(fetched):
+            delivery = self._producer.send_batch(batch.batch, *partition.copy)
+            delivery.on_awaited()
+            partition.send(fetched, batch, delivery)
+        partition.end(fetched)
+
+    def _settle(self) -> None:
+        for partition in list(self._under_way):
+            try:
+                partition.settle(_base_offset)
+            except ottla.OttlaError as error:
+                self._on_failed(partition, error)
+                continue
+            if not partition.sent:
+                del self._under_way[partition]
+                partition.error = ""
+
+    def _on_failed(self, partition: CopiedPartition, error: ottla.OttlaError) -> None:
+        """It goes on from its position, later; what is behind that may come twice."""
+        logger.warning("%s is not copied at the moment: %s", partition.source, error)
+        partition.error = str(error)
+        partition.start_over()
+        self._under_way.pop(partition, None)
+        self._reader.unassign(partition.source)
+        self._again_at[partition] = self._clock.monotonic() + _AGAIN_S
+
+    def _finish(self) -> None:
+        """Wait for what is under way, and commit."""
+        try:
+            self._producer.flush(_SETTLE_S)
+            self._settle()
+            self._commit()
+        except ottla.OttlaError as error:
+            logger.warning("records will be copied again: %s", error)
+
+    def _commit(self) -> None:
+        """Let the group have the positions; waits for it."""
+        changed = {p: p.position for p in self.partitions.values() if p.position not in (None, p.committed)}
+        if changed:
+            self._member.commit({p.copy: to_commit(position) for p, position in changed.items() if position})
+            for partition, position in changed.items():
+                partition.committed = position
+
+
+def to_commit(position: Position) -> ottla.OffsetAndMetadata:
+    """A position as the group gets it."""
+    return ottla.OffsetAndMetadata(position.offset, position.note)
+
+
+def _base_offset(outcome: Outcome) -> int:
+    assert isinstance(outcome, ottla.Delivery)
+    return outcome.result().offset

@@ -1,0 +1,160 @@
+"""One flow of this mirror, on a thread of its own: a member of the flow's group in the target, and what it copies.
+
+The members of that group share the partitions of the copies: the one that is given `east.orders-3` copies `orders-3` of
+east into it, and what the group has committed for it is where reading the source goes on. So a mirror that dies is
+replaced within the group's session timeout, and nothing about a flow is kept anywhere else.
+
+Who is given the one partition of the flow's checkpoints leads it: creates topics, and keeps configs in step.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from threading import Event, Thread
+from typing import Any, Final
+
+import ottla
+from ottla.connect import BatchReader, ReadPosition
+from ottla_core.clock import Clock
+from ottla_core.model import TopicPartition
+from ottla_mirror.copier import Copier
+from ottla_mirror.exactly_once import ExactlyOnceCopier
+from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
+from ottla_mirror.machines.progress import CopiedPartition, Position
+from ottla_mirror.machines.topic_names import TopicNames
+from ottla_mirror.topic_sync import TopicSync
+
+logger = logging.getLogger("ottla.mirror")
+
+_STEP_S: Final = 0.1
+_BACKOFF_S: Final = 1.0
+_LOOK_S: Final = 1.0
+"""How often the target is looked at for new copies, besides."""
+
+_DELIVERY_S: Final = 24 * 3600.0
+"""An outage of the target is waited for."""
+
+_END_S: Final = 10.0
+
+
+class Flow:
+    """`error` says why the whole flow stands still, "" while it does not. Attributes are read from any thread."""
+
+    def __init__(self, flow: FlowSettings, settings: MirrorSettings, instance: int, clock: Clock) -> None:
+        self.settings: Final = flow
+        self.names: Final = TopicNames(flow, settings)
+        self.topics: Final = TopicSync(flow, settings, self.names)
+        self.error = "it is not connected yet"
+        self.copier: Copier | None = None
+        self._reader: BatchReader | None = None
+        self._source: Final = list(settings.cluster(flow.source).bootstrap)
+        self._target: Final = list(settings.cluster(flow.target).bootstrap)
+        self._id: Final = f"{flow.group}-{instance}"
+        self._clock: Final = clock
+        self._stopping: Final = Event()
+        self._thread: Final = Thread(target=self._run, name=f"ottla-mirror-{flow.name}", daemon=True)
+
+    def start(self) -> None:
+        """Copy from now on, until it is stopped; whatever fails is tried again."""
+        self._thread.start()
+        self.topics.start()
+
+    def stop(self) -> None:
+        """Finish what is under way, leave the group, and return when all is over, or after some seconds."""
+        self._stopping.set()
+        self.topics.stop()
+        self._thread.join(_END_S)
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, CopiedPartition]:
+        """What it copies at the moment, by the source's partitions."""
+        return {} if self.copier is None else self.copier.partitions
+
+    def positions(self) -> Mapping[TopicPartition, ReadPosition]:
+        """Where reading the source is, by its partitions."""
+        reader = self._reader
+        return {} if reader is None else reader.positions()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._copy_until_stopped()
+            except ottla.OttlaError as error:
+                self.error = str(error)
+                logger.warning("flow %s stands still: %s", self.settings.name, error)
+            except Exception as bug:
+                self.error = f"{type(bug).__name__}: {bug}"
+                logger.exception("flow %s stands still", self.settings.name)
+            self.copier = self._reader = None
+            self._stopping.wait(_BACKOFF_S)
+
+    def _copy_until_stopped(self) -> None:
+        with self._open_member() as member, self._open_producer() as producer:
+            reader = self._reader = BatchReader(self._source, client_id=self._id)
+            try:
+                kind = ExactlyOnceCopier if self.settings.delivery == "exactly_once" else Copier
+                copier = kind(reader, producer, member, self._clock)
+                self.copier = copier
+                self._copy(member, copier)
+                copier.give_up(list(copier.partitions))
+            finally:
+                reader.close()
+
+    def _copy(self, member: ottla.Consumer[Any, Any], copier: Copier) -> None:
+        while not self._stopping.is_set():
+            member.poll(0.0 if copier.partitions else _STEP_S)
+            self.error = ""
+            copier.step(_STEP_S if copier.partitions else 0.0)
+
+    # ---- the group ---------------------------------------------------------------------------------------------------
+
+    def _open_member(self) -> ottla.Consumer[Any, Any]:
+        """It reads nothing: being given partitions is all that it is for."""
+        member: ottla.Consumer[Any, Any] = ottla.Consumer(
+            bootstrap=self._target,
+            client_id=self._id,
+            group=self.settings.group,
+            pattern=self.names.pattern,
+            assignors="cooperative-sticky",
+            commit="manual",
+            auto_offset_reset="earliest",
+            metadata_max_age=_LOOK_S,
+            on_assigned=lambda partitions: self._on_assigned(member, partitions),
+            on_revoked=lambda partitions: self._on_gone(partitions, lost=False),
+            on_lost=lambda partitions: self._on_gone(partitions, lost=True),
+        )
+        return member
+
+    def _on_assigned(self, member: ottla.Consumer[Any, Any], copies: Iterable[TopicPartition]) -> None:
+        assert self.copier is not None
+        given = list(copies)
+        member.pause(*given)
+        committed = member.committed(*given)
+        for copy in given:
+            source = self.names.source_of(copy.topic)
+            if copy.topic == self.names.checkpoints:
+                self.topics.lead(True)
+            elif source is not None:
+                at = committed[copy]
+                position = None if at is None else Position.committed(at.offset, at.metadata)
+                self.copier.take(CopiedPartition(TopicPartition(source, copy.partition), copy, position))
+
+    def _on_gone(self, copies: Iterable[TopicPartition], *, lost: bool) -> None:
+        going = list(copies)
+        if any(copy.topic == self.names.checkpoints for copy in going):
+            self.topics.lead(False)
+        sources = [(self.names.source_of(copy.topic), copy.partition) for copy in going]
+        if self.copier is not None:
+            self.copier.give_up([TopicPartition(name, number) for name, number in sources if name], lost=lost)
+
+    def _open_producer(self) -> ottla.Producer[Any, Any]:
+        exactly_once = self.settings.delivery == "exactly_once"
+        return ottla.Producer(
+            self._target,
+            client_id=self._id,
+            transactional_id=self._id if exactly_once else None,
+            max_request_size="16MiB",
+            buffer_memory="48MiB",
+            delivery_timeout=_DELIVERY_S,
+        )

@@ -1,0 +1,1 @@
+"""What a mirror copies and where to, as rules without IO."""

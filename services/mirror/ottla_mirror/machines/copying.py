@@ -1,0 +1,112 @@
+"""What of a fetched block is written to the target, and as what: batches as the bytes they are, wherever that is right.
+
+* A batch's records travel as bytes; its offsets, leader epoch, producer id, epoch, sequence and transaction were of the
+  source's log, and are replaced (`SealedBatch`). The CRC over the old header is checked first.
+* Encoded anew is each batch whose records are not all wanted, are fewer than its offsets (compaction left gaps), have a
+  delete horizon, or the broker's time: such a batch says something about the source's log that is not true elsewhere.
+* Markers, and batches of aborted transactions, are not copied: what is fetched is decided (rule 38).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from ottla_core.model import TopicId
+from ottla_core.records.aborted import AbortedTransactions
+from ottla_core.records.batch import DELETE_HORIZON, HEADER_SIZE, BatchHeader, check_stored, iter_headers, read_header
+from ottla_core.records.builder import RecordBatchBuilder, SealedBatch
+from ottla_core.records.compression import Codec
+from ottla_core.records.reader import read_records
+from ottla_core.records.twins import new_builder
+
+_ENCODED_BYTES: Final = 1024 * 1024
+
+
+class Fetched(Protocol):
+    """What a reader hands out: `ottla.connect.FetchedBatches`."""
+
+    @property
+    def topic_id(self) -> TopicId: ...
+    @property
+    def records(self) -> bytes: ...
+    @property
+    def aborted(self) -> tuple[tuple[int, int], ...]: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int: ...
+
+
+class Run(NamedTuple):
+    """Records with adjacent offsets in the source, which are adjacent in the target as well."""
+
+    first: int
+    length: int
+
+    @property
+    def next(self) -> int:
+        """The offset after the last one."""
+        return self.first + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingBatch:
+    """A batch for the target: its records are `runs` of the source, written there in `leader_epoch`; reading goes on at
+    `next_offset`."""
+
+    batch: SealedBatch
+    runs: tuple[Run, ...]
+    next_offset: int
+    leader_epoch: int
+
+
+def outgoing(fetched: Fetched) -> Iterator[OutgoingBatch]:
+    """The batches to be written, in their order. Raises CORRUPT_MESSAGE before one that can't be read."""
+    data = memoryview(fetched.records)
+    aborted = AbortedTransactions(fetched.aborted) if fetched.aborted else None
+    for at, header in iter_headers(data):
+        left_out = aborted is not None and aborted.leaves_out(header)
+        if left_out or header.is_control or not header.record_count or header.next_offset <= fetched.offset:
+            continue
+        batch = data[at : at + header.size_bytes]
+        check_stored(batch)
+        if _travels_as_it_is(header, fetched.offset):
+            run = Run(header.base_offset, header.record_count)
+            yield OutgoingBatch(
+                SealedBatch(header, batch[HEADER_SIZE:]), (run,), header.next_offset, header.leader_epoch
+            )
+        else:
+            yield from _encoded_anew(header, batch, fetched.offset)
+
+
+def _travels_as_it_is(header: BatchHeader, first_offset: int) -> bool:
+    whole = header.record_count == header.last_offset_delta + 1 and header.base_offset >= first_offset
+    return whole and not header.attributes & DELETE_HORIZON and not header.has_log_append_time
+
+
+def _encoded_anew(header: BatchHeader, batch: memoryview, first_offset: int) -> Iterator[OutgoingBatch]:
+    builder, runs = new_builder(_ENCODED_BYTES), list[Run]()
+    for offset, timestamp_ms, key, value, headers in read_records(batch):
+        if offset < first_offset:
+            continue
+        timestamp_ms = max(0, timestamp_ms)  # of a record that has none
+        if not builder.append(timestamp_ms, key, value, headers):
+            yield _sealed(builder, header, runs, offset)
+            builder, runs = new_builder(_ENCODED_BYTES), []
+            builder.append(timestamp_ms, key, value, headers)
+        if runs and runs[-1].next == offset:
+            runs[-1] = Run(runs[-1].first, runs[-1].length + 1)
+        else:
+            runs.append(Run(offset, 1))
+    if runs:
+        yield _sealed(builder, header, runs, header.next_offset)
+
+
+def _sealed(builder: RecordBatchBuilder, header: BatchHeader, runs: list[Run], next_offset: int) -> OutgoingBatch:
+    encoded = builder.seal(Codec(header.codec))
+    sealed = SealedBatch(read_header(encoded), memoryview(encoded)[HEADER_SIZE:])
+    return OutgoingBatch(sealed, tuple(runs), next_offset, header.leader_epoch)

@@ -1,0 +1,130 @@
+"""What a mirror is to do, as values: clusters, and the flows between them (MirrorMaker 2's `A->B`)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ottla_core.errors import ErrorCode, OttlaError
+
+Policy = Literal["prefix", "identity"]
+Delivery = Literal["at_least_once", "exactly_once"]
+
+POLICIES: Final = ("prefix", "identity")
+DELIVERIES: Final = ("at_least_once", "exactly_once")
+
+EXCLUDED_TOPICS: Final = (r"mm2.*\.internal", r".*\.replica", r"__.*")
+"""As MirrorMaker 2's topics.exclude."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """A cluster by its alias, and where its brokers are: gRPC addresses."""
+
+    alias: str
+    bootstrap: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSettings:
+    """Copying from the cluster `source` to the cluster `target`, both by their aliases.
+
+    `topics` and `exclude` are regular expressions that match whole names. `replicas`: of topics that are created in the
+    target, None for its default.
+    """
+
+    source: str
+    target: str
+    topics: tuple[str, ...] = (".*",)
+    exclude: tuple[str, ...] = EXCLUDED_TOPICS
+    policy: Policy = "prefix"
+    separator: str = "."
+    delivery: Delivery = "at_least_once"
+    replicas: int | None = None
+    sync_configs: bool = True
+
+    @property
+    def name(self) -> str:
+        return f"{self.source}->{self.target}"
+
+    @property
+    def group(self) -> str:
+        """The group in the target whose members are the mirrors of this flow; its offsets are the source's."""
+        return f"ottla-mirror.{self.source}.{self.target}"
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorSettings:
+    """All that one configuration file says, checked."""
+
+    clusters: tuple[ClusterSettings, ...]
+    flows: tuple[FlowSettings, ...]
+
+    def cluster(self, alias: str) -> ClusterSettings:
+        """The cluster of that alias, which exists."""
+        return next(cluster for cluster in self.clusters if cluster.alias == alias)
+
+    def has_flow(self, source: str, target: str) -> bool:
+        return any((flow.source, flow.target) == (source, target) for flow in self.flows)
+
+
+def check(settings: MirrorSettings) -> MirrorSettings:
+    """`settings`. Raises INVALID_CONFIG for flows that can't be, or would copy records in a circle."""
+    aliases = [cluster.alias for cluster in settings.clusters]
+    for alias in aliases:
+        if aliases.count(alias) > 1:
+            raise invalid(f"there are two clusters {alias!r}", "give each an alias of its own")
+        if not re.fullmatch(r"[A-Za-z0-9_-]+", alias):
+            raise invalid(f"{alias!r} is no alias of a cluster", "use letters, digits, - and _: topics are named by it")
+    if not settings.flows:
+        raise invalid("there is no flow", "say what is to be copied: [[flows]] with source and target")
+    names = [flow.name for flow in settings.flows]
+    for flow in settings.flows:
+        for alias in (flow.source, flow.target):
+            if alias not in aliases:
+                raise invalid(f"flow {flow.name}: there is no cluster {alias!r}", f"there is {', '.join(aliases)}")
+        if flow.source == flow.target:
+            raise invalid(f"flow {flow.name} copies a cluster to itself", "name two clusters")
+        if names.count(flow.name) > 1:
+            raise invalid(f"there are two flows {flow.name}", "put their topics into one")
+        if flow.separator and not re.fullmatch(r"[._-]+", flow.separator):
+            raise invalid(f"flow {flow.name}: separator {flow.separator!r} can't be in a topic's name", "use . _ or -")
+        _check_patterns(flow)
+    _check_circles(settings)
+    return settings
+
+
+def _check_patterns(flow: FlowSettings) -> None:
+    for pattern in (*flow.topics, *flow.exclude):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise invalid(
+                f"flow {flow.name}: {pattern!r} is no regular expression: {error}", "see Python's re"
+            ) from None
+
+
+def _check_circles(settings: MirrorSettings) -> None:
+    """With names that stay as they are, a circle would carry a record round and round."""
+    following = {
+        source: [flow.target for flow in settings.flows if flow.source == source and flow.policy == "identity"]
+        for source in {flow.source for flow in settings.flows}
+    }
+    for start in following:
+        ahead, seen = list(following[start]), set[str]()
+        while ahead:
+            at = ahead.pop()
+            if at == start:
+                raise invalid(
+                    f"with the identity policy, what leaves {start} would come back to it, and leave again",
+                    'use policy = "prefix", or leave one of these flows out',
+                )
+            if at not in seen:
+                seen.add(at)
+                ahead += following.get(at, [])
+
+
+def invalid(message: str, hint: str) -> OttlaError:
+    """For a configuration that can't be, to be raised by the caller."""
+    return OttlaError(ErrorCode.INVALID_CONFIG, message, hint=hint)

@@ -1,0 +1,109 @@
+"""Where a partition's offsets are in its copy: exact wherever both are known, else late and never ahead.
+
+Between two gaps (a marker, an aborted batch, what compaction took, a marker of the mirror's own) source and target go
+in step, so a stretch without a gap is three numbers, however long it is:
+
+    source   0 … 99   marker   101 … 140           (0 → 0, 100) (101 → 100, 40)
+    target   0 … 99            100 … 139
+
+An offset inside a stretch, or at its end, translates exactly. One in the gap behind it is that of a reader that
+has everything before the gap: it continues at the stretch's end in the target. So an offset is never translated to a
+position behind a record that its reader has not had.
+
+What is copied twice, by a mirror that goes on where its predecessor had committed, has two places. The later one counts
+once the copying has passed all that was copied before: until then the first one does, for what follows is only there.
+
+Bounded in bytes: of the oldest half every second stretch is dropped, and offsets in it translate to the end of the one
+before: late, and the reader meets records again. Source: KIP-382, `OffsetSyncStore`, which keeps 64 pairs a partition.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+_MOST_STRETCHES: Final = 64 * 1024
+"""1.5 MB a partition: days of transactions."""
+
+
+class Stretch(NamedTuple):
+    """`length` records from `source` on lie from `target` on in the copy."""
+
+    source: int
+    target: int
+    length: int
+
+
+class OffsetMap:
+    """One partition's."""
+
+    __slots__ = ("_again", "_lengths", "_most", "_sources", "_targets")
+
+    def __init__(self, most: int = _MOST_STRETCHES) -> None:
+        self._again: list[Stretch] = []  # copied once more, and not yet as far as before
+        self._sources = array("q")
+        self._targets = array("q")
+        self._lengths = array("q")
+        self._most = most
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    def __iter__(self) -> Iterator[Stretch]:
+        return map(Stretch, self._sources, self._targets, self._lengths)
+
+    @property
+    def last(self) -> Stretch | None:
+        """The newest stretch."""
+        return Stretch(self._sources[-1], self._targets[-1], self._lengths[-1]) if self._sources else None
+
+    def add(self, source: int, target: int, length: int) -> None:
+        """These were copied."""
+        if source >= self._end:
+            self._append(Stretch(source, target, length))
+            return
+        self._again = [before for before in self._again if before.source < source]
+        self._again.append(Stretch(source, target, length))
+        if source + length >= self._end:
+            self._forget_from(self._again[0].source)
+            for stretch in self._again:
+                self._append(stretch)
+            self._again = []
+
+    def translate(self, offset: int) -> int | None:
+        """The position in the copy of a reader that is at `offset` in the source; None where nothing is known of it."""
+        at = bisect_right(self._sources, offset) - 1
+        if at < 0:
+            return None
+        return self._targets[at] + min(offset - self._sources[at], self._lengths[at])
+
+    @property
+    def _end(self) -> int:
+        """After the last offset that was copied."""
+        return self._sources[-1] + self._lengths[-1] if self._sources else 0
+
+    def _append(self, stretch: Stretch) -> None:
+        source, target, length = stretch
+        last = self.last
+        if last is not None and (source, target) == (last.source + last.length, last.target + last.length):
+            self._lengths[-1] += length
+            return
+        self._sources.append(source)
+        self._targets.append(target)
+        self._lengths.append(length)
+        if len(self._sources) > self._most:
+            self._thin()
+
+    def _forget_from(self, source: int) -> None:
+        at = bisect_left(self._sources, source)
+        for numbers in (self._sources, self._targets, self._lengths):
+            del numbers[at:]
+        if at and self._sources[-1] + self._lengths[-1] > source:
+            self._lengths[-1] = source - self._sources[-1]
+
+    def _thin(self) -> None:
+        half = len(self._sources) // 2
+        for numbers in (self._sources, self._targets, self._lengths):
+            numbers[:half] = numbers[:half:2]

@@ -1,0 +1,84 @@
+"""Which topics a flow copies, and how they are called in the target (MirrorMaker 2's ReplicationPolicy).
+
+* With the prefix policy `orders` of cluster `east` is `east.orders` in the target. The name says where a record has
+  been, so none comes back: a topic that came from the target, or by way of it, is not copied to it.
+* Each event once per pair of sites: what came from a third cluster that has a flow of its own to the target is not
+  copied either.
+* With the identity policy names stay as they are.
+* Topics of a mirror's own, and of the cluster, are never copied; `heartbeats` always is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
+
+HEARTBEATS: Final = "heartbeats"
+_INTERNAL: Final = re.compile(r"__.*|\..*|mm2-.*\.internal|.*\.checkpoints\.internal|.*\.mirror\.internal")
+
+
+class TopicNames:
+    """One flow's. `settings` has the other flows, of which it takes nothing."""
+
+    def __init__(self, flow: FlowSettings, settings: MirrorSettings) -> None:
+        self._flow: Final = flow
+        self._settings: Final = settings
+        self._prefix: Final = f"{flow.source}{flow.separator}"
+        self._included: Final = [re.compile(pattern) for pattern in flow.topics]
+        self._excluded: Final = [re.compile(pattern) for pattern in flow.exclude]
+
+    @property
+    def checkpoints(self) -> str:
+        """MirrorMaker 2's topic of translated offsets, in the target; the owner of its one partition leads the flow."""
+        return f"{self._prefix}checkpoints.internal"
+
+    @property
+    def pattern(self) -> str:
+        """Matches the names that copies may have in the target, and `checkpoints`."""
+        own = re.escape(self._prefix) + ".*"
+        if self._flow.policy == "identity":
+            own = "|".join([re.escape(self.target_of_any(HEARTBEATS)), *self._flow.topics])
+        return f"{re.escape(self.checkpoints)}|(?:{own})"
+
+    def target_of(self, topic: str) -> str | None:
+        """What the topic of the source is called in the target; None where it is not copied."""
+        if _INTERNAL.fullmatch(topic) or self._has_another_way(topic):
+            return None
+        if topic != HEARTBEATS:
+            if not any(pattern.fullmatch(topic) for pattern in self._included):
+                return None
+            if any(pattern.fullmatch(topic) for pattern in self._excluded):
+                return None
+        return self.target_of_any(topic)
+
+    def target_of_any(self, topic: str) -> str:
+        """The name that a copy of `topic` would have."""
+        if self._flow.policy == "identity" and topic != HEARTBEATS:
+            return topic
+        return f"{self._prefix}{topic}"
+
+    def source_of(self, copy: str) -> str | None:
+        """The topic of the source that has this name in the target; None where it is no copy of this flow's."""
+        topic = copy.removeprefix(self._prefix) if copy.startswith(self._prefix) else copy
+        if self._flow.policy == "identity" and topic != HEARTBEATS:
+            topic = copy
+        return topic if self.target_of(topic) == copy else None
+
+    def _has_another_way(self, topic: str) -> bool:
+        """Whether its records come from the target, or from a cluster that has a flow to it."""
+        for alias in self._path(topic):
+            if alias == self._flow.target or (
+                alias != self._flow.source and self._settings.has_flow(alias, self._flow.target)
+            ):
+                return True
+        return False
+
+    def _path(self, topic: str) -> list[str]:
+        """The clusters that the records of a topic of the source have come through, the last one first."""
+        path, aliases = [], {cluster.alias for cluster in self._settings.clusters}
+        while (alias := topic.partition(self._flow.separator)[0]) in aliases and alias != topic:
+            path.append(alias)
+            topic = topic.partition(self._flow.separator)[2]
+        return path

@@ -1,0 +1,42 @@
+"""Which topics are to be created in the target, or to grow, so that each has its copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ottla_mirror.machines.topic_names import TopicNames
+
+NOT_COPIED: Final = frozenset(
+    {
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "message.timestamp.difference.max.ms",
+        "message.timestamp.before.max.ms",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.type",
+        "min.insync.replicas",
+        "unclean.leader.election.enable",
+    }
+)
+"""Configs that are each cluster's own: MirrorMaker 2's config.properties.exclude. The target may have fewer replicas,
+and a copy keeps the source's timestamps, so that its type stays CreateTime."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChange:
+    """`copy` of `topic` is to have `partitions`; it `grows` where it exists."""
+
+    topic: str
+    copy: str
+    partitions: int
+    grows: bool
+
+
+def plan_topics(names: TopicNames, existing: Mapping[str, int], copies: Mapping[str, int]) -> Iterator[TopicChange]:
+    """From both clusters' topics with their numbers of partitions."""
+    for topic, partitions in existing.items():
+        copy = names.target_of(topic)
+        if copy is not None and copies.get(copy, 0) < partitions:
+            yield TopicChange(topic, copy, partitions, copy in copies)

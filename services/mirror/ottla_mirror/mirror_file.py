@@ -1,0 +1,158 @@
+"""The file that says what a mirror copies: TOML, or a properties file with MirrorMaker 2's names.
+
+[clusters]                              clusters = east, west
+east = "east-1:9650,east-2:9650"        east.bootstrap.servers = east-1:9650,east-2:9650
+west = "west-1:9650"                    west.bootstrap.servers = west-1:9650
+
+[[flows]]                               east->west.enabled = true
+source = "east"                         east->west.topics = orders.*
+target = "west"
+topics = ["orders.*"]
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+from ottla_core.errors import OttlaError
+from ottla_mirror.machines.flows import (
+    DELIVERIES,
+    POLICIES,
+    ClusterSettings,
+    FlowSettings,
+    MirrorSettings,
+    check,
+    invalid,
+)
+
+_FLOW_KEYS: Final = {field.name for field in fields(FlowSettings)}
+_CHOICES: Final = {"policy": POLICIES, "delivery": DELIVERIES}
+
+
+def load(path: str | Path) -> MirrorSettings:
+    """What the file says. Raises INVALID_CONFIG: what is wrong in it, and where."""
+    try:
+        text = Path(path).read_text()
+    except OSError as error:
+        raise invalid(f"the mirror's file {path} can't be read: {error.strerror}", "name one: --file FILE") from None
+    try:
+        read = _properties if Path(path).suffix == ".properties" else _toml
+        return check(read(text))
+    except OttlaError as error:
+        raise invalid(f"{path}: {error.message}", error.hint) from None
+
+
+def _toml(text: str) -> MirrorSettings:
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise invalid(f"it is no TOML: {error}", "mend it there; MirrorMaker 2's form is called *.properties") from None
+    _known(table, {"clusters", "flows"}, "the file")
+    clusters, flows = table.get("clusters", {}), table.get("flows", [])
+    if not isinstance(clusters, dict) or not all(isinstance(address, str) for address in clusters.values()):
+        raise invalid("clusters are not as they should be", '[clusters], then a line for each: east = "host:9650"')
+    if not isinstance(flows, list):
+        raise invalid("flows are not as they should be", "[[flows]] begins one, each with source and target")
+    return MirrorSettings(
+        tuple(ClusterSettings(alias, _list(addresses)) for alias, addresses in clusters.items()),
+        tuple(_flow(flow) for flow in flows),
+    )
+
+
+def _flow(table: Mapping[str, Any]) -> FlowSettings:
+    _known(table, _FLOW_KEYS, "a flow")
+    for name in ("source", "target"):
+        if not isinstance(table.get(name), str):
+            raise invalid(f"a flow has no {name}", 'name a cluster by its alias: source = "east"')
+    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in table.items()}
+    for name, choices in _CHOICES.items():
+        if name in values and values[name] not in choices:
+            raise invalid(f"{name} = {values[name]!r} is not legal", f"use one of {', '.join(choices)}")
+    for name, expected in (("topics", tuple), ("exclude", tuple), ("replicas", int), ("sync_configs", bool)):
+        if name in values and not isinstance(values[name], expected):
+            raise invalid(f"{name} = {values[name]!r} is not legal", f"give a {_KINDS[expected]}")
+    return FlowSettings(**values)
+
+
+_KINDS: Final[dict[type, str]] = {tuple: 'list, such as ["orders.*"]', int: "number", bool: "true or false"}
+
+
+# ---- MirrorMaker 2's names ------------------------------------------------------------------------------------------
+
+
+def _properties(text: str) -> MirrorSettings:
+    lines = (line.strip() for line in text.splitlines())
+    pairs = (line.partition("=") for line in lines if line and line[0] not in "#!")
+    given = {name.strip(): value.strip() for name, _, value in pairs}
+    aliases = _list(given.pop("clusters", ""))
+    clusters = []
+    for alias in aliases:
+        addresses = given.pop(f"{alias}.bootstrap.servers", "")
+        if not addresses:
+            raise invalid(f"{alias}.bootstrap.servers is missing", "give the gRPC addresses of its brokers")
+        clusters.append(ClusterSettings(alias, _list(addresses)))
+    flows = []
+    names = dict.fromkeys(name.partition(".")[0] for name in given if "->" in name.partition(".")[0])
+    for flow in names:
+        own = {name.removeprefix(f"{flow}."): given.pop(name) for name in list(given) if name.startswith(f"{flow}.")}
+        common = {name: value for name, value in given.items() if name in _MM2}
+        source, _, target = flow.partition("->")
+        if own.pop("enabled", "false").lower() == "true":
+            flows.append(_mm2_flow(source, target, {**common, **own}))
+    _known(given, {*_MM2, *_MM2_WITHOUT_EFFECT}, "the file")
+    return MirrorSettings(tuple(clusters), tuple(flows))
+
+
+def _mm2_flow(source: str, target: str, given: Mapping[str, str]) -> FlowSettings:
+    _known(given, {*_MM2, *_MM2_WITHOUT_EFFECT}, f"the flow {source}->{target}")
+    values = {}
+    for name, value in given.items():
+        if name in _MM2:
+            key, convert = _MM2[name]
+            try:
+                values[key] = convert(value)
+            except ValueError:
+                raise invalid(f"{name} = {value!r} is not legal", "give a number") from None
+    return FlowSettings(source, target, **values)
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _truth(text: str) -> bool:
+    return text.lower() == "true"
+
+
+def _policy(class_name: str) -> str:
+    return "identity" if class_name.endswith("IdentityReplicationPolicy") else "prefix"
+
+
+def _delivery(text: str) -> str:
+    return "exactly_once" if text.lower() == "enabled" else "at_least_once"
+
+
+_MM2: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
+    "topics": ("topics", _list),
+    "topics.exclude": ("exclude", _list),
+    "replication.policy.class": ("policy", _policy),
+    "replication.policy.separator": ("separator", str),
+    "replication.factor": ("replicas", int),
+    "exactly.once.source.support": ("delivery", _delivery),
+    "sync.topic.configs.enabled": ("sync_configs", _truth),
+}
+_MM2_WITHOUT_EFFECT: Final = ("tasks.max", "refresh.topics.enabled", "refresh.topics.interval.seconds")
+"""Topics are found within seconds, and the work is shared by as many mirrors as run."""
+
+
+def _known(given: Mapping[str, Any], known: set[str], where: str) -> None:
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(sorted(known))}"
+            raise invalid(f"{where} has no setting {name!r}", hint)

@@ -1,0 +1,86 @@
+"""The Mirror contract: how it is with this mirror's flows, and where offsets are in the target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ottla.connect import ReadPosition
+from ottla_core.clock import Clock
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
+from ottla_core.rpc.context import RequestContext
+from ottla_mirror.flow import Flow
+from ottla_mirror.machines.progress import CopiedPartition
+from ottla_proto import mirror_pb2 as pb
+from ottla_proto.common_pb2 import Error
+
+
+class MirrorService:
+    """One method per call of the contract. From memory: nothing here waits for a cluster."""
+
+    def __init__(self, flows: Sequence[Flow], clock: Clock, node_id: int) -> None:
+        self._flows: Final = {flow.settings.name: flow for flow in flows}
+        self._clock: Final = clock
+        self._node_id: Final = node_id
+
+    async def mirror_status(self, request: pb.MirrorStatusRequest, context: RequestContext) -> pb.MirrorStatusResponse:
+        flows = [self._flow(request.flow)] if request.flow else self._flows.values()
+        return pb.MirrorStatusResponse(flows=map(self._status, flows), mirror=self._node_id)
+
+    async def translate_offsets(
+        self, request: pb.TranslateOffsetsRequest, context: RequestContext
+    ) -> pb.TranslateOffsetsResponse:
+        partitions = self._flow(request.flow).partitions
+        return pb.TranslateOffsetsResponse(offsets=[_translated(at, partitions) for at in request.offsets])
+
+    def _flow(self, name: str) -> Flow:
+        flow = self._flows.get(name)
+        if flow is None:
+            names = ", ".join(self._flows)
+            raise OttlaError(ErrorCode.INVALID_REQUEST, f"there is no flow {name!r}", hint=f"there is {names}")
+        return flow
+
+    def _status(self, flow: Flow) -> pb.FlowStatus:
+        settings, ends, now_ms = flow.settings, flow.positions(), self._clock.wall_ms()
+        return pb.FlowStatus(
+            name=settings.name,
+            source=settings.source,
+            target=settings.target,
+            group=settings.group,
+            policy=settings.policy,
+            delivery=settings.delivery,
+            leads=flow.topics.leads,
+            trouble=flow.error,
+            partitions=[_mirrored(p, ends.get(p.source), now_ms) for p in flow.partitions.values()],
+            topics=[pb.TopicTrouble(copy=copy, trouble=trouble) for copy, trouble in flow.topics.problems.items()],
+        )
+
+
+def _mirrored(partition: CopiedPartition, read: ReadPosition | None, now_ms: int) -> pb.PartitionMirrored:
+    position = None if partition.position is None else partition.position.offset
+    lag = None if read is None or read.end < 0 or position is None else max(0, read.end - position)
+    lag_ms = None if lag is None else 0
+    if lag:
+        lag_ms = None if partition.timestamp_ms < 0 else max(0, now_ms - partition.timestamp_ms)
+    return pb.PartitionMirrored(
+        topic=partition.source.topic,
+        partition=partition.source.partition,
+        copy=partition.copy.topic,
+        position=position,
+        lag=lag,
+        lag_ms=lag_ms,
+        records=partition.records,
+        bytes=partition.bytes,
+        trouble=partition.error,
+    )
+
+
+def _translated(at: pb.SourceOffset, partitions: Mapping[TopicPartition, CopiedPartition]) -> pb.OffsetTranslated:
+    partition = partitions.get(TopicPartition(at.topic, at.partition))
+    offset = None if partition is None else partition.map.translate(at.offset)
+    if partition is None or offset is None:
+        known = "is not copied by this mirror" if partition is None else f"was not copied near offset {at.offset}"
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return pb.OffsetTranslated(error=Error(code=code, message=f"{at.topic}-{at.partition} {known}"))
+    return pb.OffsetTranslated(copy=partition.copy.topic, partition=partition.copy.partition, offset=offset)

@@ -1,0 +1,103 @@
+"""A mirror as a process of its own, by its file; to be seen by its contract and its metrics."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from http.client import HTTPConnection
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from waiting import wait_until
+
+from ottla.connect import ClusterClient, grpc_transport
+from ottla_core.errors import OttlaError
+from ottla_proto import mirror_pb2 as pb
+from ottla_proto.contracts import Mirror
+from ottla_stack.ports import free_port_base
+
+FILE = """
+[clusters]
+east = "{east}"
+west = "{west}"
+
+[[flows]]
+source = "east"
+target = "west"
+topics = ["{topics}"]
+delivery = "{delivery}"
+"""
+
+
+class MirrorProcess:
+    """Serves once the block has begun; what is left of it at the end is killed."""
+
+    def __init__(
+        self, folder: Path, east: str, west: str, topics: str, *, delivery: str = "at_least_once", node_id: int = 0
+    ) -> None:
+        self._file = folder / f"mirror-{node_id}.toml"
+        self._file.write_text(FILE.format(east=east, west=west, topics=topics, delivery=delivery))
+        self._log = folder / f"mirror-{node_id}.log"
+        self._node_id = node_id
+        self._port = free_port_base()
+        self.address = f"127.0.0.1:{self._port}"
+        self._client = ClusterClient([self.address], grpc_transport("tests"))
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.kill()
+        self._client.close()
+
+    def start(self) -> None:
+        """Start it, or start it again."""
+        settings = {"node-id": self._node_id, "file": self._file, "port": self._port, "admin-port": self._port + 1}
+        command = [sys.executable, "-m", "ottla_mirror", *(f"--{name}={value}" for name, value in settings.items())]
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        wait_until(self._serves)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def terminate(self) -> None:
+        """End it in order; its exit code is 0."""
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(30) == 0, self._log.read_text()[-2000:]
+
+    def flow(self) -> pb.FlowStatus:
+        """The status of its one flow."""
+        response = self._client.call(self.address, Mirror.MIRROR_STATUS, pb.MirrorStatusRequest(), timeout=10)
+        (flow,) = response.flows
+        return flow
+
+    def translate(self, topic: str, partition: int, *offsets: int) -> Sequence[pb.OffsetTranslated]:
+        at = [pb.SourceOffset(topic=topic, partition=partition, offset=offset) for offset in offsets]
+        request = pb.TranslateOffsetsRequest(flow="east->west", offsets=at)
+        return self._client.call(self.address, Mirror.TRANSLATE_OFFSETS, request, timeout=10).offsets
+
+    def metrics(self) -> dict[str, float]:
+        """Its series and their values, as a scrape sees them."""
+        connection = HTTPConnection("127.0.0.1", self._port + 1, timeout=10)
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+        connection.close()
+        return {name: float(value) for name, value in re.findall(r"^(ottla_mirror\S*) (\S+)$", text, re.MULTILINE)}
+
+    def _serves(self) -> bool:
+        assert self.process.poll() is None, self._log.read_text()
+        try:
+            self.flow()
+        except OttlaError:
+            return False
+        return True

@@ -1,0 +1,191 @@
+"""The mirror between two clusters: what is written to one is in the other, once and in order, and offsets translate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mirror_process import MirrorProcess
+from waiting import wait_until
+
+import ottla
+from ottla.testing import Cluster
+from ottla_core.clock import SystemClock
+from ottla_mirror.flow import Flow
+from ottla_mirror.machines.flows import ClusterSettings, FlowSettings, MirrorSettings, check
+
+CODECS: Sequence[str] = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """The source: `east`."""
+    with Cluster(brokers=1, txn_coordinators=1) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def west() -> Iterator[Cluster]:
+    with Cluster(brokers=1, txn_coordinators=1) as running:
+        yield running
+
+
+@contextmanager
+def mirrored(east: Cluster, west: Cluster, topic: str, delivery: str, *, mirrors: int = 1) -> Iterator[list[Flow]]:
+    """Mirrors of one flow while the block runs, which copies `topic` alone."""
+    clusters = (ClusterSettings("east", (east.bootstrap,)), ClusterSettings("west", (west.bootstrap,)))
+    flow = FlowSettings("east", "west", topics=(topic,), delivery=delivery)  # type: ignore[arg-type]  # one of two
+    settings = check(MirrorSettings(clusters, (flow,)))
+    flows = [Flow(settings.flows[0], settings, number, SystemClock()) for number in range(mirrors)]
+    for running in flows:
+        running.start()
+    try:
+        yield flows
+    finally:
+        for running in flows:
+            running.stop()
+
+
+def copied(west: Cluster, topic: str) -> list[ottla.Record[bytes, bytes]]:
+    """All that is in the copy of `topic`, of committed transactions."""
+    name = f"east.{topic}"
+    with ottla.Admin(west.bootstrap) as admin:
+        if not admin.topics.exists(name):
+            return []
+    return everything(west, name)
+
+
+def everything(cluster: Cluster, topic: str) -> list[ottla.Record[bytes, bytes]]:
+    """All records of committed transactions."""
+    reads: dict[str, Any] = {"start": "earliest", "stop": "end", "key": "bytes", "value": "bytes"}
+    return list(ottla.Consumer(topic, bootstrap=cluster.bootstrap, **reads))
+
+
+def by_partition(records: Sequence[ottla.Record[bytes, bytes]]) -> dict[int, list[tuple[object, ...]]]:
+    found: dict[int, list[tuple[object, ...]]] = {}
+    for record in records:
+        content = (record.key, record.value, tuple(record.headers), record.timestamp)
+        found.setdefault(record.partition, []).append(content)
+    return found
+
+
+def written(east: Cluster, topic: str) -> dict[int, list[tuple[object, ...]]]:
+    return by_partition(everything(east, topic))
+
+
+@pytest.mark.feature(151)
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+def test_records_of_all_codecs_and_transactions_are_copied_as_they_are(
+    cluster: Cluster, west: Cluster, topic: str, delivery: str
+) -> None:
+    for codec in CODECS:
+        cluster.produce(topic, [{"codec": codec, "n": n} for n in range(200)], compression=codec)
+    with ottla.Producer(cluster.bootstrap, topic=topic, transactional_id=f"t-{topic}") as producer:
+        for number in range(6):
+            producer.init_transactions() if number == 0 else None
+            producer.begin_transaction()
+            for n in range(10):
+                producer.send({"transaction": number, "n": n}, key=b"k%d" % n, headers={"h": b"1"})
+            producer.commit_transaction() if number % 2 else producer.abort_transaction()
+    expected = written(cluster, topic)
+    with mirrored(cluster, west, topic, delivery) as (flow,):
+        wait_until(lambda: sum(p.records for p in flow.partitions.values()) >= 1030)
+        assert by_partition(copied(west, topic)) == expected
+        assert {p.error for p in flow.partitions.values()} == {""}
+    with ottla.Admin(west.bootstrap) as admin:
+        committed = admin.groups.committed("ottla-mirror.east.west")
+        with ottla.Admin(cluster.bootstrap) as source:
+            ends = source.topics.offsets(topic, "latest")
+    positions = {p.partition: offset for p, offset in committed.items() if p.topic == f"east.{topic}"}
+    assert positions == ends, "the group has where the source is to be read on"
+
+
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+def test_each_offset_of_the_source_translates_to_its_record(
+    cluster: Cluster, west: Cluster, topic: str, delivery: str
+) -> None:
+    with ottla.Producer(cluster.bootstrap, topic=topic, transactional_id=f"t-{topic}") as producer:
+        for number in range(20):
+            with producer.transaction() as transaction:
+                for n in range(number % 4 + 1):
+                    transaction.send(f"{number}.{n}", partition=0)
+    count = sum(number % 4 + 1 for number in range(20))
+    with mirrored(cluster, west, topic, delivery) as (flow,):
+        wait_until(lambda: sum(p.records for p in flow.partitions.values()) >= count)
+        offsets = flow.partitions[ottla.TopicPartition(topic, 0)].map
+    copies = {record.value: record.offset for record in copied(west, topic)}
+    sources = ottla.Consumer(topic, bootstrap=cluster.bootstrap, start="earliest", stop="end", value="bytes")
+    for record in sources:
+        assert record.value is not None
+        found = offsets.translate(record.offset)
+        assert found is not None
+        after = min(copies[value] for value in copies if copies[value] >= found)
+        assert after == copies[record.value], f"{record.offset} translates to {found}"
+
+
+@pytest.mark.feature(151)
+def test_another_mirror_goes_on_where_the_last_one_stopped(cluster: Cluster, west: Cluster, topic: str) -> None:
+    cluster.produce(topic, [f"first {n}" for n in range(300)])
+    with mirrored(cluster, west, topic, "exactly_once") as (flow,):
+        wait_until(lambda: sum(p.records for p in flow.partitions.values()) >= 300)
+    cluster.produce(topic, [f"second {n}" for n in range(300)])
+    with mirrored(cluster, west, topic, "exactly_once") as (flow,):
+        wait_until(lambda: sum(p.records for p in flow.partitions.values()) >= 300)
+        wait_until(lambda: len(copied(west, topic)) >= 600)
+    assert by_partition(copied(west, topic)) == written(cluster, topic)
+
+
+def test_mirrors_share_the_partitions_and_one_of_them_leads(cluster: Cluster, west: Cluster, topic: str) -> None:
+    with mirrored(cluster, west, topic, "exactly_once", mirrors=2) as flows:
+        wait_until(lambda: sum(len(flow.partitions) for flow in flows) == 2)
+        wait_until(lambda: [flow.topics.leads for flow in flows].count(True) == 1)
+        for number in range(5):
+            cluster.produce(topic, [f"{number}.{n}" for n in range(100)])
+        wait_until(lambda: len(copied(west, topic)) >= 500)
+        flows[0].stop()
+        cluster.produce(topic, [f"later {n}" for n in range(100)])
+        wait_until(lambda: len(copied(west, topic)) >= 600)
+    assert by_partition(copied(west, topic)) == written(cluster, topic)
+
+
+def test_topics_that_come_later_their_growth_and_their_configs_follow(
+    cluster: Cluster, west: Cluster, topic: str, admin: ottla.Admin
+) -> None:
+    with mirrored(cluster, west, f"{topic}-later", "at_least_once"), ottla.Admin(west.bootstrap) as target:
+        admin.topics.create(f"{topic}-later", partitions=1, config={"retention.ms": "1h", "min.insync.replicas": 1})
+        cluster.produce(f"{topic}-later", ["a"])
+        wait_until(lambda: len(copied(west, f"{topic}-later")) == 1)
+        admin.topics.add_partitions(f"{topic}-later", 3)
+        with ottla.Producer(cluster.bootstrap, topic=f"{topic}-later") as producer:
+            wait_until(lambda: producer.partitions_now(f"{topic}-later") == 3)
+            producer.send("b", partition=2)
+        wait_until(lambda: len(copied(west, f"{topic}-later")) == 2)
+        admin.configs.set({"retention.ms": "2h"}, topic=f"{topic}-later")
+
+        def retention() -> str:
+            return target.configs.get(topic=f"east.{topic}-later")["retention.ms"].value
+
+        wait_until(lambda: retention() == "7200000", limit_s=60)
+
+
+def test_a_mirror_is_a_service_by_its_file_and_its_contract(
+    cluster: Cluster, west: Cluster, topic: str, tmp_path: Path
+) -> None:
+    cluster.produce(topic, [str(n) for n in range(100)])
+    with MirrorProcess(tmp_path, cluster.bootstrap, west.bootstrap, topic) as mirror:
+        wait_until(lambda: sum(p.records for p in mirror.flow().partitions) == 100)
+        flow = mirror.flow()
+        assert (flow.name, flow.trouble, flow.leads) == ("east->west", "", True)
+        partitions = {p.partition: p for p in flow.partitions}
+        assert {p.copy for p in partitions.values()} == {f"east.{topic}"}
+        assert sum(p.position for p in partitions.values()) == 100
+        wait_until(lambda: [p.lag for p in mirror.flow().partitions] == [0, 0])
+        number, end = max(((p.partition, p.position) for p in partitions.values()), key=lambda at: at[1])
+        (half, whole) = mirror.translate(topic, number, end // 2, end)
+        assert (half.copy, half.partition, half.offset, whole.offset) == (f"east.{topic}", number, end // 2, end)
+        assert mirror.metrics()[f'ottla_mirror_lag_records{{flow="east->west",partition="0",topic="{topic}"}}'] == 0.0
+        mirror.terminate()
+    assert by_partition(copied(west, topic)) == written(cluster, topic)

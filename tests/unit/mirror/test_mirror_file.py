@@ -1,0 +1,107 @@
+"""The file that says what is copied: TOML, and MirrorMaker 2's properties."""
+
+from pathlib import Path
+
+import pytest
+
+from ottla_core.errors import OttlaError
+from ottla_mirror.machines.flows import EXCLUDED_TOPICS, ClusterSettings, FlowSettings
+from ottla_mirror.mirror_file import load
+
+CLUSTERS = (ClusterSettings("east", ("e1:9650", "e2:9650")), ClusterSettings("west", ("w1:9650",)))
+
+TOML = """
+[clusters]
+east = "e1:9650, e2:9650"
+west = "w1:9650"
+
+[[flows]]
+source = "east"
+target = "west"
+topics = ["orders.*"]
+delivery = "exactly_once"
+"""
+
+MM2 = """
+# as MirrorMaker 2 has it
+clusters = east, west
+east.bootstrap.servers = e1:9650,e2:9650
+west.bootstrap.servers = w1:9650
+replication.factor = 2
+exactly.once.source.support = enabled
+
+east->west.enabled = true
+east->west.topics = orders.*, flights
+west->east.enabled = false
+west->east.topics = .*
+tasks.max = 8
+"""
+
+
+def write(folder: Path, text: str, name: str = "mirror.toml") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_toml(tmp_path: Path) -> None:
+    settings = load(write(tmp_path, TOML))
+    assert settings.clusters == CLUSTERS
+    assert settings.flows == (FlowSettings("east", "west", topics=("orders.*",), delivery="exactly_once"),)
+    assert settings.flows[0].exclude == EXCLUDED_TOPICS
+
+
+def test_mirrormaker_2_s_names(tmp_path: Path) -> None:
+    settings = load(write(tmp_path, MM2, "mm2.properties"))
+    assert settings.clusters == CLUSTERS
+    topics = ("orders.*", "flights")
+    assert settings.flows == (FlowSettings("east", "west", topics=topics, replicas=2, delivery="exactly_once"),)
+
+
+def test_a_flow_s_own_setting_counts_more_than_the_common_one(tmp_path: Path) -> None:
+    policy = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+    text = MM2 + policy + "east->west.replication.factor = 3\n"
+    (flow,) = load(write(tmp_path, text, "mm2.properties")).flows
+    assert (flow.replicas, flow.policy) == (3, "identity")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[clusters", "no TOML"),
+        ("[cluster]\n" + TOML, "did you mean 'clusters'"),
+        (TOML + 'polcy = "identity"', "did you mean 'policy'"),
+        (TOML + 'policy = "mirror"', "use one of prefix, identity"),
+        (TOML + 'replicas = "two"', "give a number"),
+        (TOML.replace('["orders.*"]', '"orders.*"'), 'list, such as ["orders.*"]'),
+        (TOML.replace('target = "west"', ""), "no target"),
+        (TOML.replace('target = "west"', 'target = "moon"'), "no cluster 'moon'"),
+    ],
+)
+def test_mistakes_are_named_with_what_to_do(tmp_path: Path, text: str, words: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(OttlaError) as raised:
+        load(path)
+    assert words in str(raised.value)
+    assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (MM2.replace("west.bootstrap.servers = w1:9650", ""), "west.bootstrap.servers is missing"),
+        (MM2 + "east->west.topic = x", "did you mean 'topics'"),
+        (MM2 + "replication.factr = 1", "did you mean 'replication.factor'"),
+        (MM2.replace("enabled = true", "enabled = false"), "there is no flow"),
+        (MM2 + "replication.factor = two", "replication.factor"),
+    ],
+)
+def test_mistakes_in_mirrormaker_2_s_form(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(OttlaError) as raised:
+        load(write(tmp_path, text, "mm2.properties"))
+    assert words in str(raised.value)
+
+
+def test_a_file_that_is_not_there_is_named() -> None:
+    with pytest.raises(OttlaError, match=r"nowhere\.toml can't be read"):
+        load("nowhere.toml")

@@ -1,0 +1,87 @@
+"""How far a partition is copied: up to the first batch that the target has not acknowledged."""
+
+import pytest
+from fetched import TOPIC_ID, Block, stored
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
+from ottla_mirror.machines.copying import outgoing
+from ottla_mirror.machines.offset_map import Stretch
+from ottla_mirror.machines.progress import CopiedPartition, Outcome, Position
+
+
+class Later:
+    """The outcome of a batch that is known when the test sets it."""
+
+    def __init__(self) -> None:
+        self.offset: int | None = None
+        self.error: OttlaError | None = None
+
+    def done(self) -> bool:
+        return self.offset is not None or self.error is not None
+
+
+def base_offset(outcome: Outcome) -> int:
+    assert isinstance(outcome, Later)
+    if outcome.error is not None:
+        raise outcome.error
+    assert outcome.offset is not None
+    return outcome.offset
+
+
+def copied(*batches: bytes, next_offset: int) -> tuple[CopiedPartition, list[Later]]:
+    partition = CopiedPartition(TopicPartition("orders", 0), TopicPartition("east.orders", 0), None)
+    block = Block(b"".join(batches), next_offset=next_offset)
+    outcomes = []
+    for batch in outgoing(block):
+        outcomes.append(Later())
+        partition.send(block, batch, outcomes[-1])
+    partition.end(block)
+    return partition, outcomes
+
+
+def test_the_position_waits_for_the_oldest_batch() -> None:
+    partition, (first, second) = copied(stored(10, 0), stored(5, 10), next_offset=15)
+    second.offset = 110
+    partition.settle(base_offset)
+    assert partition.position is None
+    first.offset = 100
+    partition.settle(base_offset)
+    assert partition.position == Position(15, TOPIC_ID, 3)
+    assert (list(partition.map), partition.records) == ([Stretch(0, 100, 15)], 15)
+
+
+def test_markers_behind_the_last_batch_are_passed_once_it_is_there() -> None:
+    partition, (only,) = copied(stored(10, 0), next_offset=12)
+    partition.settle(base_offset)
+    assert partition.position is None
+    only.offset = 0
+    partition.settle(base_offset)
+    assert partition.position == Position(12, TOPIC_ID, 3)
+
+
+def test_a_batch_that_failed_keeps_the_position_before_it() -> None:
+    partition, (first, second) = copied(stored(10, 0), stored(5, 10), next_offset=15)
+    first.offset = 0
+    second.error = OttlaError(ErrorCode.MESSAGE_TOO_LARGE, "too large")
+    with pytest.raises(OttlaError):
+        partition.settle(base_offset)
+    assert partition.position == Position(10, TOPIC_ID, 3)
+    partition.start_over()
+    partition.settle(base_offset)
+    assert partition.position == Position(10, TOPIC_ID, 3)
+
+
+def test_where_an_offset_is_not_known_the_map_has_a_gap() -> None:
+    """A repeat that the broker recognizes, and no longer knows where it lies."""
+    partition, (first, second) = copied(stored(10, 0), stored(5, 10), next_offset=15)
+    first.offset, second.offset = -1, 10
+    partition.settle(base_offset)
+    assert partition.position == Position(15, TOPIC_ID, 3)
+    assert list(partition.map) == [Stretch(10, 10, 5)]
+
+
+def test_a_position_is_committed_with_its_topic_and_epoch() -> None:
+    position = Position(15, TOPIC_ID, 3)
+    assert Position.committed(15, position.note) == position
+    assert Position.committed(15, "a note of another's") is None
