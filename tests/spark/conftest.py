@@ -22,11 +22,14 @@ TIMEOUT_S = 1200
 Python process ten seconds to start, which no setting changes: what fails by that is run again."""
 
 
+_TOPICS_BEFORE = pytest.StashKey[set[str]]()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.timeout(TIMEOUT_S))
-            item.add_marker(pytest.mark.flaky(reruns=2, only_rerun="Python worker failed to connect back"))
+            item.add_marker(pytest.mark.flaky(reruns=5, only_rerun="Python worker failed to connect back"))
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +43,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.python.authenticate.socketTimeout", "120s")  # of a worker that has to start on a busy machine
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
@@ -62,6 +66,18 @@ def cluster() -> Iterator[Cluster]:
 def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
     with ottla.Admin(cluster.bootstrap) as admin:
         yield admin
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_the_try_before(request: pytest.FixtureRequest) -> None:
+    """Where a test is run again, the topics are deleted that it created the last time."""
+    if "cluster" not in request.fixturenames:
+        return
+    with ottla.Admin(request.getfixturevalue("cluster").bootstrap) as admin:
+        topics = set(admin.topics.list())
+        before = request.node.stash.setdefault(_TOPICS_BEFORE, topics)
+        if topics - before:
+            admin.topics.delete(*(topics - before))
 
 
 @pytest.fixture
