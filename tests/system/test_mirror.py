@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -171,6 +174,14 @@ def test_topics_that_come_later_their_growth_and_their_configs_follow(
         wait_until(lambda: retention() == "7200000", limit_s=60)
 
 
+def cli(*arguments: str) -> list[dict[str, Any]]:
+    """The lines that `ottla mirror` writes."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "ottla", "mirror", *arguments], capture_output=True, check=True, text=True
+    )
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
 def test_a_mirror_is_a_service_by_its_file_and_its_contract(
     cluster: Cluster, west: Cluster, topic: str, tmp_path: Path
 ) -> None:
@@ -182,10 +193,15 @@ def test_a_mirror_is_a_service_by_its_file_and_its_contract(
         partitions = {p.partition: p for p in flow.partitions}
         assert {p.copy for p in partitions.values()} == {f"east.{topic}"}
         assert sum(p.position for p in partitions.values()) == 100
-        wait_until(lambda: [p.lag for p in mirror.flow().partitions] == [0, 0])
+        wait_until(lambda: [p.lag for p in mirror.flow().partitions if p.HasField("lag")] == [0, 0])
         number, end = max(((p.partition, p.position) for p in partitions.values()), key=lambda at: at[1])
         (half, whole) = mirror.translate(topic, number, end // 2, end)
         assert (half.copy, half.partition, half.offset, whole.offset) == (f"east.{topic}", number, end // 2, end)
         assert mirror.metrics()[f'ottla_mirror_lag_records{{flow="east->west",partition="0",topic="{topic}"}}'] == 0.0
+        status = cli("status", "east->west", "--mirror", mirror.address)
+        assert {(p["copy"], p["lag"], p["trouble"]) for p in status} == {(f"east.{topic}", 0, "")}
+        assert sum(p["records"] for p in status) == 100
+        (line,) = cli("translate", "east->west", topic, str(number), str(end), "--mirror", mirror.address)
+        assert line == {"source_offset": end, "copy": f"east.{topic}", "partition": number, "offset": end}
         mirror.terminate()
     assert by_partition(copied(west, topic)) == written(cluster, topic)

@@ -33,6 +33,7 @@ MODULES: Final[Mapping[str, tuple[str, str]]] = {
     "group": ("ottla.cli.commands.group", "Show consumer groups, explain their rebalances; reset, kick and remove."),
     "txn": ("ottla.cli.commands.txn", "Show transactions, explain who blocks readers, find what hangs; abort."),
     "cluster": ("ottla.cli.commands.cluster", "Show the cluster, how it is, its brokers and controllers."),
+    "mirror": ("ottla.cli.commands.mirror", "Show a mirror's flows, translate offsets of their sources."),
     "metadata": ("ottla.cli.commands.metadata", "Say that the metadata store was restored from a backup."),
     "doctor": (
         "ottla.cli.commands.doctor",

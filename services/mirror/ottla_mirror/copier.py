@@ -16,7 +16,7 @@ from ottla.connect import BatchReader, FetchedBatches
 from ottla_core.clock import Clock
 from ottla_core.model import TopicPartition
 from ottla_mirror.machines.copying import outgoing
-from ottla_mirror.machines.progress import CopiedPartition, Outcome, Position
+from ottla_mirror.machines.progress import CopiedPartition, Outcome, Position, note_of
 
 logger = logging.getLogger("ottla.mirror")
 
@@ -137,14 +137,14 @@ class Copier:
         """Let the group have the positions; waits for it."""
         changed = {p: p.position for p in self.partitions.values() if p.position not in (None, p.committed)}
         if changed:
-            self._member.commit({p.copy: to_commit(position) for p, position in changed.items() if position})
+            self._member.commit({p.copy: to_commit(p, position) for p, position in changed.items() if position})
             for partition, position in changed.items():
                 partition.committed = position
 
 
-def to_commit(position: Position) -> ottla.OffsetAndMetadata:
+def to_commit(partition: CopiedPartition, position: Position) -> ottla.OffsetAndMetadata:
     """A position as the group gets it."""
-    return ottla.OffsetAndMetadata(position.offset, position.note)
+    return ottla.OffsetAndMetadata(position.offset, note_of(position, partition.map.last))
 
 
 def _base_offset(outcome: Outcome) -> int:

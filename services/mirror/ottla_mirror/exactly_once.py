@@ -56,7 +56,7 @@ class ExactlyOnceCopier(Copier):
             size_bytes += len(fetched.records)
             left_s = end_at - self._clock.monotonic()
             fetched = self._reader.poll(left_s) if left_s > 0 and size_bytes < _ROUND_BYTES else None
-        offsets = {partition.copy: to_commit(partition.sent[-1].position) for partition in copied}
+        offsets = {partition.copy: to_commit(partition, partition.sent[-1].position) for partition in copied}
         self._producer.send_offsets_to_transaction(offsets, self._member)
 
     def _go_back(self, partition: CopiedPartition) -> None:

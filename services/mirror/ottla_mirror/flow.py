@@ -21,7 +21,7 @@ from ottla_core.model import TopicPartition
 from ottla_mirror.copier import Copier
 from ottla_mirror.exactly_once import ExactlyOnceCopier
 from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
-from ottla_mirror.machines.progress import CopiedPartition, Position
+from ottla_mirror.machines.progress import CopiedPartition, read_note
 from ottla_mirror.machines.topic_names import TopicNames
 from ottla_mirror.topic_sync import TopicSync
 
@@ -137,8 +137,9 @@ class Flow:
                 self.topics.lead(True)
             elif source is not None:
                 at = committed[copy]
-                position = None if at is None else Position.committed(at.offset, at.metadata)
-                self.copier.take(CopiedPartition(TopicPartition(source, copy.partition), copy, position))
+                known = None if at is None else read_note(at.offset, at.metadata)
+                partition = TopicPartition(source, copy.partition)
+                self.copier.take(CopiedPartition(partition, copy, *(known or ())))
 
     def _on_gone(self, copies: Iterable[TopicPartition], *, lost: bool) -> None:
         going = list(copies)

@@ -59,6 +59,8 @@ class MirrorService:
 
 def _mirrored(partition: CopiedPartition, read: ReadPosition | None, now_ms: int) -> pb.PartitionMirrored:
     position = None if partition.position is None else partition.position.offset
+    if position is None and read is not None and not partition.sent:
+        position = read.offset  # nothing was in it yet
     lag = None if read is None or read.end < 0 or position is None else max(0, read.end - position)
     lag_ms = None if lag is None else 0
     if lag:

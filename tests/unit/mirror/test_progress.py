@@ -7,7 +7,9 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_mirror.machines.copying import outgoing
 from ottla_mirror.machines.offset_map import Stretch
-from ottla_mirror.machines.progress import CopiedPartition, Outcome, Position
+from ottla_mirror.machines.progress import CopiedPartition, Outcome, Position, note_of, read_note
+
+PARTITIONS = (TopicPartition("orders", 0), TopicPartition("east.orders", 0))
 
 
 class Later:
@@ -30,7 +32,7 @@ def base_offset(outcome: Outcome) -> int:
 
 
 def copied(*batches: bytes, next_offset: int) -> tuple[CopiedPartition, list[Later]]:
-    partition = CopiedPartition(TopicPartition("orders", 0), TopicPartition("east.orders", 0), None)
+    partition = CopiedPartition(*PARTITIONS)
     block = Block(b"".join(batches), next_offset=next_offset)
     outcomes = []
     for batch in outgoing(block):
@@ -82,6 +84,12 @@ def test_where_an_offset_is_not_known_the_map_has_a_gap() -> None:
 
 
 def test_a_position_is_committed_with_its_topic_and_epoch() -> None:
-    position = Position(15, TOPIC_ID, 3)
-    assert Position.committed(15, position.note) == position
-    assert Position.committed(15, "a note of another's") is None
+    position, stretch = Position(15, TOPIC_ID, 3), Stretch(5, 8, 10)
+    assert read_note(15, note_of(position, stretch)) == (position, stretch)
+    assert read_note(15, note_of(position, None)) == (position, None)
+    assert [read_note(15, note) for note in ("", "a note of another's", "00:x", "00:1:2")] == [None] * 4
+
+
+def test_a_successor_translates_as_far_as_the_last_stretch_goes() -> None:
+    successor = CopiedPartition(*PARTITIONS, Position(15, TOPIC_ID, 3), Stretch(5, 8, 10))
+    assert [successor.map.translate(offset) for offset in (4, 5, 15)] == [None, 8, 18]

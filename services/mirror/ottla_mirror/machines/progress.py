@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from ottla_core.model import TopicId, TopicPartition
 from ottla_mirror.machines.copying import Fetched, OutgoingBatch
-from ottla_mirror.machines.offset_map import OffsetMap
+from ottla_mirror.machines.offset_map import OffsetMap, Stretch
 
 
 class Position(NamedTuple):
@@ -22,19 +22,21 @@ class Position(NamedTuple):
     topic_id: TopicId
     leader_epoch: int = -1
 
-    @property
-    def note(self) -> str:
-        """What is committed beside the offset."""
-        return f"{self.topic_id.hex()}:{self.leader_epoch}"
 
-    @classmethod
-    def committed(cls, offset: int, note: str) -> Position | None:
-        """The position that was committed so; None where the note is not a mirror's."""
-        topic_id, _, epoch = note.partition(":")
-        try:
-            return cls(offset, TopicId(bytes.fromhex(topic_id)), int(epoch))
-        except ValueError:
-            return None
+def note_of(position: Position, last: Stretch | None) -> str:
+    """What is committed beside a position: what else a successor has to know, the last stretch of the copy included."""
+    return ":".join([position.topic_id.hex(), str(position.leader_epoch), *map(str, last or ())])
+
+
+def read_note(offset: int, note: str) -> tuple[Position, Stretch | None] | None:
+    """The position that was committed so, and that stretch; None where the note is not a mirror's."""
+    topic_id, *numbers = note.split(":")
+    try:
+        epoch, *stretch = map(int, numbers)
+        position = Position(offset, TopicId(bytes.fromhex(topic_id)), epoch)
+        return position, Stretch(*stretch) if stretch else None
+    except (ValueError, TypeError):
+        return None
 
 
 class Outcome(Protocol):
@@ -57,12 +59,21 @@ class CopiedPartition:
 
     __slots__ = ("bytes", "committed", "copy", "error", "map", "position", "records", "sent", "source", "timestamp_ms")
 
-    def __init__(self, source: TopicPartition, copy: TopicPartition, position: Position | None) -> None:
+    def __init__(
+        self,
+        source: TopicPartition,
+        copy: TopicPartition,
+        position: Position | None = None,
+        stretch: Stretch | None = None,
+    ) -> None:
+        """`position` and `stretch`: what a predecessor has committed."""
         self.source = source
         self.copy = copy
         self.position = self.committed = position
         self.sent: deque[Sent] = deque()
         self.map = OffsetMap()
+        if stretch is not None:
+            self.map.add(*stretch)
         self.records = 0
         self.bytes = 0
         self.timestamp_ms = -1  # of the newest record that was copied

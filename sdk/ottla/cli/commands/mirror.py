@@ -1,0 +1,122 @@
+"""`ottla mirror`: how it is with a mirror's flows, and where offsets of the source are in the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+from google.protobuf.message import Message
+
+from ottla.cli.failures import ExitCode, say
+from ottla.cli.lazy import Command
+from ottla.cli.output import Item, Listing, write
+from ottla.cli.settings import Settings
+from ottla.errors import error_from_code
+from ottla_proto import mirror_pb2 as pb
+from ottla_proto.contracts import Method, Mirror
+
+if TYPE_CHECKING:
+    from ottla_proto.common_pb2 import Error
+
+Request = TypeVar("Request", bound=Message)
+Response = TypeVar("Response", bound=Message)
+
+app = typer.Typer(
+    add_completion=False, rich_markup_mode=None, help="Show a mirror's flows, translate offsets of their sources."
+)
+
+Address = Annotated[
+    str, typer.Option("--mirror", metavar="HOST:PORT", envvar="OTTLA_MIRROR", help="The gRPC address of a mirror.")
+]
+_ADDRESS = "localhost:9680"
+_FLOW: tuple[str, ...] = ("flow", "topic", "partition", "copy", "position", "lag", "lag_ms", "records", "trouble")
+
+
+@app.command("status", cls=Command)
+def status(
+    ctx: typer.Context,
+    flow: Annotated[str, typer.Argument(metavar="[FLOW]", help="Only this one, such as east->west.")] = "",
+    mirror: Address = _ADDRESS,
+) -> None:
+    """Show each partition that this mirror copies: how far, how much is left. Exits with 3 where there is trouble."""
+    settings = Settings.of(ctx)
+    request = pb.MirrorStatusRequest(flow=flow)
+    flows = list(_call(settings, mirror, Mirror.MIRROR_STATUS, request).flows)
+    write(Listing("mirror-status/v1", _partitions(flows), _FLOW, "topic"), settings.output)
+    troubles = list(_troubles(flows))
+    for trouble in troubles:
+        say(trouble)
+    if troubles:
+        raise typer.Exit(ExitCode.PARTIAL)
+
+
+@app.command("translate", cls=Command)
+def translate(
+    ctx: typer.Context,
+    flow: Annotated[str, typer.Argument(metavar="FLOW", help="Such as east->west.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="A topic of the source.")],
+    partition: Annotated[int, typer.Argument(metavar="PARTITION", min=0)],
+    offsets: Annotated[list[int], typer.Argument(metavar="OFFSET...", help="Of the next record to read.")],
+    mirror: Address = _ADDRESS,
+) -> None:
+    """Show where readers at these offsets of the source go on in the target: never behind a record that they lack."""
+    settings = Settings.of(ctx)
+    at = [pb.SourceOffset(topic=topic, partition=partition, offset=offset) for offset in offsets]
+    request = pb.TranslateOffsetsRequest(flow=flow, offsets=at)
+    found = _call(settings, mirror, Mirror.TRANSLATE_OFFSETS, request).offsets
+    for translated in found:
+        _check(translated.error)
+    items: list[Item] = [
+        {"source_offset": offset, "copy": t.copy, "partition": t.partition, "offset": t.offset}
+        for offset, t in zip(offsets, found, strict=True)
+    ]
+    write(
+        Listing("mirror-offsets/v1", items, ("source_offset", "copy", "partition", "offset"), "offset"), settings.output
+    )
+
+
+def _call(settings: Settings, address: str, method: Method[Request, Response], request: Request) -> Response:
+    from ottla.client.cluster import ClusterClient
+    from ottla.client.transport import grpc_transport
+
+    client = ClusterClient([address], grpc_transport("ottla-cli"))
+    try:
+        response = client.call(address, method, request, timeout=settings.timeout)
+    finally:
+        client.close()
+    _check(response.error)  # type: ignore[attr-defined]  # every response has one
+    return response
+
+
+def _check(error: Error) -> None:
+    if error.code:
+        raise error_from_code(error.code, error.message)
+
+
+def _partitions(flows: Sequence[pb.FlowStatus]) -> Iterator[Item]:
+    for flow in flows:
+        for p in flow.partitions:
+            yield {
+                "flow": flow.name,
+                "topic": p.topic,
+                "partition": p.partition,
+                "copy": p.copy,
+                "position": p.position if p.HasField("position") else None,
+                "lag": p.lag if p.HasField("lag") else None,
+                "lag_ms": p.lag_ms if p.HasField("lag_ms") else None,
+                "records": p.records,
+                "bytes": p.bytes,
+                "trouble": p.trouble,
+            }
+
+
+def _troubles(flows: Sequence[pb.FlowStatus]) -> Iterator[str]:
+    for flow in flows:
+        if flow.trouble:
+            yield f"{flow.name} stands still: {flow.trouble}"
+        for partition in flow.partitions:
+            if partition.trouble:
+                yield f"{flow.name}: {partition.topic}-{partition.partition} is not copied: {partition.trouble}"
+        for topic in flow.topics:
+            yield f"{flow.name}: {topic.copy}: {topic.trouble}"
