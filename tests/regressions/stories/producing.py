@@ -111,4 +111,23 @@ STORIES = (
         "A producer kept every topic it had ever sent to, in its memory and in each request for metadata",
         Edit("sdk/ottla/producer/targets.py", "        self._forget_idle()\n", ""),
     ),
+    Story(
+        "producer-that-only-counted",
+        "A producer that counted a topic's partitions first of all never learned where they are: its record waited",
+        Edit("sdk/ottla/producer/targets.py", "            self.updater.follow([topic])", "            pass"),
+    ),
+    Story(
+        "mirror-of-a-topic-that-has-grown",
+        "A mirror could not write to the new partitions of a copy for as long as its metadata was fresh",
+        Edit("sdk/ottla/producer/byte_sending.py", "            self._topics.refresh(topic)\n", ""),
+    ),
+    Story(
+        "mirror-that-translated-ahead",
+        "While a mirror copied again what its predecessor had, offsets translated to behind records copied once alone",
+        Edit(
+            "services/mirror/ottla_mirror/machines/offset_map.py",
+            "if source + length >= self._end:",
+            "if True:",
+        ),
+    ),
 )

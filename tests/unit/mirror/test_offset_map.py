@@ -1,5 +1,6 @@
 """Offsets in a copy: exact where both are known, never ahead, against brute force over whole histories."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,6 +52,7 @@ def test_the_oldest_are_thinned_and_translate_late() -> None:
     assert translated[-30:] == true[-30:], "the newest are exact"
 
 
+@pytest.mark.story("mirror-that-translated-ahead")
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.booleans(), min_size=1, max_size=40),

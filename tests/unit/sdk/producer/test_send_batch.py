@@ -47,6 +47,7 @@ def test_the_producer_s_own_codec_is_not_that_of_a_batch() -> None:
     assert read_header(request.partitions[0].records).codec == Codec.GZIP
 
 
+@pytest.mark.story("mirror-of-a-topic-that-has-grown")
 def test_a_partition_that_is_new_is_looked_up_and_one_that_is_not_there_is_named() -> None:
     cluster = ScriptedCluster({"t": 1})
     with producer_of(cluster) as producer:
@@ -58,12 +59,14 @@ def test_a_partition_that_is_new_is_looked_up_and_one_that_is_not_there_is_named
     assert cluster.values("t", 2) == [b"b"]
 
 
+@pytest.mark.story("producer-that-only-counted")
 def test_partitions_that_were_counted_first_of_all_are_written() -> None:
     """What was only counted was not followed: a record for it waited for ever."""
     cluster = ScriptedCluster({"t": 2})
     with producer_of(cluster) as producer:
         assert producer.partitions_now("t") == 2
-        producer.send_batch(batch_of(b"a"), "t", 1).result(10)
+        delivery = producer.send_batch(batch_of(b"a"), "t", 1)
+        assert delivery.result(10).offset == 0
     assert cluster.values("t", 1) == [b"a"]
 
 
