@@ -40,6 +40,7 @@ Versions are Kafka 4.x's, less what needs services that are not there yet. What 
   that there is none. One request creates up to 100.
 - **DeleteRecords** answers when every live replica has followed (REQUEST_TIMED_OUT: it is done on the leader, and the
   others follow), and refuses topics whose `cleanup.policy` has no delete, as Kafka does.
+- **DescribeAcls** answers SECURITY_DISABLED, as a Kafka without an authorizer does: there are no ACLs yet.
 - **AlterConfigs** and **IncrementalAlterConfigs** take every config name of Kafka 4.3, those of one listener too. What
   has no effect is stored, judged by its type, and described with words that say so, and the controller logs it; what
   only a broker's process may set is refused as Kafka refuses it. Whatever the cluster as a whole decides is dynamic

@@ -238,3 +238,15 @@ def test_list_config_resources(kafka: KafkaWire, version: int) -> None:
         assert listed(BROKER, BROKER) == [(BROKER, "0"), (BROKER, "1")]
         answer = ask(kafka, "ListConfigResources", version, resource_types=[TOPIC, 99])
         assert (answer.error_code, answer.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, [])
+
+
+@pytest.mark.story("acls-cannot-be-described")
+@pytest.mark.parametrize("version", versions(29))
+def test_describe_acls(kafka: KafkaWire, version: int) -> None:
+    """There is no authorizer, which is what MirrorMaker 2 and kafka-acls take from the code."""
+    either, match = 1, 2
+    filters = {"resource_type_filter": either, "pattern_type_filter": match, "operation": either}
+    anyone = {"resource_name_filter": None, "principal_filter": None, "host_filter": None, "permission_type": either}
+    answer = ask(kafka, "DescribeAcls", version, **filters, **anyone)
+    assert (answer.error_code, answer.resources) == (ErrorCode.SECURITY_DISABLED, [])
+    assert "no authorizer" in answer.error_message

@@ -80,6 +80,15 @@ STORIES = (
         ),
     ),
     Story(
+        "acls-cannot-be-described",
+        "DescribeAcls ended the connection of who asked, so MirrorMaker 2 logged an error at each sync of ACLs",
+        Edit(
+            "services/broker/ottla_broker/kafka/dispatch.py",
+            "        api = self._apis.get(head.key)\n",
+            "        api = self._apis.get(head.key) if head.key != 29 else None\n",
+        ),
+    ),
+    Story(
         "unknown-partition-is-elsewhere",
         "AlterReplicaLogDirs told a partition that nobody has as one that other brokers have",
         Edit(
