@@ -89,6 +89,15 @@ STORIES = (
         ),
     ),
     Story(
+        "last-fetch-waits",
+        "The fetch of no partitions by which a Java consumer ends its session waited for records: a close took 0.5 s",
+        Edit(
+            "services/broker/ottla_broker/kafka/handlers/fetch.py",
+            "max(0, request.max_wait_ms) if session.size else 0",
+            "max(0, request.max_wait_ms)",
+        ),
+    ),
+    Story(
         "unknown-partition-is-elsewhere",
         "AlterReplicaLogDirs told a partition that nobody has as one that other brokers have",
         Edit(

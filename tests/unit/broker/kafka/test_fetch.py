@@ -18,7 +18,7 @@ from led import ALONE, TOPIC, Led
 from waiting import until
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.fetch_request import FetchRequest, RequestedPartition, TopicKey
+from ottla_broker.kafka.fetch_request import FINAL_EPOCH, FetchRequest, RequestedPartition, TopicKey
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import fetch
@@ -170,6 +170,20 @@ async def test_a_full_fetch_ends_the_parked_one_of_the_session_that_it_replaces(
     assert list(await client.ask(RequestedPartition("t", 1, -1, 0, 1 << 20))) == [1]
     assert await asyncio.wait_for(fetching, 20) == {}
     assert set(client.led.consumers.partitions) == {client.led.id(1)}
+
+
+@pytest.mark.story("last-fetch-waits")
+async def test_a_session_ends_at_once(client: Client) -> None:
+    """By a fetch of no partitions, with the time to wait that the client's other fetches have."""
+    client.epoch = FINAL_EPOCH
+    assert await asyncio.wait_for(client.ask(max_wait_ms=60_000), 20) == {}
+    assert (client.error, len(client.sessions)) == (0, 0)
+
+
+@pytest.mark.story("last-fetch-waits")
+async def test_a_session_that_forgets_its_last_partition_ends_at_once(client: Client) -> None:
+    assert await asyncio.wait_for(client.ask(forgotten=range(client.led.count), max_wait_ms=60_000), 20) == {}
+    assert (client.error, len(client.sessions)) == (0, 0)
 
 
 async def test_a_broker_that_drains_answers_with_what_there_is(client: Client) -> None:

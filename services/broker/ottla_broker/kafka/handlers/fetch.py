@@ -14,6 +14,7 @@ from ottla_broker.kafka import fetch_wire
 from ottla_broker.kafka.backend import Backend, known_epoch
 from ottla_broker.kafka.errors import unknown_topic
 from ottla_broker.kafka.fetch_request import FetchRequest, FetchResponsePartition, RequestedPartition
+from ottla_broker.kafka.fetch_sessions import Session
 from ottla_broker.kafka.frames import KafkaContext, Parts
 from ottla_broker.kafka.leaders import NewLeaders
 from ottla_broker.replication.fetch import (
@@ -53,7 +54,7 @@ async def handle(backend: Backend, request: FetchRequest, context: KafkaContext)
                 session.delayed,
                 lambda key: _request_of(backend, session.requested(key)),
                 _consumers(backend, version, request),
-                _limits(request, context.caller.room),
+                _limits(request, session, context.caller.room),
                 whole=session.is_whole,
             )
             slice_ = Slice()
@@ -64,9 +65,11 @@ async def handle(backend: Backend, request: FetchRequest, context: KafkaContext)
     return fetch_wire.write(version, response, leaders, isolation=request.isolation, session_id=session.id)
 
 
-def _limits(request: FetchRequest, room: ResponseRoom) -> FetchLimits:
+def _limits(request: FetchRequest, session: Session, room: ResponseRoom) -> FetchLimits:
+    """Without partitions there is nothing to wait for: so fetches a client that closes, to end its session."""
+    max_wait_ms = max(0, request.max_wait_ms) if session.size else 0
     max_bytes = min(max(0, request.max_bytes), MAX_RESPONSE_BYTES)
-    return FetchLimits(max(0, request.max_wait_ms) / 1000, min(request.min_bytes, max_bytes), max_bytes, room)
+    return FetchLimits(max_wait_ms / 1000, min(request.min_bytes, max_bytes), max_bytes, room)
 
 
 def _request_of(backend: Backend, request: RequestedPartition) -> PartitionFetch | FetchResult:
