@@ -125,7 +125,7 @@ bench-scale: $(VENV)/.dev  ## what many partitions cost, on three brokers beside
 bench-log: $(VENV)/.dev  ## cleaning beside Apache Kafka's cleaner, takeovers, ten gigabytes, tables; ROWS=clean,long PAIRS=5
 	$(BIN)/python -m loadtest.log --rows "$(ROWS)" --pairs $(or $(PAIRS),5)
 
-compat: $(VENV)/.dev  ## the compatibility matrix: every Kafka client, unchanged, with every capability, Connect, Streams, files; CLIENTS=java,logs
+compat: $(VENV)/.dev  ## the compatibility matrix: every Kafka client, unchanged, with every capability, Connect, Streams, MirrorMaker 2, files; CLIENTS=java,logs
 	$(BIN)/python -m tests.compat --clients "$(or $(CLIENTS),all)"
 
 bench-kafka: $(VENV)/.dev  ## ottla beside Apache Kafka, same clients, in turn; ROWS=start,p99 PAIRS=3

@@ -23,8 +23,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--clients",
         default="all",
-        help="names with commas between them; `tools`, `connect`, `streams` are Kafka's own, `spark` is Spark's, "
-        "`delta` Delta Lake's, `logs` are the files of logs, between Kafka and ottla",
+        help="names with commas between them; `tools`, `connect`, `streams`, `mm2` are Kafka's own, `spark` is "
+        "Spark's, `delta` Delta Lake's, `logs` are the files of logs, between Kafka and ottla",
     )
     given = parser.parse_args(arguments)
     os.environ[VARIABLE] = given.clients

@@ -16,6 +16,7 @@ from peers.client import Client
 from peers.connect import jars as connect
 from peers.delta import environment as delta
 from peers.kafka import jars as kafka
+from peers.mirror_maker import jars as mirror_maker
 from peers.place import PeerError
 from peers.spark import jars as spark
 from peers.streams import jars as streams
@@ -64,7 +65,8 @@ LOGS = Program("logs", "kafka-logs", kafka.VERSION, kafka.classpath)
 CONNECT = Program("connect", "kafka-connect", connect.VERSION, connect.classpath)
 STREAMS = Program("streams", "kafka-streams", streams.VERSION, streams.classpath)
 DELTA = Program("delta", "delta-spark", delta.VERSION, delta.classpath)
-PROGRAMS = (TOOLS, SPARK, LOGS, CONNECT, STREAMS, DELTA)
+MM2 = Program("mm2", "kafka-mirror-maker", mirror_maker.VERSION, mirror_maker.classpath)
+PROGRAMS = (TOOLS, SPARK, LOGS, CONNECT, STREAMS, DELTA, MM2)
 
 SDK = Listed("SDK over gRPC", Sdk)  # type: ignore[arg-type]  # it takes part in cross-reading alone
 

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import confluent_kafka
 import pytest
@@ -20,6 +20,7 @@ from peers.kafka.server import KafkaServer
 from peers.kafka.tools import command, run_tool
 from tests.compat.cells import CODECS, LOGS
 from tests.compat.crossing import BASE_MS
+from tests.compat.rows import Row, rows_in
 from tests.compat.topics import Topics
 from waiting import wait_until
 
@@ -39,14 +40,6 @@ COMPACTED = {**PLAIN, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": 
 """Records are a second apart: a hundred of them are a segment."""
 
 Say = Callable[[str], None]
-
-
-class Row(NamedTuple):
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[Any, ...]
 
 
 @pytest.fixture
@@ -74,26 +67,6 @@ def write(bootstrap: str, topic: str, *, compacted: bool) -> None:
             number += 1
             if number % 10 == 0:
                 assert producer.flush(LIMIT_S) == 0
-
-
-def rows_in(bootstrap: str, topic: str, partition: int = 0) -> list[Row]:
-    """All that a client reads from the beginning of a partition to its end."""
-    consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "logs", "enable.partition.eof": True}
-    )
-    consumer.assign([confluent_kafka.TopicPartition(topic, partition, confluent_kafka.OFFSET_BEGINNING)])
-    rows = []
-    while True:
-        message = consumer.poll(LIMIT_S)
-        assert message is not None
-        if (error := message.error()) is not None:
-            assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF, error
-            break
-        offset, (_, timestamp_ms) = message.offset(), message.timestamp()
-        assert offset is not None
-        rows.append(Row(offset, timestamp_ms, message.key(), message.value(), tuple(message.headers() or ())))
-    consumer.close()
-    return rows
 
 
 def codecs_in(directory: Path) -> set[str]:

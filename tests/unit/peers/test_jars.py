@@ -1,4 +1,4 @@
-"""Apache Kafka, its Connect and Streams, Spark's source of it, and Delta Lake, by Maven."""
+"""Apache Kafka, its Connect, Streams and MirrorMaker, Spark's source of it, and Delta Lake, by Maven."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from peers.connect import jars as connect
 from peers.delta import environment as delta
 from peers.kafka import jars as kafka
+from peers.mirror_maker import jars as mirror_maker
 from peers.spark import jars as spark
 from peers.streams import jars as streams
 
@@ -18,6 +19,7 @@ MAIN = [
     (spark, "spark-sql-kafka-0-10_2.13"),
     (connect, "connect-runtime"),
     (streams, "kafka-streams-examples"),
+    (mirror_maker, "connect-mirror"),
     (delta, "delta-spark_4.2_2.13"),
 ]
 

@@ -1,0 +1,1 @@
+"""Kafka's MirrorMaker 2, in its dedicated mode."""
