@@ -57,11 +57,11 @@ class Copier:
         going = [self.partitions[source] for source in sources if source in self.partitions]
         for partition in going:
             self._reader.unassign(partition.source)
-            self._again_at.pop(partition, None)
         if going and not lost:
             self._finish()
         for partition in going:
             self._under_way.pop(partition, None)
+            self._again_at.pop(partition, None)  # also of what has failed just now
         gone = {partition.source for partition in going}
         self.partitions = {source: kept for source, kept in self.partitions.items() if source not in gone}
 

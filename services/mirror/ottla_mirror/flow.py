@@ -87,6 +87,7 @@ class Flow:
                 self.error = f"{type(bug).__name__}: {bug}"
                 logger.exception("flow %s stands still", self.settings.name)
             self.copier = self._reader = None
+            self.topics.leads = False  # it has left the group, whatever it was given there
             self._stopping.wait(_BACKOFF_S)
 
     def _copy_until_stopped(self) -> None:
@@ -134,7 +135,7 @@ class Flow:
         for copy in given:
             source = self.names.source_of(copy.topic)
             if copy.topic == self.names.checkpoints:
-                self.topics.lead(True)
+                self.topics.leads = True
             elif source is not None:
                 at = committed[copy]
                 known = None if at is None else read_note(at.offset, at.metadata)
@@ -144,7 +145,7 @@ class Flow:
     def _on_gone(self, copies: Iterable[TopicPartition], *, lost: bool) -> None:
         going = list(copies)
         if any(copy.topic == self.names.checkpoints for copy in going):
-            self.topics.lead(False)
+            self.topics.leads = False
         sources = [(self.names.source_of(copy.topic), copy.partition) for copy in going]
         if self.copier is not None:
             self.copier.give_up([TopicPartition(name, number) for name, number in sources if name], lost=lost)

@@ -24,7 +24,8 @@ _END_S: Final = 10.0
 
 
 class TopicSync:
-    """`problems` has what could not be done, by the copy's name, in words. Read from any thread."""
+    """`leads`, set by the flow: whether this mirror creates and alters topics. `problems` has what could not be done,
+    by the copy's name, in words. Both are for any thread."""
 
     def __init__(self, flow: FlowSettings, settings: MirrorSettings, names: TopicNames) -> None:
         self.problems: Mapping[str, str] = {}
@@ -44,10 +45,6 @@ class TopicSync:
     def stop(self) -> None:
         self._stopping.set()
         self._thread.join(_END_S)
-
-    def lead(self, leads: bool) -> None:
-        """Whether this mirror is the one that creates and alters topics."""
-        self.leads = leads
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -87,7 +84,8 @@ class TopicSync:
         self._configs_in -= _LOOK_S
         if self._flow.sync_configs and self._configs_in <= 0:
             self._configs_in = _CONFIGS_S
-            self._sync_configs(source, target, [name for name in existing if self._names.target_of(name) in copies])
+            named = ((name, self._names.target_of(name)) for name in existing)
+            self._sync_configs(source, target, {name: copy for name, copy in named if copy in copies})
 
     def _make(self, change: TopicChange, source: ottla.Admin, target: ottla.Admin) -> None:
         if change.grows:
@@ -99,17 +97,13 @@ class TopicSync:
         )
         logger.info("flow %s: created %s with %d partitions", self._flow.name, change.copy, change.partitions)
 
-    def _sync_configs(self, source: ottla.Admin, target: ottla.Admin, topics: list[str]) -> None:
-        copies = {name: copy for name in topics if (copy := self._names.target_of(name)) is not None}
+    def _sync_configs(self, source: ottla.Admin, target: ottla.Admin, copies: Mapping[str, str]) -> None:
         required = {name: _own(entries) for name, entries in source.configs.of_topics(*copies).items()}
         present = {name: _own(entries) for name, entries in target.configs.of_topics(*copies.values()).items()}
         for name, config in required.items():
             copy = copies[name]
-            had = present.get(copy)
-            if had is None or had == config:
-                continue
-            altered = {key: value for key, value in config.items() if had.get(key) != value}
-            if altered:
+            had = present.get(copy, config)  # one that has gone is left alone
+            if altered := {key: value for key, value in config.items() if had.get(key) != value}:
                 target.configs.set(altered, topic=copy)
             if gone := had.keys() - config.keys():
                 target.configs.unset(*gone, topic=copy)

@@ -1,0 +1,78 @@
+"""The copier between two scripted clusters: what it is given, what it gives up, and what fails in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+import ottla
+from ottla.connect import BatchReader
+from ottla.errors import ErrorCode
+from ottla.fakes.scripted import Reject, ScriptedCluster
+from ottla_core.clock import SystemClock
+from ottla_core.model import TopicPartition
+from ottla_mirror.copier import Copier
+from ottla_mirror.machines.progress import CopiedPartition
+from ottla_proto.contracts import Broker
+
+SOURCE, COPY = TopicPartition("t", 0), TopicPartition("east.t", 0)
+
+
+class Member:
+    """Of the group: what it commits."""
+
+    def __init__(self) -> None:
+        self.committed: dict[Any, ottla.OffsetAndMetadata] = {}
+
+    def commit(self, offsets: dict[Any, ottla.OffsetAndMetadata]) -> None:
+        self.committed |= offsets
+
+
+class Sides:
+    """A source with ten records in one partition, a target, and a copier from one to the other."""
+
+    def __init__(self) -> None:
+        self.source, self.target = ScriptedCluster({"t": 1}), ScriptedCluster({"east.t": 1})
+        with ottla.Producer("b0:1", topic="t", _transport=self.source.connect) as producer:
+            producer.send_many([f"{n}" for n in range(10)])
+        self.reader = BatchReader("b0:1", _transport=self.source.connect)
+        self.producer: ottla.Producer[Any, Any] = ottla.Producer("b0:1", _transport=self.target.connect)
+        self.member = Member()
+        member = cast("ottla.Consumer[Any, Any]", self.member)
+        self.copier = Copier(self.reader, self.producer, member, SystemClock())
+
+    def close(self) -> None:
+        self.producer.close()
+        self.reader.close()
+
+
+@pytest.fixture
+def sides() -> Iterator[Sides]:
+    made = Sides()
+    yield made
+    made.close()
+
+
+def test_what_is_under_way_is_committed_before_a_partition_goes(sides: Sides) -> None:
+    partition = CopiedPartition(SOURCE, COPY)
+    sides.copier.take(partition)
+    while not partition.sent and partition.position is None:
+        sides.copier.step(5.0)
+    sides.copier.give_up([SOURCE])
+    assert sides.target.values("east.t", 0) == [b"%d" % n for n in range(10)]
+    assert sides.member.committed[COPY].offset == 10
+    assert (sides.copier.partitions, sides.reader.positions()) == ({}, {})
+
+
+def test_a_partition_that_fails_as_it_goes_is_not_read_again(sides: Sides) -> None:
+    sides.target.will(Broker.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"))
+    partition = CopiedPartition(SOURCE, COPY)
+    sides.copier.take(partition)
+    while not partition.sent and not partition.error:
+        sides.copier.step(5.0)
+    sides.copier.give_up([SOURCE])
+    assert "no" in partition.error
+    assert sides.copier._again_at == {}
+    assert (sides.member.committed, sides.reader.positions()) == ({}, {})
