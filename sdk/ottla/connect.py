@@ -19,6 +19,7 @@ from ottla.client.settings import (
     bootstrap_addresses,
     check_topic,
     merge_config,
+    read_properties,
 )
 from ottla.client.transport import grpc_transport
 from ottla.client.units import parse_duration, size_bytes
@@ -52,5 +53,6 @@ __all__ = [
     "list_offsets_or_end",
     "merge_config",
     "parse_duration",
+    "read_properties",
     "size_bytes",
 ]

@@ -75,19 +75,23 @@ class RecordBatchBuilder(ABC):
         return framed(header, payload)
 
 
+def is_sendable(header: BatchHeader) -> bool:
+    """Whether a producer could have sent this batch: no marker, whole, and without what compaction or a broker adds."""
+    whole = header.record_count == header.last_offset_delta + 1 and not header.attributes & DELETE_HORIZON
+    return whole and not header.is_control and not header.has_log_append_time
+
+
 class SealedBatch:
     """A whole batch that was written elsewhere, to be written once more: its records travel as the bytes they are.
 
     Its offsets, producer and transaction were of its log, and stay behind. `header` and `payload` (the records,
-    compressed by its codec) were checked by the caller. Raises CORRUPT_MESSAGE for a batch that no producer could send:
-    one that compaction went through, or a control batch.
+    compressed by its codec) were checked by the caller. Raises CORRUPT_MESSAGE unless it `is_sendable`.
     """
 
     __slots__ = ("_header", "_payload")
 
     def __init__(self, header: BatchHeader, payload: Buffer) -> None:
-        whole = header.record_count == header.last_offset_delta + 1 and not header.attributes & DELETE_HORIZON
-        if header.is_control or header.has_log_append_time or not whole:
+        if not is_sendable(header):
             raise corrupt("a batch with gaps, a delete horizon, the broker's time or a marker can't be sent as it is")
         self._header, self._payload = header, payload
 

@@ -59,7 +59,7 @@ class ReadPosition:
 
 
 class BatchReader:
-    """One cluster's partitions. For one thread; `wake` and `close` are for any.
+    """One cluster's partitions. For one thread; `close` is for any.
 
     Only committed data is handed out (with what was aborted in between). Of a topic that was recreated under its name,
     and where the offset is out of the log, reading goes on at the beginning and says so in the log; where an unclean
@@ -139,7 +139,7 @@ class BatchReader:
             return {partition: ReadPosition(at.offset, at.high_watermark) for partition, at in positions}
 
     def poll(self, timeout: Duration = 1.0) -> FetchedBatches | None:
-        """What one partition has next, waited for up to `timeout` seconds; None also after `wake` and `close`.
+        """What one partition has next, waited for up to `timeout` seconds; None also after `close`.
 
         Its position is behind it then. Raises what the brokers answer and another try does not mend; other partitions
         are read on.
@@ -153,13 +153,9 @@ class BatchReader:
                 batches = self._handed_out(fetched)
                 if batches is not None:
                     return batches
-            elif left <= 0 or self._fetcher.hurried:
+            elif left <= 0:
                 return None
         return None
-
-    def wake(self, hurried: bool = True) -> None:
-        """Let `poll` come back with what it has, now and until that is taken back."""
-        self._fetcher.hurry(hurried)
 
     def close(self) -> None:
         """End every thread and connection; a `poll` that waits comes back."""

@@ -16,9 +16,11 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from ottla.connect import read_properties
 from ottla_core.errors import OttlaError
 from ottla_mirror.machines.flows import (
     DELIVERIES,
@@ -36,15 +38,21 @@ _CHOICES: Final = {"policy": POLICIES, "delivery": DELIVERIES}
 
 def load(path: str | Path) -> MirrorSettings:
     """What the file says. Raises INVALID_CONFIG: what is wrong in it, and where."""
+    if Path(path).suffix == ".properties":
+        parse = partial(_properties, read_properties(path))
+    else:
+        parse = partial(_toml, _text(path))
     try:
-        text = Path(path).read_text()
-    except OSError as error:
-        raise invalid(f"the mirror's file {path} can't be read: {error.strerror}", "name one: --file FILE") from None
-    try:
-        read = _properties if Path(path).suffix == ".properties" else _toml
-        return check(read(text))
+        return check(parse())
     except OttlaError as error:
         raise invalid(f"{path}: {error.message}", error.hint) from None
+
+
+def _text(path: str | Path) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError as error:
+        raise invalid(f"the mirror's file {path} can't be read: {error.strerror}", "name one: --file FILE") from None
 
 
 def _toml(text: str) -> MirrorSettings:
@@ -85,10 +93,7 @@ _KINDS: Final[dict[type, str]] = {tuple: 'list, such as ["orders.*"]', int: "num
 # ---- MirrorMaker 2's names ------------------------------------------------------------------------------------------
 
 
-def _properties(text: str) -> MirrorSettings:
-    lines = (line.strip() for line in text.splitlines())
-    pairs = (line.partition("=") for line in lines if line and line[0] not in "#!")
-    given = {name.strip(): value.strip() for name, _, value in pairs}
+def _properties(given: dict[str, str]) -> MirrorSettings:
     aliases = _list(given.pop("clusters", ""))
     clusters = []
     for alias in aliases:

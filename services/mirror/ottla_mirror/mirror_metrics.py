@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ottla_core.clock import Clock
 from ottla_core.telemetry import Metrics, Table
 from ottla_mirror.flow import Flow
 
 _OF_PARTITION = ("flow", "topic", "partition")
 
 
-def observe(flows: Sequence[Flow], metrics: Metrics, clock: Clock) -> None:
+def observe(flows: Sequence[Flow], metrics: Metrics) -> None:
     """Add the series of all flows to `metrics`; they are read at each scrape."""
 
     def lags() -> dict[tuple[str, ...], float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 from google.protobuf.message import Message
@@ -12,12 +12,8 @@ from ottla.cli.failures import ExitCode, say
 from ottla.cli.lazy import Command
 from ottla.cli.output import Item, Listing, write
 from ottla.cli.settings import Settings
-from ottla.errors import error_from_code
 from ottla_proto import mirror_pb2 as pb
 from ottla_proto.contracts import Method, Mirror
-
-if TYPE_CHECKING:
-    from ottla_proto.common_pb2 import Error
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
@@ -61,12 +57,14 @@ def translate(
     mirror: Address = _ADDRESS,
 ) -> None:
     """Show where readers at these offsets of the source go on in the target: never behind a record that they lack."""
+    from ottla.admin.topics import raise_in_band
+
     settings = Settings.of(ctx)
     at = [pb.SourceOffset(topic=topic, partition=partition, offset=offset) for offset in offsets]
     request = pb.TranslateOffsetsRequest(flow=flow, offsets=at)
     found = _call(settings, mirror, Mirror.TRANSLATE_OFFSETS, request).offsets
     for translated in found:
-        _check(translated.error)
+        raise_in_band(translated.error)
     items: list[Item] = [
         {"source_offset": offset, "copy": t.copy, "partition": t.partition, "offset": t.offset}
         for offset, t in zip(offsets, found, strict=True)
@@ -77,6 +75,7 @@ def translate(
 
 
 def _call(settings: Settings, address: str, method: Method[Request, Response], request: Request) -> Response:
+    from ottla.admin.topics import raise_in_band
     from ottla.client.cluster import ClusterClient
     from ottla.client.transport import grpc_transport
 
@@ -85,13 +84,8 @@ def _call(settings: Settings, address: str, method: Method[Request, Response], r
         response = client.call(address, method, request, timeout=settings.timeout)
     finally:
         client.close()
-    _check(response.error)  # type: ignore[attr-defined]  # every response has one
+    raise_in_band(response.error)  # type: ignore[attr-defined]  # every response has one
     return response
-
-
-def _check(error: Error) -> None:
-    if error.code:
-        raise error_from_code(error.code, error.message)
 
 
 def _partitions(flows: Sequence[pb.FlowStatus]) -> Iterator[Item]:

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple, Protocol
 
 from ottla_core.model import TopicId
 from ottla_core.records.aborted import AbortedTransactions
-from ottla_core.records.batch import DELETE_HORIZON, HEADER_SIZE, BatchHeader, check_stored, iter_headers, read_header
-from ottla_core.records.builder import RecordBatchBuilder, SealedBatch
+from ottla_core.records.batch import HEADER_SIZE, BatchHeader, check_stored, iter_headers, read_header
+from ottla_core.records.builder import RecordBatchBuilder, SealedBatch, is_sendable
 from ottla_core.records.compression import Codec
 from ottla_core.records.reader import read_records
 from ottla_core.records.twins import new_builder
@@ -74,18 +74,13 @@ def outgoing(fetched: Fetched) -> Iterator[OutgoingBatch]:
             continue
         batch = data[at : at + header.size_bytes]
         check_stored(batch)
-        if _travels_as_it_is(header, fetched.offset):
+        if is_sendable(header) and header.base_offset >= fetched.offset:
             run = Run(header.base_offset, header.record_count)
             yield OutgoingBatch(
                 SealedBatch(header, batch[HEADER_SIZE:]), (run,), header.next_offset, header.leader_epoch
             )
         else:
             yield from _encoded_anew(header, batch, fetched.offset)
-
-
-def _travels_as_it_is(header: BatchHeader, first_offset: int) -> bool:
-    whole = header.record_count == header.last_offset_delta + 1 and header.base_offset >= first_offset
-    return whole and not header.attributes & DELETE_HORIZON and not header.has_log_append_time
 
 
 def _encoded_anew(header: BatchHeader, batch: memoryview, first_offset: int) -> Iterator[OutgoingBatch]:

@@ -68,12 +68,11 @@ class TopicNames:
 
     def _has_another_way(self, topic: str) -> bool:
         """Whether its records come from the target, or from a cluster that has a flow to it."""
-        for alias in self._path(topic):
-            if alias == self._flow.target or (
-                alias != self._flow.source and self._settings.has_flow(alias, self._flow.target)
-            ):
-                return True
-        return False
+        source, target = self._flow.source, self._flow.target
+        return any(
+            alias == target or (alias != source and self._settings.has_flow(alias, target))
+            for alias in self._path(topic)
+        )
 
     def _path(self, topic: str) -> list[str]:
         """The clusters that the records of a topic of the source have come through, the last one first."""
