@@ -6,8 +6,9 @@
 
 No hint: an entry that is missing shows records that never became true. New ones gather in memory, as those of the other
 indexes do, and are written when the segment is synced; a start that does not trust a segment builds its index anew from
-the producers before it (module producer_history). Any thread may read beside the one that writes: all that is here lies
-in one tuple, and the file only ever changes behind what that tuple says is in it.
+the producers before it (module producer_history). Any thread may read beside those that write: all that is here lies in
+one tuple, and the file only ever changes behind what that tuple says is in it. Who replaces the tuple holds a lock, the
+reader that loads it included: it could put what it has found there in the place of an entry that came meanwhile.
 
 Source: org.apache.kafka.storage.internals.log.{TransactionIndex,AbortedTxn}.
 """
@@ -21,6 +22,7 @@ from contextlib import suppress
 from errno import ENOENT, ENOSPC
 from itertools import pairwise, takewhile
 from pathlib import Path
+from threading import RLock
 from typing import Final, NamedTuple
 
 from ottla_broker.machines.transactions import AbortedTransaction
@@ -46,22 +48,26 @@ _NONE: Final = _Entries(0, b"")
 
 
 class AbortedIndex:
-    __slots__ = ("_ending", "_entries", "_log_path")
+    __slots__ = ("_changing", "_ending", "_entries", "_log_path")
 
     def __init__(self, log_path: Path, ending: str = "") -> None:
         """`ending`: of the file's name while a swap is not done (module swap), which takes it away at any moment."""
         self._log_path: Final = log_path
         self._ending: Final = ending
         self._entries: _Entries | None = None
+        self._changing: Final = RLock()
 
     def _path(self, ending: str) -> Path:
         return self._log_path.with_suffix(SUFFIX + ending)
 
     def _loaded(self) -> _Entries:
-        if self._entries is None:
-            file = self._open()
-            self._entries = _NONE if file is None else _Entries(file.size_bytes() // ENTRY.size, b"")
-        return self._entries
+        if self._entries is not None:
+            return self._entries
+        with self._changing:
+            if self._entries is None:
+                file = self._open()
+                self._entries = _NONE if file is None else _Entries(file.size_bytes() // ENTRY.size, b"")
+            return self._entries
 
     def _open(self) -> DataFile | None:
         for ending in {self._ending: None, "": None}:
@@ -105,8 +111,9 @@ class AbortedIndex:
 
     def add(self, aborted: AbortedTransaction) -> None:
         """It has ended behind all others."""
-        stored, pending = self._loaded()
-        self._entries = _Entries(stored, pending + packed((aborted,)))
+        with self._changing:
+            stored, pending = self._loaded()
+            self._entries = _Entries(stored, pending + packed((aborted,)))
         if len(pending) >= _CHUNK_BYTES:
             with suppress(OSError):  # it stays in memory and goes with the next one; a full disk shows elsewhere
                 self._write()
@@ -114,13 +121,14 @@ class AbortedIndex:
     def replace_from(self, offset: int, aborted: Iterable[AbortedTransaction]) -> None:
         """Put these in the place of those that have ended at or after `offset`, and into the file. Readers see all of
         this or nothing. Raises OSError."""
-        kept = list(takewhile(lambda entry: entry.last_offset < offset, self.entries()))
-        stored = min(len(kept), self._loaded().stored)
-        self._entries = _Entries(stored, packed(kept[stored:]) + packed(aborted))
-        if self._open() is not None:
-            self._write().truncate(self._loaded().stored * ENTRY.size)
-        else:
-            self.write()
+        with self._changing:
+            kept = list(takewhile(lambda entry: entry.last_offset < offset, self.entries()))
+            stored = min(len(kept), self._loaded().stored)
+            self._entries = _Entries(stored, packed(kept[stored:]) + packed(aborted))
+            if self._open() is not None:
+                self._write().truncate(self._loaded().stored * ENTRY.size)
+            else:
+                self.write()
 
     def write(self) -> None:
         """Put into the file what is in memory; none is made for nothing. Raises OSError."""
@@ -133,11 +141,12 @@ class AbortedIndex:
             disk.sync(self._write())
 
     def _write(self) -> DataFile:
-        stored, pending = self._loaded()
-        file = DataFile(self._path(self._ending), write=True)
-        if file.write([pending], stored * ENTRY.size) != len(pending):
-            raise OSError(ENOSPC, f"{file.path.name} took only a part of what was written")
-        self._entries = _Entries(stored + len(pending) // ENTRY.size, b"")
+        with self._changing:
+            stored, pending = self._loaded()
+            file = DataFile(self._path(self._ending), write=True)
+            if file.write([pending], stored * ENTRY.size) != len(pending):
+                raise OSError(ENOSPC, f"{file.path.name} took only a part of what was written")
+            self._entries = _Entries(stored + len(pending) // ENTRY.size, b"")
         return file
 
 
