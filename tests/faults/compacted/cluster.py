@@ -50,10 +50,11 @@ class CompactedCluster(FaultCluster):
 
     def was_hit(self, name: str) -> bool:
         """Whether that has come; once."""
-        hit = (self.launched / name).with_suffix(HIT)
-        there = hit.exists()
-        hit.unlink(missing_ok=True)
-        return there
+        try:
+            (self.launched / name).with_suffix(HIT).unlink()  # one look: what comes after it is for the next
+        except FileNotFoundError:
+            return False
+        return True
 
     # ---- what brokers have on their disks -------------------------------------------------------------------------
 
