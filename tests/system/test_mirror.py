@@ -19,6 +19,7 @@ from ottla.testing import Cluster
 from ottla_core.clock import SystemClock
 from ottla_mirror.flow import Flow
 from ottla_mirror.machines.flows import ClusterSettings, FlowSettings, MirrorSettings, check
+from ottla_mirror.offset_syncs import OffsetSyncs
 
 CODECS: Sequence[str] = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -79,6 +80,16 @@ def written(east: Cluster, topic: str) -> dict[int, list[tuple[object, ...]]]:
     return by_partition(everything(east, topic))
 
 
+def assert_exact(offsets: OffsetSyncs, east: Cluster, west: Cluster, topic: str) -> None:
+    """Readers at each record of the source, whose values are all different, go on with that very record."""
+    copies = {(record.partition, record.value): record.offset for record in copied(west, topic)}
+    for record in everything(east, topic):
+        found = offsets.translate(ottla.TopicPartition(topic, record.partition), record.offset)
+        assert found is not None
+        after = min(at for (partition, _), at in copies.items() if partition == record.partition and at >= found)
+        assert after == copies[record.partition, record.value], f"{record.offset} translates to {found}"
+
+
 @pytest.mark.feature(151)
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
 def test_records_of_all_codecs_and_transactions_are_copied_as_they_are(
@@ -118,15 +129,11 @@ def test_each_offset_of_the_source_translates_to_its_record(
     count = sum(number % 4 + 1 for number in range(20))
     with mirrored(cluster, west, topic, delivery) as (flow,):
         wait_until(lambda: sum(p.records for p in flow.partitions.values()) >= count)
-        offsets = flow.partitions[ottla.TopicPartition(topic, 0)].map
-    copies = {record.value: record.offset for record in copied(west, topic)}
-    sources = ottla.Consumer(topic, bootstrap=cluster.bootstrap, start="earliest", stop="end", value="bytes")
-    for record in sources:
-        assert record.value is not None
-        found = offsets.translate(record.offset)
-        assert found is not None
-        after = min(copies[value] for value in copies if copies[value] >= found)
-        assert after == copies[record.value], f"{record.offset} translates to {found}"
+        offsets, partition = flow.syncs, ottla.TopicPartition(topic, 0)
+        with ottla.Admin(cluster.bootstrap) as source:
+            ends = source.topics.offsets(topic, "latest")
+        wait_until(lambda: offsets.end(partition) + 1 == ends[0])  # a marker is the last
+    assert_exact(offsets, cluster, west, topic)
 
 
 @pytest.mark.feature(151)
@@ -138,6 +145,8 @@ def test_another_mirror_goes_on_where_the_last_one_stopped(cluster: Cluster, wes
     with mirrored(cluster, west, topic, "exactly_once") as (flow,):
         wait_until(lambda: sum(p.records for p in flow.partitions.values()) >= 300)
         wait_until(lambda: len(copied(west, topic)) >= 600)
+        wait_until(lambda: sum(flow.syncs.end(p) for p in flow.partitions) >= 600)
+        assert_exact(flow.syncs, cluster, west, topic)
     assert by_partition(copied(west, topic)) == written(cluster, topic)
 
 
@@ -149,8 +158,11 @@ def test_mirrors_share_the_partitions_and_one_of_them_leads(cluster: Cluster, we
             cluster.produce(topic, [f"{number}.{n}" for n in range(100)])
         wait_until(lambda: len(copied(west, topic)) >= 500)
         flows[0].stop()
+        flow = flows[1]
         cluster.produce(topic, [f"later {n}" for n in range(100)])
         wait_until(lambda: len(copied(west, topic)) >= 600)
+        wait_until(lambda: sum(flow.syncs.end(p) for p in flow.partitions) >= 600)
+        assert_exact(flow.syncs, cluster, west, topic)
     assert by_partition(copied(west, topic)) == written(cluster, topic)
 
 
@@ -195,6 +207,7 @@ def test_a_mirror_is_a_service_by_its_file_and_its_contract(
         assert sum(p.position for p in partitions.values()) == 100
         wait_until(lambda: [p.lag for p in mirror.flow().partitions if p.HasField("lag")] == [0, 0])
         number, end = max(((p.partition, p.position) for p in partitions.values()), key=lambda at: at[1])
+        wait_until(lambda: not mirror.translate(topic, number, end)[0].error.code)
         (half, whole) = mirror.translate(topic, number, end // 2, end)
         assert (half.copy, half.partition, half.offset, whole.offset) == (f"east.{topic}", number, end // 2, end)
         assert mirror.metrics()[f'ottla_mirror_lag_records{{flow="east->west",partition="0",topic="{topic}"}}'] == 0.0

@@ -1,8 +1,8 @@
 """Copies the partitions that it is given, one fetched block after the other, at least once.
 
-A batch is read, sent, acknowledged, and only then counted into the position that the group commits. The producer
-keeps order and repeats what was not acknowledged; a batch that fails for good leaves its partition where it is, and
-is read again.
+A batch is read, sent, acknowledged, and only then counted into the position that the group commits; before that, the
+flow's offset syncs have where it lies. The producer keeps order and repeats what was not acknowledged; a batch that
+fails for good leaves its partition where it is, and is read again.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from ottla.connect import BatchReader, FetchedBatches
 from ottla_core.clock import Clock
 from ottla_core.model import TopicPartition
 from ottla_mirror.machines.copying import outgoing
+from ottla_mirror.machines.mirror_records import LENGTH, offset_sync
 from ottla_mirror.machines.progress import CopiedPartition, Outcome, Position, note_of
 
 logger = logging.getLogger("ottla.mirror")
 
 _COMMIT_S: Final = 1.0
-_SETTLE_S: Final = 30.0
+SETTLE_S: Final = 30.0
 """How long what is under way may take before partitions are given up."""
 
 _AGAIN_S: Final = 2.0
@@ -29,19 +30,22 @@ _AGAIN_S: Final = 2.0
 
 
 class Copier:
-    """`producer` writes to the target, `member` is in the group there whose partitions these are. For one thread."""
+    """`producer` writes to the target, also to `syncs`, the flow's offset syncs, and `member` is in the group there
+    whose partitions these are. For one thread."""
 
     def __init__(
         self,
         reader: BatchReader,
         producer: ottla.Producer[Any, Any],
         member: ottla.Consumer[Any, Any],
+        syncs: str,
         clock: Clock,
     ) -> None:
         self.partitions: Mapping[TopicPartition, CopiedPartition] = {}  # by the source's; replaced, never changed
         self._reader: Final = reader
         self._producer: Final = producer
         self._member: Final = member
+        self._syncs: Final = syncs
         self._clock: Final = clock
         self._under_way: Final[dict[CopiedPartition, None]] = {}
         self._again_at: Final[dict[CopiedPartition, float]] = {}
@@ -107,7 +111,7 @@ class Copier:
     def _settle(self) -> None:
         for partition in list(self._under_way):
             try:
-                partition.settle(_base_offset)
+                partition.settle(base_offset)
             except ottla.OttlaError as error:
                 self._on_failed(partition, error)
                 continue
@@ -121,13 +125,16 @@ class Copier:
         partition.error = str(error)
         partition.start_over()
         self._under_way.pop(partition, None)
+        self._set_aside(partition)
+
+    def _set_aside(self, partition: CopiedPartition) -> None:
         self._reader.unassign(partition.source)
         self._again_at[partition] = self._clock.monotonic() + _AGAIN_S
 
     def _finish(self) -> None:
         """Wait for what is under way, and commit."""
         try:
-            self._producer.flush(_SETTLE_S)
+            self._producer.flush(SETTLE_S)
             self._settle()
             self._commit()
         except ottla.OttlaError as error:
@@ -137,16 +144,27 @@ class Copier:
         """Let the group have the positions; waits for it."""
         changed = {p: p.position for p in self.partitions.values() if p.position not in (None, p.committed)}
         if changed:
-            self._member.commit({p.copy: to_commit(p, position) for p, position in changed.items() if position})
+            for sync in self._send_syncs(changed):
+                sync.result(SETTLE_S)
+            self._member.commit({p.copy: to_commit(position) for p, position in changed.items() if position})
             for partition, position in changed.items():
                 partition.committed = position
 
+    def _send_syncs(self, partitions: Iterable[CopiedPartition]) -> list[ottla.Delivery]:
+        """Where in the target lies what was copied."""
+        sent = []
+        for partition in partitions:
+            for stretch in partition.take_stretches():
+                key, value, length = offset_sync(partition.source, stretch, partition.writer)
+                sent.append(self._producer.send(value, key=key, headers=[(LENGTH, length)], topic=self._syncs))
+        return sent
 
-def to_commit(partition: CopiedPartition, position: Position) -> ottla.OffsetAndMetadata:
+
+def to_commit(position: Position) -> ottla.OffsetAndMetadata:
     """A position as the group gets it."""
-    return ottla.OffsetAndMetadata(position.offset, note_of(position, partition.map.last))
+    return ottla.OffsetAndMetadata(position.offset, note_of(position))
 
 
-def _base_offset(outcome: Outcome) -> int:
+def base_offset(outcome: Outcome) -> int:
     assert isinstance(outcome, ottla.Delivery)
     return outcome.result().offset

@@ -1,18 +1,21 @@
 """Copies the same by transactions in the target: records, and where their source's reading goes on, in one.
 
 A round is what was fetched within moments, of whichever partitions. If its transaction is committed, the group has the
-positions; if not, neither records nor positions count, and the same is read again. Another mirror that was given a
-partition meanwhile is in a later generation of the group, so that the commit of a late one fails (KIP-447).
+positions, and the offset syncs where the records lie; if not, none of that counts, and the same is read again. Another
+mirror that was given a partition meanwhile is in a later generation of the group, so that the commit of a late one
+fails (KIP-447).
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import ottla
 from ottla.connect import FetchedBatches
-from ottla_mirror.copier import Copier, to_commit
+from ottla_mirror.copier import SETTLE_S, Copier, base_offset, to_commit
 from ottla_mirror.machines.progress import CopiedPartition
 
 logger = logging.getLogger("ottla.mirror")
@@ -27,6 +30,7 @@ class ExactlyOnceCopier(Copier):
     def step(self, timeout: float) -> None:
         """Wait up to `timeout` seconds for something, then copy a round. Raises like Copier, and where it is not known
         whether the round was committed."""
+        self._try_again()
         fetched = self._reader.poll(timeout)
         if fetched is None:
             return
@@ -35,15 +39,15 @@ class ExactlyOnceCopier(Copier):
         try:
             with transaction:
                 self._copy(fetched, copied)
-        except (ottla.TransactionAborted, ottla.CommitFailedError, ottla.RetriableError) as error:
+        except ottla.OttlaError as error:
             if not transaction.aborted:
                 raise
             logger.warning("a round is copied again: %s", error)
-            for partition in copied:
-                self._go_back(partition)
+            self._go_back(copied)
             return
-        self._settle()
+        self._under_way.clear()
         for partition in copied:
+            partition.complete()
             partition.committed = partition.position
 
     def _copy(self, fetched: FetchedBatches | None, copied: dict[CopiedPartition, None]) -> None:
@@ -52,17 +56,38 @@ class ExactlyOnceCopier(Copier):
             partition = self.partitions.get(fetched.partition)
             if partition is not None:
                 copied[partition] = None
-                self._send(partition, fetched)
+                partition.error = ""
+                with _blaming(partition):
+                    self._send(partition, fetched)
             size_bytes += len(fetched.records)
             left_s = end_at - self._clock.monotonic()
             fetched = self._reader.poll(left_s) if left_s > 0 and size_bytes < _ROUND_BYTES else None
-        offsets = {partition.copy: to_commit(partition, partition.sent[-1].position) for partition in copied}
+        self._producer.flush(SETTLE_S)
+        for partition in copied:
+            with _blaming(partition):
+                partition.prepare(base_offset)
+        self._send_syncs(copied)
+        offsets = {p.copy: to_commit(p.prepared.position) for p in copied if p.prepared.position}
         self._producer.send_offsets_to_transaction(offsets, self._member)
 
-    def _go_back(self, partition: CopiedPartition) -> None:
-        partition.start_over()
-        self._under_way.pop(partition, None)
-        self._read(partition)
+    def _go_back(self, copied: Iterable[CopiedPartition]) -> None:
+        """All of a round is read again; what could not be copied, later than the rest."""
+        self._under_way.clear()
+        for partition in copied:
+            partition.go_back()
+            if partition.error:
+                self._set_aside(partition)
+            else:
+                self._read(partition)
 
     def _commit(self) -> None:
         """Nothing: each round's transaction has."""
+
+
+@contextmanager
+def _blaming(partition: CopiedPartition) -> Iterator[None]:
+    try:
+        yield
+    except ottla.OttlaError as error:
+        partition.error = str(error)
+        raise

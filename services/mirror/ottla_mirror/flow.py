@@ -2,7 +2,7 @@
 
 The members of that group share the partitions of the copies: the one that is given `east.orders-3` copies `orders-3` of
 east into it, and what the group has committed for it is where reading the source goes on. So a mirror that dies is
-replaced within the group's session timeout, and nothing about a flow is kept anywhere else.
+replaced within the group's session timeout, and all that is known of a flow lies in the target's topics.
 
 Who is given the one partition of the flow's checkpoints leads it: creates topics, and keeps configs in step.
 """
@@ -23,6 +23,7 @@ from ottla_mirror.exactly_once import ExactlyOnceCopier
 from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
 from ottla_mirror.machines.progress import CopiedPartition, read_note
 from ottla_mirror.machines.topic_names import TopicNames
+from ottla_mirror.offset_syncs import OffsetSyncs
 from ottla_mirror.topic_sync import TopicSync
 
 logger = logging.getLogger("ottla.mirror")
@@ -45,6 +46,7 @@ class Flow:
         self.settings: Final = flow
         self.names: Final = TopicNames(flow, settings)
         self.topics: Final = TopicSync(flow, settings, self.names)
+        self.syncs: Final = OffsetSyncs(flow.name, settings.cluster(flow.target).bootstrap, self.names.offset_syncs)
         self.error = "it is not connected yet"
         self.copier: Copier | None = None
         self._reader: BatchReader | None = None
@@ -59,11 +61,13 @@ class Flow:
         """Copy from now on, until it is stopped; whatever fails is tried again."""
         self._thread.start()
         self.topics.start()
+        self.syncs.start()
 
     def stop(self) -> None:
         """Finish what is under way, leave the group, and return when all is over, or after some seconds."""
         self._stopping.set()
         self.topics.stop()
+        self.syncs.stop()
         self._thread.join(_END_S)
 
     @property
@@ -95,7 +99,7 @@ class Flow:
             reader = self._reader = BatchReader(self._source, client_id=self._id)
             try:
                 kind = ExactlyOnceCopier if self.settings.delivery == "exactly_once" else Copier
-                copier = kind(reader, producer, member, self._clock)
+                copier = kind(reader, producer, member, self.names.offset_syncs, self._clock)
                 self.copier = copier
                 self._copy(member, copier)
                 copier.give_up(list(copier.partitions))
@@ -138,9 +142,9 @@ class Flow:
                 self.topics.leads = True
             elif source is not None:
                 at = committed[copy]
-                known = None if at is None else read_note(at.offset, at.metadata)
+                position = None if at is None else read_note(at.offset, at.metadata)
                 partition = TopicPartition(source, copy.partition)
-                self.copier.take(CopiedPartition(partition, copy, *(known or ())))
+                self.copier.take(CopiedPartition(partition, copy, position, writer=self._clock.wall_ms()))
 
     def _on_gone(self, copies: Iterable[TopicPartition], *, lost: bool) -> None:
         going = list(copies)
@@ -156,6 +160,8 @@ class Flow:
             self._target,
             client_id=self._id,
             transactional_id=self._id if exactly_once else None,
+            key="bytes",
+            value="bytes",
             max_request_size="16MiB",
             buffer_memory="48MiB",
             delivery_timeout=_DELIVERY_S,

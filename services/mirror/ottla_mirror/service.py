@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ottla.connect import ReadPosition
@@ -31,8 +31,8 @@ class MirrorService:
     async def translate_offsets(
         self, request: pb.TranslateOffsetsRequest, context: RequestContext
     ) -> pb.TranslateOffsetsResponse:
-        partitions = self._flow(request.flow).partitions
-        return pb.TranslateOffsetsResponse(offsets=[_translated(at, partitions) for at in request.offsets])
+        flow = self._flow(request.flow)
+        return pb.TranslateOffsetsResponse(offsets=[_translated(at, flow) for at in request.offsets])
 
     def _flow(self, name: str) -> Flow:
         flow = self._flows.get(name)
@@ -64,7 +64,7 @@ def _mirrored(partition: CopiedPartition, read: ReadPosition | None, now_ms: int
     lag = None if read is None or read.end < 0 or position is None else max(0, read.end - position)
     lag_ms = None if lag is None else 0
     if lag:
-        lag_ms = None if partition.timestamp_ms < 0 else max(0, now_ms - partition.timestamp_ms)
+        lag_ms = None if partition.progress.timestamp_ms < 0 else max(0, now_ms - partition.progress.timestamp_ms)
     return pb.PartitionMirrored(
         topic=partition.source.topic,
         partition=partition.source.partition,
@@ -78,11 +78,11 @@ def _mirrored(partition: CopiedPartition, read: ReadPosition | None, now_ms: int
     )
 
 
-def _translated(at: pb.SourceOffset, partitions: Mapping[TopicPartition, CopiedPartition]) -> pb.OffsetTranslated:
-    partition = partitions.get(TopicPartition(at.topic, at.partition))
-    offset = None if partition is None else partition.map.translate(at.offset)
-    if partition is None or offset is None:
-        known = "is not copied by this mirror" if partition is None else f"was not copied near offset {at.offset}"
+def _translated(at: pb.SourceOffset, flow: Flow) -> pb.OffsetTranslated:
+    copy = flow.names.target_of(at.topic)
+    offset = flow.syncs.translate(TopicPartition(at.topic, at.partition), at.offset)
+    if copy is None or offset is None:
+        known = "is not copied by this flow" if copy is None else f"was not copied near offset {at.offset}"
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return pb.OffsetTranslated(error=Error(code=code, message=f"{at.topic}-{at.partition} {known}"))
-    return pb.OffsetTranslated(copy=partition.copy.topic, partition=partition.copy.partition, offset=offset)
+    return pb.OffsetTranslated(copy=copy, partition=at.partition, offset=offset)

@@ -1,72 +1,56 @@
 """The topics of a flow: each has its copy in the target, with as many partitions and the same configs.
 
-Every mirror of a flow sees to it that its checkpoints topic exists, by which one of them leads. The leader does the
-rest, every second, on a thread of its own: the copying does not wait for it.
+Every mirror of a flow sees to it that the flow's own topics exist, by one of which one of them leads. The leader does
+the rest, every second: the copying does not wait for it.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from threading import Event, Thread
 from typing import Any, Final
 
 import ottla
+from ottla_mirror.chore import Chore
 from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
 from ottla_mirror.machines.topic_names import TopicNames
 from ottla_mirror.machines.topic_plan import NOT_COPIED, TopicChange, plan_topics
+from ottla_mirror.offset_syncs import OFFSET_SYNCS_CONFIG
 
 logger = logging.getLogger("ottla.mirror")
 
 _LOOK_S: Final = 1.0
 _CONFIGS_S: Final = 10.0
-_END_S: Final = 10.0
 
 
-class TopicSync:
+class TopicSync(Chore):
     """`leads`, set by the flow: whether this mirror creates and alters topics. `problems` has what could not be done,
     by the copy's name, in words. Both are for any thread."""
 
     def __init__(self, flow: FlowSettings, settings: MirrorSettings, names: TopicNames) -> None:
+        super().__init__(f"{flow.name}: topics are not compared at the moment")
         self.problems: Mapping[str, str] = {}
         self.leads = False
         self._flow: Final = flow
         self._names: Final = names
         self._source: Final = list(settings.cluster(flow.source).bootstrap)
         self._target: Final = list(settings.cluster(flow.target).bootstrap)
-        self._stopping: Final = Event()
-        self._has_checkpoints = False
+        self._has_own = False
         self._configs_in = 0.0
-        self._thread: Final = Thread(target=self._run, name=f"ottla-mirror-topics-{flow.name}", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join(_END_S)
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                with (
-                    ottla.Admin(self._source, client_id=f"{self._flow.group}-topics") as source,
-                    ottla.Admin(self._target, client_id=f"{self._flow.group}-topics") as target,
-                ):
-                    while not self._stopping.is_set():
-                        self._look(source, target)
-                        self._stopping.wait(_LOOK_S)
-            except ottla.OttlaError as error:
-                logger.warning("flow %s: topics are not compared at the moment: %s", self._flow.name, error)
-            except Exception:
-                logger.exception("flow %s: topics are not compared at the moment", self._flow.name)
-            self._stopping.wait(_LOOK_S)
+    def work(self) -> None:
+        name = f"{self._flow.group}-topics"
+        with ottla.Admin(self._target, client_id=name) as target:
+            if not self._has_own:
+                for topic, config in own_topics(self._names).items():
+                    target.topics.create(topic, partitions=1, config=config, if_exists="ok")
+                self._has_own = True
+            with ottla.Admin(self._source, client_id=name) as source:
+                while not self.stopping.is_set():
+                    self._look(source, target)
+                    self.stopping.wait(_LOOK_S)
 
     def _look(self, source: ottla.Admin, target: ottla.Admin) -> None:
-        if not self._has_checkpoints:
-            compacted = {"cleanup.policy": "compact"}
-            target.topics.create(self._names.checkpoints, partitions=1, config=compacted, if_exists="ok")
-            self._has_checkpoints = True
         if not self.leads:
             self.problems = {}
             return
@@ -107,6 +91,12 @@ class TopicSync:
                 target.configs.set(altered, topic=copy)
             if gone := had.keys() - config.keys():
                 target.configs.unset(*gone, topic=copy)
+
+
+def own_topics(names: TopicNames) -> dict[str, Mapping[str, Any]]:
+    """What a flow has in the target for itself, and their configs; each has one partition."""
+    compacted = {"cleanup.policy": "compact"}
+    return {names.checkpoints: compacted, names.state: compacted, names.offset_syncs: OFFSET_SYNCS_CONFIG}
 
 
 def _own(entries: Mapping[str, Any]) -> dict[str, str]:

@@ -126,7 +126,7 @@ STORIES = (
         "While a mirror copied again what its predecessor had, offsets translated to behind records copied once alone",
         Edit(
             "services/mirror/ottla_mirror/machines/offset_map.py",
-            "if source + length >= self._end:",
+            "if source + length >= self.end:",
             "if True:",
         ),
     ),

@@ -18,6 +18,7 @@ from ottla_mirror.machines.progress import CopiedPartition
 from ottla_proto.contracts import Broker
 
 SOURCE, COPY = TopicPartition("t", 0), TopicPartition("east.t", 0)
+SYNCS = "mm2-offset-syncs.east.internal"
 
 
 class Member:
@@ -34,14 +35,16 @@ class Sides:
     """A source with ten records in one partition, a target, and a copier from one to the other."""
 
     def __init__(self) -> None:
-        self.source, self.target = ScriptedCluster({"t": 1}), ScriptedCluster({"east.t": 1})
+        self.source, self.target = ScriptedCluster({"t": 1}), ScriptedCluster({"east.t": 1, SYNCS: 1})
         with ottla.Producer("b0:1", topic="t", _transport=self.source.connect) as producer:
             producer.send_many([f"{n}" for n in range(10)])
         self.reader = BatchReader("b0:1", _transport=self.source.connect)
-        self.producer: ottla.Producer[Any, Any] = ottla.Producer("b0:1", _transport=self.target.connect)
+        self.producer: ottla.Producer[Any, Any] = ottla.Producer(
+            "b0:1", key="bytes", value="bytes", _transport=self.target.connect
+        )
         self.member = Member()
         member = cast("ottla.Consumer[Any, Any]", self.member)
-        self.copier = Copier(self.reader, self.producer, member, SystemClock())
+        self.copier = Copier(self.reader, self.producer, member, SYNCS, SystemClock())
 
     def close(self) -> None:
         self.producer.close()
@@ -63,6 +66,7 @@ def test_what_is_under_way_is_committed_before_a_partition_goes(sides: Sides) ->
     sides.copier.give_up([SOURCE])
     assert sides.target.values("east.t", 0) == [b"%d" % n for n in range(10)]
     assert sides.member.committed[COPY].offset == 10
+    assert len(sides.target.values(SYNCS, 0)) >= 1, "before the position, where its records lie"
     assert (sides.copier.partitions, sides.reader.positions()) == ({}, {})
 
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla_mirror.machines.offset_map import OffsetMap, Stretch
+from ottla_core.model import TopicPartition
+from ottla_mirror.machines.offset_map import OffsetMap, OffsetMaps, Stretch
 
 COPY, OWN_MARKER, RESTART = "copy", "own marker", "restart"
 
@@ -39,6 +40,27 @@ def test_what_is_copied_twice_is_where_the_later_copy_is_once_that_is_complete()
     offsets.add(80, 120, 20)
     assert list(offsets) == [Stretch(0, 0, 60), Stretch(60, 100, 40)]
     assert [offsets.translate(offset) for offset in (59, 60, 99)] == [59, 100, 139]
+
+
+def test_a_position_in_the_copy_is_one_in_the_source() -> None:
+    offsets = OffsetMap()
+    offsets.add(10, 5, 90)
+    offsets.add(101, 96, 40)
+    back = [offsets.translate_back(offset) for offset in (4, 5, 94, 95, 96, 136, 900)]
+    assert back == [None, 10, 99, 100, 101, 141, 141]
+
+
+def test_a_flows_maps_share_a_bound() -> None:
+    maps = OffsetMaps(most=100)
+    partitions = [TopicPartition("t", number) for number in range(10)]
+    for partition in partitions:
+        for number in range(50):
+            maps.add(partition, Stretch(number * 10, number * 9, 9))
+    known = [found for partition in partitions if (found := maps.get(partition)) is not None]
+    assert [found.end for found in known] == [499] * 10
+    assert sum(map(len, known)) <= 100
+    assert {found.translate(495) for found in known} == {446}
+    assert maps.get(TopicPartition("other", 0)) is None
 
 
 def test_the_oldest_are_thinned_and_translate_late() -> None:

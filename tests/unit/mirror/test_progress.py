@@ -50,7 +50,7 @@ def test_the_position_waits_for_the_oldest_batch() -> None:
     first.offset = 100
     partition.settle(base_offset)
     assert partition.position == Position(15, TOPIC_ID, 3)
-    assert (list(partition.map), partition.records) == ([Stretch(0, 100, 15)], 15)
+    assert (partition.take_stretches(), partition.records) == ([Stretch(0, 100, 15)], 15)
 
 
 def test_markers_behind_the_last_batch_are_passed_once_it_is_there() -> None:
@@ -80,16 +80,30 @@ def test_where_an_offset_is_not_known_the_map_has_a_gap() -> None:
     first.offset, second.offset = -1, 10
     partition.settle(base_offset)
     assert partition.position == Position(15, TOPIC_ID, 3)
-    assert list(partition.map) == [Stretch(10, 10, 5)]
+    assert partition.take_stretches() == [Stretch(10, 10, 5)]
+
+
+def test_a_stretch_is_taken_anew_once_it_has_grown() -> None:
+    partition, (first, second) = copied(stored(10, 0), stored(5, 10), next_offset=15)
+    first.offset = 100
+    partition.settle(base_offset)
+    assert [partition.take_stretches(), partition.take_stretches()] == [[Stretch(0, 100, 10)], []]
+    second.offset = 110
+    partition.settle(base_offset)
+    assert [partition.take_stretches(), partition.take_stretches()] == [[Stretch(0, 100, 15)], []]
+
+
+def test_what_is_gone_back_behind_does_not_count() -> None:
+    partition, (first, second) = copied(stored(10, 0), stored(5, 10), next_offset=15)
+    first.offset, second.offset = 100, 110
+    partition.prepare(base_offset)
+    assert (partition.prepared.records, partition.records) == (15, 0)
+    partition.go_back()
+    assert partition.prepared == partition.progress
+    assert (partition.position, partition.records, partition.take_stretches()) == (None, 0, [])
 
 
 def test_a_position_is_committed_with_its_topic_and_epoch() -> None:
-    position, stretch = Position(15, TOPIC_ID, 3), Stretch(5, 8, 10)
-    assert read_note(15, note_of(position, stretch)) == (position, stretch)
-    assert read_note(15, note_of(position, None)) == (position, None)
+    position = Position(15, TOPIC_ID, 3)
+    assert read_note(15, note_of(position)) == position
     assert [read_note(15, note) for note in ("", "a note of another's", "00:x", "00:1:2")] == [None] * 4
-
-
-def test_a_successor_translates_as_far_as_the_last_stretch_goes() -> None:
-    successor = CopiedPartition(*PARTITIONS, Position(15, TOPIC_ID, 3), Stretch(5, 8, 10))
-    assert [successor.map.translate(offset) for offset in (4, 5, 15)] == [None, 8, 18]

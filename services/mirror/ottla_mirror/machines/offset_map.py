@@ -15,6 +15,8 @@ once the copying has passed all that was copied before: until then the first one
 
 Bounded in bytes: of the oldest half every second stretch is dropped, and offsets in it translate to the end of the one
 before: late, and the reader meets records again. Source: KIP-382, `OffsetSyncStore`, which keeps 64 pairs a partition.
+
+`OffsetMaps` has those of a flow; what they are made of lies in its offset syncs (module `mirror_records`).
 """
 
 from __future__ import annotations
@@ -24,8 +26,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from ottla_core.model import TopicPartition
+
 _MOST_STRETCHES: Final = 64 * 1024
 """1.5 MB a partition: days of transactions."""
+
+_MOST_OF_ALL: Final = 2 * 1024 * 1024
+"""48 MB a flow."""
 
 
 class Stretch(NamedTuple):
@@ -61,12 +68,12 @@ class OffsetMap:
 
     def add(self, source: int, target: int, length: int) -> None:
         """These were copied."""
-        if source >= self._end:
+        if source >= self.end:
             self._append(Stretch(source, target, length))
             return
         self._again = [before for before in self._again if before.source < source]
         self._again.append(Stretch(source, target, length))
-        if source + length >= self._end:
+        if source + length >= self.end:
             self._forget_from(self._again[0].source)
             for stretch in self._again:
                 self._append(stretch)
@@ -79,9 +86,23 @@ class OffsetMap:
             return None
         return self._targets[at] + min(offset - self._sources[at], self._lengths[at])
 
+    def translate_back(self, offset: int) -> int | None:
+        """The position in the source of a reader that is at `offset` in the copy; None where nothing is known of it."""
+        at = bisect_right(self._targets, offset) - 1
+        if at < 0:
+            return None
+        return self._sources[at] + min(offset - self._targets[at], self._lengths[at])
+
+    def thin(self, most: int) -> None:
+        """Keep no more stretches than that, two at least."""
+        while len(self._sources) > max(most, 2):
+            half = len(self._sources) // 2
+            for numbers in (self._sources, self._targets, self._lengths):
+                numbers[:half] = numbers[:half:2]
+
     @property
-    def _end(self) -> int:
-        """After the last offset that was copied."""
+    def end(self) -> int:
+        """After the last offset of the source that was copied."""
         return self._sources[-1] + self._lengths[-1] if self._sources else 0
 
     def _append(self, stretch: Stretch) -> None:
@@ -93,8 +114,7 @@ class OffsetMap:
         self._sources.append(source)
         self._targets.append(target)
         self._lengths.append(length)
-        if len(self._sources) > self._most:
-            self._thin()
+        self.thin(self._most)
 
     def _forget_from(self, source: int) -> None:
         at = bisect_left(self._sources, source)
@@ -103,7 +123,26 @@ class OffsetMap:
         if at and self._sources[-1] + self._lengths[-1] > source:
             self._lengths[-1] = source - self._sources[-1]
 
-    def _thin(self) -> None:
-        half = len(self._sources) // 2
-        for numbers in (self._sources, self._targets, self._lengths):
-            numbers[:half] = numbers[:half:2]
+
+class OffsetMaps:
+    """A flow's, by the source's partitions."""
+
+    def __init__(self, most: int = _MOST_OF_ALL) -> None:
+        self._maps: Final[dict[TopicPartition, OffsetMap]] = {}
+        self._most: Final = most
+        self._count = 0  # stretches of all
+
+    def add(self, source: TopicPartition, stretch: Stretch) -> None:
+        """It was copied."""
+        known = self._maps.setdefault(source, OffsetMap())
+        before = len(known)
+        known.add(*stretch)
+        self._count += len(known) - before
+        if self._count > self._most:
+            for each in self._maps.values():
+                each.thin(self._most // len(self._maps))
+            self._count = sum(map(len, self._maps.values()))
+
+    def get(self, source: TopicPartition) -> OffsetMap | None:
+        """None where nothing of the partition was copied."""
+        return self._maps.get(source)

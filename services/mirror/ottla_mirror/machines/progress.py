@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from ottla_core.model import TopicId, TopicPartition
 from ottla_mirror.machines.copying import Fetched, OutgoingBatch
-from ottla_mirror.machines.offset_map import OffsetMap, Stretch
+from ottla_mirror.machines.offset_map import Stretch
 
 
 class Position(NamedTuple):
@@ -23,19 +23,17 @@ class Position(NamedTuple):
     leader_epoch: int = -1
 
 
-def note_of(position: Position, last: Stretch | None) -> str:
-    """What is committed beside a position: what else a successor has to know, the last stretch of the copy included."""
-    return ":".join([position.topic_id.hex(), str(position.leader_epoch), *map(str, last or ())])
+def note_of(position: Position) -> str:
+    """What is committed beside a position's offset."""
+    return f"{position.topic_id.hex()}:{position.leader_epoch}"
 
 
-def read_note(offset: int, note: str) -> tuple[Position, Stretch | None] | None:
-    """The position that was committed so, and that stretch; None where the note is not a mirror's."""
-    topic_id, *numbers = note.split(":")
+def read_note(offset: int, note: str) -> Position | None:
+    """The position that was committed so; None where the note is not a mirror's."""
+    topic_id, _, epoch = note.partition(":")
     try:
-        epoch, *stretch = map(int, numbers)
-        position = Position(offset, TopicId(bytes.fromhex(topic_id)), epoch)
-        return position, Stretch(*stretch) if stretch else None
-    except (ValueError, TypeError):
+        return Position(offset, TopicId(bytes.fromhex(topic_id)), int(epoch))
+    except ValueError:
         return None
 
 
@@ -53,31 +51,59 @@ class Sent(NamedTuple):
     position: Position
 
 
-class CopiedPartition:
-    """A partition of the source, and the one of the target that is its copy. `position` is None before the first one
-    is known; `error` says why nothing is copied at the moment."""
+class Progress(NamedTuple):
+    """`position`: before it the target has everything; None before the first one is known. The rest counts since the
+    mirror was given the partition; `timestamp_ms` is the newest record's."""
 
-    __slots__ = ("bytes", "committed", "copy", "error", "map", "position", "records", "sent", "source", "timestamp_ms")
+    position: Position | None
+    records: int = 0
+    bytes: int = 0
+    timestamp_ms: int = -1
+
+
+class CopiedPartition:
+    """A partition of the source, and the one of the target that is its copy. `prepared` is its progress once what is
+    being committed is. `error` says why nothing is copied at the moment; `writer` tells this mirror's offset syncs from
+    those of others that had the partition."""
+
+    __slots__ = (
+        "_stretches",
+        "_taken",
+        "committed",
+        "copy",
+        "error",
+        "prepared",
+        "progress",
+        "sent",
+        "source",
+        "writer",
+    )
 
     def __init__(
-        self,
-        source: TopicPartition,
-        copy: TopicPartition,
-        position: Position | None = None,
-        stretch: Stretch | None = None,
+        self, source: TopicPartition, copy: TopicPartition, position: Position | None = None, *, writer: int = 0
     ) -> None:
-        """`position` and `stretch`: what a predecessor has committed."""
+        """`position`: what a predecessor has committed."""
         self.source = source
         self.copy = copy
-        self.position = self.committed = position
+        self.writer = writer
+        self.committed = position
+        self.progress = self.prepared = Progress(position)
         self.sent: deque[Sent] = deque()
-        self.map = OffsetMap()
-        if stretch is not None:
-            self.map.add(*stretch)
-        self.records = 0
-        self.bytes = 0
-        self.timestamp_ms = -1  # of the newest record that was copied
         self.error = ""
+        self._stretches: list[Stretch] = []
+        self._taken: Stretch | None = None  # the newest that was; it may grow
+
+    @property
+    def position(self) -> Position | None:
+        return self.progress.position
+
+    @property
+    def records(self) -> int:
+        return self.progress.records
+
+    @property
+    def bytes(self) -> int:
+        return self.progress.bytes
 
     def send(self, fetched: Fetched, outgoing: OutgoingBatch, outcome: Outcome) -> None:
         """`outgoing`, a batch of `fetched`, is on its way."""
@@ -92,23 +118,58 @@ class CopiedPartition:
     def settle(self, base_offset: Callable[[Outcome], int]) -> None:
         """Take over what the target has. `base_offset` gives where in the copy a batch lies, -1 where that is not
         known, or raises why it does not: then the position stays before it."""
+        try:
+            self.prepare(base_offset)
+        finally:
+            self.complete()
+
+    def prepare(self, base_offset: Callable[[Outcome], int]) -> None:
+        """The same, for a transaction: it counts once that is `complete`, or is gone back behind."""
         while self.sent and (self.sent[0].outcome is None or self.sent[0].outcome.done()):
             outcome, outgoing, position = self.sent[0]
             if outcome is not None and outgoing is not None:
                 self._on_written(outgoing, base_offset(outcome))
-            self.position = position
+            self.prepared = self.prepared._replace(position=position)
             self.sent.popleft()
+
+    def complete(self) -> None:
+        """What was prepared is committed."""
+        self.progress = self.prepared
 
     def start_over(self) -> None:
         """What is under way does not count: it will be read again."""
         self.sent.clear()
 
+    def go_back(self) -> None:
+        """What was prepared does not count either."""
+        self.start_over()
+        self.prepared = self.progress
+        self._stretches.clear()
+
+    def take_stretches(self) -> list[Stretch]:
+        """Those that are new since the last call, or have grown."""
+        taken = [stretch for stretch in self._stretches if stretch != self._taken]
+        self._stretches = self._stretches[-1:]
+        self._taken = self._stretches[-1] if self._stretches else None
+        return taken
+
     def _on_written(self, outgoing: OutgoingBatch, base_offset: int) -> None:
-        self.records += outgoing.batch.record_count
-        self.bytes += outgoing.batch.size_bytes
-        self.timestamp_ms = max(self.timestamp_ms, outgoing.batch.max_timestamp_ms)
+        batch, done = outgoing.batch, self.prepared
+        self.prepared = Progress(
+            done.position,
+            done.records + batch.record_count,
+            done.bytes + batch.size_bytes,
+            max(done.timestamp_ms, batch.max_timestamp_ms),
+        )
         if base_offset < 0:
             return
         for run in outgoing.runs:
-            self.map.add(run.first, base_offset, run.length)
+            self._note(Stretch(run.first, base_offset, run.length))
             base_offset += run.length
+
+    def _note(self, new: Stretch) -> None:
+        last = self._stretches[-1] if self._stretches else None
+        if last is not None and (last.source + last.length, last.target + last.length) == (new.source, new.target):
+            self._stretches[-1] = last._replace(length=last.length + new.length)
+        else:
+            self._stretches.append(new)

@@ -35,6 +35,16 @@ class TopicNames:
         return f"{self._prefix}checkpoints.internal"
 
     @property
+    def offset_syncs(self) -> str:
+        """MirrorMaker 2's topic of pairs of offsets, as it is called in the target."""
+        return f"mm2-offset-syncs.{self._flow.source}.internal"
+
+    @property
+    def state(self) -> str:
+        """What was ordered for the flow, in the target."""
+        return f"{self._prefix}mirror.internal"
+
+    @property
     def pattern(self) -> str:
         """Matches the names that copies may have in the target, and `checkpoints`."""
         own = re.escape(self._prefix) + ".*"

@@ -1,0 +1,49 @@
+"""What a flow does beside the copying, on a thread of its own: tried again whenever it fails, until it is stopped."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from threading import Event, Thread
+from typing import Final
+
+import ottla
+
+logger = logging.getLogger("ottla.mirror")
+
+_AGAIN_S: Final = 1.0
+_END_S: Final = 10.0
+
+
+class Chore(ABC):
+    """`failing` is what the log says, with the reason, while it can't be done."""
+
+    def __init__(self, failing: str) -> None:
+        self.stopping: Final = Event()
+        self._failing: Final = failing
+        self._last_error = ""
+        self._thread: Final = Thread(target=self._run, name=f"ottla-mirror {failing}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns when it is over, or after some seconds."""
+        self.stopping.set()
+        self._thread.join(_END_S)
+
+    @abstractmethod
+    def work(self) -> None:
+        """Go on until `stopping` is set. Raises what keeps it from that: it begins anew then, a second later."""
+
+    def _run(self) -> None:
+        while not self.stopping.is_set():
+            try:
+                self.work()
+            except ottla.OttlaError as error:
+                if str(error) != self._last_error:
+                    logger.warning("flow %s: %s", self._failing, error)
+                self._last_error = str(error)
+            except Exception:
+                logger.exception("flow %s", self._failing)
+            self.stopping.wait(_AGAIN_S)

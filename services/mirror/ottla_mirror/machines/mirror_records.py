@@ -1,0 +1,102 @@
+"""The records of a mirror's own topics, as MirrorMaker 2 writes them (KIP-382): Kafka's MirrorClient reads ours.
+
+    topic                               lies in   key                           value
+    <source>.checkpoints.internal       target    group, copy, partition        version 0, offset in the source and in
+                                                                                the copy, note
+    heartbeats                          source    source, target                version 0, time in ms
+    mm2-offset-syncs.<source>.internal  target    topic, partition, and ours:   offset in the source and in the copy of
+                                                  writer, part of the log       one record
+
+An offset sync is about the last record of a stretch; how many records the stretch has is in the header `length`,
+without which it is one. A stretch that grows is written anew. Of all that one writer writes about a part of the
+source's log, compaction leaves the newest: what is long ago translates late, as it does in a map that was thinned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from ottla_core.model import TopicPartition
+from ottla_core.primitives import MalformedError, Reader, Writer
+from ottla_mirror.machines.offset_map import Stretch
+
+LENGTH: Final = "length"
+_VERSION: Final = 0
+_PART: Final = 4096
+"""Offsets of the source in which one stretch is enough in the long run."""
+
+MirrorRecord = tuple[bytes, bytes]
+"""Key and value."""
+
+
+class Checkpoint(NamedTuple):
+    """Where a group is in a partition of the source, and where that is in its copy: the offsets of the next record."""
+
+    group: str
+    copy: TopicPartition
+    source_offset: int
+    offset: int
+
+    def record(self) -> MirrorRecord:
+        value = Writer(flexible=False)
+        value.int16(_VERSION)
+        value.int64(self.source_offset)
+        value.int64(self.offset)
+        value.string("")
+        return _fields(self.group, *self.copy), bytes(value.buffer)
+
+
+def read_checkpoint(key: bytes, value: bytes) -> Checkpoint | None:
+    """None for what is no checkpoint of this version."""
+    of, what = Reader(memoryview(key)), Reader(memoryview(value))
+    try:
+        group, topic, partition = of.plain_string(), of.plain_string(), of.int32()
+        if what.int16() != _VERSION or group is None or topic is None:
+            return None
+        return Checkpoint(group, TopicPartition(topic, partition), what.int64(), what.int64())
+    except MalformedError:
+        return None
+
+
+def heartbeat(source: str, target: str, now_ms: int) -> MirrorRecord:
+    value = Writer(flexible=False)
+    value.int16(_VERSION)
+    value.int64(now_ms)
+    return _fields(source, target), bytes(value.buffer)
+
+
+def offset_sync(partition: TopicPartition, stretch: Stretch, writer: int) -> tuple[bytes, bytes, bytes]:
+    """Key, value and length of what says where `stretch` of a partition of the source lies in its copy. `writer` is a
+    number that is another one for each mirror that is given the partition: what it copies again lies elsewhere."""
+    key, value = Writer(flexible=False), Writer(flexible=False)
+    key.int64(writer)
+    key.int64(stretch.source // _PART)
+    value.int64(stretch.source + stretch.length - 1)
+    value.int64(stretch.target + stretch.length - 1)
+    return _fields(*partition) + bytes(key.buffer), bytes(value.buffer), b"%d" % stretch.length
+
+
+def read_offset_sync(
+    key: bytes, value: bytes, headers: Iterable[tuple[str, bytes | None]]
+) -> tuple[TopicPartition, Stretch] | None:
+    """None for what is no offset sync."""
+    of, what = Reader(memoryview(key)), Reader(memoryview(value))
+    try:
+        topic, partition, source, target = of.plain_string(), of.int32(), what.int64(), what.int64()
+        length = int(next((text for name, text in headers if name == LENGTH and text), b"1"))
+    except (MalformedError, ValueError):
+        return None
+    if topic is None or length < 1:
+        return None
+    return TopicPartition(topic, partition), Stretch(source - length + 1, target - length + 1, length)
+
+
+def _fields(*fields: str | int) -> bytes:
+    writer = Writer(flexible=False)
+    for field in fields:
+        if isinstance(field, str):
+            writer.string(field)
+        else:
+            writer.int32(field)
+    return bytes(writer.buffer)
