@@ -24,7 +24,7 @@ class MirrorStatusResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., flows: _Optional[_Iterable[_Union[FlowStatus, _Mapping]]] = ..., mirror: _Optional[int] = ...) -> None: ...
 
 class FlowStatus(_message.Message):
-    __slots__ = ("name", "source", "target", "group", "policy", "delivery", "leads", "trouble", "partitions", "topics")
+    __slots__ = ("name", "source", "target", "group", "policy", "delivery", "leads", "trouble", "partitions", "topics", "paused", "groups")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +35,8 @@ class FlowStatus(_message.Message):
     TROUBLE_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
     name: str
     source: str
     target: str
@@ -45,7 +47,9 @@ class FlowStatus(_message.Message):
     trouble: str
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionMirrored]
     topics: _containers.RepeatedCompositeFieldContainer[TopicTrouble]
-    def __init__(self, name: _Optional[str] = ..., source: _Optional[str] = ..., target: _Optional[str] = ..., group: _Optional[str] = ..., policy: _Optional[str] = ..., delivery: _Optional[str] = ..., leads: _Optional[bool] = ..., trouble: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[PartitionMirrored, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicTrouble, _Mapping]]] = ...) -> None: ...
+    paused: bool
+    groups: _containers.RepeatedCompositeFieldContainer[GroupTrouble]
+    def __init__(self, name: _Optional[str] = ..., source: _Optional[str] = ..., target: _Optional[str] = ..., group: _Optional[str] = ..., policy: _Optional[str] = ..., delivery: _Optional[str] = ..., leads: _Optional[bool] = ..., trouble: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[PartitionMirrored, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicTrouble, _Mapping]]] = ..., paused: _Optional[bool] = ..., groups: _Optional[_Iterable[_Union[GroupTrouble, _Mapping]]] = ...) -> None: ...
 
 class PartitionMirrored(_message.Message):
     __slots__ = ("topic", "partition", "copy", "position", "lag", "lag_ms", "records", "bytes", "trouble")
@@ -76,6 +80,70 @@ class TopicTrouble(_message.Message):
     copy: str
     trouble: str
     def __init__(self, copy: _Optional[str] = ..., trouble: _Optional[str] = ...) -> None: ...
+
+class GroupTrouble(_message.Message):
+    __slots__ = ("group", "trouble")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TROUBLE_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    trouble: str
+    def __init__(self, group: _Optional[str] = ..., trouble: _Optional[str] = ...) -> None: ...
+
+class PauseFlowRequest(_message.Message):
+    __slots__ = ("flow", "paused")
+    FLOW_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    flow: str
+    paused: bool
+    def __init__(self, flow: _Optional[str] = ..., paused: _Optional[bool] = ...) -> None: ...
+
+class PauseFlowResponse(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
+
+class MoveGroupsRequest(_message.Message):
+    __slots__ = ("flow", "groups")
+    FLOW_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    flow: str
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, flow: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class MoveGroupsResponse(_message.Message):
+    __slots__ = ("error", "source_reached", "groups")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_REACHED_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    source_reached: bool
+    groups: _containers.RepeatedCompositeFieldContainer[GroupMoved]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., source_reached: _Optional[bool] = ..., groups: _Optional[_Iterable[_Union[GroupMoved, _Mapping]]] = ...) -> None: ...
+
+class GroupMoved(_message.Message):
+    __slots__ = ("group", "error", "positions")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    error: _common_pb2.Error
+    positions: _containers.RepeatedCompositeFieldContainer[PositionMoved]
+    def __init__(self, group: _Optional[str] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., positions: _Optional[_Iterable[_Union[PositionMoved, _Mapping]]] = ...) -> None: ...
+
+class PositionMoved(_message.Message):
+    __slots__ = ("topic", "partition", "before", "to_topic", "after")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    TO_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    before: int
+    to_topic: str
+    after: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., before: _Optional[int] = ..., to_topic: _Optional[str] = ..., after: _Optional[int] = ...) -> None: ...
 
 class TranslateOffsetsRequest(_message.Message):
     __slots__ = ("flow", "offsets")

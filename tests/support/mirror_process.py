@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from http.client import HTTPConnection
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from waiting import wait_until
 
@@ -30,6 +31,7 @@ source = "east"
 target = "west"
 topics = ["{topics}"]
 delivery = "{delivery}"
+heartbeats = false
 """
 
 
@@ -80,6 +82,12 @@ class MirrorProcess:
         response = self._client.call(self.address, Mirror.MIRROR_STATUS, pb.MirrorStatusRequest(), timeout=10)
         (flow,) = response.flows
         return flow
+
+    def cli(self, *arguments: str) -> list[dict[str, Any]]:
+        """The lines that `ottla mirror` writes about it."""
+        command = [sys.executable, "-m", "ottla", "mirror", *arguments, "--mirror", self.address]
+        ran = subprocess.run(command, capture_output=True, check=True, text=True)
+        return [json.loads(line) for line in ran.stdout.splitlines()]
 
     def translate(self, topic: str, partition: int, *offsets: int) -> Sequence[pb.OffsetTranslated]:
         at = [pb.SourceOffset(topic=topic, partition=partition, offset=offset) for offset in offsets]

@@ -24,6 +24,13 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEtcd]:
 
 
 @pytest.fixture(scope="module")
+def west() -> Iterator[Cluster]:
+    """Another cluster, the target of mirrors; the module's own is their source, `east`."""
+    with Cluster(brokers=1, txn_coordinators=1) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
 def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
     """Of the module's own cluster, or of the one that it has in place of it."""
     with ottla.Admin(cluster.bootstrap) as admin:

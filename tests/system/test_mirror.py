@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mirror_process import MirrorProcess
+from mirrors import copied, everything, mirrored
 from waiting import wait_until
 
 import ottla
 from ottla.testing import Cluster
-from ottla_core.clock import SystemClock
-from ottla_mirror.flow import Flow
-from ottla_mirror.machines.flows import ClusterSettings, FlowSettings, MirrorSettings, check
 from ottla_mirror.offset_syncs import OffsetSyncs
 
 CODECS: Sequence[str] = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -29,43 +22,6 @@ def cluster() -> Iterator[Cluster]:
     """The source: `east`."""
     with Cluster(brokers=1, txn_coordinators=1) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def west() -> Iterator[Cluster]:
-    with Cluster(brokers=1, txn_coordinators=1) as running:
-        yield running
-
-
-@contextmanager
-def mirrored(east: Cluster, west: Cluster, topic: str, delivery: str, *, mirrors: int = 1) -> Iterator[list[Flow]]:
-    """Mirrors of one flow while the block runs, which copies `topic` alone."""
-    clusters = (ClusterSettings("east", (east.bootstrap,)), ClusterSettings("west", (west.bootstrap,)))
-    flow = FlowSettings("east", "west", topics=(topic,), delivery=delivery)  # type: ignore[arg-type]  # one of two
-    settings = check(MirrorSettings(clusters, (flow,)))
-    flows = [Flow(settings.flows[0], settings, number, SystemClock()) for number in range(mirrors)]
-    for running in flows:
-        running.start()
-    try:
-        yield flows
-    finally:
-        for running in flows:
-            running.stop()
-
-
-def copied(west: Cluster, topic: str) -> list[ottla.Record[bytes, bytes]]:
-    """All that is in the copy of `topic`, of committed transactions."""
-    name = f"east.{topic}"
-    with ottla.Admin(west.bootstrap) as admin:
-        if not admin.topics.exists(name):
-            return []
-    return everything(west, name)
-
-
-def everything(cluster: Cluster, topic: str) -> list[ottla.Record[bytes, bytes]]:
-    """All records of committed transactions."""
-    reads: dict[str, Any] = {"start": "earliest", "stop": "end", "key": "bytes", "value": "bytes"}
-    return list(ottla.Consumer(topic, bootstrap=cluster.bootstrap, **reads))
 
 
 def by_partition(records: Sequence[ottla.Record[bytes, bytes]]) -> dict[int, list[tuple[object, ...]]]:
@@ -153,7 +109,7 @@ def test_another_mirror_goes_on_where_the_last_one_stopped(cluster: Cluster, wes
 def test_mirrors_share_the_partitions_and_one_of_them_leads(cluster: Cluster, west: Cluster, topic: str) -> None:
     with mirrored(cluster, west, topic, "exactly_once", mirrors=2) as flows:
         wait_until(lambda: sum(len(flow.partitions) for flow in flows) == 2)
-        wait_until(lambda: [flow.topics.leads for flow in flows].count(True) == 1)
+        wait_until(lambda: [flow.state.leads for flow in flows].count(True) == 1)
         for number in range(5):
             cluster.produce(topic, [f"{number}.{n}" for n in range(100)])
         wait_until(lambda: len(copied(west, topic)) >= 500)
@@ -186,14 +142,6 @@ def test_topics_that_come_later_their_growth_and_their_configs_follow(
         wait_until(lambda: retention() == "7200000", limit_s=60)
 
 
-def cli(*arguments: str) -> list[dict[str, Any]]:
-    """The lines that `ottla mirror` writes."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "ottla", "mirror", *arguments], capture_output=True, check=True, text=True
-    )
-    return [json.loads(line) for line in ran.stdout.splitlines()]
-
-
 def test_a_mirror_is_a_service_by_its_file_and_its_contract(
     cluster: Cluster, west: Cluster, topic: str, tmp_path: Path
 ) -> None:
@@ -211,10 +159,10 @@ def test_a_mirror_is_a_service_by_its_file_and_its_contract(
         (half, whole) = mirror.translate(topic, number, end // 2, end)
         assert (half.copy, half.partition, half.offset, whole.offset) == (f"east.{topic}", number, end // 2, end)
         assert mirror.metrics()[f'ottla_mirror_lag_records{{flow="east->west",partition="0",topic="{topic}"}}'] == 0.0
-        status = cli("status", "east->west", "--mirror", mirror.address)
+        status = mirror.cli("status", "east->west")
         assert {(p["copy"], p["lag"], p["trouble"]) for p in status} == {(f"east.{topic}", 0, "")}
         assert sum(p["records"] for p in status) == 100
-        (line,) = cli("translate", "east->west", topic, str(number), str(end), "--mirror", mirror.address)
+        (line,) = mirror.cli("translate", "east->west", topic, str(number), str(end))
         assert line == {"source_offset": end, "copy": f"east.{topic}", "partition": number, "offset": end}
         mirror.terminate()
     assert by_partition(copied(west, topic)) == written(cluster, topic)

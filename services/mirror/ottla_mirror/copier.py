@@ -42,6 +42,9 @@ class Copier:
         clock: Clock,
     ) -> None:
         self.partitions: Mapping[TopicPartition, CopiedPartition] = {}  # by the source's; replaced, never changed
+        self.paused = True
+        """Nothing is under way."""
+        self._is_held = True
         self._reader: Final = reader
         self._producer: Final = producer
         self._member: Final = member
@@ -69,6 +72,20 @@ class Copier:
         gone = {partition.source for partition in going}
         self.partitions = {source: kept for source, kept in self.partitions.items() if source not in gone}
 
+    def hold(self, *, paused: bool) -> None:
+        """Read nothing while it is paused, which it is at first; what was read is finished."""
+        if paused == self.paused:
+            return
+        self._is_held = paused
+        for partition in self.partitions.values():
+            if paused:
+                self._reader.unassign(partition.source)
+            else:
+                self._read(partition)
+        if paused:
+            self._finish()
+        self.paused = paused
+
     def step(self, timeout: float) -> None:
         """Read and send one block, waiting up to `timeout` seconds for it, and take in what was acknowledged.
 
@@ -95,6 +112,8 @@ class Copier:
 
     def _read(self, partition: CopiedPartition) -> None:
         at = partition.position
+        if self._is_held:
+            return
         if at is None:
             self._reader.assign(partition.source)
         else:

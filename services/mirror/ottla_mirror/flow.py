@@ -18,8 +18,12 @@ import ottla
 from ottla.connect import BatchReader, ReadPosition
 from ottla_core.clock import Clock
 from ottla_core.model import TopicPartition
+from ottla_mirror.chore import Chore
 from ottla_mirror.copier import Copier
 from ottla_mirror.exactly_once import ExactlyOnceCopier
+from ottla_mirror.flow_state import FlowState
+from ottla_mirror.group_offsets import GroupOffsets
+from ottla_mirror.group_sync import GroupSync, Heartbeats
 from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
 from ottla_mirror.machines.progress import CopiedPartition, read_note
 from ottla_mirror.machines.topic_names import TopicNames
@@ -45,13 +49,20 @@ class Flow:
     def __init__(self, flow: FlowSettings, settings: MirrorSettings, instance: int, clock: Clock) -> None:
         self.settings: Final = flow
         self.names: Final = TopicNames(flow, settings)
-        self.topics: Final = TopicSync(flow, settings, self.names)
-        self.syncs: Final = OffsetSyncs(flow.name, settings.cluster(flow.target).bootstrap, self.names.offset_syncs)
+        target = settings.cluster(flow.target).bootstrap
+        self.state: Final = FlowState(target, self.names.state)
+        self.topics: Final = TopicSync(flow, settings, self.names, self.state)
+        self.syncs: Final = OffsetSyncs(flow.name, target, self.names.offset_syncs)
+        self.groups: Final = GroupSync(flow, settings, self.names, self.syncs, self.state)
+        self._chores: Final[list[Chore]] = [self.topics, self.syncs, self.groups]
+        if flow.heartbeats:
+            self._chores.append(Heartbeats(flow, settings, self.state, clock))
+        self._settings: Final = settings
         self.error = "it is not connected yet"
         self.copier: Copier | None = None
         self._reader: BatchReader | None = None
         self._source: Final = list(settings.cluster(flow.source).bootstrap)
-        self._target: Final = list(settings.cluster(flow.target).bootstrap)
+        self._target: Final = list(target)
         self._id: Final = f"{flow.group}-{instance}"
         self._clock: Final = clock
         self._stopping: Final = Event()
@@ -59,16 +70,20 @@ class Flow:
 
     def start(self) -> None:
         """Copy from now on, until it is stopped; whatever fails is tried again."""
+        self.state.start()
         self._thread.start()
-        self.topics.start()
-        self.syncs.start()
+        for chore in self._chores:
+            chore.start()
 
     def stop(self) -> None:
         """Finish what is under way, leave the group, and return when all is over, or after some seconds."""
         self._stopping.set()
-        self.topics.stop()
-        self.syncs.stop()
+        for chore in self._chores:
+            chore.stopping.set()
+        for chore in self._chores:
+            chore.stop()
         self._thread.join(_END_S)
+        self.state.stop()
 
     @property
     def partitions(self) -> Mapping[TopicPartition, CopiedPartition]:
@@ -79,6 +94,10 @@ class Flow:
         """Where reading the source is, by its partitions."""
         reader = self._reader
         return {} if reader is None else reader.positions()
+
+    def group_offsets(self) -> GroupOffsets:
+        """With connections of its own, which the caller closes."""
+        return GroupOffsets(self.settings, self._settings, self.names, self.syncs)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -91,7 +110,7 @@ class Flow:
                 self.error = f"{type(bug).__name__}: {bug}"
                 logger.exception("flow %s stands still", self.settings.name)
             self.copier = self._reader = None
-            self.topics.leads = False  # it has left the group, whatever it was given there
+            self.state.leads = False  # it has left the group, whatever it was given there
             self._stopping.wait(_BACKOFF_S)
 
     def _copy_until_stopped(self) -> None:
@@ -109,7 +128,8 @@ class Flow:
     def _copy(self, member: ottla.Consumer[Any, Any], copier: Copier) -> None:
         while not self._stopping.is_set():
             member.poll(0.0 if copier.partitions else _STEP_S)
-            self.error = ""
+            self.error = "" if self.state.known else "what was ordered for it is not known yet"
+            copier.hold(paused=self.state.paused or not self.state.known)
             copier.step(_STEP_S if copier.partitions else 0.0)
 
     # ---- the group ---------------------------------------------------------------------------------------------------
@@ -139,7 +159,7 @@ class Flow:
         for copy in given:
             source = self.names.source_of(copy.topic)
             if copy.topic == self.names.checkpoints:
-                self.topics.leads = True
+                self.state.leads = True
             elif source is not None:
                 at = committed[copy]
                 position = None if at is None else read_note(at.offset, at.metadata)
@@ -149,7 +169,7 @@ class Flow:
     def _on_gone(self, copies: Iterable[TopicPartition], *, lost: bool) -> None:
         going = list(copies)
         if any(copy.topic == self.names.checkpoints for copy in going):
-            self.topics.leads = False
+            self.state.leads = False
         sources = [(self.names.source_of(copy.topic), copy.partition) for copy in going]
         if self.copier is not None:
             self.copier.give_up([TopicPartition(name, number) for name, number in sources if name], lost=lost)

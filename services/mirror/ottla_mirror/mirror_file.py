@@ -81,12 +81,17 @@ def _flow(table: Mapping[str, Any]) -> FlowSettings:
     for name, choices in _CHOICES.items():
         if name in values and values[name] not in choices:
             raise invalid(f"{name} = {values[name]!r} is not legal", f"use one of {', '.join(choices)}")
-    for name, expected in (("topics", tuple), ("exclude", tuple), ("replicas", int), ("sync_configs", bool)):
+    for name, expected in _EXPECTED.items():
         if name in values and not isinstance(values[name], expected):
             raise invalid(f"{name} = {values[name]!r} is not legal", f"give a {_KINDS[expected]}")
     return FlowSettings(**values)
 
 
+_EXPECTED: Final = {
+    **dict.fromkeys(("topics", "exclude", "groups", "exclude_groups"), tuple),
+    **dict.fromkeys(("sync_configs", "sync_groups", "heartbeats"), bool),
+    "replicas": int,
+}
 _KINDS: Final[dict[type, str]] = {tuple: 'list, such as ["orders.*"]', int: "number", bool: "true or false"}
 
 
@@ -150,9 +155,18 @@ _MM2: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "replication.factor": ("replicas", int),
     "exactly.once.source.support": ("delivery", _delivery),
     "sync.topic.configs.enabled": ("sync_configs", _truth),
+    "groups": ("groups", _list),
+    "groups.exclude": ("exclude_groups", _list),
+    "sync.group.offsets.enabled": ("sync_groups", _truth),
+    "emit.heartbeats.enabled": ("heartbeats", _truth),
 }
-_MM2_WITHOUT_EFFECT: Final = ("tasks.max", "refresh.topics.enabled", "refresh.topics.interval.seconds")
-"""Topics are found within seconds, and the work is shared by as many mirrors as run."""
+_MM2_WITHOUT_EFFECT: Final = (
+    "tasks.max",
+    *(f"refresh.{what}.{how}" for what in ("topics", "groups") for how in ("enabled", "interval.seconds")),
+    *(f"{what}.interval.seconds" for what in ("emit.checkpoints", "emit.heartbeats", "sync.group.offsets")),
+    "emit.checkpoints.enabled",
+)
+"""Topics and groups are found within seconds, and the work is shared by as many mirrors as run."""
 
 
 def _known(given: Mapping[str, Any], known: set[str], where: str) -> None:

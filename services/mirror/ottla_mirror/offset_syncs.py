@@ -33,6 +33,8 @@ class OffsetSyncs(Chore):
     def __init__(self, name: str, target: Sequence[str], topic: str) -> None:
         super().__init__(f"{name}: offsets are not followed at the moment")
         self.caught_up = False
+        self.position = 0
+        """The next offset of the topic that is to be read."""
         self._maps = OffsetMaps()
         self._lock: Final = Lock()
         self._target: Final = list(target)
@@ -72,7 +74,8 @@ class OffsetSyncs(Chore):
             (end,) = consumer.offsets("latest").values()
             while not self.stopping.is_set():
                 self._learn(consumer.poll(_STEP_S))
-                self.caught_up = self.caught_up or consumer.position(self._partition) >= (end or 0)
+                self.position = consumer.position(self._partition)
+                self.caught_up = self.caught_up or self.position >= (end or 0)
 
     def _learn(self, records: Iterable[ottla.Record[Any, Any]]) -> None:
         with self._lock:

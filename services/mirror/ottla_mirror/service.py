@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from ottla.connect import ReadPosition
@@ -10,14 +12,18 @@ from ottla_core.clock import Clock
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.context import RequestContext
+from ottla_mirror.failover import Moved, fail_back, fail_over
 from ottla_mirror.flow import Flow
 from ottla_mirror.machines.progress import CopiedPartition
 from ottla_proto import mirror_pb2 as pb
 from ottla_proto.common_pb2 import Error
 
+_ORDER_S: Final = 10.0
+
 
 class MirrorService:
-    """One method per call of the contract. From memory: nothing here waits for a cluster."""
+    """One method per call of the contract. Status and translation are from memory; what changes something waits for the
+    clusters, on a thread."""
 
     def __init__(self, flows: Sequence[Flow], clock: Clock, node_id: int) -> None:
         self._flows: Final = {flow.settings.name: flow for flow in flows}
@@ -33,6 +39,17 @@ class MirrorService:
     ) -> pb.TranslateOffsetsResponse:
         flow = self._flow(request.flow)
         return pb.TranslateOffsetsResponse(offsets=[_translated(at, flow) for at in request.offsets])
+
+    async def pause_flow(self, request: pb.PauseFlowRequest, context: RequestContext) -> pb.PauseFlowResponse:
+        order = partial(self._flow(request.flow).state.order, paused=request.paused, timeout=_ORDER_S)
+        await asyncio.to_thread(order)
+        return pb.PauseFlowResponse()
+
+    async def failover(self, request: pb.MoveGroupsRequest, context: RequestContext) -> pb.MoveGroupsResponse:
+        return _moved(await asyncio.to_thread(fail_over, self._flow(request.flow), list(request.groups)))
+
+    async def failback(self, request: pb.MoveGroupsRequest, context: RequestContext) -> pb.MoveGroupsResponse:
+        return _moved(await asyncio.to_thread(fail_back, self._flow(request.flow), list(request.groups)))
 
     def _flow(self, name: str) -> Flow:
         flow = self._flows.get(name)
@@ -50,10 +67,12 @@ class MirrorService:
             group=settings.group,
             policy=settings.policy,
             delivery=settings.delivery,
-            leads=flow.topics.leads,
+            leads=flow.state.leads,
             trouble=flow.error,
             partitions=[_mirrored(p, ends.get(p.source), now_ms) for p in flow.partitions.values()],
             topics=[pb.TopicTrouble(copy=copy, trouble=trouble) for copy, trouble in flow.topics.problems.items()],
+            groups=[pb.GroupTrouble(group=name, trouble=trouble) for name, trouble in flow.groups.troubles.items()],
+            paused=flow.state.paused,
         )
 
 
@@ -86,3 +105,20 @@ def _translated(at: pb.SourceOffset, flow: Flow) -> pb.OffsetTranslated:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return pb.OffsetTranslated(error=Error(code=code, message=f"{at.topic}-{at.partition} {known}"))
     return pb.OffsetTranslated(copy=copy, partition=at.partition, offset=offset)
+
+
+def _moved(moved: Moved) -> pb.MoveGroupsResponse:
+    response = pb.MoveGroupsResponse(source_reached=moved.source_reached)
+    for group in moved.groups:
+        added = response.groups.add(group=group.group)
+        if group.error is not None:
+            added.error.code, added.error.message = group.error.code, str(group.error)
+        for position in group.positions:
+            added.positions.add(
+                topic=position.partition.topic,
+                partition=position.partition.partition,
+                before=position.before,
+                to_topic=position.copy.topic,
+                after=position.after,
+            )
+    return response

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import ottla
 from ottla_mirror.chore import Chore
+from ottla_mirror.flow_state import FlowState
 from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
 from ottla_mirror.machines.topic_names import TopicNames
 from ottla_mirror.machines.topic_plan import NOT_COPIED, TopicChange, plan_topics
@@ -24,13 +25,12 @@ _CONFIGS_S: Final = 10.0
 
 
 class TopicSync(Chore):
-    """`leads`, set by the flow: whether this mirror creates and alters topics. `problems` has what could not be done,
-    by the copy's name, in words. Both are for any thread."""
+    """`problems` has what could not be done, by the copy's name, in words; for any thread."""
 
-    def __init__(self, flow: FlowSettings, settings: MirrorSettings, names: TopicNames) -> None:
+    def __init__(self, flow: FlowSettings, settings: MirrorSettings, names: TopicNames, state: FlowState) -> None:
         super().__init__(f"{flow.name}: topics are not compared at the moment")
         self.problems: Mapping[str, str] = {}
-        self.leads = False
+        self._state: Final = state
         self._flow: Final = flow
         self._names: Final = names
         self._source: Final = list(settings.cluster(flow.source).bootstrap)
@@ -51,7 +51,7 @@ class TopicSync(Chore):
                     self.stopping.wait(_LOOK_S)
 
     def _look(self, source: ottla.Admin, target: ottla.Admin) -> None:
-        if not self.leads:
+        if not self._state.acts:
             self.problems = {}
             return
         existing = {topic.name: len(topic.partitions) for topic in source.topics.describe()}

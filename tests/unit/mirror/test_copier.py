@@ -45,6 +45,7 @@ class Sides:
         self.member = Member()
         member = cast("ottla.Consumer[Any, Any]", self.member)
         self.copier = Copier(self.reader, self.producer, member, SYNCS, SystemClock())
+        self.copier.hold(paused=False)
 
     def close(self) -> None:
         self.producer.close()

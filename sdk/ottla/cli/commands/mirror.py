@@ -1,4 +1,4 @@
-"""`ottla mirror`: how it is with a mirror's flows, and where offsets of the source are in the target."""
+"""`ottla mirror`: how it is with a mirror's flows, where offsets of the source are in the target; pause, failover."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
 app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, help="Show a mirror's flows, translate offsets of their sources."
+    add_completion=False, rich_markup_mode=None, help="Show a mirror's flows, translate offsets, pause, fail over."
 )
 
 Address = Annotated[
     str, typer.Option("--mirror", metavar="HOST:PORT", envvar="OTTLA_MIRROR", help="The gRPC address of a mirror.")
 ]
+Flow = Annotated[str, typer.Argument(metavar="FLOW", help="Such as east->west.")]
+Groups = Annotated[list[str] | None, typer.Option("--group", metavar="NAME", help="Only this one; may be repeated.")]
 _ADDRESS = "localhost:9680"
+_MOVED: tuple[str, ...] = ("group", "topic", "partition", "before", "to_topic", "after")
 _FLOW: tuple[str, ...] = ("flow", "topic", "partition", "copy", "position", "lag", "lag_ms", "records", "trouble")
 
 
@@ -50,7 +53,7 @@ def status(
 @app.command("translate", cls=Command)
 def translate(
     ctx: typer.Context,
-    flow: Annotated[str, typer.Argument(metavar="FLOW", help="Such as east->west.")],
+    flow: Flow,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="A topic of the source.")],
     partition: Annotated[int, typer.Argument(metavar="PARTITION", min=0)],
     offsets: Annotated[list[int], typer.Argument(metavar="OFFSET...", help="Of the next record to read.")],
@@ -72,6 +75,58 @@ def translate(
     write(
         Listing("mirror-offsets/v1", items, ("source_offset", "copy", "partition", "offset"), "offset"), settings.output
     )
+
+
+@app.command("pause", cls=Command)
+def pause(ctx: typer.Context, flow: Flow, mirror: Address = _ADDRESS) -> None:
+    """Have all mirrors of the flow stop copying, until it is resumed."""
+    _call(Settings.of(ctx), mirror, Mirror.PAUSE_FLOW, pb.PauseFlowRequest(flow=flow, paused=True))
+
+
+@app.command("resume", cls=Command)
+def resume(ctx: typer.Context, flow: Flow, mirror: Address = _ADDRESS) -> None:
+    """Have them go on where they stopped."""
+    _call(Settings.of(ctx), mirror, Mirror.PAUSE_FLOW, pb.PauseFlowRequest(flow=flow))
+
+
+@app.command("failover", cls=Command)
+def failover(ctx: typer.Context, flow: Flow, group: Groups = None, mirror: Address = _ADDRESS) -> None:
+    """Pause the flow, and let groups go on in the target where they are in the source, or were as far as is known."""
+    request = pb.MoveGroupsRequest(flow=flow, groups=group or [])
+    response = _call(Settings.of(ctx), mirror, Mirror.FAILOVER, request)
+    if not response.source_reached:
+        say(f"the source of {flow} is away: groups go on by their last checkpoints")
+    _write_moved(Settings.of(ctx), response)
+
+
+@app.command("failback", cls=Command)
+def failback(ctx: typer.Context, flow: Flow, group: Groups = None, mirror: Address = _ADDRESS) -> None:
+    """Let groups go on in the source where they are in the copies, and the flow with them."""
+    request = pb.MoveGroupsRequest(flow=flow, groups=group or [])
+    _write_moved(Settings.of(ctx), _call(Settings.of(ctx), mirror, Mirror.FAILBACK, request))
+
+
+def _write_moved(settings: Settings, response: pb.MoveGroupsResponse) -> None:
+    items: list[Item] = [
+        {
+            "group": group.group,
+            "topic": position.topic,
+            "partition": position.partition,
+            "before": position.before,
+            "to_topic": position.to_topic,
+            "after": position.after,
+        }
+        for group in response.groups
+        for position in group.positions
+    ]
+    write(Listing("mirror-groups/v1", items, _MOVED, "group"), settings.output)
+    troubles = [
+        f"{group.group} stays where it is: {group.error.message}" for group in response.groups if group.error.code
+    ]
+    for trouble in troubles:
+        say(trouble)
+    if troubles:
+        raise typer.Exit(ExitCode.PARTIAL)
 
 
 def _call(settings: Settings, address: str, method: Method[Request, Response], request: Request) -> Response:
@@ -107,6 +162,8 @@ def _partitions(flows: Sequence[pb.FlowStatus]) -> Iterator[Item]:
 
 def _troubles(flows: Sequence[pb.FlowStatus]) -> Iterator[str]:
     for flow in flows:
+        if flow.paused:
+            yield f"{flow.name} is paused; go on with: ottla mirror resume '{flow.name}'"
         if flow.trouble:
             yield f"{flow.name} stands still: {flow.trouble}"
         for partition in flow.partitions:
@@ -114,3 +171,5 @@ def _troubles(flows: Sequence[pb.FlowStatus]) -> Iterator[str]:
                 yield f"{flow.name}: {partition.topic}-{partition.partition} is not copied: {partition.trouble}"
         for topic in flow.topics:
             yield f"{flow.name}: {topic.copy}: {topic.trouble}"
+        for group in flow.groups:
+            yield f"{flow.name}: {group.group} has not its offsets in the target: {group.trouble}"

@@ -12,10 +12,14 @@ Policy = Literal["prefix", "identity"]
 Delivery = Literal["at_least_once", "exactly_once"]
 
 POLICIES: Final = ("prefix", "identity")
+_OWN_GROUPS: Final = "ottla-mirror."
+
 DELIVERIES: Final = ("at_least_once", "exactly_once")
 
 EXCLUDED_TOPICS: Final = (r"mm2.*\.internal", r".*\.replica", r"__.*")
 """As MirrorMaker 2's topics.exclude."""
+EXCLUDED_GROUPS: Final = (r"console-consumer-.*", r"connect-.*", r"__.*")
+"""As MirrorMaker 2's groups.exclude."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +34,9 @@ class ClusterSettings:
 class FlowSettings:
     """Copying from the cluster `source` to the cluster `target`, both by their aliases.
 
-    `topics` and `exclude` are regular expressions that match whole names. `replicas`: of topics that are created in the
-    target, None for its default.
+    `topics`, `groups` and what is to be excluded of them are regular expressions that match whole names. `replicas`: of
+    topics that are created in the target, None for its default. `sync_groups`: whether groups have their offsets in the
+    target, too, beside the checkpoints; `heartbeats`: whether the source gets a record each second, to be copied.
     """
 
     source: str
@@ -43,6 +48,10 @@ class FlowSettings:
     delivery: Delivery = "at_least_once"
     replicas: int | None = None
     sync_configs: bool = True
+    groups: tuple[str, ...] = (".*",)
+    exclude_groups: tuple[str, ...] = EXCLUDED_GROUPS
+    sync_groups: bool = True
+    heartbeats: bool = True
 
     @property
     def name(self) -> str:
@@ -51,7 +60,15 @@ class FlowSettings:
     @property
     def group(self) -> str:
         """The group in the target whose members are the mirrors of this flow; its offsets are the source's."""
-        return f"ottla-mirror.{self.source}.{self.target}"
+        return f"{_OWN_GROUPS}{self.source}.{self.target}"
+
+    def takes_group(self, group: str) -> bool:
+        """Whether offsets of this group of the source are translated."""
+        return (
+            not group.startswith(_OWN_GROUPS)
+            and any(re.fullmatch(pattern, group) for pattern in self.groups)
+            and not any(re.fullmatch(pattern, group) for pattern in self.exclude_groups)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +113,7 @@ def check(settings: MirrorSettings) -> MirrorSettings:
 
 
 def _check_patterns(flow: FlowSettings) -> None:
-    for pattern in (*flow.topics, *flow.exclude):
+    for pattern in (*flow.topics, *flow.exclude, *flow.groups, *flow.exclude_groups):
         try:
             re.compile(pattern)
         except re.error as error:

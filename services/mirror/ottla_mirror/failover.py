@@ -1,0 +1,97 @@
+"""Failover: groups go on in the target, exactly where they were in the source. Failback: the other way round.
+
+At failover the flow is paused first, so that a source that comes back changes nothing more in the target. Then each
+group is committed for by what it has committed in the source, or by its last checkpoint where the source is away.
+At failback groups are committed for in the source by what they have had of the copies, and the flow goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ottla_core.errors import OttlaError
+from ottla_mirror.flow import Flow
+from ottla_mirror.group_offsets import GroupOffsets, committed_by
+from ottla_mirror.machines.group_plan import PositionMoved
+
+_ORDER_S: Final = 10.0
+_SETTLE_S: Final = 10.0
+"""For what is under way to be copied, and known."""
+
+_SOURCE_S: Final = 5.0
+_STEP_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMoved:
+    """A group has been committed for at those positions; or `error` says why it was not."""
+
+    group: str
+    positions: Sequence[PositionMoved]
+    error: OttlaError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """`source_reached`: the groups' positions are those of this moment, and not of the last checkpoints."""
+
+    source_reached: bool
+    groups: list[GroupMoved] = field(default_factory=list)
+
+
+def fail_over(flow: Flow, groups: Sequence[str]) -> Moved:
+    """Of these groups, or of all that there are. Raises what keeps the flow from being paused."""
+    flow.state.order(paused=True, timeout=_ORDER_S)
+    offsets = flow.group_offsets()
+    try:
+        _settle(flow, offsets)
+        offsets.load()
+        try:
+            named, reached = offsets.in_source(timeout=_SOURCE_S), True
+        except OttlaError:
+            named, reached = offsets.last_known, False
+
+        def move(group: str) -> list[PositionMoved]:
+            if not reached:
+                return offsets.carry_last_known(group)
+            return offsets.carry(group, committed_by(offsets.source, group), everything=True)
+
+        return _each(groups or named, move, reached=reached)
+    finally:
+        offsets.close()
+
+
+def fail_back(flow: Flow, groups: Sequence[str]) -> Moved:
+    """Of these groups, or of all that the target has. Raises where the source is not reached: nothing is changed."""
+    offsets = flow.group_offsets()
+    try:
+        offsets.in_source(timeout=_SOURCE_S)
+        known = [group.name for group in offsets.target.groups.list() if flow.settings.takes_group(group.name)]
+        moved = _each(groups or known, offsets.bring_back, reached=True)
+    finally:
+        offsets.close()
+    flow.state.order(paused=False, timeout=_ORDER_S)
+    return moved
+
+
+def _each(groups: Sequence[str], move: Callable[[str], list[PositionMoved]], *, reached: bool) -> Moved:
+    moved = Moved(reached)
+    for group in groups:
+        try:
+            moved.groups.append(GroupMoved(group, move(group)))
+        except OttlaError as error:
+            moved.groups.append(GroupMoved(group, [], error))
+    return moved
+
+
+def _settle(flow: Flow, offsets: GroupOffsets) -> None:
+    """Until this mirror copies nothing, and knows all syncs that were written by then; or for a while."""
+    end_at = time.monotonic() + _SETTLE_S
+    while flow.copier is not None and not flow.copier.paused and time.monotonic() < end_at:
+        time.sleep(_STEP_S)
+    end = offsets.target.topics.offsets(flow.names.offset_syncs, "latest")[0] or 0
+    while flow.syncs.position < end and time.monotonic() < end_at:
+        time.sleep(_STEP_S)

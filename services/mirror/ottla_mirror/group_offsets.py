@@ -1,0 +1,120 @@
+"""Groups' offsets between the clusters of a flow: kept current in the target, and moved at failover and failback.
+
+A group that has members where it is to be committed for is left alone, and named: it would commit over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import ottla
+from ottla.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
+from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
+from ottla_mirror.machines.group_plan import PositionMoved, brought_back, checkpoints_of, to_commit
+from ottla_mirror.machines.mirror_records import Checkpoint, read_checkpoint
+from ottla_mirror.machines.topic_names import TopicNames
+from ottla_mirror.offset_syncs import OffsetSyncs
+
+Committed = Mapping[TopicPartition, int]
+
+
+class GroupOffsets:
+    """With connections to both clusters; `load` says what was written before. For one thread."""
+
+    def __init__(self, flow: FlowSettings, settings: MirrorSettings, names: TopicNames, syncs: OffsetSyncs) -> None:
+        name = f"{flow.group}-groups"
+        self.source: Final = ottla.Admin(list(settings.cluster(flow.source).bootstrap), client_id=name)
+        self.target: Final = ottla.Admin(list(settings.cluster(flow.target).bootstrap), client_id=name)
+        self.troubles: Final[dict[str, str]] = {}
+        """Why groups have not their offsets in the target, by their names."""
+        self._bootstrap: Final = list(settings.cluster(flow.target).bootstrap)
+        self._producer: Final = ottla.Producer[Any, Any](self._bootstrap, key="bytes", value="bytes", client_id=name)
+        self._flow: Final = flow
+        self._names: Final = names
+        self._syncs: Final = syncs
+        self._checkpoints: Final[dict[str, dict[TopicPartition, Checkpoint]]] = {}
+
+    def close(self) -> None:
+        for client in (self.source, self.target, self._producer):
+            client.close()
+
+    def load(self) -> None:
+        """The checkpoints that are there."""
+        self._checkpoints.clear()
+        reads: dict[str, Any] = {"start": "earliest", "stop": "end", "key": "bytes", "value": "bytes"}
+        for record in ottla.Consumer[Any, Any](self._names.checkpoints, bootstrap=self._bootstrap, **reads):
+            checkpoint = read_checkpoint(record.key or b"", record.value or b"")
+            if checkpoint is not None:
+                self._checkpoints.setdefault(checkpoint.group, {})[checkpoint.copy] = checkpoint
+
+    def in_source(self, *, timeout: float) -> list[str]:
+        """The groups there that are translated. Raises where it is not reached."""
+        found = self.source.groups.list(timeout=timeout)
+        return [group.name for group in found if self._flow.takes_group(group.name)]
+
+    def carry(self, group: str, committed: Committed, *, everything: bool = False) -> list[PositionMoved]:
+        """Write checkpoints of what the group has `committed` in the source, and commit it in the target; what was
+        committed. Without a change of the checkpoints nothing is, unless it is to be looked at: `everything`.
+
+        Raises what keeps either from being written; NON_EMPTY_GROUP.
+        """
+        translate = self._syncs.translate
+        now = list(checkpoints_of(group, committed, self._names, translate))
+        former = self._checkpoints.get(group, {})
+        changed = [checkpoint for checkpoint in now if former.get(checkpoint.copy) != checkpoint]
+        if not (changed or everything or group in self.troubles):
+            return []
+        for checkpoint in changed:
+            key, value = checkpoint.record()
+            self._producer.send(value, key=key, topic=self._names.checkpoints)
+        self._producer.flush()
+        self._checkpoints[group] = former | {checkpoint.copy: checkpoint for checkpoint in now}
+        if not self._flow.sync_groups and not everything:
+            return []
+        return self._commit(group, now, {copy: checkpoint.offset for copy, checkpoint in former.items()})
+
+    def carry_last_known(self, group: str) -> list[PositionMoved]:
+        """The same by its last checkpoints: the source is away."""
+        now = list(self._checkpoints.get(group, {}).values())
+        return self._commit(group, now, {checkpoint.copy: checkpoint.offset for checkpoint in now})
+
+    @property
+    def last_known(self) -> list[str]:
+        """The groups that have checkpoints."""
+        return sorted(self._checkpoints)
+
+    def _commit(self, group: str, now: list[Checkpoint], former: Committed) -> list[PositionMoved]:
+        commits = to_commit(now, committed_by(self.target, group), former)
+        try:
+            if commits:
+                self.target.groups.commit(group, commits)
+        except OttlaError as error:
+            self.troubles[group] = str(error)
+            raise
+        self.troubles.pop(group, None)
+        return [self._moved(checkpoint) for checkpoint in now if checkpoint.copy in commits]
+
+    def _moved(self, checkpoint: Checkpoint) -> PositionMoved:
+        topic = self._names.source_of(checkpoint.copy.topic) or ""
+        source = TopicPartition(topic, checkpoint.copy.partition)
+        return PositionMoved(source, checkpoint.source_offset, checkpoint.copy, checkpoint.offset)
+
+    def bring_back(self, group: str) -> list[PositionMoved]:
+        """Commit for the group in the source where it is in the copies. Raises NON_EMPTY_GROUP."""
+        committed = committed_by(self.target, group)
+        moved = list(brought_back(committed, self._names, self._syncs.translate_back))
+        if moved:
+            self.source.groups.commit(group, {position.copy: position.after for position in moved})
+        return moved
+
+
+def committed_by(admin: ottla.Admin, group: str) -> Committed:
+    """Nothing for a group that is not there."""
+    try:
+        return admin.groups.committed(group)
+    except OttlaError as error:
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        return {}

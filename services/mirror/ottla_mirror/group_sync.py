@@ -1,0 +1,99 @@
+"""Keeps groups' offsets current in the target, and the source's heart beating: what the leader does besides topics."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+import ottla
+from ottla_core.clock import Clock
+from ottla_core.model import TopicPartition
+from ottla_mirror.chore import Chore
+from ottla_mirror.flow_state import FlowState
+from ottla_mirror.group_offsets import GroupOffsets, committed_by
+from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
+from ottla_mirror.machines.mirror_records import heartbeat
+from ottla_mirror.machines.topic_names import HEARTBEATS, TopicNames
+from ottla_mirror.offset_syncs import OffsetSyncs
+
+logger = logging.getLogger("ottla.mirror")
+
+_LOOK_S: Final = 1.0
+_LIST_S: Final = 5.0
+"""How long new groups may wait, and those that commit nothing."""
+
+_CALL_S: Final = 10.0
+
+
+class GroupSync(Chore):
+    """`troubles`: why groups have not their offsets in the target, by their names. For any thread."""
+
+    def __init__(
+        self, flow: FlowSettings, settings: MirrorSettings, names: TopicNames, syncs: OffsetSyncs, state: FlowState
+    ) -> None:
+        super().__init__(f"{flow.name}: groups' offsets are not translated at the moment")
+        self.troubles: Mapping[str, str] = {}
+        self._parts: Final = (flow, settings, names, syncs)
+        self._syncs: Final = syncs
+        self._state: Final = state
+        self._groups: dict[str, tuple[Mapping[TopicPartition, int], int]] = {}
+        """What each had committed when it was looked at last, and for how many looks it may rest."""
+        self._list_in = 0.0
+
+    def work(self) -> None:
+        offsets, is_loaded = GroupOffsets(*self._parts), False
+        try:
+            while not self.stopping.wait(_LOOK_S):
+                if not (self._state.acts and self._syncs.caught_up):
+                    self._groups, self._list_in, self.troubles, is_loaded = {}, 0.0, {}, False
+                    continue
+                if not is_loaded:
+                    offsets.load()  # another mirror may have led meanwhile
+                    is_loaded = True
+                self._look(offsets)
+        finally:
+            offsets.close()
+
+    def _look(self, offsets: GroupOffsets) -> None:
+        self._list_in -= _LOOK_S
+        if self._list_in <= 0:
+            self._list_in = _LIST_S
+            found = offsets.in_source(timeout=_CALL_S)
+            self._groups = {group: (self._groups.get(group, ({}, 0))[0], 0) for group in found}
+        for group, (before, rest) in self._groups.items():
+            if rest > 0:
+                self._groups[group] = before, rest - 1
+                continue
+            committed = committed_by(offsets.source, group)
+            try:
+                moved = offsets.carry(group, committed)
+            except ottla.OttlaError as error:
+                logger.debug("group %s: %s", group, error)
+                moved = []
+            is_quiet = not moved and committed == before
+            self._groups[group] = committed, int(_LIST_S / _LOOK_S) if is_quiet else 0
+        self.troubles = dict(offsets.troubles)
+
+
+class Heartbeats(Chore):
+    """A record each second in the source's `heartbeats`: how old its copy is says how the flow is (KIP-382)."""
+
+    def __init__(self, flow: FlowSettings, settings: MirrorSettings, state: FlowState, clock: Clock) -> None:
+        super().__init__(f"{flow.name}: the source gets no heartbeats at the moment")
+        self._flow: Final = flow
+        self._source: Final = list(settings.cluster(flow.source).bootstrap)
+        self._state: Final = state
+        self._clock: Final = clock
+
+    def work(self) -> None:
+        name = f"{self._flow.group}-heartbeats"
+        with ottla.Admin(self._source, client_id=name) as admin:
+            admin.topics.create(HEARTBEATS, partitions=1, config={"cleanup.policy": "compact"}, if_exists="ok")
+        with ottla.Producer[Any, Any](
+            self._source, topic=HEARTBEATS, key="bytes", value="bytes", client_id=name
+        ) as producer:
+            while not self.stopping.wait(_LOOK_S):
+                if self._state.acts:
+                    key, value = heartbeat(self._flow.source, self._flow.target, self._clock.wall_ms())
+                    producer.send(value, key=key).result(_CALL_S)

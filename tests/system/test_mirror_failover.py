@@ -1,0 +1,207 @@
+"""Groups that go on in another cluster: at the very record, wherever they were, and back again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mirror_process import MirrorProcess
+from mirrors import copied, everything, mirrored
+from waiting import wait_until
+
+import ottla
+from ottla.testing import Cluster
+from ottla_mirror.failover import fail_back, fail_over
+from ottla_mirror.machines.mirror_records import Checkpoint, read_checkpoint
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """The source: `east`."""
+    with Cluster(brokers=1, txn_coordinators=1) as running:
+        yield running
+
+
+def write_transactions(east: Cluster, topic: str, first: int, count: int) -> None:
+    """So many records, a few in each transaction, so that offsets here and there differ; every value is another."""
+    with ottla.Producer(east.bootstrap, topic=topic, transactional_id=f"t-{topic}") as producer:
+        for start in range(first, first + count, 7):
+            with producer.transaction() as transaction:
+                for n in range(start, min(start + 7, first + count)):
+                    transaction.send(f"{n}", partition=n % 2)
+
+
+def consume(where: Cluster, topic: str, group: str, count: int) -> list[str]:
+    """So many records as a member of the group, which has committed them when this returns."""
+    values: list[str] = []
+    with ottla.Consumer[Any, Any](
+        topic, bootstrap=where.bootstrap, group=group, auto_offset_reset="none", start="committed", max_poll_records=5
+    ) as consumer:
+        while len(values) < count:
+            values += [record.value for record in consumer.poll(10.0, max_records=min(5, count - len(values)))]
+    return values
+
+
+def begin_at_earliest(where: Cluster, topic: str, group: str) -> None:
+    with ottla.Admin(where.bootstrap) as admin:
+        admin.groups.commit(group, {ottla.TopicPartition(topic, number): 0 for number in range(2)})
+
+
+def committed(where: Cluster, group: str, topic: str) -> dict[int, int]:
+    with ottla.Admin(where.bootstrap) as admin:
+        if not admin.groups.exists(group):
+            return {}
+        return {p.partition: at for p, at in admin.groups.committed(group).items() if p.topic == topic}
+
+
+def ahead(where: Cluster, topic: str, offsets: dict[int, int]) -> set[str]:
+    """The values that a reader at these offsets has before it."""
+    records = everything(where, topic)
+    return {record.value.decode() for record in records if record.value and record.offset >= offsets[record.partition]}
+
+
+def test_a_groups_offsets_are_kept_current_and_it_goes_on_at_the_very_record(
+    cluster: Cluster, west: Cluster, topic: str
+) -> None:
+    write_transactions(cluster, topic, 0, 100)
+    begin_at_earliest(cluster, topic, f"g-{topic}")
+    with mirrored(cluster, west, topic, "exactly_once") as (flow,):
+        had = set(consume(cluster, topic, f"g-{topic}", 30))
+        left = {f"{n}" for n in range(100)} - had
+        copy = f"east.{topic}"
+        wait_until(lambda: len(at := committed(west, f"g-{topic}", copy)) == 2 and ahead(west, copy, at) == left)
+        had |= set(consume(cluster, topic, f"g-{topic}", 20))
+        left -= had
+        wait_until(lambda: ahead(west, copy, committed(west, f"g-{topic}", copy)) == left)
+        assert flow.groups.troubles == {}
+    assert sorted(consume(west, copy, f"g-{topic}", 50)) == sorted(left)
+    found: dict[ottla.TopicPartition, Checkpoint | None] = {}
+    for record in everything(west, "east.checkpoints.internal"):
+        checkpoint = read_checkpoint(record.key or b"", record.value or b"")
+        if checkpoint is not None and checkpoint.group == f"g-{topic}":
+            found[checkpoint.copy] = checkpoint
+    sources = committed(cluster, f"g-{topic}", topic)
+    assert {p.partition: c.source_offset for p, c in found.items() if c is not None} == sources
+
+
+def test_a_group_that_has_gone_on_by_itself_is_not_led_back(cluster: Cluster, west: Cluster, topic: str) -> None:
+    write_transactions(cluster, topic, 0, 60)
+    begin_at_earliest(cluster, topic, f"g-{topic}")
+    copy = f"east.{topic}"
+    with mirrored(cluster, west, topic, "exactly_once") as (flow,):
+        wait_until(lambda: len(copied(west, topic)) == 60)
+        wait_until(lambda: committed(west, f"g-{topic}", copy) == {0: 0, 1: 0})
+        with ottla.Consumer[Any, Any](copy, bootstrap=west.bootstrap, group=f"g-{topic}") as member:
+            assert member.poll(10.0, max_records=20)
+            consume(cluster, topic, f"g-{topic}", 4)
+            wait_until(lambda: f"g-{topic}" in flow.groups.troubles)
+            assert "member" in flow.groups.troubles[f"g-{topic}"]
+        there = committed(west, f"g-{topic}", copy)
+        wait_until(lambda: flow.groups.troubles == {})
+        assert committed(west, f"g-{topic}", copy) == there, "it has had those records"
+
+
+@pytest.mark.feature(154)
+def test_a_group_goes_on_when_its_cluster_is_lost(west: Cluster, tmp_path: Path) -> None:
+    with Cluster(brokers=1, txn_coordinators=1) as lost:
+        with ottla.Admin(lost.bootstrap) as admin:
+            admin.topics.create("standby", partitions=2)
+        write_transactions(lost, "standby", 0, 100)
+        begin_at_earliest(lost, "standby", "readers")
+        mirror = MirrorProcess(tmp_path, lost.bootstrap, west.bootstrap, "standby", delivery="exactly_once")
+        with mirror:
+            had = set(consume(lost, "standby", "readers", 37))
+            left = {f"{n}" for n in range(100)} - had
+            copy = "east.standby"
+            wait_until(lambda: len(at := committed(west, "readers", copy)) == 2 and ahead(west, copy, at) == left)
+            lost.brokers[0].kill()
+            moved = mirror.cli("failover", "east->west", "--group", "readers")
+            assert {(line["topic"], line["partition"], line["to_topic"]) for line in moved} <= {
+                ("standby", 0, copy), ("standby", 1, copy)
+            }  # fmt: skip
+            assert mirror.flow().paused
+            assert sorted(consume(west, copy, "readers", len(left))) == sorted(left)
+            mirror.cli("resume", "east->west")
+
+
+@pytest.mark.feature(154)
+def test_at_failover_the_flow_pauses_and_at_failback_a_group_returns(
+    cluster: Cluster, west: Cluster, topic: str
+) -> None:
+    write_transactions(cluster, topic, 0, 80)
+    begin_at_earliest(cluster, topic, f"g-{topic}")
+    copy, group = f"east.{topic}", f"g-{topic}"
+    with mirrored(cluster, west, topic, "exactly_once", groups=(group,)) as (flow,):
+        had = set(consume(cluster, topic, group, 25))
+        wait_until(lambda: len(copied(west, topic)) == 80)
+        moved = fail_over(flow, [])
+        assert (moved.source_reached, [(m.group, m.error) for m in moved.groups]) == (True, [(group, None)])
+        had |= set(consume(west, copy, group, 30))
+        assert len(had) == 55, "none is read again"
+        write_transactions(cluster, topic, 80, 20)
+        returned = fail_back(flow, [group])
+        assert [(m.group, m.error) for m in returned.groups] == [(group, None)]
+        left = {f"{n}" for n in range(100)} - had
+        assert sorted(consume(cluster, topic, group, len(left))) == sorted(left)
+        wait_until(lambda: len(copied(west, topic)) == 100)
+
+
+def test_a_paused_flow_copies_nothing_and_goes_on_where_it_was(cluster: Cluster, west: Cluster, topic: str) -> None:
+    write_transactions(cluster, topic, 0, 10)
+    with mirrored(cluster, west, topic, "at_least_once", mirrors=2) as flows:
+        wait_until(lambda: len(copied(west, topic)) == 10)
+        flows[0].state.order(paused=True, timeout=10.0)
+        wait_until(lambda: all(flow.copier is not None and flow.copier.paused for flow in flows))
+        write_transactions(cluster, topic, 10, 10)
+    with mirrored(cluster, west, topic, "at_least_once") as (flow,):
+        wait_until(lambda: len(flow.partitions) == 2 and flow.state.paused)
+        assert flow.positions() == {}
+        assert len(copied(west, topic)) == 10, "a pause outlives the mirrors"
+        flow.state.order(paused=False, timeout=10.0)
+        wait_until(lambda: len(copied(west, topic)) == 20)
+
+
+def test_heartbeats_say_that_the_flow_is_alive(cluster: Cluster, west: Cluster, topic: str) -> None:
+    with mirrored(cluster, west, topic, "at_least_once", heartbeats=True):
+        wait_until(lambda: len(copied(west, "heartbeats")) >= 3)
+        (key,) = {record.key for record in copied(west, "heartbeats")}
+        assert key == b"\0\4east\0\4west"
+
+
+@pytest.mark.feature(155)
+@pytest.mark.parametrize("way", ["auto reset", "offset replication", "time", "translation"])
+def test_each_way_to_find_where_to_start_in_the_copy_misses_nothing(
+    cluster: Cluster, west: Cluster, topic: str, way: str
+) -> None:
+    """The book's four: to begin again, to have the group's offsets, to go by the clock, to look the offset up."""
+    write_transactions(cluster, topic, 0, 40)
+    time.sleep(0.01)  # records of another millisecond
+    at = datetime.now(UTC)
+    begin_at_earliest(cluster, topic, f"g-{topic}")
+    had = set(consume(cluster, topic, f"g-{topic}", 40))
+    write_transactions(cluster, topic, 40, 40)
+    copy = f"east.{topic}"
+    with mirrored(cluster, west, topic, "exactly_once") as (flow,):
+        wait_until(lambda: len(copied(west, topic)) == 80)
+        positions = committed(cluster, f"g-{topic}", topic)
+        wait_until(lambda: all(flow.syncs.end(ottla.TopicPartition(topic, n)) > positions[n] for n in range(2)))
+        wait_until(lambda: len(committed(west, f"g-{topic}", copy)) == 2)
+        starts: dict[str, dict[str, Any]] = {
+            "auto reset": {"auto_offset_reset": "earliest", "group": f"another-{topic}"},
+            "offset replication": {"group": f"g-{topic}"},
+            "time": {"start": at},
+            "translation": {
+                "start": {
+                    (copy, number): flow.syncs.translate(ottla.TopicPartition(topic, number), position)
+                    for number, position in positions.items()
+                }
+            },
+        }
+        read = ottla.Consumer[Any, Any](copy, bootstrap=west.bootstrap, stop="end", **starts[way])
+        values = [record.value for record in read]
+    assert sorted(values, key=int) == [f"{n}" for n in range(0 if way == "auto reset" else 40, 80)]
+    assert len(had) == 40
