@@ -21,15 +21,22 @@ def mirrored(
     clusters = (ClusterSettings("east", (east.bootstrap,)), ClusterSettings("west", (west.bootstrap,)))
     kind = {"delivery": delivery, "heartbeats": False, **more}
     flow = FlowSettings("east", "west", topics=(topic,), **kind)
-    settings = check(MirrorSettings(clusters, (flow,)))
-    flows = [Flow(settings.flows[0], settings, number, SystemClock()) for number in range(mirrors)]
-    for running in flows:
-        running.start()
+    with running(MirrorSettings(clusters, (flow,)), mirrors) as flows:
+        yield flows
+
+
+@contextmanager
+def running(settings: MirrorSettings, mirrors: int = 1) -> Iterator[list[Flow]]:
+    """So many mirrors of all flows of a configuration while the block runs."""
+    check(settings)
+    flows = [Flow(flow, settings, n, SystemClock()) for n in range(mirrors) for flow in settings.flows]
+    for flow in flows:
+        flow.start()
     try:
         yield flows
     finally:
-        for running in flows:
-            running.stop()
+        for flow in flows:
+            flow.stop()
 
 
 def copied(west: Cluster, topic: str) -> list[ottla.Record[bytes, bytes]]:
