@@ -23,6 +23,7 @@ from rich.live import Live
 from ottla.cli.output import Listing, write
 from ottla.cli.settings import Settings
 from ottla_core.errors import OttlaError
+from ottla_mirror import mirror_file
 from ottla_stack.plan import DEFAULT_PORT_BASE, StackPlan
 from ottla_stack.state import ProcessIdentity, StackState, is_locked, lock
 from ottla_stack.supervisor import READY_LIMIT_S, STACK_STOP_LIMIT_S, Supervisor, end_orphans
@@ -43,11 +44,21 @@ def up(
     controllers: Annotated[int, typer.Option(min=1, max=9)] = 1,
     group_coordinators: Annotated[int, typer.Option(min=0, max=9)] = 2,
     txn_coordinators: Annotated[int, typer.Option(min=0, max=9)] = 2,
+    mirror: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A mirror as well, of the flows in this file.")
+    ] = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once the stack is ready.")] = False,
 ) -> None:
     """Start a real cluster on this machine: etcd, a controller, brokers and coordinators, each its own process."""
     plan = StackPlan(
-        directory.absolute(), port_base, "ottla", controllers, brokers, group_coordinators, txn_coordinators
+        directory.absolute(),
+        port_base,
+        "ottla",
+        controllers,
+        brokers,
+        group_coordinators,
+        txn_coordinators,
+        _checked(mirror),
     )
     if detach:
         raise typer.Exit(_detach(plan))
@@ -56,6 +67,17 @@ def up(
         raise typer.Exit(asyncio.run(_supervise(plan)))
     finally:
         held.close()
+
+
+def _checked(mirror: Path | None) -> Path | None:
+    if mirror is None:
+        return None
+    try:
+        mirror_file.load(mirror)
+    except OttlaError as error:
+        _err.print(f"ottla up: {error}")
+        raise typer.Exit(1) from None
+    return mirror.absolute()
 
 
 def down(directory: Directory = DEFAULT_DIRECTORY) -> None:
@@ -145,6 +167,7 @@ def _described(plan: StackPlan) -> str:
         "broker": plan.brokers,
         "group-coordinator": plan.group_coordinators,
         "txn-coordinator": plan.txn_coordinators,
+        "mirror": int(plan.mirror is not None),
     }
     return ", ".join(f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in kinds.items() if number)
 
@@ -158,6 +181,7 @@ def _detach(plan: StackPlan) -> int:
         *(sys.executable, "-m", "ottla", "up", "--dir", str(plan.directory), "--port-base", str(plan.port_base)),
         *("--brokers", str(plan.brokers), "--controllers", str(plan.controllers)),
         *("--group-coordinators", str(plan.group_coordinators), "--txn-coordinators", str(plan.txn_coordinators)),
+        *(("--mirror", str(plan.mirror)) if plan.mirror else ()),
     ]
     with log.open("w") as output:
         process = subprocess.Popen(

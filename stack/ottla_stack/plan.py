@@ -9,7 +9,7 @@ from typing import Final
 
 DEFAULT_PORT_BASE: Final = 9600
 _ETCD, _ETCD_PEER, _CONTROLLER, _BROKER, _GROUP_COORDINATOR = 0, 1, 40, 50, 60
-_TXN_COORDINATOR, _ADMIN = 70, 100
+_TXN_COORDINATOR, _MIRROR, _ADMIN = 70, 80, 100
 _KAFKA: Final = 9092 - DEFAULT_PORT_BASE
 """Kafka clients find the first broker at their default port."""
 
@@ -34,6 +34,8 @@ class StackPlan:
     brokers: int = 3
     group_coordinators: int = 2
     txn_coordinators: int = 2
+    mirror: Path | None = None
+    """What a mirror copies, by its file; without one there is none."""
 
     @property
     def etcd_port(self) -> int:
@@ -63,24 +65,23 @@ class StackPlan:
         return [self.etcd_port, self.etcd_peer_port, *of_services]
 
     def services(self) -> list[ServicePlan]:
-        """Controllers, brokers, coordinators: the order in which they are started."""
+        """Controllers, brokers, coordinators, the mirror: the order in which they are started."""
         return [
             *(self._service("controller", n, _CONTROLLER + n) for n in range(self.controllers)),
             *(self._service("broker", n, _BROKER + n) for n in range(self.brokers)),
             *(self._service("group-coordinator", n, _GROUP_COORDINATOR + n) for n in range(self.group_coordinators)),
             *(self._service("txn-coordinator", n, _TXN_COORDINATOR + n) for n in range(self.txn_coordinators)),
+            *([self._service("mirror", 0, _MIRROR)] if self.mirror else []),
         ]
 
     def _service(self, kind: str, number: int, port_offset: int) -> ServicePlan:
         port = self.port_base + port_offset
         kafka_port = self.port_base + _KAFKA + number if kind == "broker" else 0
-        settings = {
-            "node-id": number,
-            "cluster-id": self.cluster_id,
-            "port": port,
-            "admin-port": port + _ADMIN,
-            "etcd": f"127.0.0.1:{self.etcd_port}",
-        }
+        settings: dict[str, object] = {"node-id": number, "port": port, "admin-port": port + _ADMIN}
+        if kind == "mirror":
+            settings["file"] = self.mirror
+        else:
+            settings |= {"cluster-id": self.cluster_id, "etcd": f"127.0.0.1:{self.etcd_port}"}
         if kind == "broker":
             settings["data-dir"] = self.directory / f"broker-{number}"
             settings["kafka-port"] = kafka_port

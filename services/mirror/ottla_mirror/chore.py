@@ -16,12 +16,13 @@ _END_S: Final = 10.0
 
 
 class Chore(ABC):
-    """`failing` is what the log says, with the reason, while it can't be done."""
+    """`failing` is what the log says, with the reason, while it can't be done. `trouble`, for any thread, is that
+    reason, until it `went_well`."""
 
     def __init__(self, failing: str) -> None:
         self.stopping: Final = Event()
+        self.trouble = ""
         self._failing: Final = failing
-        self._last_error = ""
         self._thread: Final = Thread(target=self._run, name=f"ottla-mirror {failing}", daemon=True)
 
     def start(self) -> None:
@@ -36,14 +37,19 @@ class Chore(ABC):
     def work(self) -> None:
         """Go on until `stopping` is set. Raises what keeps it from that: it begins anew then, a second later."""
 
+    def went_well(self) -> None:
+        """A step is done."""
+        self.trouble = ""
+
     def _run(self) -> None:
         while not self.stopping.is_set():
             try:
                 self.work()
             except ottla.OttlaError as error:
-                if str(error) != self._last_error:
+                if str(error) != self.trouble:
                     logger.warning("flow %s: %s", self._failing, error)
-                self._last_error = str(error)
-            except Exception:
+                self.trouble = str(error)
+            except Exception as bug:
                 logger.exception("flow %s", self._failing)
+                self.trouble = f"{type(bug).__name__}: {bug}"
             self.stopping.wait(_AGAIN_S)

@@ -86,6 +86,11 @@ class Flow:
         self.state.stop()
 
     @property
+    def trouble(self) -> str:
+        """Why it is not as it should be, as a whole; "" where it is."""
+        return next(filter(None, (self.error, *(chore.trouble for chore in self._chores))), "")
+
+    @property
     def partitions(self) -> Mapping[TopicPartition, CopiedPartition]:
         """What it copies at the moment, by the source's partitions."""
         return {} if self.copier is None else self.copier.partitions

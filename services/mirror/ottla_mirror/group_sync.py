@@ -47,11 +47,13 @@ class GroupSync(Chore):
             while not self.stopping.wait(_LOOK_S):
                 if not (self._state.acts and self._syncs.caught_up):
                     self._groups, self._list_in, self.troubles, is_loaded = {}, 0.0, {}, False
+                    self.went_well()
                     continue
                 if not is_loaded:
                     offsets.load()  # another mirror may have led meanwhile
                     is_loaded = True
                 self._look(offsets)
+                self.went_well()
         finally:
             offsets.close()
 
@@ -97,3 +99,4 @@ class Heartbeats(Chore):
                 if self._state.acts:
                     key, value = heartbeat(self._flow.source, self._flow.target, self._clock.wall_ms())
                     producer.send(value, key=key).result(_CALL_S)
+                self.went_well()

@@ -30,7 +30,7 @@ def observe(flows: Sequence[Flow], metrics: Metrics) -> None:
 
     def troubles() -> dict[tuple[str, ...], float]:
         return {
-            (flow.settings.name,): float(bool(flow.error))
+            (flow.settings.name,): float(bool(flow.trouble))
             + sum(1 for partition in flow.partitions.values() if partition.error)
             + len(flow.topics.problems)
             for flow in flows

@@ -74,6 +74,7 @@ class OffsetSyncs(Chore):
             (end,) = consumer.offsets("latest").values()
             while not self.stopping.is_set():
                 self._learn(consumer.poll(_STEP_S))
+                self.went_well()
                 self.position = consumer.position(self._partition)
                 self.caught_up = self.caught_up or self.position >= (end or 0)
 

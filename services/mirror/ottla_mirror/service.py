@@ -68,7 +68,7 @@ class MirrorService:
             policy=settings.policy,
             delivery=settings.delivery,
             leads=flow.state.leads,
-            trouble=flow.error,
+            trouble=flow.trouble,
             partitions=[_mirrored(p, ends.get(p.source), now_ms) for p in flow.partitions.values()],
             topics=[pb.TopicTrouble(copy=copy, trouble=trouble) for copy, trouble in flow.topics.problems.items()],
             groups=[pb.GroupTrouble(group=name, trouble=trouble) for name, trouble in flow.groups.troubles.items()],

@@ -48,6 +48,7 @@ class TopicSync(Chore):
             with ottla.Admin(self._source, client_id=name) as source:
                 while not self.stopping.is_set():
                     self._look(source, target)
+                    self.went_well()
                     self.stopping.wait(_LOOK_S)
 
     def _look(self, source: ottla.Admin, target: ottla.Admin) -> None:

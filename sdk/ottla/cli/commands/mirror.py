@@ -165,7 +165,7 @@ def _troubles(flows: Sequence[pb.FlowStatus]) -> Iterator[str]:
         if flow.paused:
             yield f"{flow.name} is paused; go on with: ottla mirror resume '{flow.name}'"
         if flow.trouble:
-            yield f"{flow.name} stands still: {flow.trouble}"
+            yield f"{flow.name} is in trouble: {flow.trouble}"
         for partition in flow.partitions:
             if partition.trouble:
                 yield f"{flow.name}: {partition.topic}-{partition.partition} is not copied: {partition.trouble}"
