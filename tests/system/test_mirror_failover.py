@@ -127,6 +127,7 @@ def test_a_group_goes_on_when_its_cluster_is_lost(west: Cluster, tmp_path: Path)
             assert mirror.flow().paused
             assert sorted(consume(west, copy, "readers", len(left))) == sorted(left)
             mirror.cli("resume", "east->west")
+            mirror.terminate()
 
 
 @pytest.mark.feature(154)

@@ -37,6 +37,9 @@ _BACKOFF_S: Final = 1.0
 _LOOK_S: Final = 1.0
 """How often the target is looked at for new copies, besides."""
 
+_SESSION_S: Final = 15.0
+"""Until others take over from a mirror that has died."""
+
 _DELIVERY_S: Final = 24 * 3600.0
 """An outage of the target is waited for."""
 
@@ -150,6 +153,7 @@ class Flow:
             commit="manual",
             auto_offset_reset="earliest",
             metadata_max_age=_LOOK_S,
+            session_timeout=_SESSION_S,
             on_assigned=lambda partitions: self._on_assigned(member, partitions),
             on_revoked=lambda partitions: self._on_gone(partitions, lost=False),
             on_lost=lambda partitions: self._on_gone(partitions, lost=True),

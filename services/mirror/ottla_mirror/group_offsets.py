@@ -11,6 +11,7 @@ from typing import Any, Final
 import ottla
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
+from ottla_mirror.chore import open_admin
 from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
 from ottla_mirror.machines.group_plan import PositionMoved, brought_back, checkpoints_of, to_commit
 from ottla_mirror.machines.mirror_records import Checkpoint, read_checkpoint
@@ -25,8 +26,8 @@ class GroupOffsets:
 
     def __init__(self, flow: FlowSettings, settings: MirrorSettings, names: TopicNames, syncs: OffsetSyncs) -> None:
         name = f"{flow.group}-groups"
-        self.source: Final = ottla.Admin(list(settings.cluster(flow.source).bootstrap), client_id=name)
-        self.target: Final = ottla.Admin(list(settings.cluster(flow.target).bootstrap), client_id=name)
+        self.source: Final = open_admin(settings.cluster(flow.source).bootstrap, name)
+        self.target: Final = open_admin(settings.cluster(flow.target).bootstrap, name)
         self.troubles: Final[dict[str, str]] = {}
         """Why groups have not their offsets in the target, by their names."""
         self._bootstrap: Final = list(settings.cluster(flow.target).bootstrap)

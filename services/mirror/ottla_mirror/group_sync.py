@@ -9,7 +9,7 @@ from typing import Any, Final
 import ottla
 from ottla_core.clock import Clock
 from ottla_core.model import TopicPartition
-from ottla_mirror.chore import Chore
+from ottla_mirror.chore import CALL_S, Chore, open_admin
 from ottla_mirror.flow_state import FlowState
 from ottla_mirror.group_offsets import GroupOffsets, committed_by
 from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
@@ -22,8 +22,6 @@ logger = logging.getLogger("ottla.mirror")
 _LOOK_S: Final = 1.0
 _LIST_S: Final = 5.0
 """How long new groups may wait, and those that commit nothing."""
-
-_CALL_S: Final = 10.0
 
 
 class GroupSync(Chore):
@@ -61,7 +59,7 @@ class GroupSync(Chore):
         self._list_in -= _LOOK_S
         if self._list_in <= 0:
             self._list_in = _LIST_S
-            found = offsets.in_source(timeout=_CALL_S)
+            found = offsets.in_source(timeout=CALL_S)
             self._groups = {group: (self._groups.get(group, ({}, 0))[0], 0) for group in found}
         for group, (before, rest) in self._groups.items():
             if rest > 0:
@@ -90,7 +88,7 @@ class Heartbeats(Chore):
 
     def work(self) -> None:
         name = f"{self._flow.group}-heartbeats"
-        with ottla.Admin(self._source, client_id=name) as admin:
+        with open_admin(self._source, name) as admin:
             admin.topics.create(HEARTBEATS, partitions=1, config={"cleanup.policy": "compact"}, if_exists="ok")
         with ottla.Producer[Any, Any](
             self._source, topic=HEARTBEATS, key="bytes", value="bytes", client_id=name
@@ -98,5 +96,5 @@ class Heartbeats(Chore):
             while not self.stopping.wait(_LOOK_S):
                 if self._state.acts:
                     key, value = heartbeat(self._flow.source, self._flow.target, self._clock.wall_ms())
-                    producer.send(value, key=key).result(_CALL_S)
+                    producer.send(value, key=key).result(CALL_S)
                 self.went_well()

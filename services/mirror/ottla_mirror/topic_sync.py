@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import ottla
-from ottla_mirror.chore import Chore
+from ottla_mirror.chore import Chore, open_admin
 from ottla_mirror.flow_state import FlowState
 from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
 from ottla_mirror.machines.topic_names import TopicNames
@@ -40,12 +40,12 @@ class TopicSync(Chore):
 
     def work(self) -> None:
         name = f"{self._flow.group}-topics"
-        with ottla.Admin(self._target, client_id=name) as target:
+        with open_admin(self._target, name) as target:
             if not self._has_own:
                 for topic, config in own_topics(self._names).items():
                     target.topics.create(topic, partitions=1, config=config, if_exists="ok")
                 self._has_own = True
-            with ottla.Admin(self._source, client_id=name) as source:
+            with open_admin(self._source, name) as source:
                 while not self.stopping.is_set():
                     self._look(source, target)
                     self.went_well()
