@@ -66,6 +66,9 @@ demo: $(VENV)/.demo  ## the main job on real data: flights of New York 2013 thro
 demo-selftest: $(VENV)/.demo  ## the demo's own checks: a record dropped, two swapped, a row lost by the lake: must be found
 	$(BIN)/python -m ottla_stack.demo --selftest
 
+demo-mirror: $(VENV)/.demo  ## a site is lost: its readers go on in another one, at the very next record
+	$(BIN)/python -m ottla_stack.demo.standby
+
 up: $(VENV)/.demo  ## a cluster on this machine, in .ottla/
 	$(BIN)/ottla up
 
@@ -163,4 +166,4 @@ clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup lock proto demo demo-selftest up down check format test test-busy test-spark walk regressions coverage-table house pictures bench-before bench bench-log bench-kafka bench-spark scaling compose compat faults faults-spark fuzz sim load soak clean
+.PHONY: help setup lock proto demo demo-selftest demo-mirror up down check format test test-busy test-spark walk regressions coverage-table house pictures bench-before bench bench-log bench-kafka bench-spark scaling compose compat faults faults-spark fuzz sim load soak clean

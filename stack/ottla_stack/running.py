@@ -30,7 +30,8 @@ _T = TypeVar("_T")
 class RunningStack:
     """`with RunningStack(directory) as stack:` is ready at `stack.bootstrap`, on free ports: what `ottla up` starts.
 
-    Without txn-coordinators, unless it is to have some: few programs need them, and each is a process.
+    Without txn-coordinators, unless it is to have some: few programs need them, and each is a process. `mirror` is the
+    file of one that runs beside it; it has to be there when the block begins.
     """
 
     def __init__(
@@ -41,10 +42,11 @@ class RunningStack:
         controllers: int = 1,
         group_coordinators: int = 2,
         txn_coordinators: int = 0,
+        mirror: Path | None = None,
     ) -> None:
         self.directory: Final = directory
         self.plan: Final = StackPlan(
-            directory, free_port_base(), "ottla", controllers, brokers, group_coordinators, txn_coordinators
+            directory, free_port_base(), "ottla", controllers, brokers, group_coordinators, txn_coordinators, mirror
         )
         self._log = directory / "up.log"
         self._up: subprocess.Popen[bytes] | None = None
@@ -65,6 +67,7 @@ class RunningStack:
         command += ["--port-base", str(plan.port_base), "--brokers", str(plan.brokers)]
         command += ["--controllers", str(plan.controllers), "--group-coordinators", str(plan.group_coordinators)]
         command += ["--txn-coordinators", str(plan.txn_coordinators)]
+        command += ["--mirror", str(plan.mirror)] if plan.mirror else []
         with self._log.open("w") as output:
             self._up = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
@@ -93,6 +96,16 @@ class RunningStack:
         for process in old.values():
             process.identity.send(number)
         return [wait_for(partial(self._successor, p), f"{p.name} to come back") for p in old.values()]
+
+    def kill(self) -> None:
+        """All of it at once, by SIGKILL, as a site goes that is lost."""
+        assert self._up is not None, "it runs"
+        state = StackState.read(self.directory)
+        self._up.kill()
+        self._up.wait()
+        for process in state.processes if state else ():
+            process.identity.send(signal.SIGKILL)
+        end_orphans(self.directory)
 
     def _successor(self, old: RunningProcess) -> int | None:
         now = self.process(old.name)
