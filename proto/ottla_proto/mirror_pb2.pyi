@@ -24,7 +24,7 @@ class MirrorStatusResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., flows: _Optional[_Iterable[_Union[FlowStatus, _Mapping]]] = ..., mirror: _Optional[int] = ...) -> None: ...
 
 class FlowStatus(_message.Message):
-    __slots__ = ("name", "source", "target", "group", "policy", "delivery", "leads", "trouble", "partitions", "topics", "paused", "groups")
+    __slots__ = ("name", "source", "target", "group", "policy", "delivery", "leads", "trouble", "partitions", "topics", "paused", "groups", "source_bootstrap", "target_bootstrap")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
@@ -37,6 +37,8 @@ class FlowStatus(_message.Message):
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     PAUSED_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_BOOTSTRAP_FIELD_NUMBER: _ClassVar[int]
+    TARGET_BOOTSTRAP_FIELD_NUMBER: _ClassVar[int]
     name: str
     source: str
     target: str
@@ -49,7 +51,9 @@ class FlowStatus(_message.Message):
     topics: _containers.RepeatedCompositeFieldContainer[TopicTrouble]
     paused: bool
     groups: _containers.RepeatedCompositeFieldContainer[GroupTrouble]
-    def __init__(self, name: _Optional[str] = ..., source: _Optional[str] = ..., target: _Optional[str] = ..., group: _Optional[str] = ..., policy: _Optional[str] = ..., delivery: _Optional[str] = ..., leads: _Optional[bool] = ..., trouble: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[PartitionMirrored, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicTrouble, _Mapping]]] = ..., paused: _Optional[bool] = ..., groups: _Optional[_Iterable[_Union[GroupTrouble, _Mapping]]] = ...) -> None: ...
+    source_bootstrap: _containers.RepeatedScalarFieldContainer[str]
+    target_bootstrap: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., source: _Optional[str] = ..., target: _Optional[str] = ..., group: _Optional[str] = ..., policy: _Optional[str] = ..., delivery: _Optional[str] = ..., leads: _Optional[bool] = ..., trouble: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[PartitionMirrored, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicTrouble, _Mapping]]] = ..., paused: _Optional[bool] = ..., groups: _Optional[_Iterable[_Union[GroupTrouble, _Mapping]]] = ..., source_bootstrap: _Optional[_Iterable[str]] = ..., target_bootstrap: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PartitionMirrored(_message.Message):
     __slots__ = ("topic", "partition", "copy", "position", "lag", "lag_ms", "records", "bytes", "trouble")

@@ -83,10 +83,11 @@ class MirrorProcess:
         (flow,) = response.flows
         return flow
 
-    def cli(self, *arguments: str) -> list[dict[str, Any]]:
+    def cli(self, *arguments: str, exit_code: int = 0) -> list[dict[str, Any]]:
         """The lines that `ottla mirror` writes about it."""
         command = [sys.executable, "-m", "ottla", "mirror", *arguments, "--mirror", self.address]
-        ran = subprocess.run(command, capture_output=True, check=True, text=True)
+        ran = subprocess.run(command, capture_output=True, check=False, text=True)
+        assert ran.returncode == exit_code, ran.stderr
         return [json.loads(line) for line in ran.stdout.splitlines()]
 
     def translate(self, topic: str, partition: int, *offsets: int) -> Sequence[pb.OffsetTranslated]:

@@ -166,3 +166,41 @@ def test_a_mirror_is_a_service_by_its_file_and_its_contract(
         assert line == {"source_offset": end, "copy": f"east.{topic}", "partition": number, "offset": end}
         mirror.terminate()
     assert by_partition(copied(west, topic)) == written(cluster, topic)
+
+
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+def test_a_copy_is_verified_record_by_record_and_planted_faults_are_found(
+    cluster: Cluster, west: Cluster, topic: str, tmp_path: Path, delivery: str
+) -> None:
+    with ottla.Producer(cluster.bootstrap, topic=topic, transactional_id=f"t-{topic}") as producer:
+        for number in range(12):
+            with producer.transaction() as transaction:
+                for n in range(10):
+                    transaction.send(f"{number}.{n}", key=b"k", partition=number % 2)
+    state, copy = tmp_path / "verified.json", f"east.{topic}"
+    with MirrorProcess(tmp_path, cluster.bootstrap, west.bootstrap, topic, delivery=delivery) as mirror:
+        wait_until(lambda: sum(p.records for p in mirror.flow().partitions) == 120)
+        wait_until(lambda: [p.lag for p in mirror.flow().partitions if p.HasField("lag")] == [0, 0])
+        lines = mirror.cli("verify", "east->west", "--state", str(state))
+        assert {(line["partition"], line["compared"]) for line in lines} == {(0, 60), (1, 60)}
+        assert not any(line[fault] for line in lines for fault in ("missing", "doubled", "reordered", "foreign"))
+        cluster.produce(topic, [f"later {n}" for n in range(20)])
+        wait_until(lambda: sum(p.records for p in mirror.flow().partitions) == 140)
+        again = mirror.cli("verify", "east->west", "--state", str(state))
+        assert sum(line["compared"] for line in again) == 20, "it goes on where it was"
+        records = [record for record in everything(west, copy) if record.partition == 0]
+        with ottla.Admin(west.bootstrap) as admin:
+            admin.topics.delete_records(copy, {0: records[1].offset})
+        with ottla.Producer(west.bootstrap, topic=copy, key="bytes", value="bytes") as planted:
+            planted.send(records[-1].value, key=records[-1].key, headers=records[-1].headers, partition=0,
+                         timestamp=records[-1].timestamp)  # fmt: skip
+            planted.send(records[0].value, key=records[0].key, headers=records[0].headers, partition=0,
+                         timestamp=records[0].timestamp)  # fmt: skip
+            planted.send(b"of nobody", partition=0)
+        found = mirror.cli("verify", "east->west", exit_code=3)
+        assert [(line["missing"], line["doubled"], line["reordered"], line["foreign"]) for line in found] == [
+            (0, 1, 1, 1), (0, 0, 0, 0)
+        ]  # fmt: skip
+        with ottla.Admin(west.bootstrap) as admin:
+            admin.topics.delete_records(copy, {1: 5})
+        assert mirror.cli("verify", "east->west", exit_code=3)[1]["missing"] == 5

@@ -47,7 +47,8 @@ _END_S: Final = 10.0
 
 
 class Flow:
-    """`error` says why the whole flow stands still, "" while it does not. Attributes are read from any thread."""
+    """`error` says why the whole flow stands still, "" while it does not; `source` and `target` are addresses.
+    Attributes are read from any thread."""
 
     def __init__(self, flow: FlowSettings, settings: MirrorSettings, instance: int, clock: Clock) -> None:
         self.settings: Final = flow
@@ -64,8 +65,8 @@ class Flow:
         self.error = "it is not connected yet"
         self.copier: Copier | None = None
         self._reader: BatchReader | None = None
-        self._source: Final = list(settings.cluster(flow.source).bootstrap)
-        self._target: Final = list(target)
+        self.source: Final = list(settings.cluster(flow.source).bootstrap)
+        self.target: Final = list(target)
         self._id: Final = f"{flow.group}-{instance}"
         self._clock: Final = clock
         self._stopping: Final = Event()
@@ -123,7 +124,7 @@ class Flow:
 
     def _copy_until_stopped(self) -> None:
         with self._open_member() as member, self._open_producer() as producer:
-            reader = self._reader = BatchReader(self._source, client_id=self._id)
+            reader = self._reader = BatchReader(self.source, client_id=self._id)
             try:
                 kind = ExactlyOnceCopier if self.settings.delivery == "exactly_once" else Copier
                 copier = kind(reader, producer, member, self.names.offset_syncs, self._clock)
@@ -145,7 +146,7 @@ class Flow:
     def _open_member(self) -> ottla.Consumer[Any, Any]:
         """It reads nothing: being given partitions is all that it is for."""
         member: ottla.Consumer[Any, Any] = ottla.Consumer(
-            bootstrap=self._target,
+            bootstrap=self.target,
             client_id=self._id,
             group=self.settings.group,
             pattern=self.names.pattern,
@@ -186,7 +187,7 @@ class Flow:
     def _open_producer(self) -> ottla.Producer[Any, Any]:
         exactly_once = self.settings.delivery == "exactly_once"
         return ottla.Producer(
-            self._target,
+            self.target,
             client_id=self._id,
             transactional_id=self._id if exactly_once else None,
             key="bytes",

@@ -1,8 +1,10 @@
-"""`ottla mirror`: how it is with a mirror's flows, where offsets of the source are in the target; pause, failover."""
+"""`ottla mirror`: how it is with a mirror's flows, where offsets of the source are in the target; pause,
+failover, verify."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
@@ -28,6 +30,9 @@ Address = Annotated[
 Flow = Annotated[str, typer.Argument(metavar="FLOW", help="Such as east->west.")]
 Groups = Annotated[list[str] | None, typer.Option("--group", metavar="NAME", help="Only this one; may be repeated.")]
 _ADDRESS = "localhost:9680"
+_VERIFIED: tuple[str, ...] = (
+    "topic", "partition", "copy", "compared", "missing", "doubled", "reordered", "foreign"
+)  # fmt: skip
 _MOVED: tuple[str, ...] = ("group", "topic", "partition", "before", "to_topic", "after")
 _FLOW: tuple[str, ...] = ("flow", "topic", "partition", "copy", "position", "lag", "lag_ms", "records", "trouble")
 
@@ -104,6 +109,50 @@ def failback(ctx: typer.Context, flow: Flow, group: Groups = None, mirror: Addre
     """Let groups go on in the source where they are in the copies, and the flow with them."""
     request = pb.MoveGroupsRequest(flow=flow, groups=group or [])
     _write_moved(Settings.of(ctx), _call(Settings.of(ctx), mirror, Mirror.FAILBACK, request))
+
+
+@app.command("verify", cls=Command)
+def verify(
+    ctx: typer.Context,
+    flow: Flow,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="NAME", help="Of the source; may be repeated.")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option("--state", metavar="FILE", help="Remember how far it came, and go on there.")
+    ] = None,
+    mirror: Address = _ADDRESS,
+) -> None:
+    """Compare each partition that this mirror copies with its copy, record by record. Exits with 3 if they differ."""
+    from ottla.cli.copies import Copied, VerifiedUpTo
+    from ottla.cli.copies import verify as verify_copy
+
+    settings, known = Settings.of(ctx), VerifiedUpTo(state)
+    (status,) = _call(settings, mirror, Mirror.MIRROR_STATUS, pb.MirrorStatusRequest(flow=flow)).flows
+    source, target = list(status.source_bootstrap), list(status.target_bootstrap)
+    copied = [
+        Copied(p.topic, p.partition, p.copy, p.position)
+        for p in sorted(status.partitions, key=lambda p: (p.topic, p.partition))
+        if p.HasField("position") and (not topic or p.topic in topic)
+    ]
+    results = [verify_copy(source, target, each, known) for each in copied]
+    items: list[Item] = [
+        {
+            "topic": result.copied.topic,
+            "partition": result.copied.partition,
+            "copy": result.copied.copy,
+            "compared": result.compared,
+            **{fault.value: count for fault, count in result.counts.items()},
+        }
+        for result in results
+    ]
+    write(Listing("mirror-verify/v1", items, _VERIFIED, "topic"), settings.output)
+    for result in results:
+        for finding in result.examples:
+            where = result.copied.topic if finding.fault.value == "missing" else result.copied.copy
+            say(f"{finding.fault.value}: {where}-{result.copied.partition} at offset {finding.offset}")
+    if not all(result.is_good for result in results):
+        raise typer.Exit(ExitCode.PARTIAL)
 
 
 def _write_moved(settings: Settings, response: pb.MoveGroupsResponse) -> None:
