@@ -8,7 +8,7 @@ from cleaned_replicas import compared
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.machines.comparison import Comparison
+from ottla.machines.comparisons.replicas import Comparison
 from ottla_core.records.batch import HEADER_SIZE, placed_prefix, read_header
 
 

@@ -8,8 +8,8 @@ from typing import Protocol, TypeVar
 from batches import NOON
 from cleanings import header_of
 
-from ottla.machines.compacted_comparison import CompactedComparison
-from ottla.machines.comparison import Comparison
+from ottla.machines.comparisons.compacted import CompactedComparison
+from ottla.machines.comparisons.replicas import Comparison
 from ottla_broker.compaction.survivors import NO_FENCE, Survival
 from ottla_broker.compaction.transactions import CleanedTransactions
 from ottla_broker.machines.transactions import AbortedTransaction

@@ -17,8 +17,8 @@ from typing import Final
 from ottla.client.cluster import ClusterClient
 from ottla.client.transport import Stream
 from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
-from ottla.machines.compacted_comparison import CompactedComparison
-from ottla.machines.comparison import Comparison, Difference
+from ottla.machines.comparisons.compacted import CompactedComparison
+from ottla.machines.comparisons.replicas import Comparison, Difference
 from ottla.machines.metadata import PartitionView
 from ottla_core.model import PartitionId
 from ottla_core.records.aborted import AbortedTransactions, without_aborted

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from ottla.consumer.consumer import Consumer
 from ottla.errors import config_error
-from ottla.machines.copy_comparison import CopyComparison, Fault, Finding, Seen
+from ottla.machines.comparisons.copies import CopyComparison, Fault, Finding, Seen
 
 _EXAMPLES: Final = 10
 

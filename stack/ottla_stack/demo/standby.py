@@ -44,7 +44,7 @@ delivery = "exactly_once"
 """
 
 _console = Console(stderr=True)
-_Place = tuple[int, int]
+_Position = tuple[int, int]
 """A partition and an offset."""
 
 
@@ -61,7 +61,7 @@ def run(directory: Path, flights: list[Flight]) -> dict[str, Any]:
         had = {number for number, _ in _read(a.bootstrap, TOPIC, len(flights) // 2)}
         _console.print(f"{len(flights)} flights are in A; the group has read {len(had)} of them")
         copies = wait_for(lambda: _all_copied(b.bootstrap, len(flights)), "all flights to be in B")
-        left = {number: place for number, place in copies.items() if number not in had}
+        left = {number: position for number, position in copies.items() if number not in had}
         expected = _firsts(left.values())
         wait_for(lambda: _starts(b.bootstrap, copies) == expected, "the group's offsets to be in B")
         a.kill()
@@ -101,40 +101,40 @@ def _send(producer: ottla.Producer[Any, Any], flights: list[Flight]) -> None:
         producer.send(flight.value, key=flight.carrier, timestamp=flight.timestamp_ms, headers=header)
 
 
-def _read(bootstrap: str, topic: str, count: int) -> list[tuple[int, _Place]]:
-    """So many flights as a member of the group, each with its place; they are committed when this returns."""
-    found: list[tuple[int, _Place]] = []
+def _read(bootstrap: str, topic: str, count: int) -> list[tuple[int, _Position]]:
+    """That number of flights, as a member of the group, with their positions; they are committed when this returns."""
+    found: list[tuple[int, _Position]] = []
     with ottla.Consumer[Any, Any](
         topic, bootstrap=bootstrap, group=GROUP, max_partition_fetch_bytes="64KiB"
     ) as consumer:
         while len(found) < count:
-            found += map(_placed, consumer.poll(10.0, max_records=min(500, count - len(found))))
+            found += map(_located, consumer.poll(10.0, max_records=min(500, count - len(found))))
     return found
 
 
-def _placed(record: ottla.Record[Any, Any]) -> tuple[int, _Place]:
+def _located(record: ottla.Record[Any, Any]) -> tuple[int, _Position]:
     return int(record.header("number") or -1), (record.partition, record.offset)
 
 
-def _all_copied(bootstrap: str, count: int) -> dict[int, _Place] | None:
+def _all_copied(bootstrap: str, count: int) -> dict[int, _Position] | None:
     """Where each flight lies in the copy; None until all are there."""
     with ottla.Admin(bootstrap) as admin:
         if not admin.topics.exists(COPY):
             return None
     with ottla.Consumer[Any, Any](COPY, bootstrap=bootstrap, start="earliest", stop="end", value="bytes") as consumer:
-        found = dict(map(_placed, consumer))
+        found = dict(map(_located, consumer))
     return found if len(found) >= count else None
 
 
-def _firsts(places: Iterable[_Place]) -> dict[int, int]:
+def _firsts(positions: Iterable[_Position]) -> dict[int, int]:
     """The lowest offset of each partition."""
     firsts: dict[int, int] = {}
-    for partition, offset in places:
+    for partition, offset in positions:
         firsts[partition] = min(offset, firsts.get(partition, offset))
     return firsts
 
 
-def _starts(bootstrap: str, copies: dict[int, _Place]) -> dict[int, int]:
+def _starts(bootstrap: str, copies: dict[int, _Position]) -> dict[int, int]:
     """The first flight of each partition that the group would read in B, by what is committed there."""
     with ottla.Admin(bootstrap) as admin:
         committed = admin.groups.committed(GROUP) if admin.groups.exists(GROUP) else {}

@@ -13,7 +13,7 @@ from ottla.admin.group_info import ShardStatus
 from ottla.admin.replica_verification import ReplicaCheck
 from ottla.cli.commands import doctor
 from ottla.errors import ErrorCode, error_from_code
-from ottla.machines.comparison import BatchSeen, Difference
+from ottla.machines.comparisons.replicas import BatchSeen, Difference
 
 THEIRS = BatchSeen(120, 3, 0xABC, 88, is_sound=False)
 OURS = BatchSeen(120, 3, 0xDEF, 90, is_sound=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ottla.admin.admin import Admin
     from ottla.admin.group_info import ShardStatus
     from ottla.admin.replica_verification import ReplicaCheck
-    from ottla.machines.comparison import BatchSeen, Difference
+    from ottla.machines.comparisons.replicas import BatchSeen, Difference
 
 
 class GroupFinding(TyperGroup):

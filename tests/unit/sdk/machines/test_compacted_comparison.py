@@ -9,7 +9,7 @@ from batches import NOON, sealed
 from cleaned_replicas import CleanedReplica, compare
 from cleanings import Pair, pairs, placed
 
-from ottla.machines.compacted_comparison import CompactedComparison
+from ottla.machines.comparisons.compacted import CompactedComparison
 from ottla_broker.compaction.survivors import emptied
 from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_core.errors import ErrorCode

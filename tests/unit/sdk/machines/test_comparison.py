@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from batches import raw_batch, raw_record
 
-from ottla.machines.comparison import Comparison
+from ottla.machines.comparisons.replicas import Comparison
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import read_header
 

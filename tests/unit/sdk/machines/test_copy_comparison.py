@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from ottla.machines.copy_comparison import CopyComparison, Fault, Finding, Seen
+from ottla.machines.comparisons.copies import CopyComparison, Fault, Finding, Seen
 
 
 def seen(contents: Iterable[object]) -> list[Seen]:

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
-from ottla.machines.comparison import Comparison, Difference, seen
+from ottla.machines.comparisons.replicas import Comparison, Difference, seen
 from ottla.machines.missing_records import FENCE, MissingRecords, Suspect, key_hash
 from ottla_core.records.batch import CODEC_MASK, DELETE_HORIZON, BatchHeader, iter_headers, read_header
 from ottla_core.records.fence import fence_of

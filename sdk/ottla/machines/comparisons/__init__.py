@@ -1,0 +1,1 @@
+"""What lies in two logs, held against each other."""
