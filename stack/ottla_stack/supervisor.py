@@ -29,8 +29,8 @@ from ottla_stack.state import ProcessIdentity, RunningProcess, StackState
 _log = logging.getLogger(__name__)
 
 READY_LIMIT_S: Final = 60.0
-_AFTER_BROKERS: Final = ("txn-coordinator", "group-coordinator")
-"""Their state lies on brokers: before those serve they would only take the cores from them."""
+_AFTER_BROKERS: Final = ("mirror", "txn-coordinator", "group-coordinator")
+"""What they need lies on brokers: before those serve they would only take the cores from them."""
 
 _KINDS_AS_STOPPED: Final = (*_AFTER_BROKERS, "broker", "controller", "etcd")
 

@@ -22,3 +22,12 @@ def test_a_group_goes_on_in_another_site_at_the_very_next_flight(tmp_path: Path)
     assert (fields["written"], fields["lost"], fields["reread"]) == (6000, 0, 0)
     assert fields["after_failover_first_offset_expected"] == fields["after_failover_first_offset_got"] != {}
     assert not list(tmp_path.iterdir())
+    of_demo = [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path) in cmdline(path)]
+    assert of_demo == [], "it leaves no process behind"
+
+
+def cmdline(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:  # it has ended meanwhile
+        return ""

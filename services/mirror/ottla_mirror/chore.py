@@ -13,8 +13,6 @@ import ottla
 logger = logging.getLogger("ottla.mirror")
 
 _AGAIN_S: Final = 1.0
-_END_S: Final = 10.0
-
 CALL_S: Final = 10.0
 """How long a cluster may take to answer before it is said to be away."""
 
@@ -31,15 +29,10 @@ class Chore(ABC):
         self.stopping: Final = Event()
         self.trouble = ""
         self._failing: Final = failing
-        self._thread: Final = Thread(target=self._run, name=f"ottla-mirror {failing}", daemon=True)
+        self.thread: Final = Thread(target=self._run, name=f"ottla-mirror {failing}", daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Returns when it is over, or after some seconds."""
-        self.stopping.set()
-        self._thread.join(_END_S)
+        self.thread.start()
 
     @abstractmethod
     def work(self) -> None:

@@ -84,9 +84,9 @@ class Flow:
         self._stopping.set()
         for chore in self._chores:
             chore.stopping.set()
-        for chore in self._chores:
-            chore.stop()
-        self._thread.join(_END_S)
+        end_at = self._clock.monotonic() + _END_S
+        for thread in (self._thread, *(chore.thread for chore in self._chores)):
+            thread.join(max(0.0, end_at - self._clock.monotonic()))
         self.state.stop()
 
     @property
