@@ -204,3 +204,24 @@ def test_a_copy_is_verified_record_by_record_and_planted_faults_are_found(
         with ottla.Admin(west.bootstrap) as admin:
             admin.topics.delete_records(copy, {1: 5})
         assert mirror.cli("verify", "east->west", exit_code=3)[1]["missing"] == 5
+
+
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+def test_a_topic_that_was_made_anew_is_copied_from_its_beginning_and_its_offsets_are_its_own(
+    cluster: Cluster, west: Cluster, topic: str, admin: ottla.Admin, delivery: str
+) -> None:
+    name = f"{topic}-anew"
+    admin.topics.create(name, partitions=1)
+    cluster.produce(name, [f"former {n}" for n in range(50)])
+    with mirrored(cluster, west, name, delivery) as (flow,):
+        wait_until(lambda: len(copied(west, name)) == 50)
+        admin.topics.delete(name)
+        wait_until(lambda: not admin.topics.exists(name))
+        admin.topics.create(name, partitions=1)
+        cluster.produce(name, [f"{n}" for n in range(20)])
+        wait_until(lambda: len(copied(west, name)) == 70)
+        at = {record.value: record.offset for record in copied(west, name)}
+        partition = ottla.TopicPartition(name, 0)
+        wait_until(lambda: flow.syncs.end(partition) == 20)
+        assert all(flow.syncs.translate(partition, n) == at[b"%d" % n] for n in range(20))
+        assert flow.trouble == ""

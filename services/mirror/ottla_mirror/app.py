@@ -21,7 +21,7 @@ from ottla_proto.contracts import Mirror
 def build(config: MirrorConfig, *, clock: Clock | None = None, around: Around = as_it_is) -> ServiceApp:
     """A mirror of the flows in its file. Raises INVALID_CONFIG for a file that says what can't be."""
     settings, clock, metrics = mirror_file.load(config.file), clock or SystemClock(), Metrics()
-    flows = [Flow(flow, settings, config.node_id, clock) for flow in settings.flows]
+    flows = [Flow(flow, settings, config.node_id, clock, config.session_timeout_s) for flow in settings.flows]
 
     def ready() -> str | None:
         """It serves as soon as it runs: a cluster that is away is in its status."""

@@ -16,4 +16,5 @@ class MirrorConfig:
     port: int = 9680  # 0 picks a free one
     admin_port: int = 9780
     advertised_host: str = ""  # where clients connect; empty: `host`
+    session_timeout_s: float = 15.0  # until others take over from this mirror, if it dies; 6 at least
     log_level: str = "INFO"

@@ -16,7 +16,7 @@ from ottla.connect import BatchReader, FetchedBatches
 from ottla_core.clock import Clock
 from ottla_core.model import TopicPartition
 from ottla_mirror.machines.copying import outgoing
-from ottla_mirror.machines.mirror_records import LENGTH, offset_sync
+from ottla_mirror.machines.mirror_records import offset_sync
 from ottla_mirror.machines.progress import CopiedPartition, Outcome, Position, note_of
 
 logger = logging.getLogger("ottla.mirror")
@@ -173,9 +173,9 @@ class Copier:
         """Where in the target lies what was copied."""
         sent = []
         for partition in partitions:
-            for stretch in partition.take_stretches():
-                key, value, length = offset_sync(partition.source, stretch, partition.writer)
-                sent.append(self._producer.send(value, key=key, headers=[(LENGTH, length)], topic=self._syncs))
+            for synced in partition.take_stretches():
+                key, value, headers = offset_sync(synced, partition.writer)
+                sent.append(self._producer.send(value, key=key, headers=headers, topic=self._syncs))
         return sent
 
 

@@ -37,9 +37,6 @@ _BACKOFF_S: Final = 1.0
 _LOOK_S: Final = 1.0
 """How often the target is looked at for new copies, besides."""
 
-_SESSION_S: Final = 15.0
-"""Until others take over from a mirror that has died."""
-
 _DELIVERY_S: Final = 24 * 3600.0
 """An outage of the target is waited for."""
 
@@ -50,7 +47,15 @@ class Flow:
     """`error` says why the whole flow stands still, "" while it does not; `source` and `target` are addresses.
     Attributes are read from any thread."""
 
-    def __init__(self, flow: FlowSettings, settings: MirrorSettings, instance: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        flow: FlowSettings,
+        settings: MirrorSettings,
+        instance: int,
+        clock: Clock,
+        session_timeout_s: float = 15.0,
+    ) -> None:
+        """`session_timeout_s`: until others take over from a mirror that has died."""
         self.settings: Final = flow
         self.names: Final = TopicNames(flow, settings)
         target = settings.cluster(flow.target).bootstrap
@@ -68,6 +73,7 @@ class Flow:
         self.source: Final = list(settings.cluster(flow.source).bootstrap)
         self.target: Final = list(target)
         self._id: Final = f"{flow.group}-{instance}"
+        self._session_s: Final = session_timeout_s
         self._clock: Final = clock
         self._stopping: Final = Event()
         self._thread: Final = Thread(target=self._run, name=f"ottla-mirror-{flow.name}", daemon=True)
@@ -154,7 +160,7 @@ class Flow:
             commit="manual",
             auto_offset_reset="earliest",
             metadata_max_age=_LOOK_S,
-            session_timeout=_SESSION_S,
+            session_timeout=self._session_s,
             on_assigned=lambda partitions: self._on_assigned(member, partitions),
             on_revoked=lambda partitions: self._on_gone(partitions, lost=False),
             on_lost=lambda partitions: self._on_gone(partitions, lost=True),

@@ -83,4 +83,4 @@ class OffsetSyncs(Chore):
             for record in records:
                 known = read_offset_sync(record.key or b"", record.value or b"", record.headers)
                 if known is not None:
-                    self._maps.add(*known)
+                    self._maps.add(known)

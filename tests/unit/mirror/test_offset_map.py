@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla_core.model import TopicPartition
-from ottla_mirror.machines.offset_map import OffsetMap, OffsetMaps, Stretch
+from ottla_mirror.machines.offset_map import OffsetMap, OffsetMaps, Stretch, SyncedStretch
 
 COPY, OWN_MARKER, RESTART = "copy", "own marker", "restart"
 
@@ -55,12 +55,21 @@ def test_a_flows_maps_share_a_bound() -> None:
     partitions = [TopicPartition("t", number) for number in range(10)]
     for partition in partitions:
         for number in range(50):
-            maps.add(partition, Stretch(number * 10, number * 9, 9))
+            maps.add(SyncedStretch(partition, b"id", Stretch(number * 10, number * 9, 9)))
     known = [found for partition in partitions if (found := maps.get(partition)) is not None]
     assert [found.end for found in known] == [499] * 10
     assert sum(map(len, known)) <= 100
     assert {found.translate(495) for found in known} == {446}
     assert maps.get(TopicPartition("other", 0)) is None
+
+
+def test_a_topic_that_was_made_anew_has_another_map() -> None:
+    maps, partition = OffsetMaps(), TopicPartition("t", 0)
+    maps.add(SyncedStretch(partition, b"first", Stretch(0, 0, 50)))
+    maps.add(SyncedStretch(partition, b"second", Stretch(0, 50, 20)))
+    known = maps.get(partition)
+    assert known is not None
+    assert list(known) == [Stretch(0, 50, 20)]
 
 
 def test_the_oldest_are_thinned_and_translate_late() -> None:

@@ -4,12 +4,16 @@ import pytest
 from fetched import TOPIC_ID, Block, stored
 
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 from ottla_mirror.machines.copying import outgoing
-from ottla_mirror.machines.offset_map import Stretch
-from ottla_mirror.machines.progress import CopiedPartition, Outcome, Position, note_of, read_note
+from ottla_mirror.machines.offset_map import Stretch, SyncedStretch
+from ottla_mirror.machines.progress import CopiedPartition, Outcome, Position, Sent, note_of, read_note
 
 PARTITIONS = (TopicPartition("orders", 0), TopicPartition("east.orders", 0))
+
+
+def synced(source: int, target: int, length: int) -> SyncedStretch:
+    return SyncedStretch(PARTITIONS[0], TOPIC_ID, Stretch(source, target, length))
 
 
 class Later:
@@ -50,7 +54,7 @@ def test_the_position_waits_for_the_oldest_batch() -> None:
     first.offset = 100
     partition.settle(base_offset)
     assert partition.position == Position(15, TOPIC_ID, 3)
-    assert (partition.take_stretches(), partition.records) == ([Stretch(0, 100, 15)], 15)
+    assert (partition.take_stretches(), partition.records) == ([synced(0, 100, 15)], 15)
 
 
 def test_markers_behind_the_last_batch_are_passed_once_it_is_there() -> None:
@@ -80,17 +84,28 @@ def test_where_an_offset_is_not_known_the_map_has_a_gap() -> None:
     first.offset, second.offset = -1, 10
     partition.settle(base_offset)
     assert partition.position == Position(15, TOPIC_ID, 3)
-    assert partition.take_stretches() == [Stretch(10, 10, 5)]
+    assert partition.take_stretches() == [synced(10, 10, 5)]
 
 
 def test_a_stretch_is_taken_anew_once_it_has_grown() -> None:
     partition, (first, second) = copied(stored(10, 0), stored(5, 10), next_offset=15)
     first.offset = 100
     partition.settle(base_offset)
-    assert [partition.take_stretches(), partition.take_stretches()] == [[Stretch(0, 100, 10)], []]
+    assert [partition.take_stretches(), partition.take_stretches()] == [[synced(0, 100, 10)], []]
     second.offset = 110
     partition.settle(base_offset)
-    assert [partition.take_stretches(), partition.take_stretches()] == [[Stretch(0, 100, 15)], []]
+    assert [partition.take_stretches(), partition.take_stretches()] == [[synced(0, 100, 15)], []]
+
+
+def test_stretches_of_a_topic_that_was_made_anew_are_its_own() -> None:
+    partition, (first, second) = copied(stored(10, 0), stored(5, 10), next_offset=15)
+    outcome, outgoing, position = partition.sent[1]
+    partition.sent[1] = Sent(outcome, outgoing, position._replace(topic_id=TopicId(b"another")))
+    first.offset, second.offset = 100, 110
+    partition.settle(base_offset)
+    assert [(each.topic_id, each.stretch) for each in partition.take_stretches()] == [
+        (TOPIC_ID, Stretch(0, 100, 10)), (b"another", Stretch(10, 110, 5))
+    ]  # fmt: skip
 
 
 def test_what_is_gone_back_behind_does_not_count() -> None:

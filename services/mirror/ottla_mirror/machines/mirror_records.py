@@ -8,8 +8,9 @@
                                                   writer, part of the log       one record
 
 An offset sync is about the last record of a stretch; how many records the stretch has is in the header `length`,
-without which it is one. A stretch that grows is written anew. Of all that one writer writes about a part of the
-source's log, compaction leaves the newest: what is long ago translates late, as it does in a map that was thinned.
+without which it is one, and of which topic it is in the header `topic-id`. A stretch that grows is written anew. Of all
+that one writer writes about a part of the source's log, compaction leaves the newest: what is long ago translates late,
+as it does in a map that was thinned.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from typing import Final, NamedTuple
 
 from ottla_core.model import TopicPartition
 from ottla_core.primitives import MalformedError, Reader, Writer
-from ottla_mirror.machines.offset_map import Stretch
+from ottla_mirror.machines.offset_map import Stretch, SyncedStretch
 
-LENGTH: Final = "length"
+_LENGTH: Final = "length"
+_TOPIC_ID: Final = "topic-id"
 _VERSION: Final = 0
 _PART: Final = 4096
 """Offsets of the source in which one stretch is enough in the long run."""
@@ -66,30 +68,31 @@ def heartbeat(source: str, target: str, now_ms: int) -> MirrorRecord:
     return _fields(source, target), bytes(value.buffer)
 
 
-def offset_sync(partition: TopicPartition, stretch: Stretch, writer: int) -> tuple[bytes, bytes, bytes]:
-    """Key, value and length of what says where `stretch` of a partition of the source lies in its copy. `writer` is a
-    number that is another one for each mirror that is given the partition: what it copies again lies elsewhere."""
+def offset_sync(synced: SyncedStretch, writer: int) -> tuple[bytes, bytes, list[tuple[str, bytes]]]:
+    """Key, value and headers of what says where a stretch of the source lies in its copy. `writer` is a number that is
+    another one for each mirror that is given the partition: what it copies again lies elsewhere."""
+    partition, topic_id, stretch = synced
     key, value = Writer(flexible=False), Writer(flexible=False)
     key.int64(writer)
     key.int64(stretch.source // _PART)
     value.int64(stretch.source + stretch.length - 1)
     value.int64(stretch.target + stretch.length - 1)
-    return _fields(*partition) + bytes(key.buffer), bytes(value.buffer), b"%d" % stretch.length
+    headers = [(_LENGTH, b"%d" % stretch.length), (_TOPIC_ID, topic_id)]
+    return _fields(*partition) + bytes(key.buffer), bytes(value.buffer), headers
 
 
-def read_offset_sync(
-    key: bytes, value: bytes, headers: Iterable[tuple[str, bytes | None]]
-) -> tuple[TopicPartition, Stretch] | None:
+def read_offset_sync(key: bytes, value: bytes, headers: Iterable[tuple[str, bytes | None]]) -> SyncedStretch | None:
     """None for what is no offset sync."""
-    of, what = Reader(memoryview(key)), Reader(memoryview(value))
+    of, what, more = Reader(memoryview(key)), Reader(memoryview(value)), dict(headers)
     try:
         topic, partition, source, target = of.plain_string(), of.int32(), what.int64(), what.int64()
-        length = int(next((text for name, text in headers if name == LENGTH and text), b"1"))
+        length = int(more.get(_LENGTH) or b"1")
     except (MalformedError, ValueError):
         return None
     if topic is None or length < 1:
         return None
-    return TopicPartition(topic, partition), Stretch(source - length + 1, target - length + 1, length)
+    stretch = Stretch(source - length + 1, target - length + 1, length)
+    return SyncedStretch(TopicPartition(topic, partition), more.get(_TOPIC_ID) or b"", stretch)
 
 
 def _fields(*fields: str | int) -> bytes:

@@ -43,6 +43,14 @@ class Stretch(NamedTuple):
     length: int
 
 
+class SyncedStretch(NamedTuple):
+    """A stretch of the partition `source`, of the topic that had that id: one that was made anew has other offsets."""
+
+    source: TopicPartition
+    topic_id: bytes
+    stretch: Stretch
+
+
 class OffsetMap:
     """One partition's."""
 
@@ -129,11 +137,16 @@ class OffsetMaps:
 
     def __init__(self, most: int = _MOST_OF_ALL) -> None:
         self._maps: Final[dict[TopicPartition, OffsetMap]] = {}
+        self._topic_ids: Final[dict[TopicPartition, bytes]] = {}
         self._most: Final = most
         self._count = 0  # stretches of all
 
-    def add(self, source: TopicPartition, stretch: Stretch) -> None:
+    def add(self, synced: SyncedStretch) -> None:
         """It was copied."""
+        source, topic_id, stretch = synced
+        if self._topic_ids.get(source) != topic_id:
+            self._count -= len(self._maps.pop(source, ()))
+            self._topic_ids[source] = topic_id
         known = self._maps.setdefault(source, OffsetMap())
         before = len(known)
         known.add(*stretch)

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from ottla_core.model import TopicId, TopicPartition
 from ottla_mirror.machines.copying import Fetched, OutgoingBatch
-from ottla_mirror.machines.offset_map import Stretch
+from ottla_mirror.machines.offset_map import Stretch, SyncedStretch
 
 
 class Position(NamedTuple):
@@ -90,8 +90,8 @@ class CopiedPartition:
         self.progress = self.prepared = Progress(position)
         self.sent: deque[Sent] = deque()
         self.error = ""
-        self._stretches: list[Stretch] = []
-        self._taken: Stretch | None = None  # the newest that was; it may grow
+        self._stretches: list[SyncedStretch] = []
+        self._taken: SyncedStretch | None = None  # the newest that was; it may grow
 
     @property
     def position(self) -> Position | None:
@@ -128,7 +128,7 @@ class CopiedPartition:
         while self.sent and (self.sent[0].outcome is None or self.sent[0].outcome.done()):
             outcome, outgoing, position = self.sent[0]
             if outcome is not None and outgoing is not None:
-                self._on_written(outgoing, base_offset(outcome))
+                self._on_written(outgoing, base_offset(outcome), position.topic_id)
             self.prepared = self.prepared._replace(position=position)
             self.sent.popleft()
 
@@ -146,14 +146,14 @@ class CopiedPartition:
         self.prepared = self.progress
         self._stretches.clear()
 
-    def take_stretches(self) -> list[Stretch]:
+    def take_stretches(self) -> list[SyncedStretch]:
         """Those that are new since the last call, or have grown."""
         taken = [stretch for stretch in self._stretches if stretch != self._taken]
         self._stretches = self._stretches[-1:]
         self._taken = self._stretches[-1] if self._stretches else None
         return taken
 
-    def _on_written(self, outgoing: OutgoingBatch, base_offset: int) -> None:
+    def _on_written(self, outgoing: OutgoingBatch, base_offset: int, topic_id: TopicId) -> None:
         batch, done = outgoing.batch, self.prepared
         self.prepared = Progress(
             done.position,
@@ -164,12 +164,13 @@ class CopiedPartition:
         if base_offset < 0:
             return
         for run in outgoing.runs:
-            self._note(Stretch(run.first, base_offset, run.length))
+            self._note(topic_id, Stretch(run.first, base_offset, run.length))
             base_offset += run.length
 
-    def _note(self, new: Stretch) -> None:
-        last = self._stretches[-1] if self._stretches else None
-        if last is not None and (last.source + last.length, last.target + last.length) == (new.source, new.target):
-            self._stretches[-1] = last._replace(length=last.length + new.length)
-        else:
-            self._stretches.append(new)
+    def _note(self, topic_id: TopicId, new: Stretch) -> None:
+        if self._stretches:
+            of, last = self._stretches[-1].topic_id, self._stretches[-1].stretch
+            if (of, last.source + last.length, last.target + last.length) == (topic_id, new.source, new.target):
+                new = Stretch(last.source, last.target, last.length + new.length)
+                self._stretches.pop()
+        self._stretches.append(SyncedStretch(self.source, topic_id, new))
