@@ -203,7 +203,7 @@ def test_each_way_to_find_where_to_start_in_the_copy_misses_nothing(
                 }
             },
         }
-        read = ottla.Consumer[Any, Any](copy, bootstrap=west.bootstrap, stop="end", **starts[way])
-        values = [record.value for record in read]
+        with ottla.Consumer[Any, Any](copy, bootstrap=west.bootstrap, stop="end", **starts[way]) as consumer:
+            values = [record.value for record in consumer]
     assert sorted(values, key=int) == [f"{n}" for n in range(0 if way == "auto reset" else 40, 80)]
     assert len(had) == 40

@@ -113,4 +113,13 @@ STORIES = (
             "if segment.base_offset < next_offset:",
         ),
     ),
+    Story(
+        "aborted-transaction-lost-to-a-reader",
+        "A reader that loaded an index of aborted transactions while one was added made the broker forget that one",
+        Edit(
+            "services/broker/ottla_broker/storage/transactions/aborted_index.py",
+            "from threading import RLock",
+            "from contextlib import nullcontext as RLock",
+        ),
+    ),
 )

@@ -33,6 +33,7 @@ def test_an_index_that_was_not_synced_before_the_power_went_is_rebuilt(tmp_path:
     assert (log.directory / f"{0:020d}.txnindex").stat().st_size == 34
 
 
+@pytest.mark.story("aborted-transaction-lost-to-a-reader")
 @pytest.mark.rule(38)
 def test_what_is_aborted_while_a_reader_loads_the_index_stays_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
