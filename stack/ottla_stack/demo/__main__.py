@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -27,9 +25,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import ottla
-from ottla_core.errors import OttlaError
 from ottla_stack.demo.audit import flights_on_disk
 from ottla_stack.demo.flights import FLIGHTS, TOPIC, Flight, digest, read_flights
+from ottla_stack.demo.folder import in_folder
 from ottla_stack.demo.group import MEMBERS, read_as_group
 from ottla_stack.demo.live_table import LiveTable
 from ottla_stack.demo.pandas_check import by_pandas
@@ -174,17 +172,8 @@ def main(arguments: Iterable[str] | None = None) -> int:
     parser.add_argument("--selftest", action="store_true", help="plant three faults, and fail unless all are found")
     selftest = parser.parse_args(None if arguments is None else list(arguments)).selftest
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the clean-up below runs
-    directory = Path(tempfile.mkdtemp(prefix="ottla-demo-"))
-    try:
-        result = run(directory, read_flights(SELFTEST_FLIGHTS if selftest else FLIGHTS), selftest=selftest)
-    except OttlaError as error:
-        _console.print(f"demo: {error}")
-        return 1
-    except KeyboardInterrupt:
-        _console.print("stopped; everything is cleaned up")
-        return 130
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    source = read_flights(SELFTEST_FLIGHTS if selftest else FLIGHTS)
+    result = in_folder(lambda directory: run(directory, source, selftest=selftest), _console)
     if not selftest:
         print(json.dumps(result))
         return 0 if verdict(result) else 1

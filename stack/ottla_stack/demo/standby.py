@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,8 +19,9 @@ from typing import Any, Final
 from rich.console import Console
 
 import ottla
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_stack.demo.flights import TOPIC, Flight, read_flights
+from ottla_stack.demo.folder import in_folder
 from ottla_stack.running import RunningStack, wait_for
 
 FLIGHTS: Final = 40_000
@@ -145,7 +144,9 @@ def _starts(bootstrap: str, copies: dict[int, _Position]) -> dict[int, int]:
 def _fail_over(b: RunningStack) -> None:
     mirror = next(service for service in b.plan.services() if service.name == "mirror-0")
     command = ["ottla", "mirror", "failover", "a->b", "--group", GROUP, "--mirror", f"127.0.0.1:{mirror.port}"]
-    subprocess.run([sys.executable, "-m", *command], check=True, stdout=sys.stderr)
+    ran = subprocess.run([sys.executable, "-m", *command], check=False, stdout=sys.stderr)
+    if ran.returncode:
+        raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"the failover ended with {ran.returncode}")
 
 
 def main() -> int:
@@ -153,17 +154,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m ottla_stack.demo.standby", description=__doc__)
     parser.add_argument("--flights", type=int, default=FLIGHTS)
     flights = parser.parse_args().flights
-    directory = Path(tempfile.mkdtemp(prefix="ottla-demo-"))
-    try:
-        result = run(directory, read_flights(flights))
-    except (OttlaError, subprocess.CalledProcessError) as error:
-        _console.print(f"demo: {error}")
-        return 1
-    except KeyboardInterrupt:
-        _console.print("stopped; everything is cleaned up")
-        return 130
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    result = in_folder(lambda directory: run(directory, read_flights(flights)), _console)
     print(json.dumps(result))
     at_once = result["after_failover_first_offset_expected"] == result["after_failover_first_offset_got"]
     return 0 if at_once and result["lost"] == result["reread"] == 0 else 1
