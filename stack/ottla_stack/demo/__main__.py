@@ -172,8 +172,8 @@ def main(arguments: Iterable[str] | None = None) -> int:
     parser.add_argument("--selftest", action="store_true", help="plant three faults, and fail unless all are found")
     selftest = parser.parse_args(None if arguments is None else list(arguments)).selftest
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the clean-up below runs
-    source = read_flights(SELFTEST_FLIGHTS if selftest else FLIGHTS)
-    result = in_folder(lambda directory: run(directory, source, selftest=selftest), _console)
+    most = SELFTEST_FLIGHTS if selftest else FLIGHTS
+    result = in_folder(lambda directory: run(directory, read_flights(most), selftest=selftest), _console)
     if not selftest:
         print(json.dumps(result))
         return 0 if verdict(result) else 1
