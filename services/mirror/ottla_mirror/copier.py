@@ -77,6 +77,7 @@ class Copier:
         if paused == self.paused:
             return
         self._is_held = paused
+        self._again_at.clear()  # all are read on when it goes on
         for partition in self.partitions.values():
             if paused:
                 self._reader.unassign(partition.source)
@@ -84,6 +85,9 @@ class Copier:
                 self._read(partition)
         if paused:
             self._finish()
+            for partition in self._under_way:  # what could not be finished is read again
+                partition.start_over()
+            self._under_way.clear()
         self.paused = paused
 
     def step(self, timeout: float) -> None:

@@ -17,6 +17,7 @@ class FlowState:
         self.leads = False
         self._target: Final = list(target)
         self._topic: Final = topic
+        self._was_read = False
         self._table: Final[ottla.Table[Any, Any]] = ottla.Table(topic, bootstrap=self._target, key="str", value="json")
 
     def start(self) -> None:
@@ -28,7 +29,8 @@ class FlowState:
     @property
     def known(self) -> bool:
         """Whether the table was read: until then nothing may be done."""
-        return self._table.caught_up
+        self._was_read = self._was_read or self._table.caught_up
+        return self._was_read
 
     @property
     def paused(self) -> bool:

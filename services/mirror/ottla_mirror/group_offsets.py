@@ -36,6 +36,8 @@ class GroupOffsets:
         self._names: Final = names
         self._syncs: Final = syncs
         self._checkpoints: Final[dict[str, dict[TopicPartition, Checkpoint]]] = {}
+        self._current: Final[set[str]] = set()
+        """The groups that were committed for since their last checkpoints."""
 
     def close(self) -> None:
         for client in (self.source, self.target, self._producer):
@@ -44,6 +46,7 @@ class GroupOffsets:
     def load(self) -> None:
         """The checkpoints that are there."""
         self._checkpoints.clear()
+        self._current.clear()
         reads: dict[str, Any] = {"start": "earliest", "stop": "end", "key": "bytes", "value": "bytes"}
         for record in ottla.Consumer[Any, Any](self._names.checkpoints, bootstrap=self._bootstrap, **reads):
             checkpoint = read_checkpoint(record.key or b"", record.value or b"")
@@ -57,7 +60,7 @@ class GroupOffsets:
 
     def carry(self, group: str, committed: Committed, *, everything: bool = False) -> list[PositionMoved]:
         """Write checkpoints of what the group has `committed` in the source, and commit it in the target; what was
-        committed. Without a change of the checkpoints nothing is, unless it is to be looked at: `everything`.
+        committed. Nothing is for a group that is current already, unless it is to be looked at again: `everything`.
 
         Raises what keeps either from being written; NON_EMPTY_GROUP.
         """
@@ -65,14 +68,16 @@ class GroupOffsets:
         now = list(checkpoints_of(group, committed, self._names, translate))
         former = self._checkpoints.get(group, {})
         changed = [checkpoint for checkpoint in now if former.get(checkpoint.copy) != checkpoint]
-        if not (changed or everything or group in self.troubles):
+        if not (changed or everything) and group in self._current:
             return []
+        self._current.discard(group)
         for checkpoint in changed:
             key, value = checkpoint.record()
             self._producer.send(value, key=key, topic=self._names.checkpoints)
         self._producer.flush()
         self._checkpoints[group] = former | {checkpoint.copy: checkpoint for checkpoint in now}
-        if not self._flow.sync_groups and not everything:
+        if not (self._flow.sync_groups or everything):
+            self._current.add(group)
             return []
         return self._commit(group, now, {copy: checkpoint.offset for copy, checkpoint in former.items()})
 
@@ -88,12 +93,9 @@ class GroupOffsets:
 
     def _commit(self, group: str, now: list[Checkpoint], former: Committed) -> list[PositionMoved]:
         commits = to_commit(now, committed_by(self.target, group), former)
-        try:
-            if commits:
-                self.target.groups.commit(group, commits)
-        except OttlaError as error:
-            self.troubles[group] = str(error)
-            raise
+        if commits:
+            self.target.groups.commit(group, commits)
+        self._current.add(group)
         self.troubles.pop(group, None)
         return [self._moved(checkpoint) for checkpoint in now if checkpoint.copy in commits]
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
 import ottla
 from ottla_core.clock import Clock
-from ottla_core.model import TopicPartition
 from ottla_mirror.chore import CALL_S, Chore, open_admin
 from ottla_mirror.flow_state import FlowState
-from ottla_mirror.group_offsets import GroupOffsets, committed_by
+from ottla_mirror.group_offsets import Committed, GroupOffsets, committed_by
 from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
 from ottla_mirror.machines.mirror_records import heartbeat
 from ottla_mirror.machines.topic_names import HEARTBEATS, TopicNames
 from ottla_mirror.offset_syncs import OffsetSyncs
-
-logger = logging.getLogger("ottla.mirror")
 
 _LOOK_S: Final = 1.0
 _LIST_S: Final = 5.0
@@ -35,7 +31,7 @@ class GroupSync(Chore):
         self._parts: Final = (flow, settings, names, syncs)
         self._syncs: Final = syncs
         self._state: Final = state
-        self._groups: dict[str, tuple[Mapping[TopicPartition, int], int]] = {}
+        self._groups: dict[str, tuple[Committed, int]] = {}
         """What each had committed when it was looked at last, and for how many looks it may rest."""
         self._list_in = 0.0
 
@@ -61,19 +57,29 @@ class GroupSync(Chore):
             self._list_in = _LIST_S
             found = offsets.in_source(timeout=CALL_S)
             self._groups = {group: (self._groups.get(group, ({}, 0))[0], 0) for group in found}
+            for gone in offsets.troubles.keys() - self._groups.keys():
+                del offsets.troubles[gone]
         for group, (before, rest) in self._groups.items():
             if rest > 0:
                 self._groups[group] = before, rest - 1
                 continue
-            committed = committed_by(offsets.source, group)
-            try:
-                moved = offsets.carry(group, committed)
-            except ottla.OttlaError as error:
-                logger.debug("group %s: %s", group, error)
-                moved = []
+            committed, moved = self._carry(offsets, group, before)
             is_quiet = not moved and committed == before
             self._groups[group] = committed, int(_LIST_S / _LOOK_S) if is_quiet else 0
         self.troubles = dict(offsets.troubles)
+
+    def _carry(self, offsets: GroupOffsets, group: str, before: Committed) -> tuple[Committed, bool]:
+        """What it has committed, and whether something of that was committed in the target. Raises where a cluster is
+        away; what is one group's keeps no other from being looked at."""
+        committed = before
+        try:
+            committed = committed_by(offsets.source, group)
+            return committed, bool(offsets.carry(group, committed))
+        except (ottla.ConnectError, ottla.TimeoutError):
+            raise
+        except ottla.OttlaError as error:
+            offsets.troubles[group] = str(error)
+            return committed, False
 
 
 class Heartbeats(Chore):

@@ -81,3 +81,20 @@ def test_a_partition_that_fails_as_it_goes_is_not_read_again(sides: Sides) -> No
     assert "no" in partition.error
     assert sides.copier._again_at == {}
     assert (sides.member.committed, sides.reader.positions()) == ({}, {})
+
+
+def test_a_pause_reads_nothing_and_what_was_set_aside_goes_on_after_it_once(sides: Sides) -> None:
+    sides.target.will(Broker.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"))
+    partition = CopiedPartition(SOURCE, COPY)
+    sides.copier.take(partition)
+    while not partition.error:
+        sides.copier.step(5.0)
+    sides.copier.hold(paused=True)
+    assert (sides.copier.paused, sides.reader.positions(), sides.copier._again_at) == (True, {}, {})
+    sides.copier.take(partition)
+    assert sides.reader.positions() == {}, "what is given to it meanwhile waits as well"
+    sides.copier.hold(paused=False)
+    while partition.records < 10:
+        sides.copier.step(5.0)
+    sides.copier.give_up([SOURCE])
+    assert sides.target.values("east.t", 0) == [b"%d" % n for n in range(10)]
