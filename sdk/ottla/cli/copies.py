@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from ottla.admin.admin import Admin
 from ottla.consumer.consumer import Consumer
 from ottla.errors import config_error
 from ottla.machines.comparisons.copies import CopyComparison, Fault, Finding, Seen
@@ -69,10 +70,12 @@ def verify(source: Sequence[str], target: Sequence[str], copied: Copied, known: 
     starts: tuple[Any, Any] = ("earliest", "earliest")
     if at is not None:
         starts = {(copied.topic, copied.partition): at[0]}, {(copied.copy, copied.partition): at[1]}
-    original = _open(source, copied.topic, copied.partition, starts[0])
-    copy = _open(target, copied.copy, copied.partition, starts[1])
+    with Admin(list(target)) as admin:  # up to there, though a transaction that was left open is to be waited for
+        end = admin.topics.offsets(copied.copy, "latest")[copied.partition]
+    original = _open(source, copied.topic, copied.partition, starts[0], "end")
+    copy = _open(target, copied.copy, copied.partition, starts[1], {(copied.copy, copied.partition): end})
     with original, copy:
-        comparison = CopyComparison(_seen(original), _seen(copy))  # which finds the end of the copy first
+        comparison = CopyComparison(_seen(original), _seen(copy))
         for finding in comparison.findings():
             if finding.fault is Fault.MISSING and finding.offset >= copied.position:
                 continue  # it may be on its way
@@ -85,13 +88,13 @@ def verify(source: Sequence[str], target: Sequence[str], copied: Copied, known: 
     return verified
 
 
-def _open(bootstrap: Sequence[str], topic: str, partition: int, start: Any) -> Consumer[Any, Any]:
+def _open(bootstrap: Sequence[str], topic: str, partition: int, start: Any, stop: Any) -> Consumer[Any, Any]:
     return Consumer(
         topic,
         bootstrap=list(bootstrap),
         partitions=[partition],
         start=start,
-        stop="end",
+        stop=stop,
         key="bytes",
         value="bytes",
     )

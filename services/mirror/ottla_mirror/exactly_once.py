@@ -15,13 +15,17 @@ from typing import Final
 
 import ottla
 from ottla.connect import FetchedBatches
-from ottla_mirror.copier import SETTLE_S, Copier, base_offset, to_commit
+from ottla_mirror.copier import Copier, base_offset, to_commit
 from ottla_mirror.machines.progress import CopiedPartition
 
 logger = logging.getLogger("ottla.mirror")
 
 _ROUND_S: Final = 0.05
 _ROUND_BYTES: Final = 16 * 1024 * 1024
+_FLUSH_S: Final = 10.0
+
+TRANSACTION_S: Final = 15.0
+"""That of a mirror that has died holds up readers of the copies, and its successor, for so long."""
 
 
 class ExactlyOnceCopier(Copier):
@@ -62,7 +66,7 @@ class ExactlyOnceCopier(Copier):
             size_bytes += len(fetched.records)
             left_s = end_at - self._clock.monotonic()
             fetched = self._reader.poll(left_s) if left_s > 0 and size_bytes < _ROUND_BYTES else None
-        self._producer.flush(SETTLE_S)
+        self._producer.flush(_FLUSH_S)
         for partition in copied:
             with _blaming(partition):
                 partition.prepare(base_offset)

@@ -20,7 +20,7 @@ from ottla_core.clock import Clock
 from ottla_core.model import TopicPartition
 from ottla_mirror.chore import Chore
 from ottla_mirror.copier import Copier
-from ottla_mirror.exactly_once import ExactlyOnceCopier
+from ottla_mirror.exactly_once import TRANSACTION_S, ExactlyOnceCopier
 from ottla_mirror.flow_state import FlowState
 from ottla_mirror.group_offsets import GroupOffsets
 from ottla_mirror.group_sync import GroupSync, Heartbeats
@@ -130,6 +130,8 @@ class Flow:
 
     def _copy_until_stopped(self) -> None:
         with self._open_member() as member, self._open_producer() as producer:
+            if self.settings.delivery == "exactly_once":
+                producer.init_transactions()  # now: what a killed one has left open holds up the copies' readers
             reader = self._reader = BatchReader(self.source, client_id=self._id)
             try:
                 kind = ExactlyOnceCopier if self.settings.delivery == "exactly_once" else Copier
@@ -201,4 +203,5 @@ class Flow:
             max_request_size="16MiB",
             buffer_memory="48MiB",
             delivery_timeout=_DELIVERY_S,
+            transaction_timeout=TRANSACTION_S,
         )
