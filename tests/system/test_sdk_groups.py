@@ -281,8 +281,10 @@ bootstrap, topic, mode = sys.argv[1:]
 consumer = ottla.Consumer(topic, bootstrap=bootstrap, group=topic, auto_offset_reset="earliest", value="bytes",
                           session_timeout=6, heartbeat_interval=0.5, auto_commit_interval=0.01, commit=mode,
                           max_poll_records=20)
-for record in consumer:
+for number, record in enumerate(consumer, 1):
     print(record.partition, record.offset, flush=True)
+    if number == 250:
+        sys.stdin.readline()
 """
 
 
@@ -294,9 +296,15 @@ def test_a_consumer_that_is_killed_loses_nothing_or_repeats_nothing_as_it_was_to
 ) -> None:
     places = {(partition, offset) for _, partition, offset in write(cluster, topic, 600)}
     command = [sys.executable, "-c", READER, cluster.bootstrap, topic, mode]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
+        ottla.Admin(cluster.bootstrap) as admin,
+    ):
+        assert process.stdin is not None
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(250)]
+        wait_until(lambda: any(admin.groups.committed(topic).values()))
+        print(file=process.stdin, flush=True)  # it goes on, and is killed in the midst of that
         process.kill()
         lines += process.stdout.readlines()
     killed = [
