@@ -378,7 +378,7 @@ class LogDir:
 
     def abandon(self) -> None:
         """Release everything without a write, as the end of the process would."""
-        for log in self._logs.values():
+        for log in list(self._logs.values()):  # a deletion may still run on a thread
             log.abandon()
         self._lock.release()
 
