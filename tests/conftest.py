@@ -32,8 +32,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # `make test &`: what tes
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 gc.set_threshold(20_000, 5, 100)
-"""What thousands of tests have imported stays: to look through all of it again and again was a seventh of all work.
-The younger generations stay small: the watchdog takes their time for that of the loop."""
+"""What thousands of tests have imported stays: to look through all of it again and again was a seventh of all work."""
 
 _FAILS_AT_MS = 2 * LIMIT_S * 1000
 """What the watchdog measures may be a beat more than the turn, and a processor that is shared does less in its time."""

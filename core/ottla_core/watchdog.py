@@ -32,8 +32,6 @@ _FRAMES: Final = 8
 _UNDISTURBED_S: Final = 1.0
 _LOG_INTERVAL_S: Final = 1.0
 
-_FULL: Final = 2
-
 _log = logging.getLogger(__name__)
 
 
@@ -110,9 +108,9 @@ class Watchdog:
             f"it ran {where}" if where else "what it ran was not seen",
         )
 
-    def _on_collection(self, phase: str, info: Mapping[str, int]) -> None:
-        """Of all objects of the process; the younger generations take no time worth telling."""
-        if info["generation"] == _FULL and threading.get_ident() == self._thread_id:
+    def _on_collection(self, phase: str, _: Mapping[str, int]) -> None:
+        """Of any generation: tens of thousands of new objects are tens of milliseconds, too."""
+        if threading.get_ident() == self._thread_id:
             if phase == "start":
                 self._collecting_from_s = time.thread_time()
             else:
