@@ -54,6 +54,10 @@ FROM service AS txn-coordinator
 EXPOSE 9670 9770
 ENTRYPOINT ["python", "-m", "ottla_txn_coordinator"]
 
+FROM service AS mirror
+EXPOSE 9680 9780
+ENTRYPOINT ["python", "-m", "ottla_mirror"]
+
 # ---- the command line --------------------------------------------------------------------------------------------------
 FROM service AS cli
 ENTRYPOINT ["ottla"]

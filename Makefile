@@ -128,6 +128,9 @@ bench-scale: $(VENV)/.dev  ## what many partitions cost, on three brokers beside
 bench-log: $(VENV)/.dev  ## cleaning beside Apache Kafka's cleaner, takeovers, ten gigabytes, tables; ROWS=clean,long PAIRS=5
 	$(BIN)/python -m loadtest.log --rows "$(ROWS)" --pairs $(or $(PAIRS),5)
 
+bench-mirror: $(VENV)/.dev  ## the mirror beside a loop that consumes and produces and beside MirrorMaker 2, its lag, new topics; ROWS=lag PAIRS=5
+	$(BIN)/python -m loadtest.mirror --rows "$(ROWS)" --pairs $(or $(PAIRS),5)
+
 compat: $(VENV)/.dev  ## the compatibility matrix: every Kafka client, unchanged, with every capability, Connect, Streams, MirrorMaker 2, files; CLIENTS=java,logs
 	$(BIN)/python -m tests.compat --clients "$(or $(CLIENTS),all)"
 
@@ -166,4 +169,4 @@ clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup lock proto demo demo-selftest demo-mirror up down check format test test-busy test-spark walk regressions coverage-table house pictures bench-before bench bench-log bench-kafka bench-spark scaling compose compat faults faults-spark fuzz sim load soak clean
+.PHONY: help setup lock proto demo demo-selftest demo-mirror up down check format test test-busy test-spark walk regressions coverage-table house pictures bench-before bench bench-log bench-mirror bench-kafka bench-spark scaling compose compat faults faults-spark fuzz sim load soak clean

@@ -15,6 +15,8 @@ Program = Literal[
     "kafka.produce",
     "kafka.transactions",
     "kafka.transform",
+    "mirror.arrivals",
+    "mirror.paced",
     "rows.aio_produce",
     "rows.append",
     "rows.connections",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -11,22 +12,29 @@ from peers.place import PeerError
 
 SHORT_LIVED: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 """They don't live long enough for optimised code to pay."""
+QUICK_START: Final = (*SHORT_LIVED, "-Xmx512m")
 _STOP_LIMIT_S: Final = 30.0
 _TAIL_CHARS: Final = 2000
 
 
 class Jvm:
     """A Java program that runs until it is stopped or killed; what it prints is added to `log`, and what it unpacks, as
-    RocksDB's library, lies beside that: one that is killed removes nothing."""
+    RocksDB's library, lies beside that: one that is killed removes nothing. `options` are the JVM's."""
 
-    def __init__(self, classpath: str, main: str, *arguments: str, log: Path) -> None:
+    def __init__(
+        self, classpath: str, main: str, *arguments: str, log: Path, options: Sequence[str] = QUICK_START
+    ) -> None:
         properties = ["-Dlog4j2.level=INFO", f"-Djava.io.tmpdir={log.parent}"]
-        command = [java(), *SHORT_LIVED, "-Xmx512m", *properties, "-cp", classpath, main, *arguments]
+        command = [java(), *options, *properties, "-cp", classpath, main, *arguments]
         self._log: Final = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def check(self) -> None:
         """Raises PeerError with the end of its log where it has ended."""

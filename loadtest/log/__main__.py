@@ -7,16 +7,14 @@ the line names it.
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from loadtest.goals import Figures, Goal, conclude, rows_of, say
 from loadtest.log.cleaning import KafkaCleaner, clean, make_log
 from loadtest.log.meanwhile import produce_p99
 from loadtest.log.offline import RECORD_BYTES
@@ -33,12 +31,6 @@ _FEW_KEYS: Final = 5_000
 """Of the keys of a log: more than a small map takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
-    least: float = 0.0
-    most: float = float("inf")
-
-
 GOALS: Final[Mapping[str, Goal]] = {
     "clean_mb_s_a_core": Goal(least=100),
     "clean_zstd_mb_s_a_core": Goal(least=30),
@@ -53,9 +45,6 @@ GOALS: Final[Mapping[str, Goal]] = {
     "table_get_us": Goal(most=1.0),
     "table_bytes_a_key": Goal(most=300),
 }
-
-Figures = dict[str, list[float]]
-"""By goal: every run's; of two sides, the ratio of each pair."""
 
 
 def cleaning(directory: Path, pairs: int) -> Figures:
@@ -131,29 +120,17 @@ ROWS: Final[Mapping[str, Callable[[Path, int], Figures]]] = {
 }
 
 
-def say(row: str, **found: Any) -> None:
-    text = json.dumps(found, default=str, separators=(",", ":"))
-    print(f"{time.strftime('%H:%M:%S')} {row} {text}", flush=True)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", default="", help=f"of {', '.join(ROWS)}; all, where none is named")
     parser.add_argument("--pairs", type=int, default=5)
     given = parser.parse_args()
-    names = [name for name in given.rows.split(",") if name] or list(ROWS)
-    if unknown := set(names) - ROWS.keys():
-        parser.error(f"there is no row {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")
+    names = rows_of(parser, given.rows, ROWS)
     figures: Figures = {}
     for name in names:
         with tempfile.TemporaryDirectory(prefix=f"ottla-bench-{name}-") as folder:
             figures |= ROWS[name](Path(folder), given.pairs)
-    middles = {name: statistics.median(values) for name, values in figures.items()}
-    missed = [name for name, middle in middles.items() if not GOALS[name].least <= middle <= GOALS[name].most]
-    left_out = sorted(GOALS.keys() - figures.keys())
-    line = {name: [round(x, 3) for x in (middles[name], min(v), max(v))] for name, v in figures.items()}
-    print(json.dumps({**line, "pairs": given.pairs, "missed": missed, "left_out": left_out}))
-    return 1 if missed or left_out else 0
+    return conclude(figures, GOALS, given.pairs)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from peers.jvm import Jvm
+from peers.jvm import QUICK_START, Jvm
 from peers.mirror_maker.jars import classpath
 
 _MAIN: Final = "org.apache.kafka.connect.mirror.MirrorMaker"
@@ -21,19 +21,25 @@ go on for a moment after its admin client is closed."""
 
 class MirrorMaker:
     """It runs from `start` to `stop`, and may be started again. `settings` are those of its mm2.properties; what it
-    prints is in mm2.log in `directory`."""
+    prints is in mm2.log in `directory`. `jvm` are options."""
 
-    def __init__(self, directory: Path, settings: Mapping[str, object]) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, object], jvm: Sequence[str] = QUICK_START) -> None:
         self._log: Final = directory / "mm2.log"
         self._properties: Final = directory / "mm2.properties"
         self._properties.write_text("".join(f"{name} = {value}\n" for name, value in settings.items()))
+        self._jvm: Final = jvm
         self._running: Jvm | None = None
         self._started_at = 0
 
     def start(self) -> None:
         """Raises PeerError where the jars can't be had."""
         self._started_at = self._log.stat().st_size if self._log.exists() else 0
-        self._running = Jvm(classpath(), _MAIN, str(self._properties), log=self._log)
+        self._running = Jvm(classpath(), _MAIN, str(self._properties), log=self._log, options=self._jvm)
+
+    @property
+    def pid(self) -> int:
+        assert self._running is not None, "it runs"
+        return self._running.pid
 
     def stop(self) -> None:
         if self._running is not None:

@@ -15,6 +15,8 @@ from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
 from ottla_core import config, lifecycle
 from ottla_group_coordinator.config import GroupCoordinatorConfig
+from ottla_mirror import mirror_file
+from ottla_mirror.config import MirrorConfig
 from ottla_stack.plan import ServicePlan, StackPlan
 from ottla_txn_coordinator.config import TxnCoordinatorConfig
 
@@ -23,6 +25,9 @@ COMPOSE = (ROOT / "docker-compose.yml").read_text()
 PROMETHEUS = (ROOT / "deploy/prometheus.yml").read_text()
 SERVICES = StackPlan(ROOT, controllers=2, brokers=3).services()
 PROMETHEUS_PORT = 9090
+MIRROR_PORTS = (9680, 9780)
+WEST_PORTS = (9940, 9950, 9096, 9960, 9970)
+"""Of the second cluster: a controller, a broker, its Kafka listener, coordinators."""
 
 
 def block(service: str) -> str:
@@ -47,7 +52,9 @@ def test_ports_are_published_on_loopback_under_their_own_numbers_and_nothing_els
     assert {host for host, _, _ in published} == {"127.0.0.1"}
     assert all(outside == inside for _, outside, inside in published)
     ports = [p for plan in SERVICES for p in (plan.port, plan.admin_port, plan.kafka_port) if p]
-    assert sorted(int(outside) for _, outside, _ in published) == sorted([PROMETHEUS_PORT, *ports])
+    assert sorted(int(outside) for _, outside, _ in published) == sorted(
+        [PROMETHEUS_PORT, *MIRROR_PORTS, *WEST_PORTS, *ports]
+    )
 
 
 @pytest.mark.parametrize("plan", [plan for plan in SERVICES if plan.kafka_port], ids=lambda plan: plan.name)
@@ -66,12 +73,20 @@ def test_every_setting_exists() -> None:
         "BROKER": BrokerConfig,
         "CONTROLLER": ControllerConfig,
         "GROUP_COORDINATOR": GroupCoordinatorConfig,
+        "MIRROR": MirrorConfig,
         "TXN_COORDINATOR": TxnCoordinatorConfig,
     }
     given = re.findall(r"OTTLA_([A-Z_]+?)__(\w+)", COMPOSE)
     assert {section for section, _ in given} == known.keys()
     for section, setting in given:
         assert setting.lower() in {f.name for f in fields(known[section])}, setting
+
+
+def test_the_mirrors_file_names_what_runs_beside_it() -> None:
+    settings = mirror_file.load(ROOT / "deploy/mirror.toml")
+    for address in (address for cluster in settings.clusters for address in cluster.bootstrap):
+        host, _, port = address.partition(":")
+        assert f"OTTLA_BROKER__PORT: {port}\n" in block(host)
 
 
 def test_docker_kills_a_service_later_than_it_ends_by_its_own_limit() -> None:

@@ -15,7 +15,7 @@ NAME: Final = "ottla-prove"
 _LABEL: Final = "com.docker.compose"
 _BUILD_S: Final = 1200.0
 _PROFILES: Final = ("tools", "load", "observe")
-_ALL_PROFILES: Final = (*_PROFILES, "spark")
+_ALL_PROFILES: Final = (*_PROFILES, "spark", "mirror")
 
 CRASH: Final = """
 import os, signal

@@ -6,7 +6,8 @@ loses its coordinator and goes on, outside and inside; Locust from inside withou
 with the data still there; down with the volumes. The last line is one JSON object. What is started here is ended here,
 by its process or its project name. The default ports of the stack have to be free.
 
-`--profile spark` is another proof, of that profile alone: the stack, a Spark master and two workers, and a job.
+`--profile spark` is another proof, of that profile alone: the stack, a Spark master and two workers, and a job. So is
+`--profile mirror`: a second cluster with a copy, in which a group goes on when the first one is lost.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from consumer_group import GroupReport, use_a_group
 from engine import compose_command, docker_engine
 from kafka_sides import use_from_both_sides
 from project import Project
+from second_site import PROFILE as MIRROR
+from second_site import MirrorReport, lose_a_site
 from shell import ProofError, say, wait_for
 from spark_job import PROFILE as SPARK
 from spark_job import SparkReport, run_a_job
@@ -91,11 +94,12 @@ def prove(project: Project, report: Report) -> None:
         raise ProofError("; ".join(missed))
 
 
-def prove_spark(project: Project) -> SparkReport:
-    say(f"images built in {project.build([SPARK]):.1f} s")
+def prove_profile(project: Project, profile: str) -> SparkReport | MirrorReport:
+    """What that profile adds to the stack."""
+    say(f"images built in {project.build([profile]):.1f} s")
     check_ports(PLAN)
     say(f"all healthy after {project.up(_UP_LIMIT_S):.1f} s")
-    return run_a_job(project, BOOTSTRAP)
+    return run_a_job(project, BOOTSTRAP) if profile == SPARK else lose_a_site(project, BOOTSTRAP)
 
 
 def start(project: Project, report: Report) -> None:
@@ -201,24 +205,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--compose", help="another compose command than `docker compose` or `docker-compose`")
     parser.add_argument("--base-image", help="another base than the Dockerfile's, or Debian where that can't be pulled")
-    parser.add_argument("--profile", choices=[SPARK], help="prove this profile instead of all the others")
+    parser.add_argument("--profile", choices=[SPARK, MIRROR], help="prove this profile instead of all the others")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was started is ended
-    report: Report | SparkReport = SparkReport() if given.profile else Report()
+    report, proved = Report(), None
     failure = ""
     try:
         with docker_engine():
             compose = given.compose.split() if given.compose else compose_command()
             project = Project(compose, given.base_image or base_image())
             with ended(project):
-                if isinstance(report, Report):
-                    prove(project, report)
+                if given.profile:
+                    proved = prove_profile(project, given.profile)
                 else:
-                    report = prove_spark(project)
+                    prove(project, report)
     except (ProofError, ottla.OttlaError) as error:
         failure = str(error)
         print(f"not proved: {failure}", file=sys.stderr)
-    print(json.dumps(asdict(report)))
+    print(json.dumps(asdict(proved or report)))
     return 1 if failure else 0
 
 

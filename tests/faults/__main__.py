@@ -1,10 +1,11 @@
 """`python -m tests.faults --rows F1,F5 --minutes 3`: runs rows of the fault table and says what they found.
 
 All rows of the log and their mutants take at most 15 minutes. The rows of groups (F10, F16, F18) are run by name, each
-with its mutants, and have a summary of their own, the last line. So have F19, cleanings that are killed, F21, hostile
-connections, F25 to F28, of disks and the metadata store, which go on until each had its hits, F30, a starved cluster,
-whose minutes are those of the busy processes, and F29, consumers that are interrupted, which is run alone. Exit code 0:
-every row ran, reached its floors and its goals, and nothing was found; and every mutant was caught.
+with its mutants, and have a summary of their own, the last line. So have F19, cleanings that are killed, F20, mirrors
+between two clusters, F21, hostile connections, F25 to F28, of disks and the metadata store, which go on until each had
+its hits, F30, a starved cluster, whose minutes are those of the busy processes, and F29, consumers that are
+interrupted, which is run alone. Exit code 0: every row ran, reached its floors and its goals, and nothing was found;
+and every mutant was caught.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import argparse
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -34,6 +35,9 @@ from tests.faults.hostile.report import run_hostile
 from tests.faults.hostile.row import HOSTILE_ROW
 from tests.faults.interrupted import row as interrupted
 from tests.faults.interrupted.report import run_interrupted
+from tests.faults.mirrored.report import run_mirrored
+from tests.faults.mirrored.rows import MUTANT_ROWS as MIRRORED_MUTANTS
+from tests.faults.mirrored.rows import ROW as MIRRORED_ROW
 from tests.faults.mutant_rows import MUTANT_ROWS
 from tests.faults.report import print_summary, print_table, summary
 from tests.faults.row_run import PARTITIONS, RowResult, run_row
@@ -50,6 +54,12 @@ LEAST_KILLS: Final = 30
 LEAST_ACKNOWLEDGED: Final = 1_000_000
 LEAST_OF_GROUPS: Final = MappingProxyType({"kills": 20, "rebalances": 100})
 """Of all their rows together."""
+WITH_MUTANTS: Final[Sequence[tuple[Sequence[Any], Callable[..., int]]]] = (
+    ((COMPACTED_ROW, *COMPACTED_MUTANTS), run_compacted),
+    ((MIRRORED_ROW, *MIRRORED_MUTANTS), run_mirrored),
+    ((*TRANSACTION_ROWS, *TRANSACTION_MUTANTS), run_transactions),
+)
+"""Rows with the mutants that each brings, and what runs those that are chosen."""
 
 
 def main(arguments: list[str]) -> int:
@@ -63,7 +73,7 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     known = {row.name: row for row in ROWS}
     others: list[Any] = [*MUTANT_ROWS, *GROUP_ROWS, *MUTANT_GROUP_ROWS, *DISK_ROWS, *DISK_MUTANTS]
-    others += [STARVED_ROW, HOSTILE_ROW, COMPACTED_ROW, *COMPACTED_MUTANTS, *TRANSACTION_ROWS, *TRANSACTION_MUTANTS]
+    others += [STARVED_ROW, HOSTILE_ROW, *(row for rows, _ in WITH_MUTANTS for row in rows)]
     there_are = [*known, MUTANTS, *(row.name for row in others), MUTANT, interrupted.NAME]
     chosen = [name for name in given.rows.split(",") if name] or [*known, MUTANTS]
     if unknown := [name for name in chosen if name not in there_are]:
@@ -93,14 +103,13 @@ def main(arguments: list[str]) -> int:
         code |= run_hostile(given.minutes, directory / HOSTILE_ROW.name, seed)
     if of_disks := [row.name for row in (*DISK_ROWS, *DISK_MUTANTS) if row.name in chosen]:
         code |= _run_rows_of_disks(of_disks, given, directory, seed)
-    compacted = [row.name for row in (COMPACTED_ROW, *COMPACTED_MUTANTS) if row.name in chosen]
-    by_themselves = (STARVED_ROW.name, MUTANT, HOSTILE_ROW.name, *of_disks, *compacted, *transactions)
+    families = [([row.name for row in rows if row.name in chosen], run) for rows, run in WITH_MUTANTS]
+    by_themselves = {STARVED_ROW.name, MUTANT, HOSTILE_ROW.name, *of_disks}.union(*(names for names, _ in families))
     if len(of_the_log) < len([name for name in chosen if name not in by_themselves]):
         code |= _run_rows_of_groups(chosen, given, directory, seed)
-    if compacted:
-        code |= run_compacted(compacted, given.minutes, directory, seed, unbroken=given.unbroken)
-    if transactions:
-        code |= run_transactions(transactions, given.minutes, directory, seed, unbroken=given.unbroken)
+    for names, run in families:
+        if names:
+            code |= run(names, given.minutes, directory, seed, unbroken=given.unbroken)
     if STARVED_ROW.name in chosen or MUTANT in chosen:
         code |= _run_starved(chosen, given, directory, seed)
     return code

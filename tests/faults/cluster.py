@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from tests.faults.network import Network
+from tests.faults.network import Nodes
 from tests.faults.node import Node
 
 import ottla
@@ -44,10 +44,10 @@ class FaultCluster:
     """
 
     def __init__(
-        self, directory: Path, network: Network, *, mutant: str = "", coordinators: int = 0, txn_coordinators: int = 0
+        self, directory: Path, network: Nodes, *, mutant: str = "", coordinators: int = 0, txn_coordinators: int = 0
     ) -> None:
         self.directory: Final = directory
-        self.network: Final = network
+        self.network: Final[Nodes] = network
         self.brokers: Final = tuple(f"broker-{n}" for n in range(BROKERS))
         self.controllers: Final = tuple(f"controller-{n}" for n in range(CONTROLLERS))
         self.coordinators: Final = tuple(f"coordinator-{n}" for n in range(coordinators))

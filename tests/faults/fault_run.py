@@ -49,7 +49,17 @@ class FaultRun(ABC, Generic[AnyResult]):
     cluster: FaultCluster
     nemesis: Nemesis
 
-    def __init__(self, result: AnyResult, directory: Path, *, coordinators: int = 0, txn_coordinators: int = 0) -> None:
+    def __init__(
+        self,
+        result: AnyResult,
+        directory: Path,
+        *,
+        coordinators: int = 0,
+        txn_coordinators: int = 0,
+        sites: Sequence[str] = ("",),
+        beside: Sequence[str] = (),
+    ) -> None:
+        """`sites` are the prefixes of clusters that are alike, `beside` the nodes that belong to none of them."""
         self.result: Final = result
         self.complete = False
         """Whether it came to its end."""
@@ -58,7 +68,8 @@ class FaultRun(ABC, Generic[AnyResult]):
         self.history.mkdir(parents=True)
         services = [*names("controller", CONTROLLERS), *names("broker", BROKERS)]
         services += [*names("coordinator", coordinators), *names("txn", txn_coordinators)]
-        self.network: Final = Network([ETCD, *services, *CLIENTS])
+        nodes = [site + name for site in sites for name in (ETCD, *services)]
+        self.network: Final = Network([*nodes, *CLIENTS, *beside])
 
     def run(self, seconds: float) -> AnyResult:
         """Do harm for about `seconds`. Whatever goes wrong is in the result's failures; nothing is left running."""

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 _NOBODY: Final = "02:00:00:00:00:99"
 _INSIDE: Final = "OTTLA_FAULTS_INSIDE"
@@ -49,6 +49,16 @@ def enter(arguments: Sequence[str]) -> None:
 def _unshare() -> list[str]:
     command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     return command if os.geteuid() == 0 else [*command, "--user", "--map-root-user"]
+
+
+class Nodes(Protocol):
+    """The nodes of a cluster, in a network of its own or beside another one."""
+
+    def address(self, name: str) -> str: ...
+    def command(self, name: str, command: Sequence[str]) -> list[str]: ...
+    def cut(self, *, from_: str, to: str) -> None: ...
+    def unplug(self, name: str) -> None: ...
+    def heal(self) -> None: ...
 
 
 class Network:
@@ -108,6 +118,29 @@ class Network:
             _batch(f"link set {_port(self._addresses[name])} up")
         self._cuts.clear()
         self._unplugged.clear()
+
+
+class Part:
+    """Those nodes of a network whose names begin with `prefix`, by what follows it."""
+
+    def __init__(self, network: Network, prefix: str) -> None:
+        self._network, self._prefix = network, prefix
+
+    def address(self, name: str) -> str:
+        return self._network.address(self._prefix + name)
+
+    def command(self, name: str, command: Sequence[str]) -> list[str]:
+        return self._network.command(self._prefix + name, command)
+
+    def cut(self, *, from_: str, to: str) -> None:
+        self._network.cut(from_=self._prefix + from_, to=self._prefix + to)
+
+    def unplug(self, name: str) -> None:
+        self._network.unplug(self._prefix + name)
+
+    def heal(self) -> None:
+        """Undo every cut of the whole network."""
+        self._network.heal()
 
 
 def _port(address: str) -> str:

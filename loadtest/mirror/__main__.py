@@ -1,0 +1,177 @@
+"""`make bench-mirror`: ottla's mirror, a consume-and-produce loop and MirrorMaker 2 between the same two clusters.
+
+They take turns with a topic that is there, each as a process that has just been started; a rate is that of the last two
+thirds of the records, so that none is measured while it begins. Then how late records are at half of what the mirror
+keeps up with, and how soon a new topic is found. Exit code 1 where a goal is missed or a row was left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+from loadtest.goals import Figures, Goal, conclude, rows_of, say
+from loadtest.mirror import copiers
+from loadtest.mirror.copiers import Copier
+from loadtest.mirror.sites import Look, Sites, both_sites, records_in
+from loadtest.programs import run
+from ottla_stack.running import wait_for
+
+GOALS: Final[Mapping[str, Goal]] = {
+    "bytes_vs_loop": Goal(least=1.5),
+    "vs_mm2": Goal(least=2.0),
+    "rss_vs_mm2": Goal(most=0.2),
+    "lag_p99_ms": Goal(most=1000),
+    "discovery_s": Goal(most=5.0),
+}
+_COPIERS: Final[Mapping[str, Copier]] = {
+    "mirror": copiers.mirror,
+    "loop": copiers.loop,
+    "mm2": copiers.mirror_maker,
+    "exactly_once": copiers.exactly_once,
+}
+_WARM_UP: Final = 1 / 3
+_LAG_S: Final = 20.0
+
+Runs = dict[str, list[dict[str, float]]]
+"""What each copier's runs gave, one after the other."""
+
+
+def copying(sites: Sites, folder: Path, pairs: int, records: int) -> Figures:
+    """All of them in turn, beginning with another one each time; a first round is thrown away."""
+    sites.fill("t", records)
+    names, runs = list(_COPIERS), Runs({name: [] for name in _COPIERS})
+    for number in range(pairs + 1):
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            runs[name].append(once(sites, folder, name, number))
+            say(name, **runs[name][-1])
+    runs = {name: found[1:] for name, found in runs.items()}
+    return {
+        "bytes_vs_loop": ratios(runs, "mirror", "loop", "records_s"),
+        "vs_mm2": ratios(runs, "mirror", "mm2", "records_s"),
+        "rss_vs_mm2": ratios(runs, "mirror", "mm2", "resident_mb"),
+        "exactly_once_vs_bytes": ratios(runs, "exactly_once", "mirror", "records_s"),
+        "cpu_vs_loop": ratios(runs, "mirror", "loop", "cpu_s_a_million"),
+        "cpu_vs_mm2": ratios(runs, "mirror", "mm2", "cpu_s_a_million"),
+        **{f"{name}_records_s": [each["records_s"] for each in found] for name, found in runs.items()},
+        **{f"{name}_mb": [each["resident_mb"] for each in found] for name, found in runs.items()},
+    }
+
+
+def once(sites: Sites, folder: Path, name: str, number: int) -> dict[str, float]:
+    """One run of a copier, over all of the topic."""
+    total = records_in(sites.source, "t")
+    own = folder / f"{name}-{number}"
+    own.mkdir()
+    with _COPIERS[name](sites, "t", f"{name}{number}", own) as copier:
+        looks = sites.follow(copier.copy, total, copier.pid)
+    sites.target.topics.delete(copier.copy)
+    return rates(looks, total)
+
+
+def rates(looks: Sequence[Look], total: int) -> dict[str, float]:
+    """Of the last two thirds, by the clock and by the process's CPU time; and its most memory."""
+    begin = next(look for look in looks if look.records >= _WARM_UP * total)
+    records, seconds = looks[-1].records - begin.records, looks[-1].at_s - begin.at_s
+    return {
+        "records_s": records / seconds,
+        "cpu_s_a_million": (looks[-1].cpu_s - begin.cpu_s) / records * 1e6,
+        "resident_mb": max(look.resident_mb for look in looks),
+        "seconds": seconds,
+    }
+
+
+def ratios(runs: Runs, first: str, second: str, field: str) -> list[float]:
+    """Of the runs of one round each."""
+    return [a[field] / b[field] for a, b in zip(runs[first], runs[second], strict=True)]
+
+
+def lag(sites: Sites, folder: Path, pairs: int, records: int) -> Figures:
+    """A producer as fast as it can be shows what the mirror keeps up with; then one at half of that."""
+    folder.joinpath("lag").mkdir()
+    with copiers.mirror(sites, "lag.*", "lag", folder / "lag"):
+        rate, found = keeps_up_with(sites, records), []
+        for number in range(pairs):
+            found.append(arrivals(sites, f"lag-{number}", rate / 2))
+            say("lag", **found[-1])
+    return {
+        "lag_p99_ms": [each["p99_ms"] for each in found],
+        "lag_p50_ms": [each["p50_ms"] for each in found],
+        "lag_records_s": [rate / 2],
+    }
+
+
+def keeps_up_with(sites: Sites, records: int) -> float:
+    """Records a second from a producer's first one to the last one's copy."""
+    began_at = time.monotonic()
+    total = sites.fill("lag-full", records)
+    wait_for(lambda: has(sites, "lag.lag-full", total), "all to be copied")
+    rate = total / (time.monotonic() - began_at)
+    say("keeps up with", records_s=rate)
+    return rate
+
+
+def arrivals(sites: Sites, topic: str, rate: float) -> dict[str, Any]:
+    """By a topic that is being copied already: what the first records wait for is in `discovery`."""
+    copy, first = f"lag.{topic}", sites.fill(topic, 1)
+    wait_for(lambda: has(sites, copy, first), "the mirror to begin")
+    paced = ("--rate", str(rate), "--seconds", str(_LAG_S))
+    with ThreadPoolExecutor() as pool:
+        records = str(round(rate * _LAG_S) + first)
+        reading = pool.submit(run, "mirror.arrivals", sites.west.bootstrap, "--topic", copy, "--records", records)
+        written = run("mirror.paced", sites.east.bootstrap, "--topic", topic, *paced)
+        found = reading.result()
+    assert found["records"] >= written["records"], f"{found} of {written}"
+    return {**found, "records_s": written["records_s"]}
+
+
+def discovery(sites: Sites, folder: Path, pairs: int, records: int) -> Figures:
+    """From a topic's creation, with a record in it, to that record's copy."""
+    folder.joinpath("found").mkdir()
+    found = []
+    with copiers.mirror(sites, "new.*", "found", folder / "found"):
+        sites.fill("new", 1)
+        wait_for(lambda: has(sites, "found.new", 1), "the mirror to begin")
+        for number in range(pairs):
+            topic, began_at = f"new-{number}", time.monotonic()
+            sites.fill(topic, 1)
+            wait_for(lambda name=f"found.{topic}": has(sites, name, 1), "the copy")  # type: ignore[misc]
+            found.append(time.monotonic() - began_at)
+            say("discovery", seconds=found[-1])
+    return {"discovery_s": found}
+
+
+def has(sites: Sites, copy: str, records: int) -> bool:
+    return sites.target.topics.exists(copy) and records_in(sites.target, copy) >= records
+
+
+ROWS: Final[Mapping[str, Callable[[Sites, Path, int, int], Figures]]] = {
+    "copy": copying,
+    "lag": lag,
+    "discovery": discovery,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", default="", help=f"of {', '.join(ROWS)}; all, where none is named")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--records", type=int, default=4_000_000)
+    given = parser.parse_args()
+    names = rows_of(parser, given.rows, ROWS)
+    figures: Figures = {}
+    for name in names:
+        with tempfile.TemporaryDirectory(prefix=f"ottla-bench-{name}-") as folder, both_sites(Path(folder)) as sites:
+            figures |= ROWS[name](sites, Path(folder), given.pairs, given.records)
+    return conclude(figures, GOALS, given.pairs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""The profile `mirror`: a group reads in one cluster, that is lost, and the group goes on in the other one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Final
+
+from project import Project
+from shell import ProofError, say, wait_for
+
+import ottla
+
+PROFILE: Final = "mirror"
+FLOW: Final = "east->west"
+WEST: Final = "localhost:9950"
+TOPIC: Final = "for-west"
+COPY: Final = f"east.{TOPIC}"
+GROUP: Final = "readers"
+PARTITIONS: Final = 3
+RECORDS: Final = 20_000
+_LOST: Final = ("broker-0", "broker-1", "broker-2")
+_UP_S: Final = 120.0
+_LIMIT_S: Final = 60.0
+
+
+@dataclass
+class MirrorReport:
+    written: int = 0
+    """To the cluster that is lost."""
+    lost: int = 0
+    """Of these, read in neither cluster."""
+    reread: int = 0
+    """Read in both."""
+
+
+def lose_a_site(project: Project, bootstrap: str) -> MirrorReport:
+    """Raises ProofError where a record is lost or read again."""
+    project("--profile", PROFILE, "up", "-d", timeout_s=_UP_S)
+    wait_for(project.all_healthy, f"healthy sites ({project.describe()})", limit_s=_UP_S)
+    with ottla.Admin(bootstrap) as admin:
+        admin.topics.create(TOPIC, partitions=PARTITIONS)
+    with ottla.Producer(bootstrap, topic=TOPIC, value="bytes") as producer:
+        for n in range(RECORDS):
+            producer.send(b"%d" % n, partition=n % PARTITIONS)
+    had = read(bootstrap, TOPIC, RECORDS // 2)
+    say(f"{RECORDS} records written, {len(had)} of them read in east")
+    seconds = wait_for(lambda: is_copied(RECORDS - len(had)), "the copy, and the group's offsets", limit_s=_LIMIT_S)
+    say(f"all copied, and the group's offsets, after {seconds:.1f} s")
+    for broker in _LOST:
+        project.kill(broker)
+    say(f"{', '.join(_LOST)} killed")
+    fail_over()
+    then = read(WEST, COPY, RECORDS - len(had))
+    report = MirrorReport(RECORDS, RECORDS - len({*had, *then}), len(had) + len(then) - len({*had, *then}))
+    if report.lost or report.reread:
+        raise ProofError(f"{report.lost} records were lost, {report.reread} read again")
+    say(f"{len(then)} records read in west, from the very next one on")
+    return report
+
+
+def read(bootstrap: str, topic: str, count: int) -> Collection[int]:
+    """That many records, as a member of the group, committed when this returns."""
+    found: list[int] = []
+    with ottla.Consumer[Any, Any](topic, bootstrap=bootstrap, group=GROUP, auto_offset_reset="earliest") as consumer:
+        while len(found) < count:
+            batch = consumer.poll(_LIMIT_S, max_records=min(500, count - len(found)))
+            if not batch:
+                raise ProofError(f"{len(found)} of {count} records came")
+            found += [int(record.value) for record in batch]
+    return found
+
+
+def is_copied(left: int) -> bool:
+    """Whether the group would have so many records to read in west, of all that there are."""
+    with ottla.Admin(WEST) as admin:
+        if not admin.topics.exists(COPY) or not admin.groups.exists(GROUP):
+            return False
+        with ottla.Consumer(COPY, bootstrap=WEST, start="earliest", stop="end", value="bytes") as consumer:
+            places = [(ottla.TopicPartition(COPY, record.partition), record.offset) for record in consumer]
+        committed = admin.groups.committed(GROUP)
+    to_come = [place for place, offset in places if offset >= committed.get(place, 0)]
+    return len(places) == RECORDS and len(to_come) == left
+
+
+def fail_over() -> None:
+    command = [sys.executable, "-m", "ottla", "mirror", "failover", FLOW, "--group", GROUP]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT_S)
+    if done.returncode:
+        raise ProofError(f"the failover ended with {done.returncode}: {done.stderr}")
+    say(f"ottla mirror failover: {[json.loads(line) for line in done.stdout.splitlines()]}")

@@ -1,0 +1,94 @@
+"""The rules of copying, broken on purpose in mirrors: each must be found by the row."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from tests.faults.put_in_place import put_in_place
+
+import ottla
+import ottla_mirror.machines.copying
+from ottla_core.records.batch import CODEC_MASK, NO_PRODUCER_ID
+from ottla_core.records.builder import SealedBatch
+from ottla_core.records.compression import Codec
+from ottla_mirror.exactly_once import ExactlyOnceCopier
+from ottla_mirror.machines.offset_map import OffsetMap
+
+
+def _producer_ids_copied() -> None:
+    """A batch keeps the producer that it had in the source (where no transaction of the mirror's own is about it)."""
+    seal = SealedBatch.seal
+
+    def as_it_was(
+        self: Any,
+        codec: Codec = Codec.NONE,
+        *,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        attributes: int = 0,
+    ) -> bytes:
+        own = self._header
+        if attributes & ~CODEC_MASK == 0 and own.producer_id != NO_PRODUCER_ID:
+            producer_id, producer_epoch, base_sequence = own.producer_id, own.producer_epoch, own.base_sequence
+        return seal(
+            self,
+            codec,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            attributes=attributes,
+        )
+
+    put_in_place(SealedBatch, "seal", as_it_was)
+
+
+def _crc_not_checked() -> None:
+    """What has changed on its way is given another checksum, and is as good as what was written."""
+    put_in_place(ottla_mirror.machines.copying, "check_stored", lambda batch: None)
+
+
+def _position_outside_the_transaction() -> None:
+    """The group has the position some time after the records are committed."""
+    step = ExactlyOnceCopier.step
+
+    def step_and_commit(self: Any, timeout: float) -> None:
+        member, late = self._member, self.__dict__.setdefault("late", {})
+
+        def keep(offsets: Mapping[ottla.TopicPartition, Any], group: object) -> None:
+            late.update(offsets)
+
+        self._producer.send_offsets_to_transaction = keep
+        step(self, timeout)
+        if late and self._clock.monotonic() >= self._commit_at:
+            self._commit_at = self._clock.monotonic() + 1.0
+            member.commit(dict(late))
+            late.clear()
+
+    put_in_place(ExactlyOnceCopier, "step", step_and_commit)
+
+
+def _translation_rounded_up() -> None:
+    """An offset within a stretch translates to the stretch's end."""
+
+    def rounded_up(self: Any, offset: int) -> int | None:
+        at = bisect_right(self._sources, offset) - 1
+        if at < 0:
+            return None
+        return int(self._targets[at] + self._lengths[at])
+
+    put_in_place(OffsetMap, "translate", rounded_up)
+
+
+MUTANTS: Final = MappingProxyType[str, Callable[[], None]](
+    {
+        "none": lambda: None,
+        "producer-ids-copied": _producer_ids_copied,
+        "crc-not-checked": _crc_not_checked,
+        "position-outside-the-transaction": _position_outside_the_transaction,
+        "translation-rounded-up": _translation_rounded_up,
+    }
+)

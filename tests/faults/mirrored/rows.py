@@ -1,0 +1,64 @@
+"""The row and its mutants: what is done while records are written and copied."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from tests.faults.mirrored.nemesis import MirroredNemesis
+
+NAME: Final = "F20"
+MINUTES: Final = 3.0
+LEAST_KILLS: Final = 40
+LEAST_CUTS: Final = 10
+_PATIENCE: Final = 2.0
+"""So many times the row's time may go by until its floors are reached."""
+
+Story = Callable[[MirroredNemesis, float], None]
+"""What is done, for about so many seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class MirroredRow:
+    name: str
+    title: str
+    story: Story
+    minutes: float
+    finding: str = ""
+    """What a mutant is found by, one of the checker's kinds."""
+
+
+def _kill_and_cut(nemesis: MirroredNemesis, seconds: float) -> None:
+    """Until the time is over and the floors are reached."""
+    began_at, share, number = time.monotonic(), min(1.0, seconds / 60 / MINUTES), 0
+    while time.monotonic() < began_at + seconds or (
+        time.monotonic() < began_at + _PATIENCE * seconds
+        and (nemesis.kills.total() < share * LEAST_KILLS or nemesis.link_cuts < share * LEAST_CUTS)
+    ):
+        nemesis.cut_link() if number % 3 == 2 else nemesis.kill_some()
+        number += 1
+
+
+def _kill_mirrors(nemesis: MirroredNemesis, seconds: float) -> None:
+    until_at = time.monotonic() + seconds
+    while time.monotonic() < until_at:
+        nemesis.kill_mirror()
+
+
+def _wait(nemesis: MirroredNemesis, seconds: float) -> None:
+    time.sleep(seconds)
+
+
+_BROKEN: Final[dict[str, tuple[Story, float, str]]] = {
+    "producer-ids-copied": (_wait, 20.0, "swallowed"),
+    "crc-not-checked": (_wait, 30.0, "foreign"),
+    "position-outside-the-transaction": (_kill_mirrors, 20.0, "doubled"),
+    "translation-rounded-up": (_wait, 10.0, "past_true"),
+}
+ROW: Final = MirroredRow(NAME, "mirrors, both sites and the link between them, killed and cut", _kill_and_cut, MINUTES)
+MUTANT_ROWS: Final = tuple(
+    MirroredRow(name, "a rule broken on purpose", story, seconds / 60, finding)
+    for name, (story, seconds, finding) in _BROKEN.items()
+)

@@ -1,0 +1,182 @@
+"""One run of the row, or of a mutant: writers, mirrors, harm; then sources and copies are read, and the verdict."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any, Final
+
+from tests.faults.cluster import until
+from tests.faults.fault_run import CLIENTS, FACTOR, FaultRun, Result
+from tests.faults.history import Name, key_of, read_history, value_of
+from tests.faults.mirrored.checker import Findings, Pair, Told, Translation, check_pair, check_translations, told
+from tests.faults.mirrored.copies import batches_of, records_of
+from tests.faults.mirrored.nemesis import MirroredNemesis
+from tests.faults.mirrored.rows import MirroredRow
+from tests.faults.mirrored.sites import DELIVERIES, EAST, MIRRORS, WEST, Sites
+from tests.faults.mirrored.writer import CODECS, PARTITIONS, TABLE, TOPICS
+
+import ottla
+from ottla_proto import mirror_pb2 as pb
+
+COPIES: Final = tuple(f"{alias}.{topic}" for alias in DELIVERIES for topic in TOPICS)
+_TABLE_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": 20_000, "min.cleanable.dirty.ratio": 0}
+_CLEANER: Final = {"log.cleaner.backoff.ms": 500}
+_LIMIT_S: Final = 60.0
+_COPIED_LIMIT_S: Final = 120.0
+_TRANSLATE_EVERY_S: Final = 0.3
+_TRANSLATED_AT_ONCE: Final = 20
+_RECENT: Final = 2_000
+_STRANGERS: Final = 150
+"""Producers of the target that write to copies in the end, as after a failover: each has an id of its own."""
+
+
+@dataclass(slots=True)
+class MirroredResult(Result[MirroredRow]):
+    findings: Findings = field(default_factory=Findings)
+    kills_by_kind: dict[str, int] = field(default_factory=dict)
+    link_cuts: int = 0
+    untranslated: int = 0
+
+    @property
+    def caught(self) -> bool:
+        """Whether the broken rule shows in what lies in the copies, or in where readers are led."""
+        return self.findings.counts[self.row.finding] > 0
+
+
+class MirroredRun(FaultRun[MirroredResult]):
+    cluster: Sites
+    nemesis: MirroredNemesis
+
+    def __init__(self, row: MirroredRow, directory: Path, seed: int, mutant: str = "") -> None:
+        ones = {"coordinators": 1, "txn_coordinators": 1}
+        super().__init__(MirroredResult(row), directory, **ones, sites=(EAST, WEST), beside=MIRRORS)
+        self.cluster = Sites(directory / "clusters", self.network, TOPICS, mutant)
+        log = directory / "nemesis.log"
+        self.nemesis = MirroredNemesis(self.cluster, CODECS[0], PARTITIONS, CLIENTS, f"{seed}-{row.name}", log)
+        self.nemesis.prepare(COPIES, self._look_for_ends)
+        self._writer: Final = self.client("writer", 0, "mirrored.writer", "--bootstrap", self.cluster.east.bootstrap)
+        self._random: Final = random.Random(seed)
+        self._translations: Final[list[Translation]] = []
+        self._over: Final = Event()
+        self._translator: Final = Thread(target=self._translate, daemon=True)
+
+    # ---- the course of it -----------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Until all that is written first is copied in both ways."""
+        for site in (self.cluster.east, self.cluster):
+            site.admin().configs.set(_CLEANER, timeout=10.0)
+        for topic in TOPICS:
+            config = _TABLE_CONFIG if topic == TABLE else {}
+            self.cluster.east.admin().topics.create(
+                topic, partitions=PARTITIONS, replicas=FACTOR, config=config, timeout=10.0
+            )
+        self.cluster.start_mirrors()
+        self._writer.start()
+        until(lambda: len(self._positions_ahead()) == len(COPIES) * PARTITIONS, "all to be copied", _LIMIT_S)
+        self._translator.start()
+
+    def harm(self, seconds: float) -> None:
+        self.result.row.story(self.nemesis, seconds)
+
+    def come_to_rest(self) -> None:
+        """All is copied; and other producers have written to the copies."""
+        self.nemesis.until_whole()
+        self._writer.terminate()
+        self.until_ended([self._writer], _LIMIT_S)
+        self._over.set()
+        self._translator.join()
+        ends = {topic: self.cluster.east.ends(topic) for topic in TOPICS}
+        until(lambda: self._is_copied(ends), "all to be copied in the end", _COPIED_LIMIT_S)
+        self._judge_copies()
+
+    def _positions_ahead(self) -> list[int]:
+        return [position for position in self.cluster.positions().values() if position > 0]
+
+    def _is_copied(self, ends: dict[str, dict[int, int]]) -> bool:
+        positions = self.cluster.positions()
+        return all(
+            positions.get((f"{alias}->west", topic, partition), -1) >= end
+            for alias in DELIVERIES
+            for topic, of_topic in ends.items()
+            for partition, end in of_topic.items()
+        )
+
+    def _look_for_ends(self) -> None:
+        """A mirror that ended and had not been told to: a finding; it is started again."""
+        for node in self.cluster.mirrors.values():
+            if node.ended_by_itself is not None:
+                self.nemesis.failures.append(f"{node.name} ended by itself with {node.ended_by_itself}")
+                node.start()
+
+    # ---- translations ---------------------------------------------------------------------------------------------
+
+    def _translate(self) -> None:
+        """Again and again, until all is over: offsets that are copied by then."""
+        while not self._over.wait(_TRANSLATE_EVERY_S):
+            positions = self.cluster.positions()
+            if not positions:
+                continue
+            (flow, topic, partition), position = self._random.choice(sorted(positions.items()))
+            if topic == TABLE or not position:
+                continue
+            asked = [self._random.randrange(max(0, position - _RECENT), position) for _ in range(_TRANSLATED_AT_ONCE)]
+            request = [pb.SourceOffset(topic=topic, partition=partition, offset=offset) for offset in asked]
+            try:
+                found = self.cluster.translate(self._random.choice(MIRRORS), flow, request)
+            except ottla.OttlaError:
+                continue
+            alias = flow.partition("->")[0]
+            for offset, at in zip(asked, found, strict=True):
+                if at.error.code:
+                    self.result.untranslated += 1
+                else:
+                    self._translations.append(Translation(alias, topic, partition, offset, at.offset))
+
+    # ---- the verdict ----------------------------------------------------------------------------------------------
+
+    def _judge_copies(self) -> None:
+        findings, known = self.result.findings, told(read_history(self.history))
+        for topic in TOPICS:
+            source = records_of(self.cluster.east.bootstrap, topic)
+            for alias in DELIVERIES:
+                try:
+                    self._judge_copy(alias, topic, source, known[topic])
+                except ottla.OttlaError as error:
+                    findings.add("unreadable", f"{alias}.{topic}: {error}")
+
+    def _judge_copy(self, alias: str, topic: str, source: dict[int, list[Any]], known: Told) -> None:
+        findings, name = self.result.findings, f"{alias}.{topic}"
+        copy, batches = records_of(self.cluster.bootstrap, name), batches_of(self.cluster.bootstrap, name, PARTITIONS)
+        for partition in range(PARTITIONS):
+            pair = Pair(alias, topic, partition, source.get(partition, []), copy.get(partition, []))
+            check_pair(findings, pair, known, once=DELIVERIES[alias] == "exactly_once")
+            of_this = [t for t in self._translations if t[:3] == (alias, topic, partition)]
+            check_translations(findings, pair, batches[partition], of_this)
+        if topic == CODECS[0]:
+            self._write_as_strangers(name)
+
+    def _write_as_strangers(self, name: str) -> None:
+        """What new producers of the target are acknowledged is there."""
+        for number in range(_STRANGERS):
+            with ottla.Producer(self.cluster.bootstrap, topic=name, key="bytes", value="bytes") as producer:
+                for partition in range(PARTITIONS):
+                    key = key_of(Name("stranger", partition, number))
+                    producer.send(value_of(key), key=key, partition=partition).result(_LIMIT_S)
+        keys = {record.key for records in records_of(self.cluster.bootstrap, name).values() for record in records}
+        for number in range(_STRANGERS):
+            for partition in range(PARTITIONS):
+                if (key := key_of(Name("stranger", partition, number))) not in keys:
+                    self.result.findings.add("swallowed", f"{name}: {key!r}")
+
+    def judge(self, *, share: float) -> None:
+        result, nemesis = self.result, self.nemesis
+        self._over.set()
+        result.kills_by_kind, result.kills = dict(nemesis.kills), nemesis.kills.total()
+        result.link_cuts = nemesis.link_cuts
+        if not self.complete:
+            result.failures.append("what lies in the copies in the end was not compared")
+        result.failures += result.findings.examples + result.audit.differences

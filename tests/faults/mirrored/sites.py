@@ -1,0 +1,181 @@
+"""Two clusters in one network, `east-` and `west-`, and mirrors that copy from the one to the other in two ways."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import urllib.request
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.faults.cluster import START_LIMIT_S, FaultCluster, until
+from tests.faults.network import Network, Nodes, Part
+from tests.faults.node import Node
+
+import ottla
+from ottla.connect import ClusterClient, grpc_transport
+from ottla_proto import mirror_pb2 as pb
+from ottla_proto.contracts import Mirror
+
+EAST, WEST = "east-", "west-"
+MIRRORS: Final = ("mirror-0", "mirror-1")
+DELIVERIES: Final = {"once": "exactly_once", "least": "at_least_once"}
+"""By the alias that the source has in the flow: each topic is copied in both ways."""
+
+SESSION_S: Final = 6
+_MODULES: Final = {
+    "broker": "ottla_broker",
+    "controller": "ottla_controller",
+    "coordinator": "ottla_group_coordinator",
+    "txn": "ottla_txn_coordinator",
+}
+_SHARDS: Final = "offsets.topic.num.partitions=2,transaction.state.log.num.partitions=2"
+_CONFIGS: Final = f"{_SHARDS},min.insync.replicas=2,default.replication.factor=3"
+_LEASE_S: Final = 3
+_PORT, _ADMIN_PORT = 9680, 9780
+_CALL_S: Final = 3.0
+_FLOW: Final = """
+[[flows]]
+source = "{alias}"
+target = "west"
+topics = [{topics}]
+delivery = "{delivery}"
+replicas = 3
+heartbeats = false
+"""
+
+
+class Site(FaultCluster):
+    """A cluster with one coordinator of each kind."""
+
+    def __init__(self, directory: Path, network: Nodes) -> None:
+        super().__init__(directory, network, coordinators=1, txn_coordinators=1)
+
+    def module(self, kind: str) -> list[str]:
+        return [_MODULES[kind]]
+
+    def settings(self, kind: str) -> Mapping[str, object]:
+        match kind:
+            case "controller":
+                return {"first-configs": _CONFIGS}
+            case "coordinator" | "txn":
+                return {"lease-ttl-s": _LEASE_S}
+            case _:
+                return {}
+
+    def ends(self, topic: str) -> dict[int, int]:
+        """After the last committed record of each partition."""
+        return {partition: offset or 0 for partition, offset in self.admin().topics.offsets(topic).items()}
+
+
+class Sites(Site):
+    """The target, with the source and the mirrors beside it. `mutant` names one of tests.faults.mirrored.mutants."""
+
+    def __init__(self, directory: Path, network: Network, topics: Iterable[str], mutant: str = "") -> None:
+        super().__init__(directory / "west", Part(network, WEST))
+        self.east: Final = Site(directory / "east", Part(network, EAST))
+        self.whole: Final = network
+        self.logs: Final = directory
+        file = directory / "mirror.toml"
+        clusters = [*(f'{alias} = "{self.east.bootstrap}"' for alias in DELIVERIES), f'west = "{self.bootstrap}"']
+        names = ", ".join(f'"{topic}"' for topic in topics)
+        flows = [_FLOW.format(alias=alias, delivery=way, topics=names) for alias, way in DELIVERIES.items()]
+        file.write_text("\n".join(["[clusters]", *clusters, *flows]))
+        self.mirrors: Final = {name: self._mirror(name, file, mutant) for name in MIRRORS}
+        self._client: Final = ClusterClient([self._address(MIRRORS[0])], grpc_transport("faults"))
+
+    def start(self) -> None:
+        self.east.start()
+        super().start()
+
+    def start_mirrors(self) -> None:
+        for name, node in self.mirrors.items():
+            node.start()
+            until(lambda name=name: self.serves(name), f"{name} to serve", START_LIMIT_S)
+
+    def stop(self) -> None:
+        for node in self.mirrors.values():
+            node.terminate()
+            node.wait()
+        super().stop()
+        self.east.stop()
+
+    def kill(self) -> None:
+        for node in self.mirrors.values():
+            node.kill()
+        super().kill()
+        self.east.kill()
+
+    def recover(self) -> None:
+        super().recover()
+        self.east.recover()
+        for node in self.mirrors.values():
+            if node.pid is None:
+                node.start()
+
+    @property
+    def data_dirs(self) -> list[Path]:
+        return [*super().data_dirs, *self.east.data_dirs]
+
+    def until_all_whole(self, topic: str, copies: Sequence[str]) -> None:
+        self.east.until_whole(topic)
+        for copy in copies:
+            self.until_whole(copy)
+
+    # ---- what mirrors say ----------------------------------------------------------------------------------------
+
+    def serves(self, name: str) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://{self.whole.address(name)}:{_ADMIN_PORT}/readyz", timeout=_CALL_S):
+                return True
+        except OSError:
+            return False
+
+    def status(self, name: str) -> Sequence[pb.FlowStatus]:
+        """Raises OttlaError."""
+        request = pb.MirrorStatusRequest()
+        return self._client.call(self._address(name), Mirror.MIRROR_STATUS, request, timeout=_CALL_S).flows
+
+    def translate(self, name: str, flow: str, offsets: Sequence[pb.SourceOffset]) -> Sequence[pb.OffsetTranslated]:
+        """Raises OttlaError."""
+        request = pb.TranslateOffsetsRequest(flow=flow, offsets=offsets)
+        return self._client.call(self._address(name), Mirror.TRANSLATE_OFFSETS, request, timeout=_CALL_S).offsets
+
+    def positions(self) -> dict[tuple[str, str, int], int]:
+        """By flow and partition of the source: what comes before it is in the copy."""
+        found = {}
+        for name in self.mirrors:
+            try:
+                flows = self.status(name)
+            except ottla.OttlaError:
+                continue
+            found.update(
+                {
+                    (f.name, p.topic, p.partition): p.position
+                    for f in flows
+                    for p in f.partitions
+                    if p.HasField("position")
+                }
+            )
+        return found
+
+    def remove_data(self) -> None:
+        for data_dir in self.data_dirs:
+            shutil.rmtree(data_dir, ignore_errors=True)
+
+    def _address(self, name: str) -> str:
+        return f"{self.whole.address(name)}:{_PORT}"
+
+    def _mirror(self, name: str, file: Path, mutant: str) -> Node:
+        settings = {
+            "node-id": name.rpartition("-")[2],
+            "file": file,
+            "host": self.whole.address(name),
+            "port": _PORT,
+            "admin-port": _ADMIN_PORT,
+            "session-timeout-s": SESSION_S,
+        }
+        command = [sys.executable, "-m", "tests.faults.mirrored.launch", mutant or "none"]
+        command += [f"--{key}={value}" for key, value in settings.items()]
+        return Node(name, self.whole.command(name, command), self.logs / f"{name}.log")
