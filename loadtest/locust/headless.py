@@ -26,7 +26,8 @@ _LIMIT_S: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`scenarios` are names of user classes, all of them where it is empty; `rates` are records/s of one user."""
+    """`scenarios` are names of user classes, all of them where it is empty; `rates` are records/s of one user.
+    `mirrored` is where copies are, as `ALIAS@HOST:PORT`."""
 
     seconds: float
     users: int
@@ -34,6 +35,7 @@ class Plan:
     scenarios: Sequence[str] = ()
     rates: Mapping[str, float] = field(default_factory=dict)
     thresholds: Thresholds = field(default_factory=Thresholds)
+    mirrored: str = ""
 
 
 def run_locust(bootstrap: str, plan: Plan, directory: Path, name: str) -> tuple[dict[str, Any], list[str]]:
@@ -67,6 +69,7 @@ def _command(bootstrap: str, plan: Plan, csv: Path, result: Path) -> list[str]:
     command += ["--shape", plan.shape, "--stop-timeout", str(_STOP_S), "--loglevel", "WARNING"]
     command += ["--csv", str(csv), "--html", f"{csv}.html", "--result", str(result)]
     command += ["--rate", rates_text(plan.rates)]
+    command += ["--mirrored", plan.mirrored] if plan.mirrored else []
     command += ["--min-requests", str(limits.min_requests), "--min-records", str(limits.min_records)]
     command += ["--max-p99-ms", str(limits.max_p99_ms), "--min-rebalances", str(limits.min_rebalances)]
     return [*command, *plan.scenarios]

@@ -30,6 +30,7 @@ from loadtest.locust.timeline import Timeline  # noqa: E402
 from loadtest.locust.users import (  # noqa: E402
     EndToEnd,
     GroupChurn,
+    Mirrored,
     ProduceAcksLeader,
     ProduceAcksNone,
     ProduceKeyed,
@@ -43,6 +44,7 @@ from ottla.errors import OttlaError  # noqa: E402
 __all__ = [
     "EndToEnd",
     "GroupChurn",
+    "Mirrored",
     "ProduceAcksLeader",
     "ProduceAcksNone",
     "ProduceKeyed",
@@ -63,6 +65,12 @@ def add_arguments(parser: Any) -> None:
     group.add_argument(
         "--rate", type=parse_rates, default={}, metavar="NAME=N,...", help="Records/s of a scenario's user."
     )
+    group.add_argument(
+        "--mirrored",
+        type=topics.parse_copies,
+        metavar="ALIAS@HOST:PORT",
+        help="Another cluster, with copies of the topics here by a mirror that runs: the scenario Mirrored.",
+    )
     group.add_argument("--result", default="", metavar="FILE", help="Where the figures go, as JSON; - prints them.")
     group.add_argument("--min-requests", type=int, default=1, help="Fewer than so many batches are a failure.")
     group.add_argument("--min-records", type=int, default=1, help="Fewer than so many records are a failure.")
@@ -73,10 +81,15 @@ def add_arguments(parser: Any) -> None:
 @events.init.add_listener
 def on_init(environment: Any, **_: Any) -> None:
     """Before any user: without topics there is no test."""
+    copies: topics.Copies | None = environment.parsed_options.mirrored
+    if copies is None and Mirrored in environment.user_classes:
+        environment.user_classes.remove(Mirrored)
     if isinstance(environment.runner, WorkerRunner):
         return
     try:
         topics.prepare(environment.host)
+        if copies is not None:
+            topics.wait_for_copy(copies)
     except OttlaError as error:
         sys.exit(f"load test: {error}")
 

@@ -23,6 +23,7 @@ from loadtest.locust.membership import Membership
 from loadtest.rows.clients import PATIENCE_S, new_consumer, new_producer
 from ottla.bench.pace import SendPace
 from ottla.bench.payload import keys, values
+from ottla.consumer.consumer import Consumer
 from ottla.errors import ErrorCode, error_from_code
 from ottla.producer.producer import Producer
 
@@ -163,8 +164,7 @@ class EndToEnd(OttlaUser):
         self._partition = next(self._turn) % topics.PARTITIONS
         self._values = values(self.size_bytes)
         self._producer = self._new_producer(bootstrap)
-        self._consumer = new_consumer(bootstrap, topics.END_TO_END, start="latest", partitions=[self._partition])
-        self._consumer.position((topics.END_TO_END, self._partition))  # what is sent from here on is what it reads
+        self._consumer = self._new_consumer(bootstrap)
 
     def perform(self, due_at: float) -> int:
         mark = self._name + round(due_at * 1e9).to_bytes(8, "big")
@@ -183,6 +183,15 @@ class EndToEnd(OttlaUser):
     def _new_producer(self, bootstrap: str | None) -> Producer[bytes, bytes]:
         return new_producer(bootstrap, topics.END_TO_END)
 
+    def _new_consumer(self, bootstrap: str | None) -> Consumer[bytes, bytes]:
+        return self._consumer_of(bootstrap, topics.END_TO_END)
+
+    def _consumer_of(self, bootstrap: str | None, topic: str) -> Consumer[bytes, bytes]:
+        """What is sent from here on is what it reads."""
+        consumer = new_consumer(bootstrap, topic, start="latest", partitions=[self._partition])
+        consumer.position((topic, self._partition))
+        return consumer
+
     def _send(self, mark: bytes) -> None:
         for value in itertools.islice(self._values, self.batch):
             self._producer.send(value, partition=self._partition, headers=[(_MARK, mark)])
@@ -191,6 +200,16 @@ class EndToEnd(OttlaUser):
     def close(self) -> None:
         self._producer.close()
         self._consumer.close()
+
+
+class Mirrored(EndToEnd):
+    """The same, read from the copy that a mirror keeps in another cluster; of `--mirrored` alone."""
+
+    kind = "mirrored"
+
+    def _new_consumer(self, bootstrap: str | None) -> Consumer[bytes, bytes]:
+        where: topics.Copies = self.environment.parsed_options.mirrored
+        return self._consumer_of(where.bootstrap, where.copy(topics.END_TO_END))
 
 
 class Transactions(EndToEnd):

@@ -77,6 +77,9 @@ if TYPE_CHECKING:
         UnknownTopicError,
         WakeupError,
     )
+    from ottla.mirror.client import MirrorClient
+    from ottla.mirror.flow_info import FlowInfo, MirroredPartition, MovedGroup, MovedGroups, MovedPosition
+    from ottla.mirror.verification import CopyCheck
     from ottla.producer.delivery import Delivery, RecordMetadata
     from ottla.producer.interceptors import ProducerInterceptor
     from ottla.producer.producer import Producer
@@ -155,6 +158,9 @@ _HOMES = {
         "TransactionSummary",
     ),
     "ottla.admin.replica_verification": ("ReplicaCheck",),
+    "ottla.mirror.client": ("MirrorClient",),
+    "ottla.mirror.flow_info": ("FlowInfo", "MirroredPartition", "MovedGroup", "MovedGroups", "MovedPosition"),
+    "ottla.mirror.verification": ("CopyCheck",),
     "ottla_core.model": ("TopicPartition",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -178,6 +184,7 @@ __all__ = [
     "ConnectError",
     "Consumer",
     "Context",
+    "CopyCheck",
     "Delivery",
     "DeliveryError",
     "Election",
@@ -186,6 +193,7 @@ __all__ = [
     "FatalError",
     "FencedError",
     "FencedInstanceError",
+    "FlowInfo",
     "GroupEvent",
     "GroupInfo",
     "GroupLag",
@@ -194,6 +202,11 @@ __all__ = [
     "GroupSummary",
     "HandlerError",
     "LogDirInfo",
+    "MirrorClient",
+    "MirroredPartition",
+    "MovedGroup",
+    "MovedGroups",
+    "MovedPosition",
     "NotABrokerError",
     "OffsetAndMetadata",
     "OffsetOutOfRangeError",

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from waiting import wait_until
 
+import ottla
 from ottla.connect import ClusterClient, grpc_transport
 from ottla_core.errors import OttlaError
 from ottla_proto import mirror_pb2 as pb
@@ -47,7 +48,8 @@ class MirrorProcess:
         self._node_id = node_id
         self._port = free_port_base()
         self.address = f"127.0.0.1:{self._port}"
-        self._client = ClusterClient([self.address], grpc_transport("tests"))
+        self.client = ottla.MirrorClient(self.address, request_timeout=10)
+        self._raw = ClusterClient([self.address], grpc_transport("tests"))
 
     def __enter__(self) -> Self:
         self.start()
@@ -58,7 +60,8 @@ class MirrorProcess:
     ) -> None:
         if self.process.poll() is None:
             self.kill()
-        self._client.close()
+        self.client.close()
+        self._raw.close()
 
     def start(self) -> None:
         """Start it, or start it again."""
@@ -78,10 +81,9 @@ class MirrorProcess:
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait(30) == 0, self._log.read_text()[-2000:]
 
-    def flow(self) -> pb.FlowStatus:
-        """The status of its one flow."""
-        response = self._client.call(self.address, Mirror.MIRROR_STATUS, pb.MirrorStatusRequest(), timeout=10)
-        (flow,) = response.flows
+    def flow(self) -> ottla.FlowInfo:
+        """How it is with its one flow."""
+        (flow,) = self.client.flows()
         return flow
 
     def cli(self, *arguments: str, exit_code: int | None = 0) -> list[dict[str, Any]]:
@@ -94,7 +96,7 @@ class MirrorProcess:
     def translate(self, topic: str, partition: int, *offsets: int) -> Sequence[pb.OffsetTranslated]:
         at = [pb.SourceOffset(topic=topic, partition=partition, offset=offset) for offset in offsets]
         request = pb.TranslateOffsetsRequest(flow="east->west", offsets=at)
-        return self._client.call(self.address, Mirror.TRANSLATE_OFFSETS, request, timeout=10).offsets
+        return self._raw.call(self.address, Mirror.TRANSLATE_OFFSETS, request, timeout=10).offsets
 
     def metrics(self) -> dict[str, float]:
         """Its series and their values, as a scrape sees them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from mirrors import copied, everything, mirrored
 from waiting import wait_until
 
 import ottla
+import ottla.aio
 from ottla.testing import Cluster
 from ottla_mirror.offset_syncs import OffsetSyncs
 
@@ -153,8 +155,8 @@ def test_a_mirror_is_a_service_by_its_file_and_its_contract(
         partitions = {p.partition: p for p in flow.partitions}
         assert {p.copy for p in partitions.values()} == {f"east.{topic}"}
         assert sum(p.position for p in partitions.values()) == 100
-        wait_until(lambda: [p.lag for p in mirror.flow().partitions if p.HasField("lag")] == [0, 0])
-        number, end = max(((p.partition, p.position) for p in partitions.values()), key=lambda at: at[1])
+        wait_until(lambda: [p.lag for p in mirror.flow().partitions if p.lag is not None] == [0, 0])
+        number, end = max(((p.partition, p.position or 0) for p in partitions.values()), key=lambda at: at[1])
         wait_until(lambda: not mirror.translate(topic, number, end)[0].error.code)
         (half, whole) = mirror.translate(topic, number, end // 2, end)
         assert (half.copy, half.partition, half.offset, whole.offset) == (f"east.{topic}", number, end // 2, end)
@@ -164,8 +166,33 @@ def test_a_mirror_is_a_service_by_its_file_and_its_contract(
         assert sum(p["records"] for p in status) == 100
         (line,) = mirror.cli("translate", "east->west", topic, str(number), str(end))
         assert line == {"source_offset": end, "copy": f"east.{topic}", "partition": number, "offset": end}
+        use_as_a_program(mirror, ottla.TopicPartition(topic, number), end)
         mirror.terminate()
     assert by_partition(copied(west, topic)) == written(cluster, topic)
+
+
+def use_as_a_program(mirror: MirrorProcess, partition: ottla.TopicPartition, end: int) -> None:
+    """The same through the SDK, in both worlds."""
+    copy = ottla.TopicPartition(f"east.{partition.topic}", partition.partition)
+    assert mirror.client.translate("east->west", {partition: end}) == {copy: end}
+    with pytest.raises(ottla.UnknownTopicError, match="is not copied"):
+        mirror.client.translate("east->west", {ottla.TopicPartition("nothing", 0): 1})
+    with pytest.raises(ottla.FatalError, match="there is no flow 'a->b'"):
+        mirror.client.flow("a->b")
+    mirror.client.pause("east->west")
+    (trouble,) = mirror.client.flow("east->west").troubles()
+    assert "is paused" in trouble
+    mirror.client.resume("east->west")
+    checks = mirror.client.verify("east->west", [partition.topic])
+    assert [check.is_good for check in checks] == [True, True]
+    assert sum(check.compared for check in checks) == 100
+
+    async def lags() -> list[int | None]:
+        async with ottla.aio.MirrorClient(mirror.address) as client:
+            (flow,) = await client.flows()
+            return [p.lag for p in flow.partitions]
+
+    wait_until(lambda: asyncio.run(lags()) == [0, 0])
 
 
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
@@ -180,7 +207,7 @@ def test_a_copy_is_verified_record_by_record_and_planted_faults_are_found(
     state, copy = tmp_path / "verified.json", f"east.{topic}"
     with MirrorProcess(tmp_path, cluster.bootstrap, west.bootstrap, topic, delivery=delivery) as mirror:
         wait_until(lambda: sum(p.records for p in mirror.flow().partitions) == 120)
-        wait_until(lambda: [p.lag for p in mirror.flow().partitions if p.HasField("lag")] == [0, 0])
+        wait_until(lambda: [p.lag for p in mirror.flow().partitions if p.lag is not None] == [0, 0])
         lines = mirror.cli("verify", "east->west", "--state", str(state))
         assert {(line["partition"], line["compared"]) for line in lines} == {(0, 60), (1, 60)}
         assert not any(line[fault] for line in lines for fault in ("missing", "doubled", "reordered", "foreign"))

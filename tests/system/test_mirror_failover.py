@@ -156,14 +156,14 @@ def test_a_paused_flow_copies_nothing_and_goes_on_where_it_was(cluster: Cluster,
     write_transactions(cluster, topic, 0, 10)
     with mirrored(cluster, west, topic, "at_least_once", mirrors=2) as flows:
         wait_until(lambda: len(copied(west, topic)) == 10)
-        flows[0].state.order(paused=True, timeout=10.0)
+        flows[0].state.order(paused=True)
         wait_until(lambda: all(flow.copier is not None and flow.copier.paused for flow in flows))
         write_transactions(cluster, topic, 10, 10)
     with mirrored(cluster, west, topic, "at_least_once") as (flow,):
         wait_until(lambda: len(flow.partitions) == 2 and flow.state.paused)
         assert flow.positions() == {}
         assert len(copied(west, topic)) == 10, "a pause outlives the mirrors"
-        flow.state.order(paused=False, timeout=10.0)
+        flow.state.order(paused=False)
         wait_until(lambda: len(copied(west, topic)) == 20)
 
 

@@ -12,8 +12,9 @@ does so on a thread.
 
 from ottla.aio.admin import Admin
 from ottla.aio.consumer import Consumer
+from ottla.aio.mirror import MirrorClient
 from ottla.aio.producer import Producer
 from ottla.aio.read import Rows, read
 from ottla.aio.table import Table, Watch
 
-__all__ = ["Admin", "Consumer", "Producer", "Rows", "Table", "Watch", "read"]
+__all__ = ["Admin", "Consumer", "MirrorClient", "Producer", "Rows", "Table", "Watch", "read"]

@@ -17,7 +17,6 @@ from ottla_mirror.flow import Flow
 from ottla_mirror.group_offsets import GroupOffsets, committed_by
 from ottla_mirror.machines.group_plan import PositionMoved
 
-_ORDER_S: Final = 10.0
 _SETTLE_S: Final = 10.0
 """For what is under way to be copied, and known."""
 
@@ -44,7 +43,7 @@ class Moved:
 
 def fail_over(flow: Flow, groups: Sequence[str]) -> Moved:
     """Of these groups, or of all that there are. Raises what keeps the flow from being paused."""
-    flow.state.order(paused=True, timeout=_ORDER_S)
+    flow.state.order(paused=True)
     offsets = flow.group_offsets()
     try:
         _settle(flow, offsets)
@@ -73,7 +72,7 @@ def fail_back(flow: Flow, groups: Sequence[str]) -> Moved:
         moved = _each(groups or known, offsets.bring_back, reached=True)
     finally:
         offsets.close()
-    flow.state.order(paused=False, timeout=_ORDER_S)
+    flow.state.order(paused=False)
     return moved
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import ottla
 
 _PAUSED: Final = "paused"
+_ORDER_S: Final = 10.0
 
 
 class FlowState:
@@ -42,15 +43,15 @@ class FlowState:
         """Whether it is for this mirror to act for the flow."""
         return self.leads and self.known and not self.paused
 
-    def order(self, *, paused: bool, timeout: float) -> None:
-        """Have all mirrors of the flow pause, or go on. Raises what keeps the order from being written."""
+    def order(self, *, paused: bool) -> None:
+        """Have all mirrors of the flow pause, or go on. Raises what keeps the order from being written in time."""
         with ottla.Producer[Any, Any](
             self._target,
             topic=self._topic,
             key="str",
             value="json",
-            delivery_timeout=timeout,
-            request_timeout=timeout / 2,
+            delivery_timeout=_ORDER_S,
+            request_timeout=_ORDER_S / 2,
         ) as producer:
-            at = producer.send(paused, key=_PAUSED).result(timeout)
-        self._table.wait_for(at.partition, at.offset, timeout)
+            at = producer.send(paused, key=_PAUSED).result(_ORDER_S)
+        self._table.wait_for(at.partition, at.offset, _ORDER_S)

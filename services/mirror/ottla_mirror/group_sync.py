@@ -31,8 +31,10 @@ class GroupSync(Chore):
         self._parts: Final = (flow, settings, names, syncs)
         self._syncs: Final = syncs
         self._state: Final = state
-        self._groups: dict[str, tuple[Committed, int]] = {}
-        """What each had committed when it was looked at last, and for how many looks it may rest."""
+        self._groups: dict[str, Committed] = {}
+        """What each had committed when it was looked at last."""
+        self._quiet: Final[set[str]] = set()
+        """Those of which nothing had changed then: they are looked at again when groups are listed again."""
         self._list_in = 0.0
 
     def work(self) -> None:
@@ -56,16 +58,16 @@ class GroupSync(Chore):
         if self._list_in <= 0:
             self._list_in = _LIST_S
             found = offsets.in_source(timeout=CALL_S)
-            self._groups = {group: (self._groups.get(group, ({}, 0))[0], 0) for group in found}
+            self._groups = {group: self._groups.get(group, {}) for group in found}
+            self._quiet.clear()
             for gone in offsets.troubles.keys() - self._groups.keys():
                 del offsets.troubles[gone]
-        for group, (before, rest) in self._groups.items():
-            if rest > 0:
-                self._groups[group] = before, rest - 1
-                continue
+        for group in self._groups.keys() - self._quiet:
+            before = self._groups[group]
             committed, moved = self._carry(offsets, group, before)
-            is_quiet = not moved and committed == before
-            self._groups[group] = committed, int(_LIST_S / _LOOK_S) if is_quiet else 0
+            self._groups[group] = committed
+            if not moved and committed == before:
+                self._quiet.add(group)
         self.troubles = dict(offsets.troubles)
 
     def _carry(self, offsets: GroupOffsets, group: str, before: Committed) -> tuple[Committed, bool]:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from ottla_core.clock import Clock
 from ottla_core.telemetry import Metrics, Table
 from ottla_mirror.flow import Flow
+from ottla_mirror.machines.progress import Lag
 
 _OF_PARTITION = ("flow", "topic", "partition")
 
 
-def observe(flows: Sequence[Flow], metrics: Metrics) -> None:
+def observe(flows: Sequence[Flow], clock: Clock, metrics: Metrics) -> None:
     """Add the series of all flows to `metrics`; they are read at each scrape."""
 
-    def lags() -> dict[tuple[str, ...], float]:
-        return {
-            (flow.settings.name, source.topic, str(source.partition)): float(read.lag)
+    def lags(unit: Callable[[Lag], float | None]) -> dict[tuple[str, ...], float]:
+        now_ms = clock.wall_ms()
+        found = {
+            (flow.settings.name, source.topic, str(source.partition)): unit(partition.lag(read.get(source), now_ms))
             for flow in flows
-            for source, read in flow.positions().items()
-            if read.lag >= 0
+            for read in (flow.positions(),)
+            for source, partition in flow.partitions.items()
         }
+        return {partition: lag for partition, lag in found.items() if lag is not None}
 
     def copied(field: str) -> dict[tuple[str, ...], float]:
         return {
@@ -37,7 +41,16 @@ def observe(flows: Sequence[Flow], metrics: Metrics) -> None:
         }
 
     metrics.table(
-        "ottla_mirror_lag_records", Table("Offsets of the source that were not read yet.", _OF_PARTITION, lags)
+        "ottla_mirror_lag_records",
+        Table("Offsets of the source that are not in the copy.", _OF_PARTITION, lambda: lags(lambda lag: lag.records)),
+    )
+    metrics.table(
+        "ottla_mirror_lag_seconds",
+        Table(
+            "Age of the newest record that was copied, where something is left to copy; else 0.",
+            _OF_PARTITION,
+            lambda: lags(lambda lag: None if lag.ms is None else lag.ms / 1000),
+        ),
     )
     metrics.table(
         "ottla_mirror_records_total",

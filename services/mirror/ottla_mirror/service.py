@@ -18,8 +18,6 @@ from ottla_mirror.machines.progress import CopiedPartition
 from ottla_proto import mirror_pb2 as pb
 from ottla_proto.common_pb2 import Error
 
-_ORDER_S: Final = 10.0
-
 
 class MirrorService:
     """One method per call of the contract. Status and translation are from memory; what changes something waits for the
@@ -41,7 +39,7 @@ class MirrorService:
         return pb.TranslateOffsetsResponse(offsets=[_translated(at, flow) for at in request.offsets])
 
     async def pause_flow(self, request: pb.PauseFlowRequest, context: RequestContext) -> pb.PauseFlowResponse:
-        order = partial(self._flow(request.flow).state.order, paused=request.paused, timeout=_ORDER_S)
+        order = partial(self._flow(request.flow).state.order, paused=request.paused)
         await asyncio.to_thread(order)
         return pb.PauseFlowResponse()
 
@@ -79,20 +77,14 @@ class MirrorService:
 
 
 def _mirrored(partition: CopiedPartition, read: ReadPosition | None, now_ms: int) -> pb.PartitionMirrored:
-    position = None if partition.position is None else partition.position.offset
-    if position is None and read is not None and not partition.sent:
-        position = read.offset  # nothing was in it yet
-    lag = None if read is None or read.end < 0 or position is None else max(0, read.end - position)
-    lag_ms = None if lag is None else 0
-    if lag:
-        lag_ms = None if partition.progress.timestamp_ms < 0 else max(0, now_ms - partition.progress.timestamp_ms)
+    lag = partition.lag(read, now_ms)
     return pb.PartitionMirrored(
         topic=partition.source.topic,
         partition=partition.source.partition,
         copy=partition.copy.topic,
-        position=position,
-        lag=lag,
-        lag_ms=lag_ms,
+        position=lag.position,
+        lag=lag.records,
+        lag_ms=lag.ms,
         records=partition.records,
         bytes=partition.bytes,
         trouble=partition.error,

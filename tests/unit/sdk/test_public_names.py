@@ -28,7 +28,9 @@ def public_definitions(path: Path) -> list[tuple[str, bool]]:
 
 def test_the_sdk_is_its_own_reference() -> None:
     modules = [
-        path for folder in ("", "machines", "group", "app", "aio", "table") for path in (SDK / folder).glob("*.py")
+        path
+        for folder in ("", "machines", "group", "app", "aio", "table", "mirror")
+        for path in (SDK / folder).glob("*.py")
     ]
     definitions = [d for path in modules for d in public_definitions(path)]
     missing = [name for name, documented in definitions if not documented]
@@ -54,7 +56,7 @@ def test_importing_ottla_costs_next_to_nothing() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", ["Producer", "Consumer", "Admin", "Table"])
+@pytest.mark.parametrize("name", ["Producer", "Consumer", "Admin", "MirrorClient", "Table"])
 def test_both_worlds_have_the_same_names_and_arguments(name: str) -> None:
     sync, asynchronous = getattr(ottla, name), getattr(ottla.aio, name)
     assert list(inspect.signature(asynchronous).parameters) == list(inspect.signature(sync).parameters)
@@ -89,7 +91,7 @@ def test_reading_a_stretch_is_the_same_too() -> None:
 
 
 def test_both_worlds_have_the_same_clients() -> None:
-    functions = {"Admin", "Consumer", "Producer", "Rows", "Table", "Watch", "read"}
+    functions = {"Admin", "Consumer", "MirrorClient", "Producer", "Rows", "Table", "Watch", "read"}
     assert set(ottla.aio.__all__) == functions <= set(ottla.__all__)
 
 

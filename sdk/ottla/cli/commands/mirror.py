@@ -3,22 +3,20 @@ failover, verify."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from google.protobuf.message import Message
 
 from ottla.cli.failures import ExitCode, say
 from ottla.cli.lazy import Command
 from ottla.cli.output import Item, Listing, write
 from ottla.cli.settings import Settings
-from ottla_proto import mirror_pb2 as pb
-from ottla_proto.contracts import Method, Mirror
 
-Request = TypeVar("Request", bound=Message)
-Response = TypeVar("Response", bound=Message)
+if TYPE_CHECKING:
+    from ottla.mirror.client import MirrorClient
+    from ottla.mirror.flow_info import FlowInfo, MovedGroups
 
 app = typer.Typer(
     add_completion=False, rich_markup_mode=None, help="Show a mirror's flows, translate offsets, pause, fail over."
@@ -45,14 +43,10 @@ def status(
 ) -> None:
     """Show each partition that this mirror copies: how far, how much is left. Exits with 3 where there is trouble."""
     settings = Settings.of(ctx)
-    request = pb.MirrorStatusRequest(flow=flow)
-    flows = list(_call(settings, mirror, Mirror.MIRROR_STATUS, request).flows)
+    with _client(settings, mirror) as client:
+        flows = [client.flow(flow)] if flow else client.flows()
     write(Listing("mirror-status/v1", _partitions(flows), _FLOW, "topic"), settings.output)
-    troubles = list(_troubles(flows))
-    for trouble in troubles:
-        say(trouble)
-    if troubles:
-        raise typer.Exit(ExitCode.PARTIAL)
+    _end_with([trouble for each in flows for trouble in each.troubles()])
 
 
 @app.command("translate", cls=Command)
@@ -65,18 +59,15 @@ def translate(
     mirror: Address = _ADDRESS,
 ) -> None:
     """Show where readers at these offsets of the source go on in the target: never behind a record that they lack."""
-    from ottla.admin.topics import raise_in_band
+    from ottla_core.model import TopicPartition
 
-    settings = Settings.of(ctx)
-    at = [pb.SourceOffset(topic=topic, partition=partition, offset=offset) for offset in offsets]
-    request = pb.TranslateOffsetsRequest(flow=flow, offsets=at)
-    found = _call(settings, mirror, Mirror.TRANSLATE_OFFSETS, request).offsets
-    for translated in found:
-        raise_in_band(translated.error)
-    items: list[Item] = [
-        {"source_offset": offset, "copy": t.copy, "partition": t.partition, "offset": t.offset}
-        for offset, t in zip(offsets, found, strict=True)
-    ]
+    settings, items, at = Settings.of(ctx), list[Item](), TopicPartition(topic, partition)
+    with _client(settings, mirror) as client:
+        for offset in offsets:
+            for copy, translated in client.translate(flow, {at: offset}).items():
+                items.append(
+                    {"source_offset": offset, "copy": copy.topic, "partition": partition, "offset": translated}
+                )
     write(
         Listing("mirror-offsets/v1", items, ("source_offset", "copy", "partition", "offset"), "offset"), settings.output
     )
@@ -85,30 +76,33 @@ def translate(
 @app.command("pause", cls=Command)
 def pause(ctx: typer.Context, flow: Flow, mirror: Address = _ADDRESS) -> None:
     """Have all mirrors of the flow stop copying, until it is resumed."""
-    _call(Settings.of(ctx), mirror, Mirror.PAUSE_FLOW, pb.PauseFlowRequest(flow=flow, paused=True))
+    with _client(Settings.of(ctx), mirror) as client:
+        client.pause(flow)
 
 
 @app.command("resume", cls=Command)
 def resume(ctx: typer.Context, flow: Flow, mirror: Address = _ADDRESS) -> None:
     """Have them go on where they stopped."""
-    _call(Settings.of(ctx), mirror, Mirror.PAUSE_FLOW, pb.PauseFlowRequest(flow=flow))
+    with _client(Settings.of(ctx), mirror) as client:
+        client.resume(flow)
 
 
 @app.command("failover", cls=Command)
 def failover(ctx: typer.Context, flow: Flow, group: Groups = None, mirror: Address = _ADDRESS) -> None:
     """Pause the flow, and let groups go on in the target where they are in the source, or were as far as is known."""
-    request = pb.MoveGroupsRequest(flow=flow, groups=group or [])
-    response = _call(Settings.of(ctx), mirror, Mirror.FAILOVER, request)
-    if not response.source_reached:
+    with _client(Settings.of(ctx), mirror) as client:
+        moved = client.failover(flow, group or [])
+    if not moved.source_reached:
         say(f"the source of {flow} is away: groups go on by their last checkpoints")
-    _write_moved(Settings.of(ctx), response)
+    _write_moved(Settings.of(ctx), moved)
 
 
 @app.command("failback", cls=Command)
 def failback(ctx: typer.Context, flow: Flow, group: Groups = None, mirror: Address = _ADDRESS) -> None:
     """Let groups go on in the source where they are in the copies, and the flow with them."""
-    request = pb.MoveGroupsRequest(flow=flow, groups=group or [])
-    _write_moved(Settings.of(ctx), _call(Settings.of(ctx), mirror, Mirror.FAILBACK, request))
+    with _client(Settings.of(ctx), mirror) as client:
+        moved = client.failback(flow, group or [])
+    _write_moved(Settings.of(ctx), moved)
 
 
 @app.command("verify", cls=Command)
@@ -124,75 +118,60 @@ def verify(
     mirror: Address = _ADDRESS,
 ) -> None:
     """Compare each partition that this mirror copies with its copy, record by record. Exits with 3 if they differ."""
-    from ottla.cli.copies import Copied, VerifiedUpTo
-    from ottla.cli.copies import verify as verify_copy
-
-    settings, known = Settings.of(ctx), VerifiedUpTo(state)
-    (status,) = _call(settings, mirror, Mirror.MIRROR_STATUS, pb.MirrorStatusRequest(flow=flow)).flows
-    source, target = list(status.source_bootstrap), list(status.target_bootstrap)
-    copied = [
-        Copied(p.topic, p.partition, p.copy, p.position)
-        for p in sorted(status.partitions, key=lambda p: (p.topic, p.partition))
-        if p.HasField("position") and (not topic or p.topic in topic)
-    ]
-    results = [verify_copy(source, target, each, known) for each in copied]
+    settings = Settings.of(ctx)
+    with _client(settings, mirror) as client:
+        checks = client.verify(flow, topic or [], state=state)
     items: list[Item] = [
         {
-            "topic": result.copied.topic,
-            "partition": result.copied.partition,
-            "copy": result.copied.copy,
-            "compared": result.compared,
-            **{fault.value: count for fault, count in result.counts.items()},
+            "topic": check.topic,
+            "partition": check.partition,
+            "copy": check.copy,
+            "compared": check.compared,
+            **{fault.value: count for fault, count in check.counts.items()},
         }
-        for result in results
+        for check in checks
     ]
     write(Listing("mirror-verify/v1", items, _VERIFIED, "topic"), settings.output)
-    for result in results:
-        for finding in result.examples:
-            where = result.copied.topic if finding.fault.value == "missing" else result.copied.copy
-            say(f"{finding.fault.value}: {where}-{result.copied.partition} at offset {finding.offset}")
-    if not all(result.is_good for result in results):
+    for check in checks:
+        for finding in check.examples:
+            where = check.topic if finding.fault.value == "missing" else check.copy
+            say(f"{finding.fault.value}: {where}-{check.partition} at offset {finding.offset}")
+    if not all(check.is_good for check in checks):
         raise typer.Exit(ExitCode.PARTIAL)
 
 
-def _write_moved(settings: Settings, response: pb.MoveGroupsResponse) -> None:
+def _write_moved(settings: Settings, moved: MovedGroups) -> None:
     items: list[Item] = [
         {
             "group": group.group,
-            "topic": position.topic,
-            "partition": position.partition,
+            "topic": position.partition.topic,
+            "partition": position.partition.partition,
             "before": position.before,
-            "to_topic": position.to_topic,
+            "to_topic": position.to.topic,
             "after": position.after,
         }
-        for group in response.groups
+        for group in moved.groups
         for position in group.positions
     ]
     write(Listing("mirror-groups/v1", items, _MOVED, "group"), settings.output)
-    troubles = [
-        f"{group.group} stays where it is: {group.error.message}" for group in response.groups if group.error.code
-    ]
+    _end_with([f"{group.group} stays where it is: {group.error.message}" for group in moved.groups if group.error])
+
+
+def _end_with(troubles: Sequence[str]) -> None:
+    """Each of them in a line, and the exit code that goes with them, where there are any."""
     for trouble in troubles:
         say(trouble)
     if troubles:
         raise typer.Exit(ExitCode.PARTIAL)
 
 
-def _call(settings: Settings, address: str, method: Method[Request, Response], request: Request) -> Response:
-    from ottla.admin.topics import raise_in_band
-    from ottla.client.cluster import ClusterClient
-    from ottla.client.transport import grpc_transport
+def _client(settings: Settings, address: str) -> MirrorClient:
+    from ottla.mirror.client import MirrorClient
 
-    client = ClusterClient([address], grpc_transport("ottla-cli"))
-    try:
-        response = client.call(address, method, request, timeout=settings.timeout)
-    finally:
-        client.close()
-    raise_in_band(response.error)  # type: ignore[attr-defined]  # every response has one
-    return response
+    return MirrorClient(address, request_timeout=settings.timeout, client_id="ottla-cli")
 
 
-def _partitions(flows: Sequence[pb.FlowStatus]) -> Iterator[Item]:
+def _partitions(flows: Iterable[FlowInfo]) -> Iterator[Item]:
     for flow in flows:
         for p in flow.partitions:
             yield {
@@ -200,25 +179,10 @@ def _partitions(flows: Sequence[pb.FlowStatus]) -> Iterator[Item]:
                 "topic": p.topic,
                 "partition": p.partition,
                 "copy": p.copy,
-                "position": p.position if p.HasField("position") else None,
-                "lag": p.lag if p.HasField("lag") else None,
-                "lag_ms": p.lag_ms if p.HasField("lag_ms") else None,
+                "position": p.position,
+                "lag": p.lag,
+                "lag_ms": None if p.lag_s is None else round(p.lag_s * 1000),
                 "records": p.records,
                 "bytes": p.bytes,
                 "trouble": p.trouble,
             }
-
-
-def _troubles(flows: Sequence[pb.FlowStatus]) -> Iterator[str]:
-    for flow in flows:
-        if flow.paused:
-            yield f"{flow.name} is paused; go on with: ottla mirror resume '{flow.name}'"
-        if flow.trouble:
-            yield f"{flow.name} is in trouble: {flow.trouble}"
-        for partition in flow.partitions:
-            if partition.trouble:
-                yield f"{flow.name}: {partition.topic}-{partition.partition} is not copied: {partition.trouble}"
-        for topic in flow.topics:
-            yield f"{flow.name}: {topic.copy}: {topic.trouble}"
-        for group in flow.groups:
-            yield f"{flow.name}: {group.group} has not its offsets in the target: {group.trouble}"

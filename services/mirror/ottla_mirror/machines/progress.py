@@ -61,6 +61,24 @@ class Progress(NamedTuple):
     timestamp_ms: int = -1
 
 
+class Reading(Protocol):
+    """Where reading the source is, and its end, -1 where that is not known: `ottla.connect.ReadPosition`."""
+
+    @property
+    def offset(self) -> int | None: ...
+    @property
+    def end(self) -> int: ...
+
+
+class Lag(NamedTuple):
+    """What is left between `position` and the end of the source: `records` are offsets, `ms` the age of the newest
+    record that was copied, 0 where nothing is left. Each is None where it is not known."""
+
+    position: int | None
+    records: int | None
+    ms: int | None
+
+
 class CopiedPartition:
     """A partition of the source, and the one of the target that is its copy. `prepared` is its progress once what is
     being committed is. `error` says why nothing is copied at the moment; `writer` tells this mirror's offset syncs from
@@ -104,6 +122,18 @@ class CopiedPartition:
     @property
     def bytes(self) -> int:
         return self.progress.bytes
+
+    def lag(self, read: Reading | None, now_ms: int) -> Lag:
+        """Behind the source, as far as that was read."""
+        position = None if self.position is None else self.position.offset
+        if position is None and read is not None and not self.sent:
+            position = read.offset  # nothing was in it yet
+        if read is None or read.end < 0 or position is None:
+            return Lag(position, None, None)
+        left, newest_ms = max(0, read.end - position), self.progress.timestamp_ms
+        if not left:
+            return Lag(position, 0, 0)
+        return Lag(position, left, None if newest_ms < 0 else max(0, now_ms - newest_ms))
 
     def send(self, fetched: Fetched, outgoing: OutgoingBatch, outcome: Outcome) -> None:
         """`outgoing`, a batch of `fetched`, is on its way."""

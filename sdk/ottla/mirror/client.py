@@ -1,0 +1,127 @@
+"""MirrorClient: a mirror's flows, where offsets of a source are in its copies, pause, failover and failback, verify.
+
+    with ottla.MirrorClient("mirror-0:9680") as mirror:
+        at = mirror.translate("east->west", {ottla.TopicPartition("orders", 3): 41200})
+        mirror.failover("east->west", groups=["billing"])
+
+Several mirrors of a flow share its partitions. Any of them translates, pauses and moves groups; `flow` and `verify` are
+of the partitions that the one has that is asked.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from google.protobuf.message import Message
+
+from ottla.admin.topics import raise_in_band
+from ottla.client.cluster import ClusterClient
+from ottla.client.transport import Transport, grpc_transport
+from ottla.client.units import Duration, seconds
+from ottla.mirror.flow_info import FlowInfo, MovedGroups
+from ottla.mirror.verification import CopyCheck, VerifiedUpTo, verify_copy
+from ottla_core.model import TopicPartition
+from ottla_proto import mirror_pb2 as pb
+from ottla_proto.contracts import Method, Mirror
+
+Request = TypeVar("Request", bound=Message)
+Response = TypeVar("Response", bound=Message)
+
+DEFAULT_ADDRESS: Final = "localhost:9680"
+_client_numbers = itertools.count(1)
+
+
+class MirrorClient:
+    """Of the mirror at one gRPC address: `address`, by default OTTLA_MIRROR, then localhost:9680. Thread-safe.
+
+    `request_timeout` is in seconds, for each call. Every method raises ConnectError or ottla.TimeoutError where the
+    mirror does not answer in time, and FatalError (INVALID_REQUEST) for a flow that it does not have.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        request_timeout: Duration = 30.0,
+        client_id: str | None = None,
+        _transport: Transport | None = None,
+    ) -> None:
+        self.address: Final = address or os.environ.get("OTTLA_MIRROR") or DEFAULT_ADDRESS
+        self.client_id: Final = client_id or f"ottla-mirror-client-{next(_client_numbers)}"
+        self._timeout_s: Final = seconds(request_timeout, "request_timeout")
+        self._cluster: Final = ClusterClient([self.address], _transport or grpc_transport(self.client_id))
+
+    def flows(self) -> list[FlowInfo]:
+        """All flows of this mirror."""
+        return self._flows("")
+
+    def flow(self, name: str) -> FlowInfo:
+        """One of them."""
+        (found,) = self._flows(name)
+        return found
+
+    def translate(self, flow: str, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Where readers of the source at these offsets (of the next record to read) go on, by partitions of the copies.
+
+        Never behind a record that such a reader has not had: exactly between the mirror's syncs, else late. Raises
+        UnknownTopicError for a partition that is not copied, or of which nothing is known there.
+        """
+        at = [pb.SourceOffset(topic=p.topic, partition=p.partition, offset=offset) for p, offset in positions.items()]
+        response = self._call(Mirror.TRANSLATE_OFFSETS, pb.TranslateOffsetsRequest(flow=flow, offsets=at))
+        for translated in response.offsets:
+            raise_in_band(translated.error)
+        return {TopicPartition(each.copy, each.partition): each.offset for each in response.offsets}
+
+    def pause(self, flow: str) -> None:
+        """Have all mirrors of the flow stop copying, also those that start later, until it is resumed."""
+        self._call(Mirror.PAUSE_FLOW, pb.PauseFlowRequest(flow=flow, paused=True))
+
+    def resume(self, flow: str) -> None:
+        """Have them go on where they stopped."""
+        self._call(Mirror.PAUSE_FLOW, pb.PauseFlowRequest(flow=flow))
+
+    def failover(self, flow: str, groups: Sequence[str] = ()) -> MovedGroups:
+        """Pause the flow, and commit for groups (all by default) in the target where they are in the source.
+
+        With the source away it is by the last checkpoints. A group that has members in the target is not moved.
+        """
+        return MovedGroups.of(self._call(Mirror.FAILOVER, pb.MoveGroupsRequest(flow=flow, groups=groups)))
+
+    def failback(self, flow: str, groups: Sequence[str] = ()) -> MovedGroups:
+        """Commit for groups in the source where they are in the copies, and have the flow go on."""
+        return MovedGroups.of(self._call(Mirror.FAILBACK, pb.MoveGroupsRequest(flow=flow, groups=groups)))
+
+    def verify(self, flow: str, topics: Collection[str] = (), *, state: Path | None = None) -> list[CopyCheck]:
+        """Compare each partition that this mirror copies with its copy, record by record; as long as that takes.
+
+        `state` is a file that remembers how far it came, for the next call to go on from. `topics` are the source's.
+        """
+        found, known = self.flow(flow), VerifiedUpTo(state)
+        return [
+            verify_copy(found.source_bootstrap, found.target_bootstrap, partition, known)
+            for partition in sorted(found.partitions, key=lambda p: (p.topic, p.partition))
+            if partition.position is not None and (not topics or partition.topic in topics)
+        ]
+
+    def close(self) -> None:
+        self._cluster.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _flows(self, name: str) -> list[FlowInfo]:
+        response = self._call(Mirror.MIRROR_STATUS, pb.MirrorStatusRequest(flow=name))
+        return [FlowInfo.of(flow) for flow in response.flows]
+
+    def _call(self, method: Method[Request, Response], request: Request) -> Response:
+        response = self._cluster.call(self.address, method, request, timeout=self._timeout_s)
+        raise_in_band(response.error)  # type: ignore[attr-defined]  # every response has one
+        return response
