@@ -21,6 +21,9 @@ from ottla_mirror.machines.progress import CopiedPartition, Outcome, Position, n
 
 logger = logging.getLogger("ottla.mirror")
 
+_SYNC_S: Final = 0.1
+"""What is copied can be translated after that time."""
+
 _COMMIT_S: Final = 1.0
 SETTLE_S: Final = 30.0
 """How long what is under way may take before partitions are given up."""
@@ -52,7 +55,10 @@ class Copier:
         self._clock: Final = clock
         self._under_way: Final[dict[CopiedPartition, None]] = {}
         self._again_at: Final[dict[CopiedPartition, float]] = {}
-        self._commit_at = clock.monotonic() + _COMMIT_S
+        self._to_sync: Final[dict[CopiedPartition, None]] = {}
+        self._to_commit: Final[dict[CopiedPartition, None]] = {}
+        self._synced: Final[list[ottla.Delivery]] = []
+        self._sync_at = self._commit_at = clock.monotonic()
 
     def take(self, partition: CopiedPartition) -> None:
         """Copy it from its position on; from the source's beginning without one."""
@@ -67,8 +73,8 @@ class Copier:
         if going and not lost:
             self._finish()
         for partition in going:
-            self._under_way.pop(partition, None)
-            self._again_at.pop(partition, None)  # also of what has failed just now
+            for kept in (self._under_way, self._again_at, self._to_sync, self._to_commit):
+                kept.pop(partition, None)  # also of what has failed just now
         gone = {partition.source for partition in going}
         self.partitions = {source: kept for source, kept in self.partitions.items() if source not in gone}
 
@@ -104,8 +110,12 @@ class Copier:
             except ottla.OttlaError as error:
                 self._on_failed(partition, error)
         self._settle()
-        if self._clock.monotonic() >= self._commit_at:
-            self._commit_at = self._clock.monotonic() + _COMMIT_S
+        now = self._clock.monotonic()
+        if now >= self._sync_at:
+            self._sync_at = now + _SYNC_S
+            self._sync()
+        if now >= self._commit_at:
+            self._commit_at = now + _COMMIT_S
             self._commit()
 
     def _try_again(self) -> None:
@@ -133,6 +143,7 @@ class Copier:
 
     def _settle(self) -> None:
         for partition in list(self._under_way):
+            self._to_sync[partition] = self._to_commit[partition] = None
             try:
                 partition.settle(base_offset)
             except ottla.OttlaError as error:
@@ -163,12 +174,20 @@ class Copier:
         except ottla.OttlaError as error:
             logger.warning("records will be copied again: %s", error)
 
+    def _sync(self) -> None:
+        """Note where in the target lies what was copied; does not wait for it."""
+        self._synced.extend(self._send_syncs(self._to_sync))
+        self._to_sync.clear()
+
     def _commit(self) -> None:
-        """Let the group have the positions; waits for it."""
-        changed = {p: p.position for p in self.partitions.values() if p.position not in (None, p.committed)}
+        """Let the group have the positions, once the syncs are there; waits for both."""
+        self._sync()
+        for sync in self._synced:
+            sync.result(SETTLE_S)
+        self._synced.clear()
+        changed = {p: p.position for p in self._to_commit if p.position not in (None, p.committed)}
+        self._to_commit.clear()
         if changed:
-            for sync in self._send_syncs(changed):
-                sync.result(SETTLE_S)
             self._member.commit({p.copy: to_commit(position) for p, position in changed.items() if position})
             for partition, position in changed.items():
                 partition.committed = position

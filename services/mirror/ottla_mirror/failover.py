@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 from ottla_core.errors import OttlaError
 from ottla_mirror.flow import Flow
-from ottla_mirror.group_offsets import GroupOffsets, committed_by
+from ottla_mirror.group_offsets import committed_by
 from ottla_mirror.machines.group_plan import PositionMoved
 
 _SETTLE_S: Final = 10.0
@@ -46,7 +47,7 @@ def fail_over(flow: Flow, groups: Sequence[str]) -> Moved:
     flow.state.order(paused=True)
     offsets = flow.group_offsets()
     try:
-        _settle(flow, offsets)
+        _settle(flow)
         offsets.load()
         try:
             named, reached = offsets.in_source(timeout=_SOURCE_S), True
@@ -86,11 +87,10 @@ def _each(groups: Sequence[str], move: Callable[[str], list[PositionMoved]], *, 
     return moved
 
 
-def _settle(flow: Flow, offsets: GroupOffsets) -> None:
+def _settle(flow: Flow) -> None:
     """Until this mirror copies nothing, and knows all syncs that were written by then; or for a while."""
     end_at = time.monotonic() + _SETTLE_S
     while flow.copier is not None and not flow.copier.paused and time.monotonic() < end_at:
         time.sleep(_STEP_S)
-    end = offsets.target.topics.offsets(flow.names.offset_syncs, "latest")[0] or 0
-    while flow.syncs.position < end and time.monotonic() < end_at:
-        time.sleep(_STEP_S)
+    with suppress(OttlaError):
+        flow.syncs.catch_up(max(0.0, end_at - time.monotonic()))

@@ -94,6 +94,7 @@ class Flow:
         for thread in (self._thread, *(chore.thread for chore in self._chores)):
             thread.join(max(0.0, end_at - self._clock.monotonic()))
         self.state.stop()
+        self.syncs.close()
 
     @property
     def trouble(self) -> str:

@@ -7,10 +7,12 @@ and outlives them all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from threading import Lock
+from threading import Condition
 from typing import Any, Final
 
 import ottla
+from ottla.connect import ClusterClient, bootstrap_addresses, grpc_transport, list_offsets
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_mirror.chore import Chore
 from ottla_mirror.machines.mirror_records import read_offset_sync
@@ -36,8 +38,9 @@ class OffsetSyncs(Chore):
         self.position = 0
         """The next offset of the topic that is to be read."""
         self._maps = OffsetMaps()
-        self._lock: Final = Lock()
+        self._lock: Final = Condition()
         self._target: Final = list(target)
+        self._cluster: Final = ClusterClient(bootstrap_addresses(target), grpc_transport(topic))
         self._partition: Final = TopicPartition(topic, 0)
 
     def translate(self, source: TopicPartition, offset: int) -> int | None:
@@ -58,6 +61,18 @@ class OffsetSyncs(Chore):
             known = self._maps.get(source)
             return 0 if known is None else known.end
 
+    def catch_up(self, timeout: float) -> None:
+        """Return once all is known that is committed by now. Raises OttlaError where that takes longer."""
+        found = list_offsets(self._cluster, {self._partition: -1}, timeout=timeout, read_committed=True)
+        end = found[self._partition]
+        with self._lock:
+            if not self._lock.wait_for(lambda: self.caught_up and (not end or self.position >= end.offset), timeout):
+                message = f"offsets are known as far as {self.position} of {self._partition.topic}: {self.trouble}"
+                raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, message, hint="try again")
+
+    def close(self) -> None:
+        self._cluster.close()
+
     def work(self) -> None:
         self.caught_up = False
         with self._lock:
@@ -73,14 +88,15 @@ class OffsetSyncs(Chore):
         with consumer:
             (end,) = consumer.offsets("latest").values()
             while not self.stopping.is_set():
-                self._learn(consumer.poll(_STEP_S))
+                self._learn(consumer.poll(_STEP_S), consumer.position(self._partition), end or 0)
                 self.went_well()
-                self.position = consumer.position(self._partition)
-                self.caught_up = self.caught_up or self.position >= (end or 0)
 
-    def _learn(self, records: Iterable[ottla.Record[Any, Any]]) -> None:
+    def _learn(self, records: Iterable[ottla.Record[Any, Any]], position: int, first_end: int) -> None:
         with self._lock:
             for record in records:
                 known = read_offset_sync(record.key or b"", record.value or b"", record.headers)
                 if known is not None:
                     self._maps.add(known)
+            self.position = position
+            self.caught_up = self.caught_up or position >= first_end
+            self._lock.notify_all()

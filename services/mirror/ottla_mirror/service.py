@@ -18,10 +18,12 @@ from ottla_mirror.machines.progress import CopiedPartition
 from ottla_proto import mirror_pb2 as pb
 from ottla_proto.common_pb2 import Error
 
+_CATCH_UP_S: Final = 5.0
+
 
 class MirrorService:
-    """One method per call of the contract. Status and translation are from memory; what changes something waits for the
-    clusters, on a thread."""
+    """One method per call of the contract. Status is from memory; translation too, once that has all that was written
+    when it began; what changes something waits for the clusters. What waits does so on a thread."""
 
     def __init__(self, flows: Sequence[Flow], clock: Clock, node_id: int) -> None:
         self._flows: Final = {flow.settings.name: flow for flow in flows}
@@ -36,6 +38,7 @@ class MirrorService:
         self, request: pb.TranslateOffsetsRequest, context: RequestContext
     ) -> pb.TranslateOffsetsResponse:
         flow = self._flow(request.flow)
+        await asyncio.to_thread(flow.syncs.catch_up, _CATCH_UP_S)
         return pb.TranslateOffsetsResponse(offsets=[_translated(at, flow) for at in request.offsets])
 
     async def pause_flow(self, request: pb.PauseFlowRequest, context: RequestContext) -> pb.PauseFlowResponse:

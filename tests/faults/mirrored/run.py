@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final
 
+from tests.faults.audit import AuditResult, compare_replicas
 from tests.faults.cluster import until
 from tests.faults.fault_run import CLIENTS, FACTOR, FaultRun, Result
 from tests.faults.history import Name, key_of, read_history, value_of
@@ -60,6 +61,7 @@ class MirroredRun(FaultRun[MirroredResult]):
         self._writer: Final = self.client("writer", 0, "mirrored.writer", "--bootstrap", self.cluster.east.bootstrap)
         self._random: Final = random.Random(seed)
         self._translations: Final[list[Translation]] = []
+        self._compacted: set[str] = set()
         self._over: Final = Event()
         self._translator: Final = Thread(target=self._translate, daemon=True)
 
@@ -91,10 +93,24 @@ class MirroredRun(FaultRun[MirroredResult]):
         self._translator.join()
         ends = {topic: self.cluster.east.ends(topic) for topic in TOPICS}
         until(lambda: self._is_copied(ends), "all to be copied in the end", _COPIED_LIMIT_S)
+        self._compacted = self._ids_of_compacted()
         self._judge_copies()
+
+    def audit(self) -> AuditResult:
+        return compare_replicas(self.cluster.data_dirs, factor=FACTOR, besides=self._compacted)
 
     def _positions_ahead(self) -> list[int]:
         return [position for position in self.cluster.positions().values() if position > 0]
+
+    def _ids_of_compacted(self) -> set[str]:
+        """Of both sites, as the directories of their partitions have them."""
+        admins = self.cluster.admin(), self.cluster.east.admin()
+        topics = [(admin, topic) for admin in admins for topic in admin.topics.describe(internal=True)]
+        return {
+            topic.id.replace("-", "")
+            for admin, topic in topics
+            if "compact" in str(admin.configs.get(topic=topic.name)["cleanup.policy"].value)
+        }
 
     def _is_copied(self, ends: dict[str, dict[int, int]]) -> bool:
         positions = self.cluster.positions()
@@ -115,12 +131,13 @@ class MirroredRun(FaultRun[MirroredResult]):
     # ---- translations ---------------------------------------------------------------------------------------------
 
     def _translate(self) -> None:
-        """Again and again, until all is over: offsets that are copied by then."""
+        """Again and again, until all is over: offsets that were copied a moment before."""
+        positions: dict[tuple[str, str, int], int] = {}
         while not self._over.wait(_TRANSLATE_EVERY_S):
-            positions = self.cluster.positions()
-            if not positions:
+            before, positions = positions, self.cluster.positions()
+            if not before:
                 continue
-            (flow, topic, partition), position = self._random.choice(sorted(positions.items()))
+            (flow, topic, partition), position = self._random.choice(sorted(before.items()))
             if topic == TABLE or not position:
                 continue
             asked = [self._random.randrange(max(0, position - _RECENT), position) for _ in range(_TRANSLATED_AT_ONCE)]

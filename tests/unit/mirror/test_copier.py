@@ -11,7 +11,7 @@ import ottla
 from ottla.connect import BatchReader
 from ottla.errors import ErrorCode
 from ottla.fakes.scripted import Reject, ScriptedCluster
-from ottla_core.clock import SystemClock
+from ottla_core.clock import ManualClock
 from ottla_core.model import TopicPartition
 from ottla_mirror.copier import Copier
 from ottla_mirror.machines.progress import CopiedPartition
@@ -44,7 +44,8 @@ class Sides:
         )
         self.member = Member()
         member = cast("ottla.Consumer[Any, Any]", self.member)
-        self.copier = Copier(self.reader, self.producer, member, SYNCS, SystemClock())
+        self.clock = ManualClock()
+        self.copier = Copier(self.reader, self.producer, member, SYNCS, self.clock)
         self.copier.hold(paused=False)
 
     def close(self) -> None:
@@ -94,7 +95,25 @@ def test_a_pause_reads_nothing_and_what_was_set_aside_goes_on_after_it_once(side
     sides.copier.take(partition)
     assert sides.reader.positions() == {}, "what is given to it meanwhile waits as well"
     sides.copier.hold(paused=False)
+    sides.clock.advance(10.0)
     while partition.records < 10:
         sides.copier.step(5.0)
     sides.copier.give_up([SOURCE])
     assert sides.target.values("east.t", 0) == [b"%d" % n for n in range(10)]
+
+
+def test_what_is_copied_can_soon_be_translated_whenever_it_is_committed(sides: Sides) -> None:
+    sides.copier.step(0.0)
+    partition = CopiedPartition(SOURCE, COPY)
+    sides.copier.take(partition)
+    while partition.position is None:
+        sides.copier.step(0.1)
+    sides.clock.advance(0.2)
+    sides.copier.step(0.0)
+    sides.producer.flush()
+    (sync,) = sides.target.values(SYNCS, 0)
+    assert sides.member.committed == {}
+    sides.clock.advance(1.0)
+    sides.copier.step(0.0)
+    assert sides.member.committed[COPY].offset == 10
+    assert sides.target.values(SYNCS, 0) == [sync], "once"
