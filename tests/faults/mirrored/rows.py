@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,8 +26,8 @@ class MirroredRow:
     title: str
     story: Story
     minutes: float
-    finding: str = ""
-    """What a mutant is found by, one of the checker's kinds."""
+    findings: Sequence[str] = ()
+    """What a mutant may be found by, of the checker's kinds."""
 
 
 def _kill_and_cut(nemesis: MirroredNemesis, seconds: float) -> None:
@@ -51,14 +51,14 @@ def _wait(nemesis: MirroredNemesis, seconds: float) -> None:
     time.sleep(seconds)
 
 
-_BROKEN: Final[dict[str, tuple[Story, float, str]]] = {
-    "producer-ids-copied": (_wait, 20.0, "swallowed"),
-    "crc-not-checked": (_wait, 30.0, "foreign"),
-    "position-outside-the-transaction": (_kill_mirrors, 20.0, "doubled"),
-    "translation-rounded-up": (_wait, 10.0, "past_true"),
+_BROKEN: Final[dict[str, tuple[Story, float, Sequence[str]]]] = {
+    "producer-ids-copied": (_wait, 20.0, ["lost", "swallowed"]),
+    "crc-not-checked": (_wait, 30.0, ["foreign", "unreadable"]),
+    "position-outside-the-transaction": (_kill_mirrors, 20.0, ["doubled"]),
+    "translation-rounded-up": (_wait, 10.0, ["past_true"]),
 }
 ROW: Final = MirroredRow(NAME, "mirrors, both sites and the link between them, killed and cut", _kill_and_cut, MINUTES)
 MUTANT_ROWS: Final = tuple(
-    MirroredRow(name, "a rule broken on purpose", story, seconds / 60, finding)
-    for name, (story, seconds, finding) in _BROKEN.items()
+    MirroredRow(name, "a rule broken on purpose", story, seconds / 60, findings)
+    for name, (story, seconds, findings) in _BROKEN.items()
 )

@@ -24,11 +24,11 @@ KEYS: Final = 50
 """Of each partition of the table."""
 
 _TICK_S: Final = 0.2
-_AT_ONCE: Final = 10
+AT_ONCE: Final = 10
 """Records of a partition in a tick."""
 
-_TICKS: Final = 15
-"""Of one producer."""
+_TICKS: Final = 5
+"""Of one producer: as many batches as a broker knows again, its first one among them."""
 
 _DELIVERY_S: Final = 40.0
 _TRANSACTION_S: Final = 6.0
@@ -66,12 +66,12 @@ class Lane:
         for _ in range(_TICKS):
             if self._stopping.wait(_TICK_S):
                 return
-            first, self._next = self._next, self._next + _AT_ONCE
+            first, self._next = self._next, self._next + AT_ONCE
             outcome = "info"
             try:
                 outcome = self._write_all(producer, first)
             finally:
-                self._note(outcome, "send", first=first, count=_AT_ONCE)
+                self._note(outcome, "send", first=first, count=AT_ONCE)
             if outcome == "info":
                 return
 
@@ -82,7 +82,7 @@ class Lane:
         producer.begin_transaction()
         if not self._write(producer, first):
             return "info"
-        if first // _AT_ONCE % _ABORTED_EVERY == 0:
+        if first // AT_ONCE % _ABORTED_EVERY == 0:
             producer.abort_transaction()
             return "fail"
         producer.commit_transaction()
@@ -91,7 +91,7 @@ class Lane:
     def _write(self, producer: ottla.Producer[bytes, bytes], first: int) -> bool:
         """Whether all of it was acknowledged."""
         sent: list[ottla.Delivery] = []
-        for number in range(first, first + _AT_ONCE):
+        for number in range(first, first + AT_ONCE):
             for partition in range(PARTITIONS):
                 name = key_of(Name(self._topic, partition, number))
                 key = b"%d" % (number % KEYS) if self._topic == TABLE else name
