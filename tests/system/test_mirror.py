@@ -49,7 +49,7 @@ def assert_exact(offsets: OffsetSyncs, east: Cluster, west: Cluster, topic: str)
 
 
 @pytest.mark.feature(151)
-@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once", "same_offsets"])
 def test_records_of_all_codecs_and_transactions_are_copied_as_they_are(
     cluster: Cluster, west: Cluster, topic: str, delivery: str
 ) -> None:
@@ -75,7 +75,7 @@ def test_records_of_all_codecs_and_transactions_are_copied_as_they_are(
     assert positions == ends, "the group has where the source is to be read on"
 
 
-@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once", "same_offsets"])
 def test_each_offset_of_the_source_translates_to_its_record(
     cluster: Cluster, west: Cluster, topic: str, delivery: str
 ) -> None:

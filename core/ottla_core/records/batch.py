@@ -120,6 +120,15 @@ def framed(header: BatchHeader, payload: Buffer) -> bytes:
     return b"".join((head[:CRC_OFFSET], struct.pack(">I", crc), head[ATTRIBUTES_OFFSET:], payload))
 
 
+def of_no_producer(header: BatchHeader, batch: Buffer) -> bytes:
+    """The same batch, at the same offsets, of no producer and in no transaction: those are of one cluster."""
+    if header.producer_id == NO_PRODUCER_ID:
+        return bytes(batch)
+    attributes = header.attributes & ~TRANSACTIONAL
+    nameless = header._replace(producer_id=NO_PRODUCER_ID, producer_epoch=-1, base_sequence=-1, attributes=attributes)
+    return framed(nameless, memoryview(batch)[HEADER_SIZE:])
+
+
 def placed_prefix(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
     """The first 16 bytes as the leader writes them: its offset, the old length, its epoch (rule 1)."""
     return _PREFIX.pack(base_offset, header.batch_length, leader_epoch)

@@ -17,7 +17,7 @@ from ottla_core.clock import Clock
 from ottla_core.model import TopicPartition
 from ottla_mirror.machines.copying import outgoing
 from ottla_mirror.machines.mirror_records import offset_sync
-from ottla_mirror.machines.progress import CopiedPartition, Outcome, Position, note_of
+from ottla_mirror.machines.progress import CopiedPartition, Outcome, Placed, Position, note_of
 
 logger = logging.getLogger("ottla.mirror")
 
@@ -155,7 +155,8 @@ class Copier:
 
     def _on_failed(self, partition: CopiedPartition, error: ottla.OttlaError) -> None:
         """It goes on from its position, later; what is behind that may come twice."""
-        logger.warning("%s is not copied at the moment: %s", partition.source, error)
+        if partition.error != str(error):
+            logger.warning("%s is not copied at the moment: %s", partition.source, error)
         partition.error = str(error)
         partition.start_over()
         self._under_way.pop(partition, None)
@@ -208,5 +209,7 @@ def to_commit(position: Position) -> ottla.OffsetAndMetadata:
 
 
 def base_offset(outcome: Outcome) -> int:
+    if isinstance(outcome, Placed):
+        return outcome.offset
     assert isinstance(outcome, ottla.Delivery)
     return outcome.result().offset

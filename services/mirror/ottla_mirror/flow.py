@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from threading import Event, Thread
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ import ottla
 from ottla.connect import BatchReader, ReadPosition
 from ottla_core.clock import Clock
 from ottla_core.model import TopicPartition
-from ottla_mirror.chore import Chore
+from ottla_mirror.chore import Chore, open_admin
 from ottla_mirror.copier import Copier
 from ottla_mirror.exactly_once import TRANSACTION_S, ExactlyOnceCopier
 from ottla_mirror.flow_state import FlowState
@@ -28,6 +29,7 @@ from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
 from ottla_mirror.machines.progress import CopiedPartition, read_note
 from ottla_mirror.machines.topic_names import TopicNames
 from ottla_mirror.offset_syncs import OffsetSyncs
+from ottla_mirror.same_offsets import SameOffsetsCopier
 from ottla_mirror.topic_sync import TopicSync
 
 logger = logging.getLogger("ottla.mirror")
@@ -130,18 +132,32 @@ class Flow:
             self._stopping.wait(_BACKOFF_S)
 
     def _copy_until_stopped(self) -> None:
-        with self._open_member() as member, self._open_producer() as producer:
+        with self._open_member() as member, self._open_producer() as producer, ExitStack() as ended:
             if self.settings.delivery == "exactly_once":
                 producer.init_transactions()  # now: what a killed one has left open holds up the copies' readers
             reader = self._reader = BatchReader(self.source, client_id=self._id)
             try:
-                kind = ExactlyOnceCopier if self.settings.delivery == "exactly_once" else Copier
-                copier = kind(reader, producer, member, self.names.offset_syncs, self._clock)
-                self.copier = copier
+                copier = self.copier = self._new_copier(reader, producer, member, ended)
                 self._copy(member, copier)
                 copier.give_up(list(copier.partitions))
             finally:
                 reader.close()
+
+    def _new_copier(
+        self,
+        reader: BatchReader,
+        producer: ottla.Producer[Any, Any],
+        member: ottla.Consumer[Any, Any],
+        ended: ExitStack,
+    ) -> Copier:
+        common = (reader, producer, member, self.names.offset_syncs, self._clock)
+        match self.settings.delivery:
+            case "exactly_once":
+                return ExactlyOnceCopier(*common)
+            case "same_offsets":
+                return SameOffsetsCopier(*common, ended.enter_context(open_admin(self.target, self._id)))
+            case "at_least_once":
+                return Copier(*common)
 
     def _copy(self, member: ottla.Consumer[Any, Any], copier: Copier) -> None:
         while not self._stopping.is_set():

@@ -18,7 +18,7 @@ from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.log_config import MAX_INT32
 from ottla_broker.storage.scan import headers
 from ottla_broker.storage.validator import MOST_IMPORTED_BATCHES
-from ottla_core.records.batch import HEADER_SIZE, NO_PRODUCER_ID, BatchHeader, framed
+from ottla_core.records.batch import BatchHeader, of_no_producer
 from ottla_core.rpc.status import MAX_MESSAGE_BYTES
 from ottla_stack.log_tools.log_files import LogFiles, find_logs, name_of, reading
 from ottla_stack.log_tools.verify import LogVerifier, SegmentReport
@@ -28,7 +28,6 @@ _CHUNK_BYTES: Final = 1 << 20
 """A leader writes what comes together into one segment: it is larger than segment.bytes by so much at the most, but for
 a batch that is larger."""
 _MOST_BYTES: Final = MAX_MESSAGE_BYTES - (1 << 16)
-_NO_SEQUENCE: Final = -1
 
 
 class Source(NamedTuple):
@@ -174,16 +173,9 @@ def _chunks(source: Source, end: int) -> Iterator[Chunk]:
             if batches and (is_full or too_far):
                 yield Chunk(expected_offset, b"".join(batches))
                 batches, size, expected_offset = [], 0, next_offset
-            batches.append(_of_no_producer(header, file.read(position, header.size_bytes)))
+            batches.append(of_no_producer(header, file.read(position, header.size_bytes)))
             size, next_offset = size + header.size_bytes, header.next_offset
     yield Chunk(expected_offset, b"".join(batches))
-
-
-def _of_no_producer(header: BatchHeader, batch: bytes) -> bytes:
-    if header.producer_id == NO_PRODUCER_ID:
-        return batch
-    nameless = header._replace(producer_id=NO_PRODUCER_ID, producer_epoch=-1, base_sequence=_NO_SEQUENCE)
-    return framed(nameless, memoryview(batch)[HEADER_SIZE:])
 
 
 def _headers(report: SegmentReport) -> Iterator[tuple[int, BatchHeader]]:

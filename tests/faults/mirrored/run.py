@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final
 
+from tests.faults import librdkafka
 from tests.faults.audit import AuditResult, compare_replicas
 from tests.faults.cluster import until
 from tests.faults.fault_run import CLIENTS, FACTOR, FaultRun, Result
@@ -18,24 +19,22 @@ from tests.faults.mirrored.copies import Copied, batches_of, records_of
 from tests.faults.mirrored.nemesis import MirroredNemesis
 from tests.faults.mirrored.rows import MirroredRow
 from tests.faults.mirrored.sites import DELIVERIES, EAST, MIRRORS, WEST, Sites
-from tests.faults.mirrored.writer import AT_ONCE, CODECS, PARTITIONS, TABLE, TOPICS
+from tests.faults.mirrored.writer import AT_ONCE, PARTITIONS, SHARED, TABLE, TOPICS
 
 import ottla
 from ottla_proto import mirror_pb2 as pb
 
 COPIES: Final = tuple(f"{alias}.{topic}" for alias in DELIVERIES for topic in TOPICS)
 _TABLE_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": 20_000, "min.cleanable.dirty.ratio": 0}
-_FIRST: Final = "first"
 _CLEANER: Final = {"log.cleaner.backoff.ms": 500}
 _LIMIT_S: Final = 60.0
 _COPIED_LIMIT_S: Final = 120.0
 _TRANSLATE_EVERY_S: Final = 0.3
 _TRANSLATED_AT_ONCE: Final = 20
 _RECENT: Final = 2_000
-_SHARED: Final = CODECS[0]
-"""Its copies are written to by producers of the target as well."""
+_SHARED_COPY: Final = f"least.{SHARED}"
 _STRANGERS: Final = 60
-"""Of them; each has an id of its own, as some producer of the source will have it, too."""
+"""Producers of the target that write to that copy as well: each has an id that some producer of the source has, too."""
 
 
 @dataclass(slots=True)
@@ -60,9 +59,10 @@ class MirroredRun(FaultRun[MirroredResult]):
         super().__init__(MirroredResult(row), directory, **ones, sites=(EAST, WEST), beside=MIRRORS)
         self.cluster = Sites(directory / "clusters", self.network, TOPICS, mutant)
         log = directory / "nemesis.log"
-        self.nemesis = MirroredNemesis(self.cluster, CODECS[0], PARTITIONS, CLIENTS, f"{seed}-{row.name}", log)
+        self.nemesis = MirroredNemesis(self.cluster, SHARED, PARTITIONS, CLIENTS, f"{seed}-{row.name}", log)
         self.nemesis.prepare(COPIES, self._look_for_ends)
-        self._writer: Final = self.client("writer", 0, "mirrored.writer", "--bootstrap", self.cluster.east.bootstrap)
+        east = ("--bootstrap", self.cluster.east.bootstrap, "--kafka", self.cluster.east.kafka_bootstrap)
+        self._writer: Final = self.client("writer", 0, "mirrored.writer", *east)
         self._random: Final = random.Random(seed)
         self._translations: Final[list[Translation]] = []
         self._compacted: set[str] = set()
@@ -75,17 +75,13 @@ class MirroredRun(FaultRun[MirroredResult]):
         """Until something of each topic is copied in both ways."""
         for site in (self.cluster.east, self.cluster):
             site.admin().configs.set(_CLEANER, timeout=10.0)
-            site.admin().topics.create(_FIRST, partitions=1, replicas=FACTOR, timeout=10.0)
-            with ottla.Producer(site.bootstrap, topic=_FIRST) as producer:
-                producer.send("the same producer ids are the first in both")
         for topic in TOPICS:
             config = _TABLE_CONFIG if topic == TABLE else {}
             self.cluster.east.admin().topics.create(
                 topic, partitions=PARTITIONS, replicas=FACTOR, config=config, timeout=10.0
             )
         self.cluster.start_mirrors()
-        for alias in DELIVERIES:
-            self._write_as_strangers(f"{alias}.{_SHARED}")
+        self._write_as_strangers(_SHARED_COPY)
         self._writer.start()
         until(lambda: len(self._positions_ahead()) == len(COPIES) * PARTITIONS, "all to be copied", _LIMIT_S)
         self._translator.start()
@@ -179,10 +175,10 @@ class MirroredRun(FaultRun[MirroredResult]):
         copy, batches = records_of(self.cluster.bootstrap, name), batches_of(self.cluster.bootstrap, name, PARTITIONS)
         for partition in range(PARTITIONS):
             records = copy.get(partition, [])
-            if topic == _SHARED:
+            if name == _SHARED_COPY:
                 records = self._without_strangers(name, records, partition)
             pair = Pair(alias, topic, partition, source.get(partition, []), records)
-            check_pair(findings, pair, known, once=DELIVERIES[alias] == "exactly_once")
+            check_pair(findings, pair, known, once=DELIVERIES[alias] != "at_least_once")
             of_this = [t for t in self._translations if t[:3] == (alias, topic, partition)]
             check_translations(findings, pair, batches[partition], of_this)
 
@@ -190,9 +186,10 @@ class MirroredRun(FaultRun[MirroredResult]):
         """Before anything is copied: batches like those of the source, but for what is in them."""
         until(lambda: self.cluster.admin().topics.exists(copy), f"{copy} to be made", _LIMIT_S)
         for number in range(_STRANGERS):
-            with ottla.Producer(self.cluster.bootstrap, topic=copy, key="bytes", value="bytes", linger=1.0) as producer:
+            with librdkafka.Producer(self.cluster.kafka_bootstrap, copy, "stranger") as producer:
                 for partition, key in _keys_of_stranger(number):
                     producer.send(value_of(key), key=key, partition=partition)
+                producer.flush()
 
     def _without_strangers(self, copy: str, records: list[Copied], partition: int) -> list[Copied]:
         """What those have written has to be there, too."""

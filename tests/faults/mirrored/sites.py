@@ -1,4 +1,4 @@
-"""Two clusters in one network, `east-` and `west-`, and mirrors that copy from the one to the other in two ways."""
+"""Two clusters in one network, `east-` and `west-`, and mirrors that copy from the one to the other in three ways."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ottla_proto.contracts import Mirror
 
 EAST, WEST = "east-", "west-"
 MIRRORS: Final = ("mirror-0", "mirror-1")
-DELIVERIES: Final = {"once": "exactly_once", "least": "at_least_once"}
-"""By the alias that the source has in the flow: each topic is copied in both ways."""
+DELIVERIES: Final = {"once": "exactly_once", "least": "at_least_once", "same": "same_offsets"}
+"""By the alias that the source has in the flow: each topic is copied in all three ways."""
 
 SESSION_S: Final = 6
 _MODULES: Final = {

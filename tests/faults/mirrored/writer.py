@@ -11,11 +11,14 @@ import sys
 from threading import Event, Lock, Thread
 from typing import Any, Final
 
+from tests.faults import librdkafka
 from tests.faults.history import HistoryWriter, Name, client_parser, key_of, value_of
 
 import ottla
 
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+SHARED: Final = CODECS[0]
+"""Written by librdkafka, which takes producer ids from whichever broker; its copies have other writers as well."""
 IN_TRANSACTIONS: Final = "transactions"
 TABLE: Final = "table"
 TOPICS: Final = (*CODECS, IN_TRANSACTIONS, TABLE)
@@ -38,8 +41,10 @@ _ABORTED_EVERY: Final = 3
 class Lane:
     """What writes one topic: numbers that count up in each partition."""
 
-    def __init__(self, topic: str, bootstrap: str, history: HistoryWriter, lock: Lock, stopping: Event) -> None:
-        self._topic, self._bootstrap, self._history = topic, bootstrap, history
+    def __init__(
+        self, topic: str, bootstrap: str, kafka: str, history: HistoryWriter, lock: Lock, stopping: Event
+    ) -> None:
+        self._topic, self._bootstrap, self._kafka, self._history = topic, bootstrap, kafka, history
         self._lock, self._stopping = lock, stopping
         self._next = 0
 
@@ -52,14 +57,18 @@ class Lane:
                 self._note("info", "producer", error=str(error))
                 self._stopping.wait(_TICK_S)
 
-    def _producer(self) -> ottla.Producer[bytes, bytes]:
+    def _producer(self) -> Any:
+        if self._topic == SHARED:
+            return librdkafka.Producer(self._kafka, self._topic, "writer")
         kind: dict[str, Any] = {"compression": self._topic if self._topic in CODECS else "none"}
         if self._topic == IN_TRANSACTIONS:
             kind |= {"transactional_id": self._topic, "transaction_timeout": _TRANSACTION_S}
         limits: dict[str, Any] = {"delivery_timeout": _DELIVERY_S}
-        return ottla.Producer(self._bootstrap, topic=self._topic, key="bytes", value="bytes", **kind, **limits)
+        return ottla.Producer[bytes, bytes](
+            self._bootstrap, topic=self._topic, key="bytes", value="bytes", **kind, **limits
+        )
 
-    def _serve(self, producer: ottla.Producer[bytes, bytes]) -> None:
+    def _serve(self, producer: Any) -> None:
         """As long as one producer does, or until something is not known of what it wrote."""
         if self._topic == IN_TRANSACTIONS:
             producer.init_transactions()
@@ -75,7 +84,7 @@ class Lane:
             if outcome == "info":
                 return
 
-    def _write_all(self, producer: ottla.Producer[bytes, bytes], first: int) -> str:
+    def _write_all(self, producer: Any, first: int) -> str:
         """Records of a tick: ok where they are there, fail where they are not, info where that is not known."""
         if self._topic != IN_TRANSACTIONS:
             return "ok" if self._write(producer, first) else "info"
@@ -88,9 +97,9 @@ class Lane:
         producer.commit_transaction()
         return "ok"
 
-    def _write(self, producer: ottla.Producer[bytes, bytes], first: int) -> bool:
+    def _write(self, producer: Any, first: int) -> bool:
         """Whether all of it was acknowledged."""
-        sent: list[ottla.Delivery] = []
+        sent: list[Any] = []
         for number in range(first, first + AT_ONCE):
             for partition in range(PARTITIONS):
                 name = key_of(Name(self._topic, partition, number))
@@ -108,10 +117,11 @@ class Lane:
 def main(arguments: list[str]) -> int:
     parser = client_parser("mirrored.writer", __doc__)
     parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--kafka", required=True, help="the same for librdkafka")
     given = parser.parse_args(arguments)
     history, lock, stopping = HistoryWriter(given.history, given.process), Lock(), Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    lanes = [Lane(topic, given.bootstrap, history, lock, stopping) for topic in TOPICS]
+    lanes = [Lane(topic, given.bootstrap, given.kafka, history, lock, stopping) for topic in TOPICS]
     threads = [Thread(target=lane.run, name=topic) for topic, lane in zip(TOPICS, lanes, strict=True)]
     for thread in threads:
         thread.start()

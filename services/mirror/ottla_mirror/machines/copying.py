@@ -5,6 +5,8 @@
 * Encoded anew is each batch whose records are not all wanted, are fewer than its offsets (compaction left gaps), have a
   delete horizon, or the broker's time: such a batch says something about the source's log that is not true elsewhere.
 * Markers, and batches of aborted transactions, are not copied: what is fetched is decided (rule 38).
+
+Where copies keep the source's offsets, batches stay as they are, gaps and all, but for their producer and transaction.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Final, NamedTuple, Protocol
 
 from ottla_core.model import TopicId
 from ottla_core.records.aborted import AbortedTransactions
-from ottla_core.records.batch import HEADER_SIZE, BatchHeader, check_stored, iter_headers, read_header
+from ottla_core.records.batch import HEADER_SIZE, BatchHeader, check_stored, iter_headers, of_no_producer, read_header
 from ottla_core.records.builder import RecordBatchBuilder, SealedBatch, is_sendable
 from ottla_core.records.compression import Codec
 from ottla_core.records.reader import read_records
@@ -63,9 +65,74 @@ class OutgoingBatch:
     next_offset: int
     leader_epoch: int
 
+    @property
+    def record_count(self) -> int:
+        return self.batch.record_count
+
+    @property
+    def size_bytes(self) -> int:
+        return self.batch.size_bytes
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        return self.batch.max_timestamp_ms
+
+
+class KeptBatch(NamedTuple):
+    """A batch for the target at the offsets that it has: `data`, whose header in the source is `header`."""
+
+    header: BatchHeader
+    data: bytes
+
+    @property
+    def base_offset(self) -> int:
+        return self.header.base_offset
+
+    @property
+    def next_offset(self) -> int:
+        return self.header.next_offset
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.header.leader_epoch
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Gaps are where they were."""
+        return (Run(self.base_offset, self.next_offset - self.base_offset),)
+
+    @property
+    def record_count(self) -> int:
+        return self.header.record_count
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.data)
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        return self.header.max_timestamp
+
 
 def outgoing(fetched: Fetched) -> Iterator[OutgoingBatch]:
     """The batches to be written, in their order. Raises CORRUPT_MESSAGE before one that can't be read."""
+    for header, batch in _committed(fetched):
+        if is_sendable(header) and header.base_offset >= fetched.offset:
+            run = Run(header.base_offset, header.record_count)
+            yield OutgoingBatch(
+                SealedBatch(header, batch[HEADER_SIZE:]), (run,), header.next_offset, header.leader_epoch
+            )
+        else:
+            yield from _encoded_anew(header, batch, fetched.offset)
+
+
+def kept(fetched: Fetched) -> Iterator[KeptBatch]:
+    """The batches to be written at their own offsets. Raises CORRUPT_MESSAGE before one that can't be read."""
+    return (KeptBatch(header, of_no_producer(header, batch)) for header, batch in _committed(fetched))
+
+
+def _committed(fetched: Fetched) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The batches that have records for readers of committed ones, checked."""
     data = memoryview(fetched.records)
     aborted = AbortedTransactions(fetched.aborted) if fetched.aborted else None
     for at, header in iter_headers(data):
@@ -74,13 +141,7 @@ def outgoing(fetched: Fetched) -> Iterator[OutgoingBatch]:
             continue
         batch = data[at : at + header.size_bytes]
         check_stored(batch)
-        if is_sendable(header) and header.base_offset >= fetched.offset:
-            run = Run(header.base_offset, header.record_count)
-            yield OutgoingBatch(
-                SealedBatch(header, batch[HEADER_SIZE:]), (run,), header.next_offset, header.leader_epoch
-            )
-        else:
-            yield from _encoded_anew(header, batch, fetched.offset)
+        yield header, batch
 
 
 def _encoded_anew(header: BatchHeader, batch: memoryview, first_offset: int) -> Iterator[OutgoingBatch]:

@@ -9,12 +9,13 @@ from typing import Final, Literal
 from ottla_core.errors import ErrorCode, OttlaError
 
 Policy = Literal["prefix", "identity"]
-Delivery = Literal["at_least_once", "exactly_once"]
+Delivery = Literal["at_least_once", "exactly_once", "same_offsets"]
 
 POLICIES: Final = ("prefix", "identity")
 _OWN_GROUPS: Final = "ottla-mirror."
 
-DELIVERIES: Final = ("at_least_once", "exactly_once")
+DELIVERIES: Final = ("at_least_once", "exactly_once", "same_offsets")
+"""With the last one too each record is there once: at the offset that it has in the source."""
 
 EXCLUDED_TOPICS: Final = (r"mm2.*\.internal", r".*\.replica", r"__.*")
 """As MirrorMaker 2's topics.exclude."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from ottla_core.model import TopicId, TopicPartition
-from ottla_mirror.machines.copying import Fetched, OutgoingBatch
+from ottla_mirror.machines.copying import Fetched, Run
 from ottla_mirror.machines.offset_map import Stretch, SyncedStretch
 
 
@@ -43,11 +43,37 @@ class Outcome(Protocol):
     def done(self) -> bool: ...
 
 
+class Placed(NamedTuple):
+    """The outcome of what is in the copy already, at `offset`."""
+
+    offset: int
+
+    def done(self) -> bool:
+        return True
+
+
+class Written(Protocol):
+    """A batch for the target: `OutgoingBatch` or `KeptBatch`."""
+
+    @property
+    def runs(self) -> tuple[Run, ...]: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int: ...
+    @property
+    def record_count(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def max_timestamp_ms(self) -> int: ...
+
+
 class Sent(NamedTuple):
     """A batch under way, or, without one, the end of what a fetch brought: behind it everything up to there is done."""
 
     outcome: Outcome | None
-    outgoing: OutgoingBatch | None
+    outgoing: Written | None
     position: Position
 
 
@@ -135,7 +161,7 @@ class CopiedPartition:
             return Lag(position, 0, 0)
         return Lag(position, left, None if newest_ms < 0 else max(0, now_ms - newest_ms))
 
-    def send(self, fetched: Fetched, outgoing: OutgoingBatch, outcome: Outcome) -> None:
+    def send(self, fetched: Fetched, outgoing: Written, outcome: Outcome) -> None:
         """`outgoing`, a batch of `fetched`, is on its way."""
         position = Position(outgoing.next_offset, fetched.topic_id, outgoing.leader_epoch)
         self.sent.append(Sent(outcome, outgoing, position))
@@ -183,13 +209,13 @@ class CopiedPartition:
         self._taken = self._stretches[-1] if self._stretches else None
         return taken
 
-    def _on_written(self, outgoing: OutgoingBatch, base_offset: int, topic_id: TopicId) -> None:
-        batch, done = outgoing.batch, self.prepared
+    def _on_written(self, outgoing: Written, base_offset: int, topic_id: TopicId) -> None:
+        done = self.prepared
         self.prepared = Progress(
             done.position,
-            done.records + batch.record_count,
-            done.bytes + batch.size_bytes,
-            max(done.timestamp_ms, batch.max_timestamp_ms),
+            done.records + outgoing.record_count,
+            done.bytes + outgoing.size_bytes,
+            max(done.timestamp_ms, outgoing.max_timestamp_ms),
         )
         if base_offset < 0:
             return

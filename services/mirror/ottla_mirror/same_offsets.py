@@ -1,0 +1,97 @@
+"""Copies at the offsets that records have in the source: a group goes on in the copy where it is, without translation.
+
+A block is imported (ADR 0018): the target's leader appends it if the copy ends where it is to go on, or has it already.
+So a repeat changes nothing, and each record is there once, without a transaction; and only one source can be in a copy.
+Markers and aborted records leave gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import ottla
+from ottla.connect import BatchReader, FetchedBatches
+from ottla_core.clock import Clock
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
+from ottla_mirror.copier import Copier
+from ottla_mirror.machines.copying import KeptBatch, kept
+from ottla_mirror.machines.progress import CopiedPartition, Placed
+
+_MOST_BATCHES: Final = 1000
+"""Of one import."""
+
+_IMPORT_S: Final = 5.0
+
+
+class SameOffsetsCopier(Copier):
+    """Like Copier; `target` imports into the copies, and `producer` writes the flow's offset syncs alone."""
+
+    def __init__(
+        self,
+        reader: BatchReader,
+        producer: ottla.Producer[Any, Any],
+        member: ottla.Consumer[Any, Any],
+        syncs: str,
+        clock: Clock,
+        target: ottla.Admin,
+    ) -> None:
+        super().__init__(reader, producer, member, syncs, clock)
+        self._target: Final = target
+        self._ends: dict[CopiedPartition, int] = {}
+        """Where copies end that this mirror has written to."""
+
+    def give_up(self, sources: Iterable[TopicPartition], *, lost: bool = False) -> None:
+        super().give_up(sources, lost=lost)
+        self._ends = {
+            partition: self._ends[partition] for partition in self.partitions.values() if partition in self._ends
+        }
+
+    def _send(self, partition: CopiedPartition, fetched: FetchedBatches) -> None:
+        former = partition.position
+        if former is not None and former.topic_id != fetched.topic_id:
+            raise _conflict(partition, f"{partition.source.topic} was made anew in the source")
+        batches = list(kept(fetched))
+        for first in range(0, len(batches), _MOST_BATCHES):
+            self._import(partition, batches[first : first + _MOST_BATCHES])
+        if batches and former is None and fetched.offset > batches[0].base_offset:  # the source's log begins within it
+            self._target.topics.delete_records(partition.copy.topic, {partition.copy.partition: fetched.offset})
+        self._under_way[partition] = None
+        for batch in batches:
+            partition.send(fetched, batch, Placed(batch.base_offset))
+        partition.end(fetched)
+
+    def _import(self, partition: CopiedPartition, batches: Sequence[KeptBatch]) -> None:
+        """All of them, in as many requests as it takes."""
+        end, former = self._ends.pop(partition, None), partition.position
+        if end is None:  # a predecessor has got that far, but for a gap
+            end = 0 if former is None else former.offset
+        while left := [batch for batch in batches if batch.next_offset > end]:
+            try:
+                end = self._import_at(partition, end, left)
+            except OttlaError as error:
+                if error.code != ErrorCode.OFFSET_MISMATCH:
+                    raise
+                found = self._target.topics.offsets(partition.copy.topic)[partition.copy.partition] or 0
+                if found == end or found > left[0].base_offset:
+                    raise _conflict(partition, f"other records end there at offset {found}") from None
+                end = found
+        self._ends[partition] = end
+
+    def _import_at(self, partition: CopiedPartition, end: int, batches: Sequence[KeptBatch]) -> int:
+        return self._target.partitions.import_records(
+            *partition.copy,
+            b"".join(batch.data for batch in batches),
+            expected_offset=end,
+            log_start_offset=0 if end else batches[0].base_offset,
+            timeout=_IMPORT_S,
+        )
+
+
+def _conflict(partition: CopiedPartition, why: str) -> OttlaError:
+    return OttlaError(
+        ErrorCode.OFFSET_MISMATCH,
+        f"{partition.copy} can't have the offsets of {partition.source}: {why}",
+        hint=f"delete {partition.copy.topic}, and all of it is copied again",
+    )
