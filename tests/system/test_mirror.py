@@ -124,6 +124,23 @@ def test_mirrors_share_the_partitions_and_one_of_them_leads(cluster: Cluster, we
     assert by_partition(copied(west, topic)) == written(cluster, topic)
 
 
+@pytest.mark.feature(157)
+def test_a_mirror_that_stands_by_the_target_has_lost_nothing_when_the_way_to_the_source_breaks(
+    cluster: Cluster, west: Cluster, topic: str
+) -> None:
+    """Remote is what it reads from: that is still there when it can be reached again."""
+    cluster.produce(topic, [f"before {n}" for n in range(100)])
+    with mirrored(cluster, west, topic, "exactly_once") as (flow,):
+        wait_until(lambda: len(copied(west, topic)) == 100)
+        cluster.brokers[0].kill()
+        assert len(copied(west, topic)) == 100, "readers of the copy go on"
+        cluster.brokers[0].restart()
+        cluster.produce(topic, [f"after {n}" for n in range(100)])
+        wait_until(lambda: len(copied(west, topic)) == 200)
+        wait_until(lambda: not flow.trouble)
+    assert by_partition(copied(west, topic)) == written(cluster, topic)
+
+
 def test_topics_that_come_later_their_growth_and_their_configs_follow(
     cluster: Cluster, west: Cluster, topic: str, admin: ottla.Admin
 ) -> None:

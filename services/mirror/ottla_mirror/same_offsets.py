@@ -63,21 +63,34 @@ class SameOffsetsCopier(Copier):
         partition.end(fetched)
 
     def _import(self, partition: CopiedPartition, batches: Sequence[KeptBatch]) -> None:
-        """All of them, in as many requests as it takes."""
-        end, former = self._ends.pop(partition, None), partition.position
+        """All of them, in as many requests as it takes. What is there already is compared."""
+        end, left = self._ends.get(partition), list(batches)
         if end is None:  # a predecessor has got that far, but for a gap
-            end = 0 if former is None else former.offset
-        while left := [batch for batch in batches if batch.next_offset > end]:
+            end = 0 if partition.position is None else partition.position.offset
+        while left:
             try:
-                end = self._import_at(partition, end, left)
+                end = self._import_at(partition, min(end, left[0].base_offset), left)
             except OttlaError as error:
                 if error.code != ErrorCode.OFFSET_MISMATCH:
                     raise
-                found = self._target.topics.offsets(partition.copy.topic)[partition.copy.partition] or 0
-                if found == end or found > left[0].base_offset:
-                    raise _conflict(partition, f"other records end there at offset {found}") from None
-                end = found
+                end = self._end_after_mismatch(partition, end, left)
+            left = [batch for batch in left if batch.next_offset > end]
         self._ends[partition] = end
+
+    def _end_after_mismatch(self, partition: CopiedPartition, end: int, left: Sequence[KeptBatch]) -> int:
+        """Where the copy ends in truth, if it can go on from there with what is left. Raises OFFSET_MISMATCH."""
+        name, number = partition.copy
+        found, base_offset = self._target.topics.offsets(name)[number] or 0, left[0].base_offset
+        is_resumed = partition not in self._ends and partition.position is not None
+        between = not any(batch.base_offset < found < batch.next_offset for batch in left)
+        goes_on = found <= base_offset or (between and self._is_compacted(name))
+        if found == min(end, base_offset) or not (is_resumed and goes_on):
+            raise _conflict(partition, f"other records end there at offset {found}")
+        return found
+
+    def _is_compacted(self, copy: str) -> bool:
+        """What a predecessor has imported and not committed may have been cleaned in the source since, and differ."""
+        return "compact" in str(self._target.configs.get(topic=copy)["cleanup.policy"].value)
 
     def _import_at(self, partition: CopiedPartition, end: int, batches: Sequence[KeptBatch]) -> int:
         return self._target.partitions.import_records(

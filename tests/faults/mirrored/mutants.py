@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -11,10 +11,12 @@ from tests.faults.put_in_place import put_in_place
 
 import ottla
 import ottla_mirror.machines.copying
-from ottla_core.records.batch import CODEC_MASK, NO_PRODUCER_ID
+import ottla_mirror.same_offsets
+from ottla_core.records.batch import CODEC_MASK, NO_PRODUCER_ID, iter_headers, of_no_producer
 from ottla_core.records.builder import SealedBatch
 from ottla_core.records.compression import Codec
 from ottla_mirror.exactly_once import ExactlyOnceCopier
+from ottla_mirror.machines.copying import Fetched, KeptBatch
 from ottla_mirror.machines.offset_map import OffsetMap
 
 
@@ -83,6 +85,18 @@ def _translation_rounded_up() -> None:
     put_in_place(OffsetMap, "translate", rounded_up)
 
 
+def _aborted_records_kept() -> None:
+    """A copy with the source's offsets has all of its records, what was aborted among them."""
+
+    def all_of(fetched: Fetched) -> Iterator[KeptBatch]:
+        data = memoryview(fetched.records)
+        for at, header in iter_headers(data):
+            if not header.is_control and header.record_count:
+                yield KeptBatch(header, of_no_producer(header, data[at : at + header.size_bytes]))
+
+    put_in_place(ottla_mirror.same_offsets, "kept", all_of)
+
+
 MUTANTS: Final = MappingProxyType[str, Callable[[], None]](
     {
         "none": lambda: None,
@@ -90,5 +104,6 @@ MUTANTS: Final = MappingProxyType[str, Callable[[], None]](
         "crc-not-checked": _crc_not_checked,
         "position-outside-the-transaction": _position_outside_the_transaction,
         "translation-rounded-up": _translation_rounded_up,
+        "aborted-records-kept": _aborted_records_kept,
     }
 )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from tests.faults.cluster import until
 from tests.faults.mirrored.sites import EAST, MIRRORS, WEST, Site, Sites
 from tests.faults.nemesis import Nemesis
 
@@ -17,6 +18,7 @@ _CUT_S: Final = (0.2, 8.0)
 
 _BOTH_WAYS: Final = 0.7
 _CALM_S: Final = (0.5, 2.0)
+_COPY_LIMIT_S: Final = 40.0
 
 
 class MirroredNemesis(Nemesis):
@@ -46,15 +48,21 @@ class MirroredNemesis(Nemesis):
             (self.cluster.mirrors if site is None else site.nodes)[name].start()
         self._calm()
 
-    def kill_mirror(self) -> None:
-        """One of them, which comes back when the other one has what it had."""
-        name = self.random.choice(MIRRORS)
-        self.note(f"SIGKILL {name}")
-        self.cluster.mirrors[name].kill()
-        self.kills["mirror"] += 1
-        time.sleep(self.random.uniform(*_DEAD_S))
-        self.cluster.mirrors[name].start()
+    def kill_mirrors(self) -> None:
+        """All of them, while they copy; it returns when their successors copy."""
+        self.note(f"SIGKILL {' '.join(MIRRORS)}")
+        for name in MIRRORS:
+            self.cluster.mirrors[name].kill()
+            self.kills["mirror"] += 1
+        for name in MIRRORS:
+            self.cluster.mirrors[name].start()
+        began = until(self.cluster.positions, "mirrors to have partitions", _COPY_LIMIT_S)
+        until(lambda: self._all_beyond(began), "all to be copied on", _COPY_LIMIT_S)
         time.sleep(self.random.uniform(*_CALM_S))
+
+    def _all_beyond(self, began: Mapping[tuple[str, str, int], int]) -> bool:
+        now = self.cluster.positions()
+        return len(now) >= len(self._copies) and all(position > began.get(at, -1) for at, position in now.items())
 
     def cut_link(self) -> None:
         """Between the mirrors and one of the sites, in both directions or in one."""

@@ -44,7 +44,7 @@ def _kill_and_cut(nemesis: MirroredNemesis, seconds: float) -> None:
 def _kill_mirrors(nemesis: MirroredNemesis, seconds: float) -> None:
     until_at = time.monotonic() + seconds
     while time.monotonic() < until_at:
-        nemesis.kill_mirror()
+        nemesis.kill_mirrors()
 
 
 def _wait(nemesis: MirroredNemesis, seconds: float) -> None:
@@ -54,8 +54,9 @@ def _wait(nemesis: MirroredNemesis, seconds: float) -> None:
 _BROKEN: Final[dict[str, tuple[Story, float, Sequence[str]]]] = {
     "producer-ids-copied": (_wait, 20.0, ["lost", "swallowed"]),
     "crc-not-checked": (_wait, 30.0, ["foreign", "unreadable"]),
-    "position-outside-the-transaction": (_kill_mirrors, 20.0, ["doubled"]),
+    "position-outside-the-transaction": (_kill_mirrors, 30.0, ["doubled"]),
     "translation-rounded-up": (_wait, 10.0, ["past_true"]),
+    "aborted-records-kept": (_wait, 5.0, ["foreign"]),
 }
 ROW: Final = MirroredRow(NAME, "mirrors, both sites and the link between them, killed and cut", _kill_and_cut, MINUTES)
 MUTANT_ROWS: Final = tuple(

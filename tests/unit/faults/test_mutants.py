@@ -31,6 +31,7 @@ def output_of(*arguments: object, code: int = 0) -> str:
         "mutants.MUTANTS",
         "compacted.mutants.MUTANTS",
         "compacted.worker_mutants.WORKER_MUTANTS",
+        "mirrored.mutants.MUTANTS",
         "transactions.mutants.MUTANTS",
     ],
 )

@@ -20,7 +20,7 @@ from ottla_core.records.compression import Codec, compress
 from ottla_core.records.reader import read_records
 from ottla_core.records.record import RawRecord
 from ottla_core.records.varint import encode_varint
-from ottla_mirror.machines.copying import OutgoingBatch, Run, outgoing
+from ottla_mirror.machines.copying import OutgoingBatch, Run, kept, outgoing
 
 
 def written(batch: OutgoingBatch, producer_id: int = 77) -> bytes:
@@ -116,3 +116,34 @@ def test_what_is_too_much_for_a_batch_becomes_several() -> None:
     assert [run for batch in found for run in batch.runs] == [Run(0, 2), Run(2, 2), Run(4, 1)]
     assert [batch.next_offset for batch in found] == [2, 4, 5]
     assert body_crc(written(found[0])) == read_header(written(found[0])).crc
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_at_their_own_offsets_batches_stay_as_they_are_but_for_producer_and_transaction(codec: Codec) -> None:
+    source = stored(5, 40, codec, producer_id=5, producer_epoch=1, base_sequence=7, attributes=TRANSACTIONAL)
+    gaps = compacted([2, 9], codec, base_offset=100, attributes=codec | DELETE_HORIZON)
+    first, second = kept(Block(source + gaps))
+    header = read_header(first.data)
+    assert (header.base_offset, header.next_offset, header.record_count) == (40, 45, 5)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (-1, -1, -1)
+    assert header.attributes == codec
+    assert first.data[HEADER_SIZE:] == source[HEADER_SIZE:]
+    check_batch(first.data, 0, max_bytes=1 << 20)
+    assert second.data == gaps, "of no producer: not a byte is another"
+    assert (first.runs, second.runs) == ((Run(40, 5),), (Run(100, 20),))
+    assert (first.record_count, second.record_count, second.size_bytes) == (5, 2, len(gaps))
+
+
+def test_at_their_own_offsets_markers_and_aborted_batches_are_gaps() -> None:
+    aborted = stored(5, 0, producer_id=5, attributes=TRANSACTIONAL)
+    marker = stored(1, 5, producer_id=5, attributes=TRANSACTIONAL | CONTROL)
+    committed = stored(5, 6, producer_id=6, attributes=TRANSACTIONAL)
+    assert [batch.base_offset for batch in kept(Block(aborted + marker + committed, aborted=((5, 0),)))] == [6]
+
+
+def test_at_its_own_offsets_a_batch_whose_crc_is_wrong_is_not_written_either() -> None:
+    source = bytearray(stored(5, 0))
+    source[-3] ^= 1
+    with pytest.raises(OttlaError) as raised:
+        list(kept(Block(bytes(source))))
+    assert raised.value.code == ErrorCode.CORRUPT_MESSAGE

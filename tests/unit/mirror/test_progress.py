@@ -1,13 +1,16 @@
 """How far a partition is copied: up to the first batch that the target has not acknowledged."""
 
+from typing import NamedTuple
+
 import pytest
+from batches import NOON
 from fetched import TOPIC_ID, Block, stored
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
-from ottla_mirror.machines.copying import outgoing
+from ottla_mirror.machines.copying import kept, outgoing
 from ottla_mirror.machines.offset_map import Stretch, SyncedStretch
-from ottla_mirror.machines.progress import CopiedPartition, Outcome, Position, Sent, note_of, read_note
+from ottla_mirror.machines.progress import CopiedPartition, Outcome, Placed, Position, Sent, note_of, read_note
 
 PARTITIONS = (TopicPartition("orders", 0), TopicPartition("east.orders", 0))
 
@@ -122,3 +125,33 @@ def test_a_position_is_committed_with_its_topic_and_epoch() -> None:
     position = Position(15, TOPIC_ID, 3)
     assert read_note(15, note_of(position)) == position
     assert [read_note(15, note) for note in ("", "a note of another's", "00:x", "00:1:2")] == [None] * 4
+
+
+class Reading(NamedTuple):
+    offset: int | None
+    end: int
+
+
+def test_the_lag_is_what_is_left_to_the_end_and_the_age_of_what_was_copied() -> None:
+    partition, (only,) = copied(stored(10, 0), next_offset=10)
+    assert partition.lag(Reading(0, 10), NOON) == (None, None, None), "what is under way is not there yet"
+    assert partition.lag(None, NOON) == (None, None, None)
+    only.offset = 100
+    partition.settle(base_offset)
+    assert partition.lag(Reading(10, -1), NOON) == (10, None, None), "the end is not known"
+    assert partition.lag(Reading(10, 10), NOON + 5_000) == (10, 0, 0)
+    assert partition.lag(Reading(30, 30), NOON + 5_009) == (10, 20, 5_000), "since the newest record"
+
+
+def test_the_lag_of_what_was_empty_is_nothing() -> None:
+    assert CopiedPartition(*PARTITIONS).lag(Reading(0, 0), NOON) == (0, 0, 0)
+
+
+def test_what_is_in_the_copy_already_counts_at_once() -> None:
+    partition, block = CopiedPartition(*PARTITIONS), Block(stored(5, 40), offset=40, next_offset=45)
+    for batch in kept(block):
+        partition.send(block, batch, Placed(batch.base_offset))
+    partition.end(block)
+    partition.settle(lambda outcome: outcome.offset if isinstance(outcome, Placed) else -1)
+    assert (partition.position, partition.records) == (Position(45, TOPIC_ID, 3), 5)
+    assert partition.take_stretches() == [synced(40, 40, 5)]
