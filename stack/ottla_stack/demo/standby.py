@@ -38,7 +38,6 @@ b = "{b}"
 [[flows]]
 source = "a"
 target = "b"
-topics = ["flights"]
 delivery = "exactly_once"
 """
 

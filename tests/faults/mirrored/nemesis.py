@@ -34,8 +34,8 @@ class MirroredNemesis(Nemesis):
         self.cluster.until_all_whole(self.topic, self._copies)
 
     def kill_some(self) -> None:
-        """Two or three at once, of different kinds; they come back after moments."""
-        kinds = self.random.sample(list(self._victims()), self.random.choice((2, 3)))
+        """Three at once, of different kinds; they come back after moments."""
+        kinds = self.random.sample(list(self._victims()), 3)
         victims = [(kind, *self._victims()[kind]()) for kind in kinds]
         self.note(f"SIGKILL {[f'{kind}: {name}' for kind, _, name in victims]}")
         for kind, site, name in victims:

@@ -37,7 +37,7 @@ def _kill_and_cut(nemesis: MirroredNemesis, seconds: float) -> None:
         time.monotonic() < began_at + _PATIENCE * seconds
         and (nemesis.kills.total() < share * LEAST_KILLS or nemesis.link_cuts < share * LEAST_CUTS)
     ):
-        nemesis.cut_link() if number % 3 == 2 else nemesis.kill_some()
+        nemesis.cut_link() if number % 2 else nemesis.kill_some()
         number += 1
 
 

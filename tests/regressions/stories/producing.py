@@ -130,4 +130,13 @@ STORIES = (
             "if True:",
         ),
     ),
+    Story(
+        "mirror-that-took-its-own-table-for-a-copy",
+        "A mirror of all topics took what it has in the target for copies, found no source of them, and copied nothing",
+        Edit(
+            "services/mirror/ottla_mirror/machines/topic_names.py",
+            "return None if copy in (self.checkpoints, self.state, self.offset_syncs) else copy",
+            "return copy",
+        ),
+    ),
 )

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from ottla_core.errors import OttlaError
-from ottla_mirror.machines.flows import ClusterSettings, FlowSettings, MirrorSettings, check
+from ottla_mirror.machines.flows import ClusterSettings, FlowSettings, MirrorSettings, Policy, check
 from ottla_mirror.machines.topic_names import TopicNames
 from ottla_mirror.machines.topic_plan import TopicChange, plan_topics
 
@@ -48,6 +48,17 @@ def test_what_is_internal_is_not_copied_and_heartbeats_always_are() -> None:
     internal = ["__consumer_offsets", "west.checkpoints.internal", "mm2-offset-syncs.west.internal", ".hidden"]
     assert [flow.target_of(topic) for topic in (*internal, "refunds")] == [None] * 5
     assert flow.target_of("heartbeats") == "east.heartbeats"
+
+
+@pytest.mark.story("mirror-that-took-its-own-table-for-a-copy")
+@pytest.mark.parametrize("policy", ["prefix", "identity"])
+def test_what_a_flow_has_for_itself_in_the_target_is_no_copy(policy: Policy) -> None:
+    """By default all topics are copied."""
+    flow = names(FlowSettings("east", "west", policy=policy))
+    own = (flow.checkpoints, flow.state, flow.offset_syncs)
+    assert [flow.source_of(topic) for topic in own] == [None] * 3
+    sources = [topic.removeprefix("east.") for topic in own]
+    assert not {flow.target_of(topic) for topic in (*own, *sources)} & {*own}
 
 
 def test_topics_and_exclude_match_whole_names() -> None:

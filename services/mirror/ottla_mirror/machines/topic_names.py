@@ -61,7 +61,8 @@ class TopicNames:
                 return None
             if any(pattern.fullmatch(topic) for pattern in self._excluded):
                 return None
-        return self.target_of_any(topic)
+        copy = self.target_of_any(topic)
+        return None if copy in (self.checkpoints, self.state, self.offset_syncs) else copy
 
     def target_of_any(self, topic: str) -> str:
         """The name that a copy of `topic` would have."""
