@@ -142,7 +142,7 @@ def discovery(sites: Sites, folder: Path, pairs: int, records: int) -> Figures:
         for number in range(pairs):
             topic, began_at = f"new-{number}", time.monotonic()
             sites.fill(topic, 1)
-            wait_for(lambda name=f"found.{topic}": has(sites, name, 1), "the copy")  # type: ignore[misc]
+            wait_for(lambda name=f"found.{topic}": has(sites, name, 1), "the copy")  # type: ignore[misc]  # a lambda with a default
             found.append(time.monotonic() - began_at)
             say("discovery", seconds=found[-1])
     return {"discovery_s": found}

@@ -102,9 +102,9 @@ class SameOffsetsCopier(Copier):
         )
 
 
-def _conflict(partition: CopiedPartition, why: str) -> OttlaError:
+def _conflict(partition: CopiedPartition, reason: str) -> OttlaError:
     return OttlaError(
         ErrorCode.OFFSET_MISMATCH,
-        f"{partition.copy} can't have the offsets of {partition.source}: {why}",
+        f"{partition.copy} can't have the offsets of {partition.source}: {reason}",
         hint=f"delete {partition.copy.topic}, and all of it is copied again",
     )

@@ -88,13 +88,13 @@ def test_rates_there_and_back_and_half_of_what_was_reached() -> None:
 
 
 def test_a_soak_has_every_scenario_and_what_makes_its_memory_a_failure() -> None:
-    """Locust hands users out by weight: one of each, and three that churn."""
+    """Locust hands users out by weight: one of each, and three that churn. Mirrored takes two sites."""
     declared = {
         node.name
         for node in ast.parse((ROOT / "loadtest/locust/users.py").read_text()).body
         if isinstance(node, ast.ClassDef) and not any("abstract = True" in ast.unparse(line) for line in node.body)
     }
-    assert declared == {*soak.AT_HALF, "GroupChurn"}
+    assert declared == {*soak.AT_HALF, "GroupChurn", "Mirrored"}
     plan = soak.plan_for(dict.fromkeys(soak.AT_HALF, 100.0), minutes=10)
     assert (plan.users, plan.scenarios, plan.seconds) == (11, (), 600)
     assert (plan.thresholds.min_records, plan.thresholds.min_rebalances) == (432_000, 50)
