@@ -46,12 +46,17 @@ class MirrorProcess:
         self._file.write_text(FILE.format(east=east, west=west, topics=topics, delivery=delivery))
         self._log = folder / f"mirror-{node_id}.log"
         self._node_id = node_id
-        self._port = free_port_base()
-        self.address = f"127.0.0.1:{self._port}"
-        self.client = ottla.MirrorClient(self.address, request_timeout=10)
-        self._raw = ClusterClient([self.address], grpc_transport("tests"))
+        self._port = 0
+
+    @property
+    def address(self) -> str:
+        """Its gRPC address, the same as long as the block lasts."""
+        return f"127.0.0.1:{self._port}"
 
     def __enter__(self) -> Self:
+        self._port = free_port_base()  # now: what was started before has its own
+        self.client = ottla.MirrorClient(self.address, request_timeout=10)
+        self._raw = ClusterClient([self.address], grpc_transport("tests"))
         self.start()
         return self
 
