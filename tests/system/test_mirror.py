@@ -200,7 +200,7 @@ def use_as_a_program(mirror: MirrorProcess, partition: ottla.TopicPartition, end
     (trouble,) = mirror.client.flow("east->west").troubles()
     assert "is paused" in trouble
     mirror.client.resume("east->west")
-    wait_until(lambda: all(p.position is not None for p in mirror.client.flow("east->west").partitions))
+    wait_until(lambda: [p.position is None for p in mirror.client.flow("east->west").partitions] == [False, False])
     checks = mirror.client.verify("east->west", [partition.topic])
     assert [check.is_good for check in checks] == [True, True]
     assert sum(check.compared for check in checks) == 100
