@@ -17,6 +17,7 @@ from loadtest.locust.curves import CURVES
 from loadtest.locust.headless import Plan, run_locust
 from loadtest.locust.thresholds import Thresholds
 from loadtest.locust.topics import END_TO_END
+from loadtest.rows.flow_file import write_flow
 from loadtest.rows.resident import ResidentMemory
 from ottla_stack.running import RunningStack
 
@@ -25,22 +26,12 @@ THRESHOLDS: Final = Thresholds(min_requests=1_000, min_records=500_000, max_p99_
 
 
 ALIAS: Final = "east"
-_FILE: Final = """
-[clusters]
-{alias} = "{east}"
-west = "{west}"
-
-[[flows]]
-source = "{alias}"
-target = "west"
-topics = ["{topic}"]
-"""
 
 
 def mirrored(east: RunningStack, directory: Path, file: Path) -> RunningStack:
     """A second, small cluster, which a mirror copies one topic into."""
     west = RunningStack(directory, brokers=1, group_coordinators=1, txn_coordinators=1, mirror=file)
-    file.write_text(_FILE.format(alias=ALIAS, east=east.bootstrap, west=west.bootstrap, topic=END_TO_END))
+    write_flow(file, ALIAS, east.bootstrap, west.bootstrap, END_TO_END)
     return west
 
 

@@ -12,19 +12,9 @@ from typing import Final, NamedTuple
 from peers.mirror_maker.process import MirrorMaker
 
 from loadtest.mirror.sites import Sites
+from loadtest.rows.flow_file import write_flow
 from ottla_stack.ports import free_port_base
 
-_FILE: Final = """
-[clusters]
-{alias} = "{east}"
-west = "{west}"
-
-[[flows]]
-source = "{alias}"
-target = "west"
-topics = ["{topic}"]
-delivery = "{delivery}"
-"""
 _STOP_S: Final = 60.0
 _JVM: Final = ("-Xms256M", "-Xmx2G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.awt.headless=true")
 """What connect-mirror-maker.sh starts it with."""
@@ -55,8 +45,7 @@ Copier = Callable[[Sites, str, str, Path], AbstractContextManager[Copying]]
 @contextmanager
 def mirror(sites: Sites, topic: str, name: str, folder: Path, delivery: str = "at_least_once") -> Iterator[Copying]:
     file, port = folder / "mirror.toml", free_port_base()
-    addresses = {"east": sites.east.bootstrap, "west": sites.west.bootstrap}
-    file.write_text(_FILE.format(alias=name, topic=topic, delivery=delivery, **addresses))
+    write_flow(file, name, sites.east.bootstrap, sites.west.bootstrap, topic, delivery)
     with _process(folder, "ottla_mirror", f"--file={file}", f"--port={port}", f"--admin-port={port + 1}") as pid:
         yield Copying(pid, f"{name}.{topic}")
 

@@ -10,6 +10,7 @@ from typing import Final
 from tests.faults.compacted.phases import STEPS
 from tests.faults.compacted.rows import KILLS_PER_PHASE, LEAST_CLEANINGS, MUTANT_ROWS, ROW, kills_in
 from tests.faults.compacted.run import CompactedResult, CompactedRun
+from tests.faults.mutants_caught import catch_all
 from tests.faults.report import print_aligned, print_summary
 
 LEAST_PASSES: Final = 50
@@ -25,17 +26,9 @@ def run_compacted(chosen: Collection[str], minutes: float, directory: Path, seed
 
     The row has its mutants with it, but where `minutes` say how long it takes. With `unbroken` the mutants' faults come
     without the mutants, and nothing is found there either."""
-    began, caught, failed = time.monotonic(), 0, False
+    began = time.monotonic()
     broken = [row for row in MUTANT_ROWS if row.name in chosen or (ROW.name in chosen and not minutes)]
-    for row in broken:
-        mutant = CompactedRun(row, directory / row.name, seed, "" if unbroken else row.name).run(row.minutes * 60)
-        found = {kind: count for kind, count in mutant.findings.counts.items() if count}
-        caught += mutant.caught
-        failed |= bool(mutant.failures) if unbroken else not mutant.caught
-        verdict = f"caught: {found}" if mutant.caught else f"NOT CAUGHT: {found}, {mutant.failures}"
-        if unbroken:
-            verdict = f"FAILED: {mutant.failures}" if mutant.failures else "as it must be"
-        print(f"{row.name}: {verdict} ({mutant.seconds:.0f} s)", flush=True)
+    caught = catch_all(broken, CompactedRun, directory, seed, unbroken=unbroken)
     result = CompactedResult(ROW)
     if ROW.name in chosen:
         seconds = (minutes or ROW.minutes) * 60
@@ -62,13 +55,13 @@ def run_compacted(chosen: Collection[str], minutes: float, directory: Path, seed
             "tombstones_early": findings.counts["early"],
             **{kind: n for kind, n in findings.counts.items() if kind not in ("lost", "early")},
             "mutants": 0 if unbroken else len(broken),
-            "mutants_caught": caught,
+            "mutants_caught": caught.number,
             "seconds": round(time.monotonic() - began, 1),
             "seed": seed,
             "history": str(directory),
         }
     )
-    return 1 if result.failures or failed else 0
+    return 1 if result.failures or caught.failed else 0
 
 
 def _print(result: CompactedResult) -> None:

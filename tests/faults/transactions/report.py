@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from tests.faults.mutants_caught import catch_all
 from tests.faults.report import print_aligned, print_summary
 from tests.faults.transactions.client import KINDS
 from tests.faults.transactions.failpoints import STEPS
@@ -43,7 +44,7 @@ def run_transactions(chosen: Collection[str], minutes: float, directory: Path, s
         rows = [replace(row, kinds=[kind for kind in row.kinds if kind != "java"]) for row in rows]
     whole = len(rows) == len(ROWS) and not minutes
     broken = [row for row in MUTANT_ROWS if row.name in chosen or whole]
-    caught = sum([_catch(row, directory / row.name, seed, unbroken=unbroken) for row in broken])
+    caught = catch_all(broken, TransactionRun, directory, seed, unbroken=unbroken)
     scale, results = minutes / sum(row.minutes for row in rows) if minutes else 1.0, list[TransactionResult]()
     for row in rows:
         ended = sum(result.findings.by_client.total() for result in results)
@@ -72,25 +73,13 @@ def run_transactions(chosen: Collection[str], minutes: float, directory: Path, s
             "fenced": sum((result.findings.fenced for result in results), Counter[str]()).total(),
             "replayed": sum(result.replayed for result in results),
             "mutants": 0 if unbroken else len(broken),
-            "mutants_caught": 0 if unbroken else caught,
+            "mutants_caught": caught.number,
             "seconds": round(time.monotonic() - began, 1),
             "seed": seed,
             "history": str(directory),
         }
     )
-    return 1 if failures or caught < len(broken) else 0
-
-
-def _catch(row: TransactionRow, directory: Path, seed: int, *, unbroken: bool) -> bool:
-    """Whether the mutant was caught; with `unbroken`, whether there was nothing to find."""
-    mutant = TransactionRun(row, directory, seed, "" if unbroken else row.name).run(row.minutes * 60)
-    found = {kind: count for kind, count in mutant.findings.counts.items() if count}
-    if unbroken:
-        verdict = f"FAILED: {mutant.failures}" if mutant.failures else "as it must be"
-    else:
-        verdict = f"caught: {found}" if mutant.caught else f"NOT CAUGHT: {mutant.failures}"
-    print(f"{row.name}: {verdict} ({mutant.seconds:.0f} s)", flush=True)
-    return not mutant.failures if unbroken else mutant.caught
+    return 1 if failures or caught.failed else 0
 
 
 def _run(

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.faults.mutants_caught import Caught
 from tests.faults.transactions import report
 from tests.faults.transactions.client import KINDS
 from tests.faults.transactions.failpoints import STEPS
@@ -118,7 +119,7 @@ def test_the_last_row_goes_on_until_there_are_enough_and_no_longer_than_a_run_ma
         return results[row.name]
 
     monkeypatch.setattr(report, "_run", run_one)
-    monkeypatch.setattr(report, "_catch", lambda *given, **how: True)
+    monkeypatch.setattr(report, "catch_all", lambda *given, **how: Caught(len(MUTANT_ROWS), failed=False))
     report.run_transactions(NAMES, 0.0, tmp_path, 1, unbroken=False)
     assert owed == {"F11": 0, "F12": 0, "F13": 5_400}
 
