@@ -64,7 +64,8 @@ class Committing:
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        """As whom this consumer is in its group. From any thread."""
+        """As whom this consumer is in its group; after it was evicted as whom it was, until it joins anew, so that what
+        is committed by it is rejected. From any thread."""
         return self._member().group_metadata
 
     def _member(self) -> GroupAssignment:

@@ -7,7 +7,8 @@
 The rules this file owns (Kafka's classic protocol, KIP-62, 345, 394, 429):
 
 * A member is known by its id and generation. After UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION it has been left behind:
-  its partitions are `lost`, it forgets both and joins as a new member. A response that belongs to an earlier generation
+  its partitions are `lost`, it forgets both and joins as a new member. Until it has, it commits as whom it was: that is
+  rejected, while a commit without a generation passes for one from outside the group. A response that belongs to an earlier generation
   says nothing about this one.
 * REBALANCE_IN_PROGRESS: join again, and keep the id.
 * Trouble with the coordinator changes nothing: it is looked for again, and asked again after a back-off.
@@ -103,6 +104,7 @@ class Membership:
         self.state = MemberState.UNJOINED
         self.member_id = ""
         self.generation = NO_GENERATION
+        self.commits_as = self.identity  # as whom it has, or had, its partitions
         self.protocol = ""
         self.leads = False
         self.lost = ""
@@ -145,6 +147,7 @@ class Membership:
         """All members have joined. `protocol` is the assignor on which all of them agree."""
         self.state = MemberState.SYNCING
         self.generation, self.member_id, self.protocol = generation, member_id, protocol
+        self.commits_as = self.identity
         self.leads = leader == member_id
         self.join_reason = ""
         self._heartbeat_at = now + self.settings.heartbeat_interval_s

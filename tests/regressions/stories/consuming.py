@@ -88,4 +88,14 @@ STORIES = (
             "self.state is MemberState.STABLE else",
         ),
     ),
+    Story(
+        "evicted-member-that-committed-as-nobody",
+        "A member committed by a transaction just after its group had evicted it, without a generation: accepted",
+        Edit(
+            "sdk/ottla/machines/membership.py",
+            '        self.member_id, self.generation, self.leads = "", NO_GENERATION, False\n',
+            '        self.member_id, self.generation, self.leads = "", NO_GENERATION, False\n'
+            "        self.commits_as = self.identity\n",
+        ),
+    ),
 )

@@ -128,8 +128,8 @@ class GroupAssignment:
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        """As whom it is in the group."""
-        who = self.member.identity
+        """As whom it is in the group, or was while it has not joined anew."""
+        who = self.member.commits_as
         return GroupMetadata(self.options.group, who.generation, who.member_id, who.instance_id)
 
     @property

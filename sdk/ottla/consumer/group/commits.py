@@ -84,7 +84,7 @@ class Commits:
         """Commit after all that was begun before, as the member of now. What `retries` is to be waited for."""
         topic_ids = self._topic_ids()
         with self._lock:
-            commit = Commit(self._member.identity, offsets, topic_ids, retries, callback)
+            commit = Commit(self._member.commits_as, offsets, topic_ids, retries, callback)
             self._waiting.append(commit)
         self._ensure_thread()
         return commit

@@ -194,6 +194,26 @@ def test_who_is_left_behind_is_told_what_it_lost_and_joins_as_somebody_new() -> 
         assert consumer.group_metadata.member_id == "member-2"
 
 
+@pytest.mark.rule(46)
+@pytest.mark.story("evicted-member-that-committed-as-nobody")
+def test_who_was_left_behind_commits_as_whom_it_was() -> None:
+    """A transaction of its own, too: without a generation its offsets pass for those of one outside the group."""
+    cluster = filled({0: 3})
+    with consumer_of(cluster, commit="manual", heartbeat_interval=0.05) as consumer:
+        consumer.poll(WAIT)
+        before, group = consumer.group_metadata, consumer._group
+        assert group is not None
+        cluster.groups.forget("g", "member-1")
+        wait_until(lambda: bool(group.member.lost))
+        assert consumer.group_metadata == before
+        with pytest.raises(ottla.CommitFailedError):
+            consumer.commit()
+        assert committed(cluster) == {}
+        while consumer.group_metadata == before:
+            consumer.poll(0.05)
+        assert consumer.group_metadata.member_id == "member-2"
+
+
 @pytest.mark.feature(75)
 @pytest.mark.rule(47)
 @pytest.mark.parametrize("assignors", ["range", "cooperative-sticky"])
