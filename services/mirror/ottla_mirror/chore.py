@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from threading import Event, Thread
 from typing import Final
 
@@ -13,12 +12,6 @@ import ottla
 logger = logging.getLogger("ottla.mirror")
 
 _AGAIN_S: Final = 1.0
-CALL_S: Final = 10.0
-"""How long a cluster may take to answer before it is said to be away."""
-
-
-def open_admin(bootstrap: Sequence[str], name: str) -> ottla.Admin:
-    return ottla.Admin(list(bootstrap), client_id=name, request_timeout=CALL_S)
 
 
 class Chore(ABC):

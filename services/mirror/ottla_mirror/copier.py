@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import ottla
-from ottla.connect import BatchReader, FetchedBatches
 from ottla_core.clock import Clock
 from ottla_core.model import TopicPartition
+from ottla_mirror.clusters.cluster import FetchedBlock, Member, Reader, Sent, Writer
 from ottla_mirror.machines.copying import outgoing
 from ottla_mirror.machines.mirror_records import offset_sync
-from ottla_mirror.machines.progress import CopiedPartition, Outcome, Placed, Position, note_of
+from ottla_mirror.machines.progress import CopiedPartition, Position, note_of
 
 logger = logging.getLogger("ottla.mirror")
 
@@ -33,14 +33,14 @@ _AGAIN_S: Final = 2.0
 
 
 class Copier:
-    """`producer` writes to the target, also to `syncs`, the flow's offset syncs, and `member` is in the group there
+    """`writer` writes to the target, also to `syncs`, the flow's offset syncs, and `member` is in the group there
     whose partitions these are. For one thread."""
 
     def __init__(
         self,
-        reader: BatchReader,
-        producer: ottla.Producer[Any, Any],
-        member: ottla.Consumer[Any, Any],
+        reader: Reader,
+        writer: Writer,
+        member: Member,
         syncs: str,
         clock: Clock,
     ) -> None:
@@ -49,7 +49,7 @@ class Copier:
         """Nothing is under way."""
         self._is_held = True
         self._reader: Final = reader
-        self._producer: Final = producer
+        self._writer: Final = writer
         self._member: Final = member
         self._syncs: Final = syncs
         self._clock: Final = clock
@@ -57,7 +57,7 @@ class Copier:
         self._again_at: Final[dict[CopiedPartition, float]] = {}
         self._to_sync: Final[dict[CopiedPartition, None]] = {}
         self._to_commit: Final[dict[CopiedPartition, None]] = {}
-        self._synced: Final[list[ottla.Delivery]] = []
+        self._synced: Final[list[Sent]] = []
         self._sync_at = self._commit_at = clock.monotonic()
 
     def take(self, partition: CopiedPartition) -> None:
@@ -129,23 +129,21 @@ class Copier:
         if self._is_held:
             return
         if at is None:
-            self._reader.assign(partition.source)
+            self._reader.assign(partition.source, topic_id=None)
         else:
             self._reader.assign(partition.source, at.offset, leader_epoch=at.leader_epoch, topic_id=at.topic_id)
 
-    def _send(self, partition: CopiedPartition, fetched: FetchedBatches) -> None:
+    def _send(self, partition: CopiedPartition, fetched: FetchedBlock) -> None:
         self._under_way[partition] = None
         for batch in outgoing(fetched):
-            delivery = self._producer.send_batch(batch.batch, *partition.copy)
-            delivery.on_awaited()
-            partition.send(fetched, batch, delivery)
+            partition.send(fetched, batch, self._writer.send_batch(batch.batch, *partition.copy))
         partition.end(fetched)
 
     def _settle(self) -> None:
         for partition in list(self._under_way):
             self._to_sync[partition] = self._to_commit[partition] = None
             try:
-                partition.settle(base_offset)
+                partition.settle()
             except ottla.OttlaError as error:
                 self._on_failed(partition, error)
                 continue
@@ -169,7 +167,7 @@ class Copier:
     def _finish(self) -> None:
         """Wait for what is under way, and commit."""
         try:
-            self._producer.flush(SETTLE_S)
+            self._writer.flush(SETTLE_S)
             self._settle()
             self._commit()
         except ottla.OttlaError as error:
@@ -193,23 +191,16 @@ class Copier:
             for partition, position in changed.items():
                 partition.committed = position
 
-    def _send_syncs(self, partitions: Iterable[CopiedPartition]) -> list[ottla.Delivery]:
+    def _send_syncs(self, partitions: Iterable[CopiedPartition]) -> list[Sent]:
         """Where in the target lies what was copied."""
         sent = []
         for partition in partitions:
             for synced in partition.take_stretches():
                 key, value, headers = offset_sync(synced, partition.writer)
-                sent.append(self._producer.send(value, key=key, headers=headers, topic=self._syncs))
+                sent.append(self._writer.send(value, key=key, headers=headers, topic=self._syncs))
         return sent
 
 
 def to_commit(position: Position) -> ottla.OffsetAndMetadata:
     """A position as the group gets it."""
     return ottla.OffsetAndMetadata(position.offset, note_of(position))
-
-
-def base_offset(outcome: Outcome) -> int:
-    if isinstance(outcome, Placed):
-        return outcome.offset
-    assert isinstance(outcome, ottla.Delivery)
-    return outcome.result().offset

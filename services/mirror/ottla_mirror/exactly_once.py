@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import Final
 
 import ottla
-from ottla.connect import FetchedBatches
-from ottla_mirror.copier import Copier, base_offset, to_commit
+from ottla_mirror.clusters.cluster import FetchedBlock
+from ottla_mirror.copier import Copier, to_commit
 from ottla_mirror.machines.progress import CopiedPartition
 
 logger = logging.getLogger("ottla.mirror")
@@ -24,12 +24,9 @@ _ROUND_S: Final = 0.05
 _ROUND_BYTES: Final = 16 * 1024 * 1024
 _FLUSH_S: Final = 10.0
 
-TRANSACTION_S: Final = 15.0
-"""That of a mirror that has died holds up readers of the copies, and its successor, for so long."""
-
 
 class ExactlyOnceCopier(Copier):
-    """Like Copier; its producer has a transactional id."""
+    """Like Copier; its writer has a transactional id."""
 
     def step(self, timeout: float) -> None:
         """Wait up to `timeout` seconds for something, then copy a round. Raises like Copier, and where it is not known
@@ -39,7 +36,7 @@ class ExactlyOnceCopier(Copier):
         if fetched is None:
             return
         copied: dict[CopiedPartition, None] = {}
-        transaction = self._producer.transaction()
+        transaction = self._writer.transaction()
         try:
             with transaction:
                 self._copy(fetched, copied)
@@ -54,7 +51,7 @@ class ExactlyOnceCopier(Copier):
             partition.complete()
             partition.committed = partition.position
 
-    def _copy(self, fetched: FetchedBatches | None, copied: dict[CopiedPartition, None]) -> None:
+    def _copy(self, fetched: FetchedBlock | None, copied: dict[CopiedPartition, None]) -> None:
         end_at, size_bytes = self._clock.monotonic() + _ROUND_S, 0
         while fetched is not None:
             partition = self.partitions.get(fetched.partition)
@@ -66,13 +63,13 @@ class ExactlyOnceCopier(Copier):
             size_bytes += len(fetched.records)
             left_s = end_at - self._clock.monotonic()
             fetched = self._reader.poll(left_s) if left_s > 0 and size_bytes < _ROUND_BYTES else None
-        self._producer.flush(_FLUSH_S)
+        self._writer.flush(_FLUSH_S)
         for partition in copied:
             with _blaming(partition):
-                partition.prepare(base_offset)
+                partition.prepare()
         self._send_syncs(copied)
         offsets = {p.copy: to_commit(p.prepared.position) for p in copied if p.prepared.position}
-        self._producer.send_offsets_to_transaction(offsets, self._member)
+        self._writer.send_offsets(offsets, self._member)
 
     def _go_back(self, copied: Iterable[CopiedPartition]) -> None:
         """All of a round is read again; what could not be copied, later than the rest."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ottla_core.errors import OttlaError
+from ottla_mirror.clusters.cluster import CALL_S
 from ottla_mirror.flow import Flow
-from ottla_mirror.group_offsets import committed_by
 from ottla_mirror.machines.group_plan import PositionMoved
 
 _SETTLE_S: Final = 10.0
@@ -57,7 +57,7 @@ def fail_over(flow: Flow, groups: Sequence[str]) -> Moved:
         def move(group: str) -> list[PositionMoved]:
             if not reached:
                 return offsets.carry_last_known(group)
-            return offsets.carry(group, committed_by(offsets.source, group), everything=True)
+            return offsets.carry(group, offsets.source.committed(group), everything=True)
 
         return _each(groups or named, move, reached=reached)
     finally:
@@ -69,7 +69,7 @@ def fail_back(flow: Flow, groups: Sequence[str]) -> Moved:
     offsets = flow.group_offsets()
     try:
         offsets.in_source(timeout=_SOURCE_S)
-        known = [group.name for group in offsets.target.groups.list() if flow.settings.takes_group(group.name)]
+        known = [group for group in offsets.target.groups(CALL_S) if flow.settings.takes_group(group)]
         moved = _each(groups or known, offsets.bring_back, reached=True)
     finally:
         offsets.close()

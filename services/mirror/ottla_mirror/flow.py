@@ -10,23 +10,25 @@ Who is given the one partition of the flow's checkpoints leads it: creates topic
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from threading import Event, Thread
-from typing import Any, Final
+from typing import Final
 
 import ottla
-from ottla.connect import BatchReader, ReadPosition
 from ottla_core.clock import Clock
 from ottla_core.model import TopicPartition
-from ottla_mirror.chore import Chore, open_admin
+from ottla_mirror.chore import Chore
+from ottla_mirror.clusters.cluster import GroupEvents, Member, Reader, Writer
+from ottla_mirror.clusters.connect import connect
+from ottla_mirror.clusters.ottla_cluster import open_admin
 from ottla_mirror.copier import Copier
-from ottla_mirror.exactly_once import TRANSACTION_S, ExactlyOnceCopier
+from ottla_mirror.exactly_once import ExactlyOnceCopier
 from ottla_mirror.flow_state import FlowState
 from ottla_mirror.group_offsets import GroupOffsets
 from ottla_mirror.group_sync import GroupSync, Heartbeats
 from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
-from ottla_mirror.machines.progress import CopiedPartition, read_note
+from ottla_mirror.machines.progress import CopiedPartition, Reading, read_note
 from ottla_mirror.machines.topic_names import TopicNames
 from ottla_mirror.offset_syncs import OffsetSyncs
 from ottla_mirror.same_offsets import SameOffsetsCopier
@@ -36,12 +38,6 @@ logger = logging.getLogger("ottla.mirror")
 
 _STEP_S: Final = 0.1
 _BACKOFF_S: Final = 1.0
-_LOOK_S: Final = 1.0
-"""How often the target is looked at for new copies, besides."""
-
-_DELIVERY_S: Final = 24 * 3600.0
-"""An outage of the target is waited for."""
-
 _END_S: Final = 10.0
 
 
@@ -60,20 +56,21 @@ class Flow:
         """`session_timeout_s`: until others take over from a mirror that has died."""
         self.settings: Final = flow
         self.names: Final = TopicNames(flow, settings)
-        target = settings.cluster(flow.target).bootstrap
-        self.state: Final = FlowState(target, self.names.state)
-        self.topics: Final = TopicSync(flow, settings, self.names, self.state)
-        self.syncs: Final = OffsetSyncs(flow.name, target, self.names.offset_syncs)
-        self.groups: Final = GroupSync(flow, settings, self.names, self.syncs, self.state)
-        self._chores: Final[list[Chore]] = [self.topics, self.syncs, self.groups]
+        from_, to = settings.cluster(flow.source), settings.cluster(flow.target)
+        self.source: Final = list(from_.bootstrap)
+        self.target: Final = list(to.bootstrap)
+        self._source: Final = connect(from_)
+        self._target: Final = connect(to)
+        self.state: Final = FlowState(flow.name, self._target, self.names.state)
+        self.topics: Final = TopicSync(flow, self._source, self._target, self.names, self.state)
+        self.syncs: Final = OffsetSyncs(flow.name, self._target, self.names.offset_syncs)
+        self.groups: Final = GroupSync(flow, self.group_offsets, self.syncs, self.state)
+        self._chores: Final[list[Chore]] = [self.state, self.topics, self.syncs, self.groups]
         if flow.heartbeats:
-            self._chores.append(Heartbeats(flow, settings, self.state, clock))
-        self._settings: Final = settings
+            self._chores.append(Heartbeats(flow, self._source, self.state, clock))
         self.error = "it is not connected yet"
         self.copier: Copier | None = None
-        self._reader: BatchReader | None = None
-        self.source: Final = list(settings.cluster(flow.source).bootstrap)
-        self.target: Final = list(target)
+        self._reader: Reader | None = None
         self._id: Final = f"{flow.group}-{instance}"
         self._session_s: Final = session_timeout_s
         self._clock: Final = clock
@@ -82,7 +79,6 @@ class Flow:
 
     def start(self) -> None:
         """Copy from now on, until it is stopped; whatever fails is tried again."""
-        self.state.start()
         self._thread.start()
         for chore in self._chores:
             chore.start()
@@ -95,7 +91,7 @@ class Flow:
         end_at = self._clock.monotonic() + _END_S
         for thread in (self._thread, *(chore.thread for chore in self._chores)):
             thread.join(max(0.0, end_at - self._clock.monotonic()))
-        self.state.stop()
+        self.state.close()
         self.syncs.close()
 
     @property
@@ -108,14 +104,14 @@ class Flow:
         """What it copies at the moment, by the source's partitions."""
         return {} if self.copier is None else self.copier.partitions
 
-    def positions(self) -> Mapping[TopicPartition, ReadPosition]:
+    def positions(self) -> Mapping[TopicPartition, Reading]:
         """Where reading the source is, by its partitions."""
         reader = self._reader
         return {} if reader is None else reader.positions()
 
     def group_offsets(self) -> GroupOffsets:
         """With connections of its own, which the caller closes."""
-        return GroupOffsets(self.settings, self._settings, self.names, self.syncs)
+        return GroupOffsets(self.settings, self._source, self._target, self.names, self.syncs)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -132,25 +128,24 @@ class Flow:
             self._stopping.wait(_BACKOFF_S)
 
     def _copy_until_stopped(self) -> None:
-        with self._open_member() as member, self._open_producer() as producer, ExitStack() as ended:
-            if self.settings.delivery == "exactly_once":
-                producer.init_transactions()  # now: what a killed one has left open holds up the copies' readers
-            reader = self._reader = BatchReader(self.source, client_id=self._id)
-            try:
-                copier = self.copier = self._new_copier(reader, producer, member, ended)
-                self._copy(member, copier)
-                copier.give_up(list(copier.partitions))
-            finally:
-                reader.close()
+        exactly_once = self.settings.delivery == "exactly_once"
+        events = GroupEvents(self._on_given, self._on_gone)
+        with ExitStack() as ended:
+            member = ended.enter_context(
+                self._target.open_member(self._id, self.settings.group, self.names.pattern, self._session_s, events)
+            )
+            writer = ended.enter_context(
+                self._target.open_writer(self._id, transactional_id=self._id if exactly_once else None)
+            )
+            if exactly_once:
+                writer.init_transactions()  # now: what a killed one has left open holds up the copies' readers
+            reader = self._reader = ended.enter_context(closing(self._source.open_reader(self._id)))
+            copier = self.copier = self._new_copier(reader, writer, member, ended)
+            self._copy(member, copier)
+            copier.give_up(list(copier.partitions))
 
-    def _new_copier(
-        self,
-        reader: BatchReader,
-        producer: ottla.Producer[Any, Any],
-        member: ottla.Consumer[Any, Any],
-        ended: ExitStack,
-    ) -> Copier:
-        common = (reader, producer, member, self.names.offset_syncs, self._clock)
+    def _new_copier(self, reader: Reader, writer: Writer, member: Member, ended: ExitStack) -> Copier:
+        common = (reader, writer, member, self.names.offset_syncs, self._clock)
         match self.settings.delivery:
             case "exactly_once":
                 return ExactlyOnceCopier(*common)
@@ -159,7 +154,7 @@ class Flow:
             case "at_least_once":
                 return Copier(*common)
 
-    def _copy(self, member: ottla.Consumer[Any, Any], copier: Copier) -> None:
+    def _copy(self, member: Member, copier: Copier) -> None:
         while not self._stopping.is_set():
             member.poll(0.0 if copier.partitions else _STEP_S)
             self.error = "" if self.state.known else "what was ordered for it is not known yet"
@@ -168,30 +163,10 @@ class Flow:
 
     # ---- the group ---------------------------------------------------------------------------------------------------
 
-    def _open_member(self) -> ottla.Consumer[Any, Any]:
-        """It reads nothing: being given partitions is all that it is for."""
-        member: ottla.Consumer[Any, Any] = ottla.Consumer(
-            bootstrap=self.target,
-            client_id=self._id,
-            group=self.settings.group,
-            pattern=self.names.pattern,
-            assignors="cooperative-sticky",
-            commit="manual",
-            auto_offset_reset="earliest",
-            metadata_max_age=_LOOK_S,
-            session_timeout=self._session_s,
-            on_assigned=lambda partitions: self._on_assigned(member, partitions),
-            on_revoked=lambda partitions: self._on_gone(partitions, lost=False),
-            on_lost=lambda partitions: self._on_gone(partitions, lost=True),
-        )
-        return member
-
-    def _on_assigned(self, member: ottla.Consumer[Any, Any], copies: Iterable[TopicPartition]) -> None:
+    def _on_given(self, member: Member, copies: Sequence[TopicPartition]) -> None:
         assert self.copier is not None
-        given = list(copies)
-        member.pause(*given)
-        committed = member.committed(*given)
-        for copy in given:
+        committed = member.committed(copies)
+        for copy in copies:
             source = self.names.source_of(copy.topic)
             if copy.topic == self.names.checkpoints:
                 self.state.leads = True
@@ -201,24 +176,9 @@ class Flow:
                 partition = TopicPartition(source, copy.partition)
                 self.copier.take(CopiedPartition(partition, copy, position, writer=self._clock.wall_ms()))
 
-    def _on_gone(self, copies: Iterable[TopicPartition], *, lost: bool) -> None:
-        going = list(copies)
-        if any(copy.topic == self.names.checkpoints for copy in going):
+    def _on_gone(self, copies: Sequence[TopicPartition], lost: bool) -> None:
+        if any(copy.topic == self.names.checkpoints for copy in copies):
             self.state.leads = False
-        sources = [(self.names.source_of(copy.topic), copy.partition) for copy in going]
+        sources = [(self.names.source_of(copy.topic), copy.partition) for copy in copies]
         if self.copier is not None:
             self.copier.give_up([TopicPartition(name, number) for name, number in sources if name], lost=lost)
-
-    def _open_producer(self) -> ottla.Producer[Any, Any]:
-        exactly_once = self.settings.delivery == "exactly_once"
-        return ottla.Producer(
-            self.target,
-            client_id=self._id,
-            transactional_id=self._id if exactly_once else None,
-            key="bytes",
-            value="bytes",
-            max_request_size="16MiB",
-            buffer_memory="48MiB",
-            delivery_timeout=_DELIVERY_S,
-            transaction_timeout=TRANSACTION_S,
-        )

@@ -2,56 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-import ottla
+from ottla_mirror.clusters.cluster import Cluster, LogRecord
+from ottla_mirror.topic_follower import TopicFollower
 
-_PAUSED: Final = "paused"
+_PAUSED: Final = b"paused"
 _ORDER_S: Final = 10.0
 
 
-class FlowState:
+class FlowState(TopicFollower):
     """`leads`, set by the flow: whether this mirror does what is done once for all of them. For any thread."""
 
-    def __init__(self, target: Sequence[str], topic: str) -> None:
+    def __init__(self, name: str, target: Cluster, topic: str) -> None:
+        super().__init__(f"{name}: orders are not followed at the moment", target, topic)
         self.leads = False
-        self._target: Final = list(target)
-        self._topic: Final = topic
-        self._was_read = False
-        self._table: Final[ottla.Table[Any, Any]] = ottla.Table(topic, bootstrap=self._target, key="str", value="json")
-
-    def start(self) -> None:
-        self._table.start()
-
-    def stop(self) -> None:
-        self._table.close()
+        self._known = self._paused = False  # by what was read when it was caught up last
+        self._ordered = False  # as far as it was read
 
     @property
     def known(self) -> bool:
         """Whether the table was read: until then nothing may be done."""
-        self._was_read = self._was_read or self._table.caught_up
-        return self._was_read
+        self._known = self._known or self.caught_up
+        return self._known
 
     @property
     def paused(self) -> bool:
-        """By the last order; a pause outlives the mirrors."""
-        return bool(self._table.get(_PAUSED, False))
+        """By the last order; a pause outlives the mirrors. While the table is read anew, what it was before holds."""
+        with self.lock:
+            if self.caught_up:
+                self._paused = self._ordered
+            return self._paused
 
     @property
     def acts(self) -> bool:
         """Whether it is for this mirror to act for the flow."""
         return self.leads and self.known and not self.paused
 
+    def forget(self) -> None:
+        self._ordered = False
+
+    def learn(self, record: LogRecord) -> None:
+        if record.key == _PAUSED:
+            self._ordered = record.value == b"true"
+
     def order(self, *, paused: bool) -> None:
         """Have all mirrors of the flow pause, or go on. Raises what keeps the order from being written in time."""
-        with ottla.Producer[Any, Any](
-            self._target,
-            topic=self._topic,
-            key="str",
-            value="json",
-            delivery_timeout=_ORDER_S,
-            request_timeout=_ORDER_S / 2,
-        ) as producer:
-            at = producer.send(paused, key=_PAUSED).result(_ORDER_S)
-        self._table.wait_for(at.partition, at.offset, _ORDER_S)
+        with self._cluster.open_writer(f"{self._topic}-orders", delivery_s=_ORDER_S) as writer:
+            writer.send(b"true" if paused else b"false", key=_PAUSED, topic=self._topic).result(_ORDER_S)
+        self.catch_up(_ORDER_S)

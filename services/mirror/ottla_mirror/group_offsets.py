@@ -5,33 +5,33 @@ A group that has members where it is to be committed for is left alone, and name
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-import ottla
-from ottla.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
-from ottla_mirror.chore import open_admin
-from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
+from ottla_mirror.clusters.cluster import CALL_S, Cluster, Committed
+from ottla_mirror.machines.flows import FlowSettings
 from ottla_mirror.machines.group_plan import PositionMoved, brought_back, checkpoints_of, to_commit
 from ottla_mirror.machines.mirror_records import Checkpoint, read_checkpoint
 from ottla_mirror.machines.topic_names import TopicNames
 from ottla_mirror.offset_syncs import OffsetSyncs
+from ottla_mirror.topic_follower import records_of
 
-Committed = Mapping[TopicPartition, int]
+_CHECKPOINTS_S: Final = 30.0
 
 
 class GroupOffsets:
     """With connections to both clusters; `load` says what was written before. For one thread."""
 
-    def __init__(self, flow: FlowSettings, settings: MirrorSettings, names: TopicNames, syncs: OffsetSyncs) -> None:
+    def __init__(
+        self, flow: FlowSettings, source: Cluster, target: Cluster, names: TopicNames, syncs: OffsetSyncs
+    ) -> None:
         name = f"{flow.group}-groups"
-        self.source: Final = open_admin(settings.cluster(flow.source).bootstrap, name)
-        self.target: Final = open_admin(settings.cluster(flow.target).bootstrap, name)
+        self.source: Final = source.open_admin(name)
+        self.target: Final = target.open_admin(name)
         self.troubles: Final[dict[str, str]] = {}
         """Why groups have not their offsets in the target, by their names."""
-        self._bootstrap: Final = list(settings.cluster(flow.target).bootstrap)
-        self._producer: Final = ottla.Producer[Any, Any](self._bootstrap, key="bytes", value="bytes", client_id=name)
+        self._writer: Final = target.open_writer(name, delivery_s=_CHECKPOINTS_S)
+        self._cluster: Final = target
         self._flow: Final = flow
         self._names: Final = names
         self._syncs: Final = syncs
@@ -40,23 +40,21 @@ class GroupOffsets:
         """The groups that were committed for since their last checkpoints."""
 
     def close(self) -> None:
-        for client in (self.source, self.target, self._producer):
+        for client in (self.source, self.target, self._writer):
             client.close()
 
     def load(self) -> None:
         """The checkpoints that are there."""
         self._checkpoints.clear()
         self._current.clear()
-        reads: dict[str, Any] = {"start": "earliest", "stop": "end", "key": "bytes", "value": "bytes"}
-        for record in ottla.Consumer[Any, Any](self._names.checkpoints, bootstrap=self._bootstrap, **reads):
-            checkpoint = read_checkpoint(record.key or b"", record.value or b"")
+        for record in records_of(self._cluster, self._names.checkpoints, CALL_S):
+            checkpoint = read_checkpoint(record.key, record.value)
             if checkpoint is not None:
                 self._checkpoints.setdefault(checkpoint.group, {})[checkpoint.copy] = checkpoint
 
     def in_source(self, *, timeout: float) -> list[str]:
         """The groups there that are translated. Raises where it is not reached."""
-        found = self.source.groups.list(timeout=timeout)
-        return [group.name for group in found if self._flow.takes_group(group.name)]
+        return [group for group in self.source.groups(timeout) if self._flow.takes_group(group)]
 
     def carry(self, group: str, committed: Committed, *, everything: bool = False) -> list[PositionMoved]:
         """Write checkpoints of what the group has `committed` in the source, and commit it in the target; what was
@@ -73,8 +71,8 @@ class GroupOffsets:
         self._current.discard(group)
         for checkpoint in changed:
             key, value = checkpoint.record()
-            self._producer.send(value, key=key, topic=self._names.checkpoints)
-        self._producer.flush()
+            self._writer.send(value, key=key, topic=self._names.checkpoints)
+        self._writer.flush(_CHECKPOINTS_S)
         self._checkpoints[group] = former | {checkpoint.copy: checkpoint for checkpoint in now}
         if not (self._flow.sync_groups or everything):
             self._current.add(group)
@@ -92,9 +90,9 @@ class GroupOffsets:
         return sorted(self._checkpoints)
 
     def _commit(self, group: str, now: list[Checkpoint], former: Committed) -> list[PositionMoved]:
-        commits = to_commit(now, committed_by(self.target, group), former)
+        commits = to_commit(now, self.target.committed(group), former)
         if commits:
-            self.target.groups.commit(group, commits)
+            self.target.commit(group, commits)
         self._current.add(group)
         self.troubles.pop(group, None)
         return [self._moved(checkpoint) for checkpoint in now if checkpoint.copy in commits]
@@ -106,18 +104,8 @@ class GroupOffsets:
 
     def bring_back(self, group: str) -> list[PositionMoved]:
         """Commit for the group in the source where it is in the copies. Raises NON_EMPTY_GROUP."""
-        committed = committed_by(self.target, group)
+        committed = self.target.committed(group)
         moved = list(brought_back(committed, self._names, self._syncs.translate_back))
         if moved:
-            self.source.groups.commit(group, {position.copy: position.after for position in moved})
+            self.source.commit(group, {position.copy: position.after for position in moved})
         return moved
-
-
-def committed_by(admin: ottla.Admin, group: str) -> Committed:
-    """Nothing for a group that is not there."""
-    try:
-        return admin.groups.committed(group)
-    except OttlaError as error:
-        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
-            raise
-        return {}

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import ottla
 from ottla_core.clock import Clock
-from ottla_mirror.chore import CALL_S, Chore, open_admin
+from ottla_mirror.chore import Chore
+from ottla_mirror.clusters.cluster import CALL_S, Cluster, Committed
 from ottla_mirror.flow_state import FlowState
-from ottla_mirror.group_offsets import Committed, GroupOffsets, committed_by
-from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
+from ottla_mirror.group_offsets import GroupOffsets
+from ottla_mirror.machines.flows import FlowSettings
 from ottla_mirror.machines.mirror_records import heartbeat
-from ottla_mirror.machines.topic_names import HEARTBEATS, TopicNames
+from ottla_mirror.machines.topic_names import HEARTBEATS
 from ottla_mirror.offset_syncs import OffsetSyncs
 
 _LOOK_S: Final = 1.0
@@ -24,11 +25,11 @@ class GroupSync(Chore):
     """`troubles`: why groups have not their offsets in the target, by their names. For any thread."""
 
     def __init__(
-        self, flow: FlowSettings, settings: MirrorSettings, names: TopicNames, syncs: OffsetSyncs, state: FlowState
+        self, flow: FlowSettings, open_offsets: Callable[[], GroupOffsets], syncs: OffsetSyncs, state: FlowState
     ) -> None:
         super().__init__(f"{flow.name}: groups' offsets are not translated at the moment")
         self.troubles: Mapping[str, str] = {}
-        self._parts: Final = (flow, settings, names, syncs)
+        self._open_offsets: Final = open_offsets
         self._syncs: Final = syncs
         self._state: Final = state
         self._groups: dict[str, Committed] = {}
@@ -38,7 +39,7 @@ class GroupSync(Chore):
         self._list_in = 0.0
 
     def work(self) -> None:
-        offsets, is_loaded = GroupOffsets(*self._parts), False
+        offsets, is_loaded = self._open_offsets(), False
         try:
             while not self.stopping.wait(_LOOK_S):
                 if not (self._state.acts and self._syncs.caught_up):
@@ -75,7 +76,7 @@ class GroupSync(Chore):
         away; what is one group's keeps no other from being looked at."""
         committed = before
         try:
-            committed = committed_by(offsets.source, group)
+            committed = offsets.source.committed(group)
             return committed, bool(offsets.carry(group, committed))
         except (ottla.ConnectError, ottla.TimeoutError):
             raise
@@ -87,22 +88,20 @@ class GroupSync(Chore):
 class Heartbeats(Chore):
     """A record each second in the source's `heartbeats`: how old its copy is says how the flow is (KIP-382)."""
 
-    def __init__(self, flow: FlowSettings, settings: MirrorSettings, state: FlowState, clock: Clock) -> None:
+    def __init__(self, flow: FlowSettings, source: Cluster, state: FlowState, clock: Clock) -> None:
         super().__init__(f"{flow.name}: the source gets no heartbeats at the moment")
         self._flow: Final = flow
-        self._source: Final = list(settings.cluster(flow.source).bootstrap)
+        self._source: Final = source
         self._state: Final = state
         self._clock: Final = clock
 
     def work(self) -> None:
         name = f"{self._flow.group}-heartbeats"
-        with open_admin(self._source, name) as admin:
-            admin.topics.create(HEARTBEATS, partitions=1, config={"cleanup.policy": "compact"}, if_exists="ok")
-        with ottla.Producer[Any, Any](
-            self._source, topic=HEARTBEATS, key="bytes", value="bytes", client_id=name
-        ) as producer:
+        with self._source.open_admin(name) as admin:
+            admin.create_topic(HEARTBEATS, 1, {"cleanup.policy": "compact"})
+        with self._source.open_writer(name) as writer:
             while not self.stopping.wait(_LOOK_S):
                 if self._state.acts:
                     key, value = heartbeat(self._flow.source, self._flow.target, self._clock.wall_ms())
-                    producer.send(value, key=key).result(CALL_S)
+                    writer.send(value, key=key, topic=HEARTBEATS).result(CALL_S)
                 self.went_well()

@@ -8,13 +8,13 @@ Markers and aborted records leave gaps.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import ottla
-from ottla.connect import BatchReader, FetchedBatches
 from ottla_core.clock import Clock
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
+from ottla_mirror.clusters.cluster import FetchedBlock, Member, Reader, Writer
 from ottla_mirror.copier import Copier
 from ottla_mirror.machines.copying import KeptBatch, kept
 from ottla_mirror.machines.progress import CopiedPartition, Placed
@@ -26,18 +26,18 @@ _IMPORT_S: Final = 5.0
 
 
 class SameOffsetsCopier(Copier):
-    """Like Copier; `target` imports into the copies, and `producer` writes the flow's offset syncs alone."""
+    """Like Copier; `target` imports into the copies, and `writer` writes the flow's offset syncs alone."""
 
     def __init__(
         self,
-        reader: BatchReader,
-        producer: ottla.Producer[Any, Any],
-        member: ottla.Consumer[Any, Any],
+        reader: Reader,
+        writer: Writer,
+        member: Member,
         syncs: str,
         clock: Clock,
         target: ottla.Admin,
     ) -> None:
-        super().__init__(reader, producer, member, syncs, clock)
+        super().__init__(reader, writer, member, syncs, clock)
         self._target: Final = target
         self._ends: dict[CopiedPartition, int] = {}
         """Where copies end that this mirror has written to."""
@@ -48,7 +48,7 @@ class SameOffsetsCopier(Copier):
             partition: self._ends[partition] for partition in self.partitions.values() if partition in self._ends
         }
 
-    def _send(self, partition: CopiedPartition, fetched: FetchedBatches) -> None:
+    def _send(self, partition: CopiedPartition, fetched: FetchedBlock) -> None:
         former = partition.position
         if former is not None and former.topic_id != fetched.topic_id:
             raise _conflict(partition, f"{partition.source.topic} was made anew in the source")
@@ -59,7 +59,7 @@ class SameOffsetsCopier(Copier):
             self._target.topics.delete_records(partition.copy.topic, {partition.copy.partition: fetched.offset})
         self._under_way[partition] = None
         for batch in batches:
-            partition.send(fetched, batch, Placed(batch.base_offset))
+            partition.send(fetched, batch, Placed(*batch.runs))
         partition.end(fetched)
 
     def _import(self, partition: CopiedPartition, batches: Sequence[KeptBatch]) -> None:

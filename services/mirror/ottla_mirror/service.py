@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from ottla.connect import ReadPosition
 from ottla_core.clock import Clock
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.context import RequestContext
 from ottla_mirror.failover import Moved, fail_back, fail_over
 from ottla_mirror.flow import Flow
-from ottla_mirror.machines.progress import CopiedPartition
+from ottla_mirror.machines.progress import CopiedPartition, Reading
 from ottla_proto import mirror_pb2 as pb
 from ottla_proto.common_pb2 import Error
 
@@ -79,7 +78,7 @@ class MirrorService:
         )
 
 
-def _mirrored(partition: CopiedPartition, read: ReadPosition | None, now_ms: int) -> pb.PartitionMirrored:
+def _mirrored(partition: CopiedPartition, read: Reading | None, now_ms: int) -> pb.PartitionMirrored:
     lag = partition.lag(read, now_ms)
     return pb.PartitionMirrored(
         topic=partition.source.topic,

@@ -7,13 +7,14 @@ the rest, every second: the copying does not wait for it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 import ottla
-from ottla_mirror.chore import Chore, open_admin
+from ottla_mirror.chore import Chore
+from ottla_mirror.clusters.cluster import Admin, Cluster
 from ottla_mirror.flow_state import FlowState
-from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
+from ottla_mirror.machines.flows import FlowSettings
 from ottla_mirror.machines.topic_names import TopicNames
 from ottla_mirror.machines.topic_plan import NOT_COPIED, TopicChange, plan_topics
 from ottla_mirror.offset_syncs import OFFSET_SYNCS_CONFIG
@@ -27,36 +28,37 @@ _CONFIGS_S: Final = 10.0
 class TopicSync(Chore):
     """`problems` has what could not be done, by the copy's name, in words; for any thread."""
 
-    def __init__(self, flow: FlowSettings, settings: MirrorSettings, names: TopicNames, state: FlowState) -> None:
+    def __init__(
+        self, flow: FlowSettings, source: Cluster, target: Cluster, names: TopicNames, state: FlowState
+    ) -> None:
         super().__init__(f"{flow.name}: topics are not compared at the moment")
         self.problems: Mapping[str, str] = {}
         self._state: Final = state
         self._flow: Final = flow
         self._names: Final = names
-        self._source: Final = list(settings.cluster(flow.source).bootstrap)
-        self._target: Final = list(settings.cluster(flow.target).bootstrap)
+        self._source: Final = source
+        self._target: Final = target
         self._has_own = False
         self._configs_in = 0.0
 
     def work(self) -> None:
         name = f"{self._flow.group}-topics"
-        with open_admin(self._target, name) as target:
+        with self._target.open_admin(name) as target:
             if not self._has_own:
                 for topic, config in own_topics(self._names).items():
-                    target.topics.create(topic, partitions=1, config=config, if_exists="ok")
+                    target.create_topic(topic, 1, config)
                 self._has_own = True
-            with open_admin(self._source, name) as source:
+            with self._source.open_admin(name) as source:
                 while not self.stopping.is_set():
                     self._look(source, target)
                     self.went_well()
                     self.stopping.wait(_LOOK_S)
 
-    def _look(self, source: ottla.Admin, target: ottla.Admin) -> None:
+    def _look(self, source: Admin, target: Admin) -> None:
         if not self._state.acts:
             self.problems = {}
             return
-        existing = {topic.name: len(topic.partitions) for topic in source.topics.describe()}
-        copies = {topic.name: len(topic.partitions) for topic in target.topics.describe()}
+        existing, copies = source.topics(), target.topics()
         problems = {}
         for change in plan_topics(self._names, existing, copies):
             try:
@@ -70,40 +72,38 @@ class TopicSync(Chore):
         if self._flow.sync_configs and self._configs_in <= 0:
             self._configs_in = _CONFIGS_S
             named = ((name, self._names.target_of(name)) for name in existing)
-            self._sync_configs(source, target, {name: copy for name, copy in named if copy in copies})
+            self._sync_configs(source, target, {name: copy for name, copy in named if copy and copy in copies})
 
-    def _make(self, change: TopicChange, source: ottla.Admin, target: ottla.Admin) -> None:
+    def _make(self, change: TopicChange, source: Admin, target: Admin) -> None:
         if change.grows:
-            target.topics.add_partitions(change.copy, change.partitions)
+            target.add_partitions(change.copy, change.partitions)
             return
-        config = _own(source.configs.get(topic=change.topic))
-        target.topics.create(
-            change.copy, partitions=change.partitions, replicas=self._flow.replicas, config=config, if_exists="ok"
-        )
+        config = _to_copy(source, [change.topic]).get(change.topic)
+        if config is None:
+            return  # it has gone meanwhile
+        target.create_topic(change.copy, change.partitions, config, self._flow.replicas)
         logger.info("flow %s: created %s with %d partitions", self._flow.name, change.copy, change.partitions)
 
-    def _sync_configs(self, source: ottla.Admin, target: ottla.Admin, copies: Mapping[str, str]) -> None:
-        required = {name: _own(entries) for name, entries in source.configs.of_topics(*copies).items()}
-        present = {name: _own(entries) for name, entries in target.configs.of_topics(*copies.values()).items()}
+    def _sync_configs(self, source: Admin, target: Admin, copies: Mapping[str, str]) -> None:
+        required, present = _to_copy(source, copies), _to_copy(target, copies.values())
         for name, config in required.items():
             copy = copies[name]
             had = present.get(copy, config)  # one that has gone is left alone
-            if altered := {key: value for key, value in config.items() if had.get(key) != value}:
-                target.configs.set(altered, topic=copy)
-            if gone := had.keys() - config.keys():
-                target.configs.unset(*gone, topic=copy)
+            altered = {key: value for key, value in config.items() if had.get(key) != value}
+            gone = had.keys() - config.keys()
+            if altered or gone:
+                target.alter_configs(copy, altered, gone)
 
 
-def own_topics(names: TopicNames) -> dict[str, Mapping[str, Any]]:
+def own_topics(names: TopicNames) -> dict[str, Mapping[str, str]]:
     """What a flow has in the target for itself, and their configs; each has one partition."""
     compacted = {"cleanup.policy": "compact"}
     return {names.checkpoints: compacted, names.state: compacted, names.offset_syncs: OFFSET_SYNCS_CONFIG}
 
 
-def _own(entries: Mapping[str, Any]) -> dict[str, str]:
-    """What is set for the topic itself and is to hold for its copy, too."""
+def _to_copy(cluster: Admin, topics: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+    """What is set for each topic itself and is to hold for its copy, too."""
     return {
-        name: entry.value
-        for name, entry in entries.items()
-        if entry.source == "DYNAMIC_TOPIC_CONFIG" and name not in NOT_COPIED
+        topic: {name: value for name, value in configs.items() if name not in NOT_COPIED}
+        for topic, configs in cluster.configs(topics).items()
     }

@@ -63,7 +63,7 @@ def _position_outside_the_transaction() -> None:
         def keep(offsets: Mapping[ottla.TopicPartition, Any], group: object) -> None:
             late.update(offsets)
 
-        self._producer.send_offsets_to_transaction = keep
+        self._writer.send_offsets = keep
         step(self, timeout)
         if late and self._clock.monotonic() >= self._commit_at:
             self._commit_at = self._clock.monotonic() + 1.0

@@ -13,6 +13,8 @@ from ottla.errors import ErrorCode
 from ottla.fakes.scripted import Reject, ScriptedCluster
 from ottla_core.clock import ManualClock
 from ottla_core.model import TopicPartition
+from ottla_mirror.clusters import cluster
+from ottla_mirror.clusters.ottla_cluster import OttlaWriter
 from ottla_mirror.copier import Copier
 from ottla_mirror.machines.progress import CopiedPartition
 from ottla_proto.contracts import Broker
@@ -43,9 +45,9 @@ class Sides:
             "b0:1", key="bytes", value="bytes", _transport=self.target.connect
         )
         self.member = Member()
-        member = cast("ottla.Consumer[Any, Any]", self.member)
         self.clock = ManualClock()
-        self.copier = Copier(self.reader, self.producer, member, SYNCS, self.clock)
+        member = cast("cluster.Member", self.member)
+        self.copier = Copier(self.reader, OttlaWriter(self.producer), member, SYNCS, self.clock)
         self.copier.hold(paused=False)
 
     def close(self) -> None:

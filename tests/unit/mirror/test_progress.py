@@ -8,9 +8,9 @@ from fetched import TOPIC_ID, Block, stored
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
-from ottla_mirror.machines.copying import kept, outgoing
+from ottla_mirror.machines.copying import Run, kept, outgoing
 from ottla_mirror.machines.offset_map import Stretch, SyncedStretch
-from ottla_mirror.machines.progress import CopiedPartition, Outcome, Placed, Position, Sent, note_of, read_note
+from ottla_mirror.machines.progress import CopiedPartition, Placed, Position, Sent, note_of, read_note
 
 PARTITIONS = (TopicPartition("orders", 0), TopicPartition("east.orders", 0))
 
@@ -23,19 +23,17 @@ class Later:
     """The outcome of a batch that is known when the test sets it."""
 
     def __init__(self) -> None:
-        self.offset: int | None = None
+        self.placed: list[Run] | None = None
         self.error: OttlaError | None = None
 
     def done(self) -> bool:
-        return self.offset is not None or self.error is not None
+        return self.placed is not None or self.error is not None
 
-
-def base_offset(outcome: Outcome) -> int:
-    assert isinstance(outcome, Later)
-    if outcome.error is not None:
-        raise outcome.error
-    assert outcome.offset is not None
-    return outcome.offset
+    def runs(self) -> list[Run]:
+        if self.error is not None:
+            raise self.error
+        assert self.placed is not None
+        return self.placed
 
 
 def copied(*batches: bytes, next_offset: int) -> tuple[CopiedPartition, list[Later]]:
@@ -51,52 +49,60 @@ def copied(*batches: bytes, next_offset: int) -> tuple[CopiedPartition, list[Lat
 
 def test_the_position_waits_for_the_oldest_batch() -> None:
     partition, (first, second) = copied(stored(10, 0), stored(5, 10), next_offset=15)
-    second.offset = 110
-    partition.settle(base_offset)
+    second.placed = [Run(110, 5)]
+    partition.settle()
     assert partition.position is None
-    first.offset = 100
-    partition.settle(base_offset)
+    first.placed = [Run(100, 10)]
+    partition.settle()
     assert partition.position == Position(15, TOPIC_ID, 3)
     assert (partition.take_stretches(), partition.records) == ([synced(0, 100, 15)], 15)
 
 
 def test_markers_behind_the_last_batch_are_passed_once_it_is_there() -> None:
     partition, (only,) = copied(stored(10, 0), next_offset=12)
-    partition.settle(base_offset)
+    partition.settle()
     assert partition.position is None
-    only.offset = 0
-    partition.settle(base_offset)
+    only.placed = [Run(0, 10)]
+    partition.settle()
     assert partition.position == Position(12, TOPIC_ID, 3)
 
 
 def test_a_batch_that_failed_keeps_the_position_before_it() -> None:
     partition, (first, second) = copied(stored(10, 0), stored(5, 10), next_offset=15)
-    first.offset = 0
+    first.placed = [Run(0, 10)]
     second.error = OttlaError(ErrorCode.MESSAGE_TOO_LARGE, "too large")
     with pytest.raises(OttlaError):
-        partition.settle(base_offset)
+        partition.settle()
     assert partition.position == Position(10, TOPIC_ID, 3)
     partition.start_over()
-    partition.settle(base_offset)
+    partition.settle()
     assert partition.position == Position(10, TOPIC_ID, 3)
 
 
 def test_where_an_offset_is_not_known_the_map_has_a_gap() -> None:
     """A repeat that the broker recognizes, and no longer knows where it lies."""
     partition, (first, second) = copied(stored(10, 0), stored(5, 10), next_offset=15)
-    first.offset, second.offset = -1, 10
-    partition.settle(base_offset)
+    first.placed, second.placed = [], [Run(10, 5)]
+    partition.settle()
     assert partition.position == Position(15, TOPIC_ID, 3)
     assert partition.take_stretches() == [synced(10, 10, 5)]
 
 
+def test_records_of_others_in_between_are_gaps_on_the_other_side() -> None:
+    """A batch has become several ones, and others wrote to the copy meanwhile."""
+    partition, (first, second) = copied(stored(10, 0), stored(5, 10), next_offset=15)
+    first.placed, second.placed = [Run(100, 4), Run(110, 6)], [Run(116, 5)]
+    partition.settle()
+    assert partition.take_stretches() == [synced(0, 100, 4), synced(4, 110, 11)]
+
+
 def test_a_stretch_is_taken_anew_once_it_has_grown() -> None:
     partition, (first, second) = copied(stored(10, 0), stored(5, 10), next_offset=15)
-    first.offset = 100
-    partition.settle(base_offset)
+    first.placed = [Run(100, 10)]
+    partition.settle()
     assert [partition.take_stretches(), partition.take_stretches()] == [[synced(0, 100, 10)], []]
-    second.offset = 110
-    partition.settle(base_offset)
+    second.placed = [Run(110, 5)]
+    partition.settle()
     assert [partition.take_stretches(), partition.take_stretches()] == [[synced(0, 100, 15)], []]
 
 
@@ -104,8 +110,8 @@ def test_stretches_of_a_topic_that_was_made_anew_are_its_own() -> None:
     partition, (first, second) = copied(stored(10, 0), stored(5, 10), next_offset=15)
     outcome, outgoing, position = partition.sent[1]
     partition.sent[1] = Sent(outcome, outgoing, position._replace(topic_id=TopicId(b"another")))
-    first.offset, second.offset = 100, 110
-    partition.settle(base_offset)
+    first.placed, second.placed = [Run(100, 10)], [Run(110, 5)]
+    partition.settle()
     assert [(each.topic_id, each.stretch) for each in partition.take_stretches()] == [
         (TOPIC_ID, Stretch(0, 100, 10)), (b"another", Stretch(10, 110, 5))
     ]  # fmt: skip
@@ -113,8 +119,8 @@ def test_stretches_of_a_topic_that_was_made_anew_are_its_own() -> None:
 
 def test_what_is_gone_back_behind_does_not_count() -> None:
     partition, (first, second) = copied(stored(10, 0), stored(5, 10), next_offset=15)
-    first.offset, second.offset = 100, 110
-    partition.prepare(base_offset)
+    first.placed, second.placed = [Run(100, 10)], [Run(110, 5)]
+    partition.prepare()
     assert (partition.prepared.records, partition.records) == (15, 0)
     partition.go_back()
     assert partition.prepared == partition.progress
@@ -136,8 +142,8 @@ def test_the_lag_is_what_is_left_to_the_end_and_the_age_of_what_was_copied() -> 
     partition, (only,) = copied(stored(10, 0), next_offset=10)
     assert partition.lag(Reading(0, 10), NOON) == (None, None, None), "what is under way is not there yet"
     assert partition.lag(None, NOON) == (None, None, None)
-    only.offset = 100
-    partition.settle(base_offset)
+    only.placed = [Run(100, 10)]
+    partition.settle()
     assert partition.lag(Reading(10, -1), NOON) == (10, None, None), "the end is not known"
     assert partition.lag(Reading(10, 10), NOON + 5_000) == (10, 0, 0)
     assert partition.lag(Reading(30, 30), NOON + 5_009) == (10, 20, 5_000), "since the newest record"
@@ -150,8 +156,8 @@ def test_the_lag_of_what_was_empty_is_nothing() -> None:
 def test_what_is_in_the_copy_already_counts_at_once() -> None:
     partition, block = CopiedPartition(*PARTITIONS), Block(stored(5, 40), offset=40, next_offset=45)
     for batch in kept(block):
-        partition.send(block, batch, Placed(batch.base_offset))
+        partition.send(block, batch, Placed(*batch.runs))
     partition.end(block)
-    partition.settle(lambda outcome: outcome.offset if isinstance(outcome, Placed) else -1)
+    partition.settle()
     assert (partition.position, partition.records) == (Position(45, TOPIC_ID, 3), 5)
     assert partition.take_stretches() == [synced(40, 40, 5)]

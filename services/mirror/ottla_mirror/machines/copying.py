@@ -54,6 +54,10 @@ class Run(NamedTuple):
         """The offset after the last one."""
         return self.first + self.length
 
+    def after(self, length: int) -> Run:
+        """Without the first `length` of them."""
+        return Run(self.first + length, self.length - length)
+
 
 @dataclass(frozen=True, slots=True)
 class OutgoingBatch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -25,10 +26,14 @@ EXCLUDED_GROUPS: Final = (r"console-consumer-.*", r"connect-.*", r"__.*")
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """A cluster by its alias, and where its brokers are: gRPC addresses."""
+    """A cluster by its alias, and where its brokers are: gRPC addresses; for another Kafka, its own addresses.
+
+    `kafka`: the settings of that Kafka's clients, by librdkafka's names; None for an ottla cluster.
+    """
 
     alias: str
     bootstrap: tuple[str, ...]
+    kafka: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ mirror's group commits, so whatever ends a mirror, nothing before the committed 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from ottla_core.model import TopicId, TopicPartition
@@ -42,14 +42,20 @@ class Outcome(Protocol):
 
     def done(self) -> bool: ...
 
+    def runs(self) -> Sequence[Run]:
+        """Where in the copy its records lie, as far as that is known. Raises why they do not."""
+
 
 class Placed(NamedTuple):
-    """The outcome of what is in the copy already, at `offset`."""
+    """The outcome of what is in the copy already."""
 
-    offset: int
+    run: Run
 
     def done(self) -> bool:
         return True
+
+    def runs(self) -> Sequence[Run]:
+        return (self.run,)
 
 
 class Written(Protocol):
@@ -171,20 +177,19 @@ class CopiedPartition:
         position = Position(fetched.next_offset, fetched.topic_id, fetched.leader_epoch)
         self.sent.append(Sent(None, None, position))
 
-    def settle(self, base_offset: Callable[[Outcome], int]) -> None:
-        """Take over what the target has. `base_offset` gives where in the copy a batch lies, -1 where that is not
-        known, or raises why it does not: then the position stays before it."""
+    def settle(self) -> None:
+        """Take over what the target has. Raises why it has not a batch: then the position stays before it."""
         try:
-            self.prepare(base_offset)
+            self.prepare()
         finally:
             self.complete()
 
-    def prepare(self, base_offset: Callable[[Outcome], int]) -> None:
+    def prepare(self) -> None:
         """The same, for a transaction: it counts once that is `complete`, or is gone back behind."""
         while self.sent and (self.sent[0].outcome is None or self.sent[0].outcome.done()):
             outcome, outgoing, position = self.sent[0]
             if outcome is not None and outgoing is not None:
-                self._on_written(outgoing, base_offset(outcome), position.topic_id)
+                self._on_written(outgoing, outcome.runs(), position.topic_id)
             self.prepared = self.prepared._replace(position=position)
             self.sent.popleft()
 
@@ -209,7 +214,7 @@ class CopiedPartition:
         self._taken = self._stretches[-1] if self._stretches else None
         return taken
 
-    def _on_written(self, outgoing: Written, base_offset: int, topic_id: TopicId) -> None:
+    def _on_written(self, outgoing: Written, runs: Sequence[Run], topic_id: TopicId) -> None:
         done = self.prepared
         self.prepared = Progress(
             done.position,
@@ -217,11 +222,8 @@ class CopiedPartition:
             done.bytes + outgoing.size_bytes,
             max(done.timestamp_ms, outgoing.max_timestamp_ms),
         )
-        if base_offset < 0:
-            return
-        for run in outgoing.runs:
-            self._note(topic_id, Stretch(run.first, base_offset, run.length))
-            base_offset += run.length
+        for stretch in _in_step(outgoing.runs, runs):
+            self._note(topic_id, stretch)
 
     def _note(self, topic_id: TopicId, new: Stretch) -> None:
         if self._stretches:
@@ -230,3 +232,15 @@ class CopiedPartition:
                 new = Stretch(last.source, last.target, last.length + new.length)
                 self._stretches.pop()
         self._stretches.append(SyncedStretch(self.source, topic_id, new))
+
+
+def _in_step(sources: Iterable[Run], targets: Iterable[Run]) -> Iterator[Stretch]:
+    """Records that are adjacent on both sides; they are the same ones, in the same order."""
+    left = iter(targets)
+    target = next(left, None)
+    for source in sources:
+        while source.length and target is not None:
+            length = min(source.length, target.length)
+            yield Stretch(source.first, target.first, length)
+            source, target = source.after(length), target.after(length)
+            target = target if target.length else next(left, None)

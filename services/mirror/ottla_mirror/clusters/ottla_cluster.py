@@ -1,0 +1,238 @@
+"""An ottla cluster, by the SDK: batches come and go as the bytes that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, Final, NamedTuple, Self
+
+import ottla
+from ottla.connect import BatchReader, ClusterClient, bootstrap_addresses, grpc_transport, list_offsets
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
+from ottla_core.records.builder import SealedBatch
+from ottla_mirror.clusters.cluster import (
+    CALL_S,
+    DELIVERY_S,
+    TRANSACTION_S,
+    Admin,
+    Committed,
+    GroupEvents,
+    Log,
+    LogRecord,
+    Member,
+    Reader,
+    Writer,
+)
+from ottla_mirror.machines.copying import Run
+from ottla_mirror.machines.progress import Outcome
+
+_LOOK_S: Final = 1.0
+"""How often the target is looked at for new copies, besides."""
+
+
+class OttlaCluster:
+    """`bootstrap`: gRPC addresses of its brokers."""
+
+    def __init__(self, bootstrap: Sequence[str]) -> None:
+        self._bootstrap: Final = list(bootstrap)
+
+    def open_admin(self, name: str) -> Admin:
+        return OttlaAdmin(self._bootstrap, name)
+
+    def open_reader(self, name: str) -> Reader:
+        return BatchReader(self._bootstrap, client_id=name)
+
+    def open_writer(self, name: str, *, transactional_id: str | None = None, delivery_s: float = DELIVERY_S) -> Writer:
+        return OttlaWriter(
+            ottla.Producer(
+                self._bootstrap,
+                client_id=name,
+                transactional_id=transactional_id,
+                key="bytes",
+                value="bytes",
+                max_request_size="16MiB",
+                buffer_memory="48MiB",
+                request_timeout=min(30.0, delivery_s / 2),
+                delivery_timeout=delivery_s,
+                transaction_timeout=TRANSACTION_S,
+            )
+        )
+
+    @contextmanager
+    def open_member(
+        self, name: str, group: str, pattern: str, session_s: float, events: GroupEvents
+    ) -> Iterator[Member]:
+        consumer: ottla.Consumer[Any, Any] = ottla.Consumer(
+            bootstrap=self._bootstrap,
+            client_id=name,
+            group=group,
+            pattern=pattern,
+            assignors="cooperative-sticky",
+            commit="manual",
+            auto_offset_reset="earliest",
+            metadata_max_age=_LOOK_S,
+            session_timeout=session_s,
+            on_assigned=lambda copies: on_given(list(copies)),
+            on_revoked=lambda copies: events.gone(list(copies), False),
+            on_lost=lambda copies: events.gone(list(copies), True),
+        )
+        member = OttlaMember(consumer)
+
+        def on_given(copies: list[TopicPartition]) -> None:
+            consumer.pause(*copies)
+            events.given(member, copies)
+
+        with consumer:
+            yield member
+
+    def open_log(self, topic: str) -> Log:
+        return OttlaLog(self._bootstrap, topic)
+
+
+class OttlaMember:
+    """As `Member`."""
+
+    def __init__(self, consumer: ottla.Consumer[Any, Any]) -> None:
+        self.consumer: Final = consumer
+
+    def poll(self, timeout: float) -> None:
+        self.consumer.poll(timeout)
+
+    def committed(self, copies: Sequence[TopicPartition]) -> Mapping[TopicPartition, ottla.OffsetAndMetadata | None]:
+        return self.consumer.committed(*copies)
+
+    def commit(self, offsets: Mapping[TopicPartition, ottla.OffsetAndMetadata]) -> None:
+        self.consumer.commit(offsets)
+
+
+class BatchDelivery(NamedTuple):
+    """Of a batch, which is there as a whole."""
+
+    delivery: ottla.Delivery
+    record_count: int
+
+    def done(self) -> bool:
+        return self.delivery.done()
+
+    def runs(self) -> Sequence[Run]:
+        offset = self.delivery.result().offset
+        return () if offset < 0 else (Run(offset, self.record_count),)
+
+
+class OttlaWriter:
+    """As `Writer`."""
+
+    def __init__(self, producer: ottla.Producer[Any, Any]) -> None:
+        self._producer: Final = producer
+        self.flush: Final = producer.flush
+        self.init_transactions: Final = producer.init_transactions
+        self.transaction: Final = producer.transaction
+        self.close: Final = producer.close
+
+    def send(
+        self, value: bytes, *, key: bytes, topic: str, headers: Sequence[tuple[str, bytes | None]] = ()
+    ) -> ottla.Delivery:
+        return self._producer.send(value, key=key, headers=headers, topic=topic)
+
+    def send_batch(self, batch: SealedBatch, topic: str, partition: int) -> Outcome:
+        delivery = self._producer.send_batch(batch, topic, partition)
+        delivery.on_awaited()
+        return BatchDelivery(delivery, batch.record_count)
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, ottla.OffsetAndMetadata], member: Member) -> None:
+        assert isinstance(member, OttlaMember)
+        self._producer.send_offsets_to_transaction(offsets, member.consumer)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class OttlaLog:
+    """As `Log`."""
+
+    def __init__(self, bootstrap: Sequence[str], topic: str) -> None:
+        reads: dict[str, Any] = {"start": "earliest", "auto_offset_reset": "earliest", "key": "bytes", "value": "bytes"}
+        self._consumer: Final = ottla.Consumer[Any, Any](topic, bootstrap=list(bootstrap), **reads)
+        self._partition: Final = TopicPartition(topic, 0)
+        self.close: Final = self._consumer.close
+
+    @property
+    def position(self) -> int:
+        return self._consumer.position(self._partition)
+
+    def poll(self, timeout: float) -> Iterable[LogRecord]:
+        return [LogRecord(r.key or b"", r.value or b"", r.headers) for r in self._consumer.poll(timeout)]
+
+
+class OttlaAdmin:
+    """As `Admin`."""
+
+    def __init__(self, bootstrap: Sequence[str], name: str) -> None:
+        self._admin: Final = open_admin(bootstrap, name)
+        self._bootstrap: Final = bootstrap
+        self._name: Final = name
+
+    def topics(self) -> Mapping[str, int]:
+        return {topic.name: len(topic.partitions) for topic in self._admin.topics.describe()}
+
+    def create_topic(self, name: str, partitions: int, config: Mapping[str, str], replicas: int | None = None) -> None:
+        self._admin.topics.create(name, partitions=partitions, replicas=replicas, config=config, if_exists="ok")
+
+    def add_partitions(self, name: str, total: int) -> None:
+        self._admin.topics.add_partitions(name, total)
+
+    def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        return {
+            topic: {name: e.value or "" for name, e in entries.items() if e.source == "DYNAMIC_TOPIC_CONFIG"}
+            for topic, entries in self._admin.configs.of_topics(*topics).items()
+        }
+
+    def alter_configs(self, topic: str, altered: Mapping[str, str], gone: Iterable[str]) -> None:
+        if altered:
+            self._admin.configs.set(altered, topic=topic)
+        if removed := list(gone):
+            self._admin.configs.unset(*removed, topic=topic)
+
+    def end(self, topic: str, timeout: float) -> int:
+        partition = TopicPartition(topic, 0)
+        found = list_offsets(self._cluster, {partition: -1}, timeout=timeout)[partition]
+        return 0 if found is None else found.offset
+
+    def groups(self, timeout: float) -> Sequence[str]:
+        return [group.name for group in self._admin.groups.list(timeout=timeout)]
+
+    def committed(self, group: str) -> Committed:
+        try:
+            return self._admin.groups.committed(group)
+        except OttlaError as error:
+            if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
+            return {}
+
+    def commit(self, group: str, offsets: Committed) -> None:
+        self._admin.groups.commit(group, offsets)
+
+    def close(self) -> None:
+        self._admin.close()
+        if "_cluster" in vars(self):
+            self._cluster.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @cached_property
+    def _cluster(self) -> ClusterClient:
+        return ClusterClient(bootstrap_addresses(list(self._bootstrap)), grpc_transport(self._name))
+
+
+def open_admin(bootstrap: Sequence[str], name: str) -> ottla.Admin:
+    """For what only an ottla cluster does."""
+    return ottla.Admin(list(bootstrap), client_id=name, request_timeout=CALL_S)
