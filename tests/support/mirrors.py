@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,14 +11,26 @@ from ottla.testing import Cluster
 from ottla_core.clock import SystemClock
 from ottla_mirror.flow import Flow
 from ottla_mirror.machines.flows import ClusterSettings, FlowSettings, MirrorSettings, check
+from ottla_mirror.offset_syncs import OffsetSyncs
 
 
 @contextmanager
 def mirrored(
-    east: Cluster, west: Cluster, topic: str, delivery: str, *, mirrors: int = 1, **more: Any
+    east: Cluster,
+    west: Cluster,
+    topic: str,
+    delivery: str,
+    *,
+    mirrors: int = 1,
+    kafka: Collection[str] = (),
+    **more: Any,
 ) -> Iterator[list[Flow]]:
-    """Mirrors of one flow while the block runs, which copies `topic` alone; `more` are settings of it."""
-    clusters = (ClusterSettings("east", (east.bootstrap,)), ClusterSettings("west", (west.bootstrap,)))
+    """Mirrors of one flow while the block runs, which copies `topic` alone; `more` are settings of it. Those of the
+    clusters that are in `kafka` are met as any Kafka is."""
+    clusters = tuple(
+        ClusterSettings(alias, (at.kafka_bootstrap,), {}) if alias in kafka else ClusterSettings(alias, (at.bootstrap,))
+        for alias, at in (("east", east), ("west", west))
+    )
     kind = {"delivery": delivery, "heartbeats": False, **more}
     flow = FlowSettings("east", "west", topics=(topic,), **kind)
     with running(MirrorSettings(clusters, (flow,)), mirrors) as flows:
@@ -52,3 +64,25 @@ def everything(cluster: Cluster, topic: str) -> list[ottla.Record[bytes, bytes]]
     """All records of committed transactions."""
     reads: dict[str, Any] = {"start": "earliest", "stop": "end", "key": "bytes", "value": "bytes"}
     return list(ottla.Consumer(topic, bootstrap=cluster.bootstrap, **reads))
+
+
+def by_partition(records: Sequence[ottla.Record[bytes, bytes]]) -> dict[int, list[tuple[object, ...]]]:
+    found: dict[int, list[tuple[object, ...]]] = {}
+    for record in records:
+        content = (record.key, record.value, tuple(record.headers), record.timestamp)
+        found.setdefault(record.partition, []).append(content)
+    return found
+
+
+def written(east: Cluster, topic: str) -> dict[int, list[tuple[object, ...]]]:
+    return by_partition(everything(east, topic))
+
+
+def assert_exact(offsets: OffsetSyncs, east: Cluster, west: Cluster, topic: str) -> None:
+    """Readers at each record of the source, whose values are all different, go on with that very record."""
+    copies = {(record.partition, record.value): record.offset for record in copied(west, topic)}
+    for record in everything(east, topic):
+        found = offsets.translate(ottla.TopicPartition(topic, record.partition), record.offset)
+        assert found is not None
+        after = min(at for (partition, _), at in copies.items() if partition == record.partition and at >= found)
+        assert after == copies[record.partition, record.value], f"{record.offset} translates to {found}"

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 from mirror_process import MirrorProcess
-from mirrors import copied, everything, mirrored
+from mirrors import assert_exact, by_partition, copied, everything, mirrored, written
 from waiting import wait_until
 
 import ottla
 import ottla.aio
 from ottla.testing import Cluster
-from ottla_mirror.offset_syncs import OffsetSyncs
 
 CODECS: Sequence[str] = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -24,28 +23,6 @@ def cluster() -> Iterator[Cluster]:
     """The source: `east`."""
     with Cluster(brokers=1, txn_coordinators=1) as running:
         yield running
-
-
-def by_partition(records: Sequence[ottla.Record[bytes, bytes]]) -> dict[int, list[tuple[object, ...]]]:
-    found: dict[int, list[tuple[object, ...]]] = {}
-    for record in records:
-        content = (record.key, record.value, tuple(record.headers), record.timestamp)
-        found.setdefault(record.partition, []).append(content)
-    return found
-
-
-def written(east: Cluster, topic: str) -> dict[int, list[tuple[object, ...]]]:
-    return by_partition(everything(east, topic))
-
-
-def assert_exact(offsets: OffsetSyncs, east: Cluster, west: Cluster, topic: str) -> None:
-    """Readers at each record of the source, whose values are all different, go on with that very record."""
-    copies = {(record.partition, record.value): record.offset for record in copied(west, topic)}
-    for record in everything(east, topic):
-        found = offsets.translate(ottla.TopicPartition(topic, record.partition), record.offset)
-        assert found is not None
-        after = min(at for (partition, _), at in copies.items() if partition == record.partition and at >= found)
-        assert after == copies[record.partition, record.value], f"{record.offset} translates to {found}"
 
 
 @pytest.mark.feature(151)

@@ -8,8 +8,8 @@ The rules this file owns (Kafka's classic protocol, KIP-62, 345, 394, 429):
 
 * A member is known by its id and generation. After UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION it has been left behind:
   its partitions are `lost`, it forgets both and joins as a new member. Until it has, it commits as whom it was: that is
-  rejected, while a commit without a generation passes for one from outside the group. A response that belongs to an earlier generation
-  says nothing about this one.
+  rejected, while a commit without a generation passes for one from outside the group. A response that belongs to an
+  earlier generation says nothing about this one.
 * REBALANCE_IN_PROGRESS: join again, and keep the id.
 * Trouble with the coordinator changes nothing: it is looked for again, and asked again after a back-off.
 * Heartbeats are sent from the join's response on, as long as the member is in the group: a leader may take long to give

@@ -23,6 +23,7 @@ from ottla.admin.topics import raise_in_band
 from ottla.client.cluster import ClusterClient
 from ottla.client.transport import Transport, grpc_transport
 from ottla.client.units import Duration, seconds
+from ottla.errors import config_error
 from ottla.mirror.flow_info import FlowInfo, MovedGroups
 from ottla.mirror.verification import CopyCheck, VerifiedUpTo, verify_copy
 from ottla_core.model import TopicPartition
@@ -102,6 +103,9 @@ class MirrorClient:
         `state` is a file that remembers how far it came, for the next call to go on from. `topics` are the source's.
         """
         found, known = self.flow(flow), VerifiedUpTo(state)
+        for address in (*found.source_bootstrap, *found.target_bootstrap):
+            if "://" in address:
+                raise config_error(f"{flow} can't be verified: {address} is no ottla cluster", hint="count its records")
         return [
             verify_copy(found.source_bootstrap, found.target_bootstrap, partition, known)
             for partition in sorted(found.partitions, key=lambda p: (p.topic, p.partition))

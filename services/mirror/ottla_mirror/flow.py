@@ -57,8 +57,8 @@ class Flow:
         self.settings: Final = flow
         self.names: Final = TopicNames(flow, settings)
         from_, to = settings.cluster(flow.source), settings.cluster(flow.target)
-        self.source: Final = list(from_.bootstrap)
-        self.target: Final = list(to.bootstrap)
+        self.source: Final = from_.addresses
+        self.target: Final = to.addresses
         self._source: Final = connect(from_)
         self._target: Final = connect(to)
         self.state: Final = FlowState(flow.name, self._target, self.names.state)

@@ -8,6 +8,10 @@ west = "west-1:9650"                    west.bootstrap.servers = west-1:9650
 source = "east"                         east->west.topics = orders.*
 target = "west"
 topics = ["orders.*"]
+
+A cluster that is no ottla cluster has `kafka://` in front of its addresses. The settings of its clients, by
+librdkafka's names, are a table: [kafka.east], then "security.protocol" = "SSL"; in a properties file
+east.security.protocol = SSL.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from ottla.connect import read_properties
 from ottla_core.errors import OttlaError
 from ottla_mirror.machines.flows import (
     DELIVERIES,
+    KAFKA,
     POLICIES,
     ClusterSettings,
     FlowSettings,
@@ -60,16 +65,32 @@ def _toml(text: str) -> MirrorSettings:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise invalid(f"it is no TOML: {error}", "mend it there; MirrorMaker 2's form is called *.properties") from None
-    _known(table, {"clusters", "flows"}, "the file")
-    clusters, flows = table.get("clusters", {}), table.get("flows", [])
+    _known(table, {"clusters", "flows", "kafka"}, "the file")
+    clusters, flows, kafka = table.get("clusters", {}), table.get("flows", []), table.get("kafka", {})
     if not isinstance(clusters, dict) or not all(isinstance(address, str) for address in clusters.values()):
         raise invalid("clusters are not as they should be", '[clusters], then a line for each: east = "host:9650"')
     if not isinstance(flows, list):
         raise invalid("flows are not as they should be", "[[flows]] begins one, each with source and target")
+    if not isinstance(kafka, dict) or not all(isinstance(settings, dict) for settings in kafka.values()):
+        raise invalid("kafka is not as it should be", '[kafka.east], then a line for each: "security.protocol" = "SSL"')
+    _known(kafka, set(clusters), "kafka")
     return MirrorSettings(
-        tuple(ClusterSettings(alias, _list(addresses)) for alias, addresses in clusters.items()),
+        tuple(_cluster(alias, addresses, kafka.get(alias, {})) for alias, addresses in clusters.items()),
         tuple(_flow(flow) for flow in flows),
     )
+
+
+def _cluster(alias: str, addresses: str, settings: Mapping[str, Any]) -> ClusterSettings:
+    given = _list(addresses)
+    if not any(address.startswith(KAFKA) for address in given):
+        if settings:
+            hint = f"its addresses begin with {KAFKA}, or it has no settings"
+            raise invalid(
+                f"{alias} is an ottla cluster, and {next(iter(settings))!r} a setting of Kafka's clients", hint
+            )
+        return ClusterSettings(alias, given)
+    bare = tuple(address.removeprefix(KAFKA) for address in given)
+    return ClusterSettings(alias, bare, {name: str(value) for name, value in settings.items()})
 
 
 def _flow(table: Mapping[str, Any]) -> FlowSettings:
@@ -104,8 +125,12 @@ def _properties(given: dict[str, str]) -> MirrorSettings:
     for alias in aliases:
         addresses = given.pop(f"{alias}.bootstrap.servers", "")
         if not addresses:
-            raise invalid(f"{alias}.bootstrap.servers is missing", "give the gRPC addresses of its brokers")
-        clusters.append(ClusterSettings(alias, _list(addresses)))
+            raise invalid(
+                f"{alias}.bootstrap.servers is missing", f"give the gRPC addresses of its brokers, or {KAFKA}host:port"
+            )
+        prefix = f"{alias}."
+        own = {name.removeprefix(prefix): given.pop(name) for name in list(given) if name.startswith(prefix)}
+        clusters.append(_cluster(alias, addresses, own))
     flows = []
     names = dict.fromkeys(name.partition(".")[0] for name in given if "->" in name.partition(".")[0])
     for flow in names:

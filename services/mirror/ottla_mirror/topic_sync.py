@@ -39,6 +39,7 @@ class TopicSync(Chore):
         self._source: Final = source
         self._target: Final = target
         self._has_own = False
+        self._refused: dict[str, str] = {}  # configs that the target does not take, by the copy's name
         self._configs_in = 0.0
 
     def work(self) -> None:
@@ -67,7 +68,7 @@ class TopicSync(Chore):
                 problems[change.copy] = str(error)
                 if change.copy not in self.problems:
                     logger.warning("flow %s: %s: %s", self._flow.name, change.copy, error)
-        self.problems = problems
+        self.problems = self._refused | problems
         self._configs_in -= _LOOK_S
         if self._flow.sync_configs and self._configs_in <= 0:
             self._configs_in = _CONFIGS_S
@@ -85,14 +86,18 @@ class TopicSync(Chore):
         logger.info("flow %s: created %s with %d partitions", self._flow.name, change.copy, change.partitions)
 
     def _sync_configs(self, source: Admin, target: Admin, copies: Mapping[str, str]) -> None:
+        self._refused = {}
         required, present = _to_copy(source, copies), _to_copy(target, copies.values())
         for name, config in required.items():
             copy = copies[name]
             had = present.get(copy, config)  # one that has gone is left alone
             altered = {key: value for key, value in config.items() if had.get(key) != value}
             gone = had.keys() - config.keys()
-            if altered or gone:
-                target.alter_configs(copy, altered, gone)
+            try:
+                if altered or gone:
+                    target.alter_configs(copy, altered, gone)
+            except ottla.OttlaError as error:
+                self._refused[copy] = f"it has not all configs of {name}: {error}"
 
 
 def own_topics(names: TopicNames) -> dict[str, Mapping[str, str]]:

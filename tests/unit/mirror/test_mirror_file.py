@@ -51,6 +51,16 @@ def test_toml(tmp_path: Path) -> None:
     assert settings.flows[0].exclude == EXCLUDED_TOPICS
 
 
+def test_another_kafka_and_the_settings_of_its_clients(tmp_path: Path) -> None:
+    kafka = ClusterSettings("east", ("e1:9092", "e2:9092"), {"security.protocol": "SSL"})
+    table = '[kafka.east]\n"security.protocol" = "SSL"\n\n[[flows]]'
+    text = TOML.replace("e1:9650, e2:9650", "kafka://e1:9092, kafka://e2:9092").replace("[[flows]]", table)
+    assert load(write(tmp_path, text)).clusters == (kafka, CLUSTERS[1])
+    mm2 = MM2.replace("e1:9650,e2:9650", "kafka://e1:9092,kafka://e2:9092\neast.security.protocol = SSL")
+    settings = load(write(tmp_path, mm2, "mm2.properties"))
+    assert (settings.clusters, settings.cluster("east").addresses[0]) == ((kafka, CLUSTERS[1]), "kafka://e1:9092")
+
+
 def test_mirrormaker_2_s_names(tmp_path: Path) -> None:
     settings = load(write(tmp_path, MM2, "mm2.properties"))
     assert settings.clusters == CLUSTERS
@@ -76,6 +86,9 @@ def test_a_flow_s_own_setting_counts_more_than_the_common_one(tmp_path: Path) ->
         (TOML.replace('["orders.*"]', '"orders.*"'), 'list, such as ["orders.*"]'),
         (TOML.replace('target = "west"', ""), "no target"),
         (TOML.replace('target = "west"', 'target = "moon"'), "no cluster 'moon'"),
+        (TOML + "[kafka.east]\nacks = 1", "'acks' a setting of Kafka's clients"),
+        (TOML + "[kafka.wset]\nacks = 1", "did you mean 'west'"),
+        (TOML.replace('"w1', '"kafka://w1').replace("exactly_once", "same_offsets"), "gives its own offsets"),
     ],
 )
 def test_mistakes_are_named_with_what_to_do(tmp_path: Path, text: str, words: str) -> None:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from ottla_mirror.clusters.cluster import Cluster
 from ottla_mirror.clusters.ottla_cluster import OttlaCluster
-from ottla_mirror.machines.flows import ClusterSettings
+from ottla_mirror.machines.flows import ClusterSettings, invalid
 
 
 def connect(settings: ClusterSettings) -> Cluster:
-    """Its clients are opened by it, and connect when they are used."""
-    return OttlaCluster(settings.bootstrap)
+    """Its clients are opened by it, and connect when they are used. Raises INVALID_CONFIG without the library."""
+    if settings.kafka is None:
+        return OttlaCluster(settings.bootstrap)
+    try:
+        from ottla_mirror.clusters.kafka.kafka_cluster import KafkaCluster  # only then is its library needed
+    except ImportError as error:
+        raise invalid(f"{settings.alias} is no ottla cluster: {error}", "pip install 'ottla[kafka]'") from None
+    return KafkaCluster(settings.bootstrap, settings.kafka)

@@ -18,6 +18,9 @@ _OWN_GROUPS: Final = "ottla-mirror."
 DELIVERIES: Final = ("at_least_once", "exactly_once", "same_offsets")
 """With the last one too each record is there once: at the offset that it has in the source."""
 
+KAFKA: Final = "kafka://"
+"""In front of an address: the cluster is no ottla cluster."""
+
 EXCLUDED_TOPICS: Final = (r"mm2.*\.internal", r".*\.replica", r"__.*")
 """As MirrorMaker 2's topics.exclude."""
 EXCLUDED_GROUPS: Final = (r"console-consumer-.*", r"connect-.*", r"__.*")
@@ -34,6 +37,11 @@ class ClusterSettings:
     alias: str
     bootstrap: tuple[str, ...]
     kafka: Mapping[str, str] | None = None
+
+    @property
+    def addresses(self) -> list[str]:
+        """As they are written in the file."""
+        return list(self.bootstrap) if self.kafka is None else [f"{KAFKA}{address}" for address in self.bootstrap]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +119,11 @@ def check(settings: MirrorSettings) -> MirrorSettings:
             raise invalid(f"flow {flow.name} copies a cluster to itself", "name two clusters")
         if names.count(flow.name) > 1:
             raise invalid(f"there are two flows {flow.name}", "put their topics into one")
+        if flow.delivery == "same_offsets" and settings.cluster(flow.target).kafka is not None:
+            raise invalid(
+                f"flow {flow.name}: a Kafka gives its own offsets to what is written to it",
+                'use delivery = "exactly_once": offsets are translated',
+            )
         if flow.separator and not re.fullmatch(r"[._-]+", flow.separator):
             raise invalid(f"flow {flow.name}: separator {flow.separator!r} can't be in a topic's name", "use . _ or -")
         _check_patterns(flow)

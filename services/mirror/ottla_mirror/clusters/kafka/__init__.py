@@ -1,0 +1,1 @@
+"""Any other Kafka cluster, by confluent-kafka: record by record, as its clients are."""

@@ -1,0 +1,112 @@
+"""A member of the flow's group in another Kafka."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from time import monotonic
+from typing import Any, Final
+
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+
+import ottla
+from ottla_core.errors import OttlaError
+from ottla_core.model import TopicPartition
+from ottla_mirror.clusters.cluster import CALL_S, GroupEvents
+from ottla_mirror.clusters.kafka.kafka_errors import as_ottla, kafka_errors
+
+logger = logging.getLogger("ottla.mirror")
+
+_LOOK_S: Final = 1.0
+_BEATS: Final = 3
+"""Heartbeats in a session."""
+
+
+class KafkaMember:
+    """As `Member`. Topics are subscribed to by their names, as `pattern` finds them: librdkafka's own patterns are of
+    another kind."""
+
+    def __init__(
+        self, settings: Mapping[str, Any], group: str, pattern: str, session_s: float, events: GroupEvents
+    ) -> None:
+        own: dict[str, Any] = {
+            "group.id": group,
+            "partition.assignment.strategy": "cooperative-sticky",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",  # so that offsets of an open transaction are waited for (KIP-447)
+            "session.timeout.ms": int(session_s * 1000),
+            "heartbeat.interval.ms": int(session_s * 1000 / _BEATS),
+        }
+        with kafka_errors():
+            self._consumer: Final = Consumer({**settings, **own})
+            self._admin: Final = AdminClient(dict(settings))
+        self._pattern: Final = re.compile(pattern)
+        self._events: Final = events
+        self._topics: list[str] = []
+        self._look_at = 0.0
+        self.close: Final = self._consumer.close
+
+    def poll(self, timeout: float) -> None:
+        self._subscribe()
+        with kafka_errors():
+            message = self._consumer.poll(timeout)
+        error = None if message is None else message.error()
+        if error is not None and error.fatal():
+            raise as_ottla(error)
+
+    def committed(self, copies: Sequence[TopicPartition]) -> Mapping[TopicPartition, ottla.OffsetAndMetadata | None]:
+        if not copies:
+            return {}
+        with kafka_errors():
+            found = self._consumer.committed([KafkaPartition(*copy) for copy in copies], CALL_S)
+        return {
+            TopicPartition(at.topic, at.partition): ottla.OffsetAndMetadata(at.offset, at.metadata or "")
+            if at.offset >= 0
+            else None
+            for at in found
+        }
+
+    def commit(self, offsets: Mapping[TopicPartition, ottla.OffsetAndMetadata]) -> None:
+        whole = [KafkaPartition(*copy, at.offset, at.metadata) for copy, at in offsets.items()]
+        with kafka_errors():
+            committed = self._consumer.commit(offsets=whole, asynchronous=False)
+        for error in [at.error for at in committed or () if at.error is not None]:
+            raise as_ottla(error)
+
+    def group_metadata(self) -> object:
+        """As whom it has its copies; after it was evicted with the generation of before, so that it is rejected."""
+        return self._consumer.consumer_group_metadata()
+
+    def _subscribe(self) -> None:
+        if monotonic() < self._look_at:
+            return
+        self._look_at = monotonic() + _LOOK_S
+        try:
+            with kafka_errors():
+                found = sorted(filter(self._pattern.fullmatch, self._admin.list_topics(timeout=CALL_S).topics))
+        except OttlaError as error:
+            logger.info("copies are not looked for at the moment: %s", error)
+            return
+        if found and found != self._topics:
+            self._topics = found
+            with kafka_errors():
+                self._consumer.subscribe(
+                    found,
+                    on_assign=self._on_assign,
+                    on_revoke=lambda _, gone: self._events.gone(_names(gone), False),
+                    on_lost=lambda _, gone: self._events.gone(_names(gone), True),
+                )
+
+    def _on_assign(self, consumer: Consumer, given: list[KafkaPartition]) -> None:
+        consumer.incremental_assign(given)
+        if given:
+            consumer.pause(given)
+        self._events.given(self, _names(given))
+
+
+def _names(partitions: list[KafkaPartition]) -> list[TopicPartition]:
+    return [TopicPartition(partition.topic, partition.partition) for partition in partitions]

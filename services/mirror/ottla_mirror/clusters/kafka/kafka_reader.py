@@ -1,0 +1,175 @@
+"""Partitions of another Kafka: its records, encoded in batches again where they have been, gaps and all."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from time import monotonic
+from typing import Any, Final
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from ottla.connect import FetchedBatches, ReadPosition
+from ottla.errors import error_from_code
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicId, TopicPartition
+from ottla_core.records.batch import placed_prefix, read_header
+from ottla_core.records.builder import RecordBatchBuilder
+from ottla_core.records.compression import Codec
+from ottla_core.records.twins import new_builder
+from ottla_mirror.clusters.kafka.kafka_errors import as_ottla, kafka_errors
+from ottla_mirror.clusters.kafka.kafka_log import READS, headers_of
+from ottla_mirror.clusters.kafka.topic_ids import TopicIds
+
+logger = logging.getLogger("ottla.mirror")
+
+_MOST: Final = 10_000
+"""Records that are taken at once."""
+
+_BATCH_BYTES: Final = 1024 * 1024
+_LOOK_S: Final = 5.0
+"""How long a topic that was made anew may be taken for the former one."""
+
+
+class KafkaReader:
+    """As `Reader`. Like `BatchReader`, it goes on at the beginning of a topic that was made anew under its name, and
+    where the offset is out of the log."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        with kafka_errors():
+            self._consumer: Final = Consumer(
+                {**settings, **READS, "group.id": settings["client.id"], "auto.offset.reset": "error"}
+            )
+        self._ids: Final = TopicIds(settings)
+        self._positions: dict[TopicPartition, ReadPosition] = {}  # replaced, never changed
+        self._of: Final[dict[TopicPartition, TopicId | None]] = {}  # the topics in which those are valid, once known
+        self._ready: Final[deque[FetchedBatches]] = deque()
+        self._look_at = 0.0
+
+    def assign(
+        self, partition: TopicPartition, offset: int | None = None, *, leader_epoch: int = -1, topic_id: TopicId | None
+    ) -> None:
+        self.unassign(partition)
+        found = self._ids.of([partition.topic]).get(partition.topic, topic_id)
+        if offset is not None and found != topic_id:
+            logger.warning("%s was made anew: it is read from its beginning", partition.topic)
+            offset = None
+        self._positions = {**self._positions, partition: ReadPosition(offset, -1)}
+        self._of[partition] = found
+        at = OFFSET_BEGINNING if offset is None else offset
+        with kafka_errors():
+            self._consumer.incremental_assign([KafkaPartition(*partition, at)])
+
+    def unassign(self, partition: TopicPartition) -> None:
+        if partition not in self._positions:
+            return
+        self._positions = {other: at for other, at in self._positions.items() if other != partition}
+        for fetched in [fetched for fetched in self._ready if fetched.partition == partition]:
+            self._ready.remove(fetched)
+        with kafka_errors():
+            self._consumer.incremental_unassign([KafkaPartition(*partition)])
+
+    def positions(self) -> Mapping[TopicPartition, ReadPosition]:
+        return self._positions
+
+    def poll(self, timeout: float) -> FetchedBatches | None:
+        if not self._ready:
+            self._look_for_new_topics()
+            self._fetch(timeout)
+        if not self._ready:
+            return None
+        fetched = self._ready.popleft()
+        self._positions = {**self._positions, fetched.partition: self._at(fetched)}
+        return fetched
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _fetch(self, timeout: float) -> None:
+        with kafka_errors():
+            messages = self._consumer.consume(1, timeout)
+            messages += self._consumer.consume(_MOST, 0) if messages else []
+        taken: dict[TopicPartition, list[Message]] = {}
+        for message in messages:
+            error = message.error()
+            partition = TopicPartition(message.topic() or "", message.partition() or 0)
+            if error is None or error.code() == KafkaError._PARTITION_EOF:
+                taken.setdefault(partition, []).append(message)
+            elif error.code() == KafkaError._AUTO_OFFSET_RESET and partition in self._positions:
+                logger.warning("%s: %s; it is read from its beginning", partition, error.str())
+                self.assign(partition, topic_id=None)
+            elif error.fatal():
+                raise as_ottla(error)
+            else:
+                logger.info("%s: %s", partition, error.str())  # it tries again by itself
+        for partition, of_this in taken.items():
+            if partition in self._positions:
+                self._ready.append(self._block(partition, of_this))
+
+    def _block(self, partition: TopicPartition, messages: Sequence[Message]) -> FetchedBatches:
+        """Of one partition's records, and where its end was met."""
+        records = [message for message in messages if message.error() is None]
+        first, last = messages[0].offset() or 0, messages[-1]
+        begun = self._positions[partition].offset
+        topic_id = self._of[partition] or self._ids.of([partition.topic]).get(partition.topic)
+        if topic_id is None:
+            raise error_from_code(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition.topic} is gone")
+        self._of[partition] = topic_id
+        return FetchedBatches(
+            partition,
+            topic_id,
+            b"".join(_batches(records)),
+            (),
+            first if begun is None else begun,
+            (last.offset() or 0) + (last.error() is None),
+            _epoch(records[-1]) if records else -1,
+        )
+
+    def _at(self, fetched: FetchedBatches) -> ReadPosition:
+        with kafka_errors():
+            _, end = self._consumer.get_watermark_offsets(KafkaPartition(*fetched.partition), cached=True)
+        return ReadPosition(fetched.next_offset, max(end, fetched.next_offset))
+
+    def _look_for_new_topics(self) -> None:
+        if monotonic() < self._look_at:
+            return
+        self._look_at = monotonic() + _LOOK_S
+        try:
+            found = self._ids.of({partition.topic for partition in self._positions})
+        except OttlaError as error:
+            logger.info("topics are not compared at the moment: %s", error)
+            return
+        for partition in list(self._positions):
+            topic_id = found.get(partition.topic)
+            known = self._of[partition]
+            if None not in (topic_id, known) and topic_id != known:
+                self.assign(partition, self._positions[partition].offset, topic_id=known)
+
+
+def _batches(records: Sequence[Message]) -> Iterator[bytes]:
+    """One for each stretch of adjacent offsets."""
+    first, builder = 0, None
+    for at, record in enumerate(records):
+        offset = record.offset() or 0
+        what = (max(0, record.timestamp()[1]), record.key(), record.value(), headers_of(record))
+        goes_on = builder is not None and offset == first + builder.record_count
+        if builder is None or not goes_on or not builder.append(*what):
+            if builder is not None:
+                yield _sealed(builder, first, records[at - 1])
+            first, builder = offset, new_builder(_BATCH_BYTES)
+            builder.append(*what)
+    if builder is not None:
+        yield _sealed(builder, first, records[-1])
+
+
+def _sealed(builder: RecordBatchBuilder, base_offset: int, last: Message) -> bytes:
+    batch = builder.seal(Codec.LZ4)
+    prefix = placed_prefix(read_header(batch), base_offset, _epoch(last))
+    return prefix + batch[len(prefix) :]
+
+
+def _epoch(message: Message) -> int:
+    epoch = message.leader_epoch()
+    return -1 if epoch is None else epoch

@@ -1,0 +1,34 @@
+"""Which topic is behind a name: one that is made anew has another id (KIP-516)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from ottla_core.model import TopicId
+from ottla_mirror.clusters.cluster import CALL_S
+from ottla_mirror.clusters.kafka.kafka_errors import kafka_errors
+
+
+class TopicIds:
+    """Of one cluster; those of a Kafka before 2.8 are all zero."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        with kafka_errors():
+            self._admin: Final = AdminClient(dict(settings))
+
+    def of(self, names: Collection[str]) -> Mapping[str, TopicId]:
+        """Those that there are. Raises OttlaError."""
+        if not names:
+            return {}
+        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=CALL_S)
+        found = {}
+        for name, future in futures.items():
+            with kafka_errors(but=KafkaError.UNKNOWN_TOPIC_OR_PART):
+                uuid = future.result().topic_id
+                halves = uuid.get_most_significant_bits(), uuid.get_least_significant_bits()
+                found[name] = TopicId(b"".join(half.to_bytes(8, "big", signed=True) for half in halves))
+        return found

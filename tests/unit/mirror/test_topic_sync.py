@@ -1,0 +1,43 @@
+"""Configs that are kept in step, and what becomes of those that a target does not take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_mirror.machines.flows import ClusterSettings, FlowSettings, MirrorSettings
+from ottla_mirror.machines.topic_names import TopicNames
+from ottla_mirror.topic_sync import TopicSync
+
+
+class Side:
+    """A cluster's topics with their configs; it takes `known` ones alone."""
+
+    def __init__(self, configs: dict[str, dict[str, str]], known: Iterable[str] = ()) -> None:
+        self.all, self._known = configs, set(known)
+
+    def topics(self) -> Mapping[str, int]:
+        return dict.fromkeys(self.all, 1)
+
+    def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        return {topic: self.all[topic] for topic in topics}
+
+    def alter_configs(self, topic: str, altered: Mapping[str, str], gone: Iterable[str]) -> None:
+        if not altered.keys() <= self._known:
+            raise OttlaError(ErrorCode.INVALID_CONFIG, f"unknown: {sorted(altered)}")
+        self.all[topic] = {name: at for name, at in {**self.all[topic], **altered}.items() if name not in set(gone)}
+
+
+def test_a_config_that_the_target_does_not_know_is_named_and_keeps_no_other_topic_s_from_it() -> None:
+    east = Side({"a": {"strange": "1"}, "b": {"retention.ms": "5"}})
+    west = Side({"east.a": {}, "east.b": {"segment.ms": "7"}}, known=["retention.ms"])
+    flow = FlowSettings("east", "west")
+    settings = MirrorSettings((ClusterSettings("east", ("e:1",)), ClusterSettings("west", ("w:1",))), (flow,))
+    none = cast("Any", None)
+    sync = TopicSync(flow, none, none, TopicNames(flow, settings), cast("Any", type("State", (), {"acts": True})))
+    for _ in range(2):
+        sync._look(cast("Any", east), cast("Any", west))
+    assert west.all["east.b"] == {"retention.ms": "5"}
+    assert list(sync.problems) == ["east.a"]
+    assert "strange" in sync.problems["east.a"]
