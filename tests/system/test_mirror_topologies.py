@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import permutations
+from typing import Any
 
 import pytest
 from mirrors import everything, running
@@ -11,6 +13,7 @@ from waiting import wait_until
 
 import ottla
 from ottla.testing import Cluster
+from ottla_mirror.flow import Flow
 from ottla_mirror.machines.flows import ClusterSettings, FlowSettings, MirrorSettings
 
 Sites = Mapping[str, Cluster]
@@ -22,11 +25,11 @@ def sites() -> Iterator[Sites]:
         yield {"hub": hub, "north": north, "south": south}
 
 
-def flows(sites: Sites, topic: str, *pairs: tuple[str, str]) -> MirrorSettings:
+def flows(sites: Sites, topic: str, *pairs: tuple[str, str], **more: Any) -> MirrorSettings:
     """Each pair is a flow of the topics that begin so, and of their copies."""
     clusters = tuple(ClusterSettings(alias, (site.bootstrap,)) for alias, site in sites.items())
     patterns = (rf"(.*\.)?{topic}.*",)
-    made = (FlowSettings(source, target, topics=patterns, heartbeats=False) for source, target in pairs)
+    made = (FlowSettings(source, target, topics=patterns, heartbeats=False, **more) for source, target in pairs)
     return MirrorSettings(clusters, tuple(made))
 
 
@@ -48,6 +51,11 @@ def found(sites: Sites, name: str, topic: str) -> dict[str, Counter[str]]:
 
 def once(name: str, count: int) -> Counter[str]:
     return Counter(f"{name} {n}" for n in range(count))
+
+
+def lags(flows: Iterable[Flow]) -> set[int | None]:
+    """Records that are not copied yet, of each partition."""
+    return {p.lag(flow.positions().get(p.source), 0).records for flow in flows for p in flow.partitions.values()}
 
 
 @pytest.mark.feature(152, 156)
@@ -86,6 +94,26 @@ def test_sites_that_both_write_have_each_others_events_and_none_comes_back(sites
         assert {name: found(sites, name, "both") for name in expected} == expected, "another look changes nothing"
         readers = ottla.Consumer("both", "south.both", bootstrap=sites["north"].bootstrap, start="earliest", stop="end")
         assert len(list(readers)) == 80, "one reader has the events of both sites"
+
+
+@pytest.mark.feature(153, 156)
+def test_sites_that_write_to_one_topic_have_all_its_events_once(sites: Sites) -> None:
+    """Each site has a flow to each other one, and no name says where a record comes from."""
+    topic = "shared"
+    for site in sites:
+        write(sites, topic, site, 40)
+    expected = {topic: once("hub", 40) + once("north", 40) + once("south", 40)}
+    pairs = permutations(sites, 2)
+    with running(flows(sites, topic, *pairs, policy="marked")) as running_flows:
+        wait_until(lambda: [found(sites, site, topic) for site in sites] == [expected] * 3)
+        write(sites, topic, "north", 3)
+        expected[topic] += once("north", 3)
+        wait_until(lambda: [found(sites, site, topic) for site in sites] == [expected] * 3)
+        wait_until(lambda: lags(running_flows) == {0})
+        assert [found(sites, site, topic) for site in sites] == [expected] * 3, "all is read, and nothing came back"
+    for site in sites:
+        own = [r for r in everything(sites[site], topic) if (r.value or b"").startswith(site.encode())]
+        assert all(not r.headers for r in own), "what was written here has not been anywhere"
 
 
 @pytest.mark.feature(152)

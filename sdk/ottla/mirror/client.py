@@ -103,6 +103,8 @@ class MirrorClient:
         `state` is a file that remembers how far it came, for the next call to go on from. `topics` are the source's.
         """
         found, known = self.flow(flow), VerifiedUpTo(state)
+        if found.policy == "marked":
+            raise config_error(f"{flow} can't be verified: its copies have records of their own", hint="count those")
         for address in (*found.source_bootstrap, *found.target_bootstrap):
             if "://" in address:
                 raise config_error(f"{flow} can't be verified: {address} is no ottla cluster", hint="count its records")

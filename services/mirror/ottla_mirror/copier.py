@@ -16,6 +16,7 @@ from ottla_core.clock import Clock
 from ottla_core.model import TopicPartition
 from ottla_mirror.clusters.cluster import FetchedBlock, Member, Reader, Sent, Writer
 from ottla_mirror.machines.copying import outgoing
+from ottla_mirror.machines.loop_marks import LoopMarks
 from ottla_mirror.machines.mirror_records import offset_sync
 from ottla_mirror.machines.progress import CopiedPartition, Position, note_of
 
@@ -43,6 +44,7 @@ class Copier:
         member: Member,
         syncs: str,
         clock: Clock,
+        marks: LoopMarks | None = None,
     ) -> None:
         self.partitions: Mapping[TopicPartition, CopiedPartition] = {}  # by the source's; replaced, never changed
         self.paused = True
@@ -53,6 +55,7 @@ class Copier:
         self._member: Final = member
         self._syncs: Final = syncs
         self._clock: Final = clock
+        self._marks: Final = marks
         self._under_way: Final[dict[CopiedPartition, None]] = {}
         self._again_at: Final[dict[CopiedPartition, float]] = {}
         self._to_sync: Final[dict[CopiedPartition, None]] = {}
@@ -135,7 +138,7 @@ class Copier:
 
     def _send(self, partition: CopiedPartition, fetched: FetchedBlock) -> None:
         self._under_way[partition] = None
-        for batch in outgoing(fetched):
+        for batch in outgoing(fetched, self._marks):
             partition.send(fetched, batch, self._writer.send_batch(batch.batch, *partition.copy))
         partition.end(fetched)
 

@@ -28,6 +28,7 @@ from ottla_mirror.flow_state import FlowState
 from ottla_mirror.group_offsets import GroupOffsets
 from ottla_mirror.group_sync import GroupSync, Heartbeats
 from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
+from ottla_mirror.machines.loop_marks import LoopMarks
 from ottla_mirror.machines.progress import CopiedPartition, Reading, read_note
 from ottla_mirror.machines.topic_names import TopicNames
 from ottla_mirror.offset_syncs import OffsetSyncs
@@ -68,6 +69,7 @@ class Flow:
         self._chores: Final[list[Chore]] = [self.state, self.topics, self.syncs, self.groups]
         if flow.heartbeats:
             self._chores.append(Heartbeats(flow, self._source, self.state, clock))
+        self._marks: Final = LoopMarks(flow, settings) if flow.policy == "marked" else None
         self.error = "it is not connected yet"
         self.copier: Copier | None = None
         self._reader: Reader | None = None
@@ -148,11 +150,11 @@ class Flow:
         common = (reader, writer, member, self.names.offset_syncs, self._clock)
         match self.settings.delivery:
             case "exactly_once":
-                return ExactlyOnceCopier(*common)
+                return ExactlyOnceCopier(*common, self._marks)
             case "same_offsets":
                 return SameOffsetsCopier(*common, ended.enter_context(open_admin(self.target, self._id)))
             case "at_least_once":
-                return Copier(*common)
+                return Copier(*common, self._marks)
 
     def _copy(self, member: Member, copier: Copier) -> None:
         while not self._stopping.is_set():

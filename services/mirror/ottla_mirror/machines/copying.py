@@ -4,6 +4,8 @@
   source's log, and are replaced (`SealedBatch`). The CRC over the old header is checked first.
 * Encoded anew is each batch whose records are not all wanted, are fewer than its offsets (compaction left gaps), have a
   delete horizon, or the broker's time: such a batch says something about the source's log that is not true elsewhere.
+* So is each batch of a flow whose records say which way they have come (`LoopMarks`); those that have come from where
+  they would go are left out.
 * Markers, and batches of aborted transactions, are not copied: what is fetched is decided (rule 38).
 
 Where copies keep the source's offsets, batches stay as they are, gaps and all, but for their producer and transaction.
@@ -22,6 +24,7 @@ from ottla_core.records.builder import RecordBatchBuilder, SealedBatch, is_senda
 from ottla_core.records.compression import Codec
 from ottla_core.records.reader import read_records
 from ottla_core.records.twins import new_builder
+from ottla_mirror.machines.loop_marks import LoopMarks
 
 _ENCODED_BYTES: Final = 1024 * 1024
 
@@ -118,16 +121,16 @@ class KeptBatch(NamedTuple):
         return self.header.max_timestamp
 
 
-def outgoing(fetched: Fetched) -> Iterator[OutgoingBatch]:
+def outgoing(fetched: Fetched, marks: LoopMarks | None = None) -> Iterator[OutgoingBatch]:
     """The batches to be written, in their order. Raises CORRUPT_MESSAGE before one that can't be read."""
     for header, batch in _committed(fetched):
-        if is_sendable(header) and header.base_offset >= fetched.offset:
+        if marks is None and is_sendable(header) and header.base_offset >= fetched.offset:
             run = Run(header.base_offset, header.record_count)
             yield OutgoingBatch(
                 SealedBatch(header, batch[HEADER_SIZE:]), (run,), header.next_offset, header.leader_epoch
             )
         else:
-            yield from _encoded_anew(header, batch, fetched.offset)
+            yield from _encoded_anew(header, batch, fetched.offset, marks)
 
 
 def kept(fetched: Fetched) -> Iterator[KeptBatch]:
@@ -148,10 +151,13 @@ def _committed(fetched: Fetched) -> Iterator[tuple[BatchHeader, memoryview]]:
         yield header, batch
 
 
-def _encoded_anew(header: BatchHeader, batch: memoryview, first_offset: int) -> Iterator[OutgoingBatch]:
+def _encoded_anew(
+    header: BatchHeader, batch: memoryview, first_offset: int, marks: LoopMarks | None
+) -> Iterator[OutgoingBatch]:
     builder, runs = new_builder(_ENCODED_BYTES), list[Run]()
-    for offset, timestamp_ms, key, value, headers in read_records(batch):
-        if offset < first_offset:
+    for offset, timestamp_ms, key, value, own_headers in read_records(batch):
+        headers = own_headers if marks is None else marks.of_copy(own_headers)
+        if offset < first_offset or headers is None:
             continue
         timestamp_ms = max(0, timestamp_ms)  # of a record that has none
         if not builder.append(timestamp_ms, key, value, headers):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from ottla_core.errors import ErrorCode, OttlaError
 
-Policy = Literal["prefix", "identity"]
+Policy = Literal["prefix", "identity", "marked"]
 Delivery = Literal["at_least_once", "exactly_once", "same_offsets"]
 
-POLICIES: Final = ("prefix", "identity")
+POLICIES: Final = ("prefix", "identity", "marked")
+"""The last one keeps topics' names, too; its records have a header that says which way they have come."""
+
 _OWN_GROUPS: Final = "ottla-mirror."
 
 DELIVERIES: Final = ("at_least_once", "exactly_once", "same_offsets")
@@ -72,6 +74,11 @@ class FlowSettings:
         return f"{self.source}->{self.target}"
 
     @property
+    def keeps_names(self) -> bool:
+        """Whether a copy is called as its topic is."""
+        return self.policy != "prefix"
+
+    @property
     def group(self) -> str:
         """The group in the target whose members are the mirrors of this flow; its offsets are the source's."""
         return f"{_OWN_GROUPS}{self.source}.{self.target}"
@@ -119,6 +126,11 @@ def check(settings: MirrorSettings) -> MirrorSettings:
             raise invalid(f"flow {flow.name} copies a cluster to itself", "name two clusters")
         if names.count(flow.name) > 1:
             raise invalid(f"there are two flows {flow.name}", "put their topics into one")
+        if flow.delivery == "same_offsets" and flow.policy == "marked":
+            raise invalid(
+                f"flow {flow.name}: a copy that others write to can't have the source's offsets",
+                'use delivery = "exactly_once": offsets are translated',
+            )
         if flow.delivery == "same_offsets" and settings.cluster(flow.target).kafka is not None:
             raise invalid(
                 f"flow {flow.name}: a Kafka gives its own offsets to what is written to it",
@@ -142,23 +154,27 @@ def _check_patterns(flow: FlowSettings) -> None:
 
 
 def _check_circles(settings: MirrorSettings) -> None:
-    """With names that stay as they are, a circle would carry a record round and round."""
-    following = {
-        source: [flow.target for flow in settings.flows if flow.source == source and flow.policy == "identity"]
-        for source in {flow.source for flow in settings.flows}
-    }
-    for start in following:
-        ahead, seen = list(following[start]), set[str]()
-        while ahead:
-            at = ahead.pop()
-            if at == start:
-                raise invalid(
-                    f"with the identity policy, what leaves {start} would come back to it, and leave again",
-                    'use policy = "prefix", or leave one of these flows out',
-                )
-            if at not in seen:
-                seen.add(at)
-                ahead += following.get(at, [])
+    """With names that stay as they are, a circle would carry a record round and round, unless all of it is marked."""
+    following: dict[str, list[str]] = {}
+    for flow in settings.flows:
+        if flow.keeps_names:
+            following.setdefault(flow.source, []).append(flow.target)
+    for flow in settings.flows:
+        if flow.policy == "identity" and flow.source in _reached(flow.target, following):
+            raise invalid(
+                f"with the identity policy, what leaves {flow.source} would come back to it, and leave again",
+                'use policy = "prefix", or "marked" for all of these flows, or leave one of them out',
+            )
+
+
+def _reached(start: str, following: Mapping[str, Sequence[str]]) -> set[str]:
+    ahead, seen = [start], set[str]()
+    while ahead:
+        at = ahead.pop()
+        if at not in seen:
+            seen.add(at)
+            ahead += following.get(at, ())
+    return seen
 
 
 def invalid(message: str, hint: str) -> OttlaError:

@@ -4,7 +4,8 @@
   been, so none comes back: a topic that came from the target, or by way of it, is not copied to it.
 * Each event once per pair of sites: what came from a third cluster that has a flow of its own to the target is not
   copied either.
-* With the identity policy names stay as they are.
+* With the identity policy names stay as they are; with the marked one too, and records say which way they have come
+  (`LoopMarks`).
 * Topics of a mirror's own, and of the cluster, are never copied; `heartbeats` always is.
 """
 
@@ -48,7 +49,7 @@ class TopicNames:
     def pattern(self) -> str:
         """Matches the names that copies may have in the target, and `checkpoints`."""
         own = re.escape(self._prefix) + ".*"
-        if self._flow.policy == "identity":
+        if self._flow.keeps_names:
             own = "|".join([re.escape(self.target_of_any(HEARTBEATS)), *self._flow.topics])
         return f"{re.escape(self.checkpoints)}|(?:{own})"
 
@@ -66,14 +67,14 @@ class TopicNames:
 
     def target_of_any(self, topic: str) -> str:
         """The name that a copy of `topic` would have."""
-        if self._flow.policy == "identity" and topic != HEARTBEATS:
+        if self._flow.keeps_names and topic != HEARTBEATS:
             return topic
         return f"{self._prefix}{topic}"
 
     def source_of(self, copy: str) -> str | None:
         """The topic of the source that has this name in the target; None where it is no copy of this flow's."""
         topic = copy.removeprefix(self._prefix) if copy.startswith(self._prefix) else copy
-        if self._flow.policy == "identity" and topic != HEARTBEATS:
+        if self._flow.keeps_names and topic != HEARTBEATS:
             topic = copy
         return topic if self.target_of(topic) == copy else None
 

@@ -1,0 +1,40 @@
+"""Which way a record has come, where its topic's name does not tell: two sites write to the same topic, and copy it.
+
+A copied record has a header with the clusters that it was copied from, the last one last. It is not copied to one of
+these again, nor to one that has a flow from one of these: that has it by its own way. So each event goes once from site
+to site, as `TopicNames` has it for prefixes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
+
+HEADER: Final = "ottla-mirror-path"
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+class LoopMarks:
+    """One flow's. `settings` has the other flows."""
+
+    def __init__(self, flow: FlowSettings, settings: MirrorSettings) -> None:
+        self._source: Final = flow.source
+        self._ends: Final = {flow.target} | {
+            cluster.alias
+            for cluster in settings.clusters
+            if cluster.alias != flow.source and settings.has_flow(cluster.alias, flow.target)
+        }
+        self._first: Final = (HEADER, flow.source.encode())
+
+    def of_copy(self, headers: Headers) -> list[tuple[str, bytes | None]] | None:
+        """The headers that a copy of a record with these `headers` has; None where it is not to be copied."""
+        path = next((value for name, value in headers if name == HEADER), None)
+        if path is None:
+            return [*headers, self._first]
+        if not self._ends.isdisjoint(path.decode(errors="replace").split(",")):
+            return None
+        others = [header for header in headers if header[0] != HEADER]
+        return [*others, (HEADER, path + b"," + self._source.encode())]
