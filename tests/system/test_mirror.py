@@ -158,6 +158,9 @@ def test_a_mirror_is_a_service_by_its_file_and_its_contract(
         status = mirror.cli("status", "east->west")
         assert {(p["copy"], p["lag"], p["trouble"]) for p in status} == {(f"east.{topic}", 0, "")}
         assert sum(p["records"] for p in status) == 100
+        watched = mirror.cli("watch", "--every", "0.1s", "-n", "2")
+        assert [line["copy"] for line in watched] == [f"east.{topic}"] * 4
+        assert {line["records_s"] for line in watched} == {0}, "nothing is written now"
         (line,) = mirror.cli("translate", "east->west", topic, str(number), str(end))
         assert line == {"source_offset": end, "copy": f"east.{topic}", "partition": number, "offset": end}
         use_as_a_program(mirror, ottla.TopicPartition(topic, number), end)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from functools import partial
@@ -20,7 +22,7 @@ from ottla.cli.lazy import Command
 from ottla.cli.options import DryRun, Numbers
 from ottla.cli.output import Item, Listing, form_for, write
 from ottla.cli.prompts import apply_to, confirm, report
-from ottla.cli.settings import Settings
+from ottla.cli.settings import Form, Settings
 from ottla.errors import config_error
 
 if TYPE_CHECKING:
@@ -77,18 +79,23 @@ def show(ctx: typer.Context, names: Groups) -> None:
 
 
 @app.command("watch", cls=Command)
-def watch(
+def watch_group(
     ctx: typer.Context,
     name: Group,
     every: Annotated[str, typer.Option(metavar="DURATION", help="How often to look.")] = "2s",
     times: Annotated[int | None, typer.Option("-n", min=1, metavar="N", help="How often; else until Ctrl-C.")] = None,
 ) -> None:
     """Show again and again how far a group is behind, until Ctrl-C. Not as -o json, which would never end."""
-    from ottla.cli.group_watch import watch_lag
+    from ottla.cli.watching import watch
 
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
-        watch_lag(admin, name, settings, every=every, times=times)
+
+        def look(form: Form) -> Callable[[], None]:
+            item = {"at_ms": time.time_ns() // 1_000_000, **lag_item(admin, name)}
+            return partial(show_lag, item) if form == "table" else partial(write, Listing(KIND, [item]), form)
+
+        watch(look, settings, every=every, times=times)
 
 
 @app.command("members", cls=Command)

@@ -3,16 +3,18 @@ failover, verify."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from ottla.cli.failures import ExitCode, say
 from ottla.cli.lazy import Command
 from ottla.cli.output import Item, Listing, write
-from ottla.cli.settings import Settings
+from ottla.cli.settings import Form, Settings
 
 if TYPE_CHECKING:
     from ottla.mirror.client import MirrorClient
@@ -32,6 +34,7 @@ _VERIFIED: tuple[str, ...] = (
     "topic", "partition", "copy", "compared", "missing", "doubled", "reordered", "foreign"
 )  # fmt: skip
 _MOVED: tuple[str, ...] = ("group", "topic", "partition", "before", "to_topic", "after")
+_RATES: tuple[str, ...] = ("flow", "topic", "partition", "lag", "lag_ms", "records_s", "bytes_s", "trouble")
 _FLOW: tuple[str, ...] = ("flow", "topic", "partition", "copy", "position", "lag", "lag_ms", "records", "trouble")
 
 
@@ -47,6 +50,51 @@ def status(
         flows = [client.flow(flow)] if flow else client.flows()
     write(Listing("mirror-status/v1", _partitions(flows), _FLOW, "topic"), settings.output)
     _end_with([trouble for each in flows for trouble in each.troubles()])
+
+
+@app.command("watch", cls=Command)
+def watch_flows(
+    ctx: typer.Context,
+    flow: Annotated[str, typer.Argument(metavar="[FLOW]", help="Only this one, such as east->west.")] = "",
+    every: Annotated[str, typer.Option(metavar="DURATION", help="How often to look.")] = "2s",
+    times: Annotated[int | None, typer.Option("-n", min=1, metavar="N", help="How often; else until Ctrl-C.")] = None,
+    mirror: Address = _ADDRESS,
+) -> None:
+    """Show again and again what is left to copy, and how fast it goes, until Ctrl-C. Not as -o json."""
+    from ottla.cli.watching import watch
+
+    settings, former = Settings.of(ctx), dict[object, Copied]()
+    with _client(settings, mirror) as client:
+
+        def look(form: Form) -> Callable[[], None]:
+            flows = [client.flow(flow)] if flow else client.flows()
+            return partial(write, Listing("mirror-watch/v1", _rates(_partitions(flows), former), _RATES, "topic"), form)
+
+        watch(look, settings, every=every, times=times)
+
+
+class Copied(NamedTuple):
+    """So much was copied at that time, in monotonic seconds."""
+
+    at: float
+    records: int
+    bytes: int
+
+
+def _rates(partitions: Iterable[Item], former: dict[object, Copied]) -> list[Item]:
+    """And how fast, since they were looked at before: that is noted in `former`."""
+    items: list[Item] = []
+    for item in partitions:
+        at = (item["flow"], item["topic"], item["partition"])
+        now = Copied(time.monotonic(), item["records"], item["bytes"])
+        before, former[at] = former.get(at, now), now
+        seconds = max(now.at - before.at, 1e-9)
+        rates = {
+            "records_s": max(0, round((now.records - before.records) / seconds)),
+            "bytes_s": max(0, round((now.bytes - before.bytes) / seconds)),
+        }
+        items.append({**item, **rates})
+    return items
 
 
 @app.command("translate", cls=Command)
