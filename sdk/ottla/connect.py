@@ -26,7 +26,9 @@ from ottla.client.units import parse_duration, size_bytes
 from ottla.consumer.batch import Segment
 from ottla.consumer.batch_reader import BatchReader, FetchedBatches, ReadPosition
 from ottla.consumer.completed_fetch import RecordRange
+from ottla.machines.assignors import Assignments, Assignor, Subscriber, all_partitions, withhold_moving
 from ottla.machines.metadata import TopicView
+from ottla.machines.stickiness import Owned
 from ottla.machines.transaction import PreparedTransaction
 from ottla.producer.producer import check_config
 from ottla.producer.send_columns import ByteColumns
@@ -35,16 +37,21 @@ __all__ = [
     "CONSUMER_NAMES",
     "PRODUCER_NAMES",
     "UNKNOWN_TOPIC_GRACE_S",
+    "Assignments",
+    "Assignor",
     "BatchReader",
     "ByteColumns",
     "ClusterClient",
     "Convert",
     "FetchedBatches",
+    "Owned",
     "PreparedTransaction",
     "ReadPosition",
     "RecordRange",
     "Segment",
+    "Subscriber",
     "TopicView",
+    "all_partitions",
     "bootstrap_addresses",
     "check_config",
     "check_topic",
@@ -55,4 +62,5 @@ __all__ = [
     "parse_duration",
     "read_properties",
     "size_bytes",
+    "withhold_moving",
 ]

@@ -22,6 +22,7 @@ def mirrored(
     delivery: str,
     *,
     mirrors: int = 1,
+    balance_s: float = 300.0,
     kafka: Collection[str] = (),
     **more: Any,
 ) -> Iterator[list[Flow]]:
@@ -33,15 +34,16 @@ def mirrored(
     )
     kind = {"delivery": delivery, "heartbeats": False, **more}
     flow = FlowSettings("east", "west", topics=(topic,), **kind)
-    with running(MirrorSettings(clusters, (flow,)), mirrors) as flows:
+    with running(MirrorSettings(clusters, (flow,)), mirrors, balance_s) as flows:
         yield flows
 
 
 @contextmanager
-def running(settings: MirrorSettings, mirrors: int = 1) -> Iterator[list[Flow]]:
+def running(settings: MirrorSettings, mirrors: int = 1, balance_s: float = 300.0) -> Iterator[list[Flow]]:
     """So many mirrors of all flows of a configuration while the block runs."""
     check(settings)
-    flows = [Flow(flow, settings, n, SystemClock()) for n in range(mirrors) for flow in settings.flows]
+    made = [(flow, n) for n in range(mirrors) for flow in settings.flows]
+    flows = [Flow(flow, settings, n, SystemClock(), balance_s=balance_s) for flow, n in made]
     for flow in flows:
         flow.start()
     try:

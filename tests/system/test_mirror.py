@@ -101,6 +101,36 @@ def test_mirrors_share_the_partitions_and_one_of_them_leads(cluster: Cluster, we
     assert by_partition(copied(west, topic)) == written(cluster, topic)
 
 
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+def test_mirrors_share_the_load(cluster: Cluster, west: Cluster, topic: str, admin: ottla.Admin, delivery: str) -> None:
+    """What two partitions of one mirror get is much; those of the other one get nothing."""
+    admin.topics.add_partitions(topic, 4)
+    with (
+        mirrored(cluster, west, topic, delivery, mirrors=2, balance_s=2.0) as flows,
+        ottla.Producer(cluster.bootstrap, topic=topic) as producer,
+    ):
+        wait_until(lambda: sum(len(flow.partitions) for flow in flows) == 4)
+        busy, count = sorted(max((flow.partitions for flow in flows), key=len))[:2], 0
+
+        def share() -> list[int]:
+            nonlocal count
+            for n in range(count, count + 50):
+                for partition in busy:
+                    producer.send(f"{partition.partition}.{n}", partition=partition.partition)
+            count += 50
+            return [len(set(flow.partitions) & set(busy)) for flow in flows]
+
+        wait_until(lambda: share() == [1, 1])
+        producer.flush()
+        wait_until(lambda: len(copied(west, topic)) >= 2 * count)
+        assert sorted(p for flow in flows for p in flow.partitions) == [
+            ottla.TopicPartition(topic, n) for n in range(4)
+        ]
+    values = [record.value for record in copied(west, topic)]
+    assert len(set(values)) == 2 * count
+    assert delivery == "at_least_once" or len(values) == 2 * count
+
+
 @pytest.mark.feature(157)
 def test_a_mirror_that_stands_by_the_target_has_lost_nothing_when_the_way_to_the_source_breaks(
     cluster: Cluster, west: Cluster, topic: str

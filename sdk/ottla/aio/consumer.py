@@ -118,6 +118,10 @@ class Consumer(Generic[K, V]):
         """Like ottla.Consumer.group_metadata."""
         return self._sync.group_metadata
 
+    def enforce_rebalance(self, reason: str = "") -> None:
+        """Like ottla.Consumer.enforce_rebalance."""
+        self._sync.enforce_rebalance(reason)
+
     async def assignment(self) -> set[TopicPartition]:
         """Like ottla.Consumer.assignment."""
         return await self._call(self._sync.assignment)

@@ -68,6 +68,11 @@ class Committing:
         is committed by it is rejected. From any thread."""
         return self._member().group_metadata
 
+    def enforce_rebalance(self, reason: str = "") -> None:
+        """Have the group's partitions assigned anew, which begins with the next poll: for an assignor of your own that
+        knows more now than it did (KIP-568). `reason` is what others read of it."""
+        self._member().enforce_rebalance(reason or "the consumer enforces it")
+
     def _member(self) -> GroupAssignment:
         if self._group is None:
             raise config_error("this consumer has no group to commit to", hint="give group=")

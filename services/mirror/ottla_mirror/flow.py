@@ -28,6 +28,7 @@ from ottla_mirror.flow_state import FlowState
 from ottla_mirror.group_offsets import GroupOffsets
 from ottla_mirror.group_sync import GroupSync, Heartbeats
 from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
+from ottla_mirror.machines.load_plan import RateMeter
 from ottla_mirror.machines.loop_marks import LoopMarks
 from ottla_mirror.machines.progress import CopiedPartition, Reading, read_note
 from ottla_mirror.machines.topic_names import TopicNames
@@ -40,6 +41,8 @@ logger = logging.getLogger("ottla.mirror")
 _STEP_S: Final = 0.1
 _BACKOFF_S: Final = 1.0
 _END_S: Final = 10.0
+_LOOKS: Final = 10
+"""At the load, between two comparisons."""
 
 
 class Flow:
@@ -53,8 +56,10 @@ class Flow:
         instance: int,
         clock: Clock,
         session_timeout_s: float = 15.0,
+        balance_s: float = 300.0,
     ) -> None:
-        """`session_timeout_s`: until others take over from a mirror that has died."""
+        """`session_timeout_s`: until others take over from a mirror that has died; `balance_s`: how often the mirrors'
+        loads are compared."""
         self.settings: Final = flow
         self.names: Final = TopicNames(flow, settings)
         from_, to = settings.cluster(flow.source), settings.cluster(flow.target)
@@ -75,6 +80,10 @@ class Flow:
         self._reader: Reader | None = None
         self._id: Final = f"{flow.group}-{instance}"
         self._session_s: Final = session_timeout_s
+        self._meter: Final = RateMeter()
+        self._meter_s: Final = balance_s / _LOOKS
+        self._looks = 0
+        self._look_at = 0.0
         self._clock: Final = clock
         self._stopping: Final = Event()
         self._thread: Final = Thread(target=self._run, name=f"ottla-mirror-{flow.name}", daemon=True)
@@ -131,7 +140,7 @@ class Flow:
 
     def _copy_until_stopped(self) -> None:
         exactly_once = self.settings.delivery == "exactly_once"
-        events = GroupEvents(self._on_given, self._on_gone)
+        events = GroupEvents(self._on_given, self._on_gone, lambda: self._meter.rates)
         with ExitStack() as ended:
             member = ended.enter_context(
                 self._target.open_member(self._id, self.settings.group, self.names.pattern, self._session_s, events)
@@ -162,6 +171,17 @@ class Flow:
             self.error = "" if self.state.known else "what was ordered for it is not known yet"
             copier.hold(paused=self.state.paused or not self.state.known)
             copier.step(_STEP_S if copier.partitions else 0.0)
+            self._meter_loads(member, copier)
+
+    def _meter_loads(self, member: Member, copier: Copier) -> None:
+        now = self._clock.monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + self._meter_s
+        self._meter.observe(now, {p.copy: p.bytes for p in copier.partitions.values()})
+        self._looks += 1
+        if self._looks % _LOOKS == 0 and self.state.leads:
+            member.rebalance()
 
     # ---- the group ---------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ def partition(records: int) -> Item:
 
 def test_rates_are_of_the_time_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     times, former = iter([100.0, 104.0, 105.0]), dict[Any, Any]()
-    monkeypatch.setattr(mirror.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr("ottla.cli.commands.mirror.time.monotonic", lambda: next(times))
     rates = [
         (item["records_s"], item["bytes_s"])
         for records in (1000, 3000, 500)  # at last it is another mirror's, which begins anew

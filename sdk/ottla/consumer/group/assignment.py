@@ -144,6 +144,11 @@ class GroupAssignment:
         with self.lock:
             self.member.on_poll(self._clock.monotonic())
 
+    def enforce_rebalance(self, reason: str) -> None:
+        """Join again when the user's thread comes by."""
+        with self.lock:
+            self.member.rejoin(reason)
+
     def _topic_ids(self) -> dict[TopicPartition, TopicId]:
         with self._fetcher.lock:
             positions = self._subscription.positions.items()

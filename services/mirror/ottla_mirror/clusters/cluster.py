@@ -14,6 +14,7 @@ from ottla import OffsetAndMetadata
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.records.builder import SealedBatch
 from ottla_mirror.machines.copying import Fetched
+from ottla_mirror.machines.load_plan import Rates
 from ottla_mirror.machines.progress import Outcome, Reading
 
 CALL_S: Final = 10.0
@@ -78,12 +79,17 @@ class Member(Protocol):
     def committed(self, copies: Sequence[TopicPartition]) -> Mapping[TopicPartition, OffsetAndMetadata | None]: ...
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
 
+    def rebalance(self) -> None:
+        """Have the copies shared anew, by what is known now; nothing, where the group's assignor knows no loads."""
+
 
 class GroupEvents(NamedTuple):
-    """What a member calls back, in `poll`: about the copies that it is given, and those that go, `lost` or in order."""
+    """What a member calls back, in `poll`: about the copies that it is given, and those that go, `lost` or in order.
+    `rates` says how busy it is with each, as far as the group's assignor takes that into account."""
 
     given: Callable[[Member, Sequence[TopicPartition]], None]
     gone: Callable[[Sequence[TopicPartition], bool], None]
+    rates: Callable[[], Rates] = dict
 
 
 class Writer(Protocol):

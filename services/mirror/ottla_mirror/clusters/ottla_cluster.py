@@ -25,6 +25,7 @@ from ottla_mirror.clusters.cluster import (
     Reader,
     Writer,
 )
+from ottla_mirror.clusters.load_assignor import LoadAssignor
 from ottla_mirror.machines.copying import Run
 from ottla_mirror.machines.progress import Outcome
 
@@ -69,7 +70,7 @@ class OttlaCluster:
             client_id=name,
             group=group,
             pattern=pattern,
-            assignors="cooperative-sticky",
+            assignors=[LoadAssignor(events.rates), "cooperative-sticky"],  # the latter for mirrors of before
             commit="manual",
             auto_offset_reset="earliest",
             metadata_max_age=_LOOK_S,
@@ -105,6 +106,9 @@ class OttlaMember:
 
     def commit(self, offsets: Mapping[TopicPartition, ottla.OffsetAndMetadata]) -> None:
         self.consumer.commit(offsets)
+
+    def rebalance(self) -> None:
+        self.consumer.enforce_rebalance("the mirrors' loads are compared")
 
 
 class BatchDelivery(NamedTuple):

@@ -77,6 +77,9 @@ class KafkaMember:
         for error in [at.error for at in committed or () if at.error is not None]:
             raise as_ottla(error)
 
+    def rebalance(self) -> None:
+        """librdkafka's assignors know no loads."""
+
     def group_metadata(self) -> object:
         """As whom it has its copies; after it was evicted with the generation of before, so that it is rejected."""
         return self._consumer.consumer_group_metadata()

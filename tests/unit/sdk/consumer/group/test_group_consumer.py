@@ -178,6 +178,17 @@ def test_whoever_was_closed_does_not_join_any_more() -> None:
     assert cluster.requests(pb.JoinRequest) == []
 
 
+@pytest.mark.feature(75)
+def test_a_member_has_the_group_assign_anew_when_it_knows_more() -> None:
+    cluster = filled({0: 3})
+    with consumer_of(cluster) as consumer:
+        consumer.poll(WAIT)
+        consumer.enforce_rebalance("the loads have changed")
+        while consumer.group_metadata.generation < 2:
+            consumer.poll(0.05)
+        assert cluster.requests(pb.JoinRequest)[-1].reason == "the loads have changed"
+
+
 # ---- heartbeats and polls -------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,113 @@
+"""Which mirror of a flow copies what, so that each has about as much to do, by bytes a second.
+
+A mirror keeps what it has until another one has so much less to do that a move is worth its while: a partition that
+moves stands still for a moment. Partitions without any load are spread evenly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from ottla_core.model import TopicPartition
+from ottla_core.primitives import MalformedError, Reader, Writer
+
+Rates = Mapping[TopicPartition, float]
+"""Bytes a second."""
+
+_VERSION: Final = 0
+_IDLE: Final = 0.05
+"""What a partition without load weighs, of the mean one."""
+
+_WORTH: Final = 0.1
+"""The least that a move takes from who has most to do, of what each would have on average."""
+
+_SMOOTH: Final = 0.5
+
+
+class RateMeter:
+    """What is copied of each partition; `rates` are smooth over some looks."""
+
+    def __init__(self) -> None:
+        self.rates: dict[TopicPartition, float] = {}  # replaced, never changed
+        self._before: dict[TopicPartition, tuple[float, int]] = {}
+
+    def observe(self, now: float, copied: Mapping[TopicPartition, int]) -> None:
+        """So many bytes were copied of each by `now`, in monotonic seconds. Those that are not in it are forgotten."""
+        rates = {}
+        for partition, size_bytes in copied.items():
+            at, former = self._before.get(partition, (now, size_bytes))
+            rate = max(0, size_bytes - former) / (now - at) if now > at else 0.0
+            rates[partition] = _SMOOTH * rate + (1 - _SMOOTH) * self.rates.get(partition, rate)
+        self.rates, self._before = rates, {partition: (now, size) for partition, size in copied.items()}
+
+
+def spread(
+    partitions: Iterable[TopicPartition],
+    owned: Mapping[str, Collection[TopicPartition]],
+    readers: Mapping[str, Collection[str]],
+    rates: Rates,
+) -> dict[str, list[TopicPartition]]:
+    """By member. `owned` has what each has, the best claim first, and `readers` who subscribes to a topic."""
+    everything = set(partitions)
+    mean = sum(rates.get(partition, 0.0) for partition in everything) / max(1, len(everything))
+    weights = {partition: rates.get(partition, 0.0) + (mean * _IDLE or 1.0) for partition in everything}
+    made: dict[str, list[TopicPartition]] = {}
+    left = set(everything)
+    for member, own in owned.items():
+        made[member] = sorted(p for p in left.intersection(own) if member in readers[p.topic])
+        left.difference_update(made[member])
+    loads = {member: sum(weights[partition] for partition in own) for member, own in made.items()}
+    for partition in sorted(left, key=lambda p: (-weights[p], p)):
+        idlest = min(readers[partition.topic], key=lambda member: (loads[member], member))
+        made[idlest].append(partition)
+        loads[idlest] += weights[partition]
+    for _ in everything:
+        if not _move_one(made, loads, readers, weights):
+            break
+    return made
+
+
+def _move_one(
+    made: Mapping[str, list[TopicPartition]],
+    loads: dict[str, float],
+    readers: Mapping[str, Collection[str]],
+    weights: Rates,
+) -> bool:
+    """From who has most to do to who has least; False where it is not worth it."""
+    busiest, idlest = max(loads, key=lambda m: (loads[m], m)), min(loads, key=lambda m: (loads[m], m))
+    gap, worth = loads[busiest] - loads[idlest], _WORTH * sum(loads.values()) / len(loads)
+    may = [p for p in made[busiest] if worth <= min(weights[p], gap - weights[p]) and idlest in readers[p.topic]]
+    if not may:
+        return False
+    moved = min(may, key=lambda p: (abs(weights[p] - gap / 2), p))
+    made[busiest].remove(moved)
+    made[idlest].append(moved)
+    loads[busiest] -= weights[moved]
+    loads[idlest] += weights[moved]
+    return True
+
+
+def write_rates(rates: Rates) -> bytes:
+    """As a member tells them to the one that leads its group."""
+    writer = Writer(flexible=False)
+    writer.int16(_VERSION)
+    for (topic, partition), rate in rates.items():
+        writer.string(topic)
+        writer.int32(partition)
+        writer.int64(round(rate))
+    return bytes(writer.buffer)
+
+
+def read_rates(data: bytes) -> Rates:
+    """Nothing where it is no such data."""
+    reader, rates = Reader(memoryview(data)), dict[TopicPartition, float]()
+    try:
+        if reader.int16() != _VERSION:
+            return {}
+        while reader.left:
+            partition = TopicPartition(reader.plain_string() or "", reader.int32())
+            rates[partition] = float(reader.int64())
+    except MalformedError:
+        return {}
+    return rates
