@@ -23,6 +23,7 @@ def mirrored(
     *,
     mirrors: int = 1,
     kafka: Collection[str] = (),
+    redis: str = "",
     **more: Any,
 ) -> Iterator[list[Flow]]:
     """Mirrors of one flow while the block runs, which copies `topic` alone; `more` are settings of it. Those of the
@@ -33,7 +34,7 @@ def mirrored(
     )
     kind = {"delivery": delivery, "heartbeats": False, **more}
     flow = FlowSettings("east", "west", topics=(topic,), **kind)
-    with running(MirrorSettings(clusters, (flow,)), mirrors) as flows:
+    with running(MirrorSettings(clusters, (flow,), redis), mirrors) as flows:
         yield flows
 
 
