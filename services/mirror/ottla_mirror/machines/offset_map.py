@@ -115,7 +115,8 @@ class OffsetMap:
         return self._sources[at] + min(offset - self._targets[at], self._lengths[at])
 
     def take_changed(self) -> tuple[int, list[Stretch]]:
-        """The offset from which on stretches are others than at the last call, and those; from 0 at the first call."""
+        """The offset from which on stretches are others than at the last call, and those; from 0 at the first call. Of
+        one that was cut the rest is behind that offset: what follows the cut says where it lies."""
         first, self._changed_from = self._changed_from, _UNCHANGED
         at = bisect_left(self._sources, first)
         return first, list(map(Stretch, self._sources[at:], self._targets[at:], self._lengths[at:]))
@@ -146,7 +147,7 @@ class OffsetMap:
             self._sources.append(source)
             self._targets.append(target)
             self._lengths.append(length)
-        self._change_last()
+        self._changed_from = min(self._changed_from, self._sources[-1])
         self.thin(self._most)
 
     def _forget_from(self, source: int) -> None:
@@ -155,10 +156,6 @@ class OffsetMap:
             del numbers[at:]
         if at and self._sources[-1] + self._lengths[-1] > source:
             self._lengths[-1] = source - self._sources[-1]
-        self._change_last()
-
-    def _change_last(self) -> None:
-        self._changed_from = min(self._changed_from, self._sources[-1] if self._sources else 0)
 
 
 class OffsetMaps:
