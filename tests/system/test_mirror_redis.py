@@ -204,7 +204,16 @@ def test_of_two_mirrors_the_leader_writes_and_the_other_one_goes_on_where_it_has
         wait_until(lambda: [flow.state.leads for flow in flows].count(True) == 1)
         leader, other = sorted(flows, key=lambda flow: not flow.state.leads)
         until_same(offsets, leader, topic, 50)
-        run = redis.client.get(KEYS.writer).partition(":")[0]
+        run, _, first = redis.client.get(KEYS.writer).partition(":")
+        runs = {run}
+
+        def has_written(times: int) -> bool:
+            name, _, number = redis.client.get(KEYS.writer).partition(":")
+            runs.add(name)
+            return int(number) >= int(first) + times
+
+        wait_until(lambda: has_written(6))
+        assert runs == {run}, "one of them alone"
         leader.stop()
         write_transactions(cluster, topic, 50, 50)
         until_same(offsets, other, topic, 100)

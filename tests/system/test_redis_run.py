@@ -168,6 +168,20 @@ def test_an_older_state_is_told_from_what_was_written_last_without_a_connection_
     assert offsets.translate(FLOW, {SOURCE: 15}) == {COPY: 55}
 
 
+def test_a_redis_that_was_emptied_gets_all_of_it_again(
+    redis: RedisServer, new_known: Callable[[], Known], offsets: RedisOffsets
+) -> None:
+    known = new_known()
+    known.sync(0, 0, 10)
+    known.commit("g", 5)
+    run = known.new_run()
+    run.step()
+    redis.client.flushall()
+    run.step()
+    assert offsets.translate(FLOW, {SOURCE: 5}) == {COPY: 5}
+    assert offsets.positions(FLOW, "g") == {COPY: 5}
+
+
 def test_keys_of_what_is_no_longer_copied_go_with_the_next_run(
     redis: RedisServer, new_known: Callable[[], Known], offsets: RedisOffsets
 ) -> None:
