@@ -78,6 +78,12 @@ def until_same(offsets: RedisOffsets, flow: Flow, topic: str, count: int) -> Non
     wait_until(lambda: is_same(offsets, flow, topic))
 
 
+def written(redis: RedisServer) -> tuple[str, int]:
+    """By which mirror, and how often."""
+    name, _, number = redis.client.get(KEYS.writer).partition(":")
+    return name, int(number)
+
+
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once", "same_offsets"])
 def test_redis_translates_every_offset_as_the_mirror_does(
     cluster: Cluster, west: Cluster, topic: str, redis: RedisServer, offsets: RedisOffsets, delivery: str
@@ -201,23 +207,22 @@ def test_of_two_mirrors_the_leader_writes_and_the_other_one_goes_on_where_it_has
 ) -> None:
     write_transactions(cluster, topic, 0, 50)
     with mirrored(cluster, west, topic, "exactly_once", mirrors=2, redis=redis.url) as flows:
-        wait_until(lambda: [flow.state.leads for flow in flows].count(True) == 1)
+        wait_until(lambda: all(len(flow.partitions) == 1 for flow in flows))  # nothing goes from one to the other now
         leader, other = sorted(flows, key=lambda flow: not flow.state.leads)
         until_same(offsets, leader, topic, 50)
-        run, _, first = redis.client.get(KEYS.writer).partition(":")
-        runs = {run}
+        (run, first), runs = written(redis), set[str]()
 
         def has_written(times: int) -> bool:
-            name, _, number = redis.client.get(KEYS.writer).partition(":")
+            name, number = written(redis)
             runs.add(name)
-            return int(number) >= int(first) + times
+            return number >= first + times
 
         wait_until(lambda: has_written(6))
         assert runs == {run}, "one of them alone"
         leader.stop()
         write_transactions(cluster, topic, 50, 50)
         until_same(offsets, other, topic, 100)
-        assert redis.client.get(KEYS.writer).partition(":")[0] != run
+        assert written(redis)[0] != run
 
 
 def test_a_mirror_that_no_longer_leads_and_does_not_know_it_writes_nothing_over_what_is_newer(

@@ -174,7 +174,7 @@ def test_a_redis_that_was_emptied_gets_all_of_it_again(
     known = new_known()
     known.sync(0, 0, 10)
     known.commit("g", 5)
-    run = known.new_run()
+    run = known.run
     run.step()
     redis.client.flushall()
     run.step()
