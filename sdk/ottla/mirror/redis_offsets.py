@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.errors import ConnectError, ErrorCode, OttlaError, config_error
 from ottla_core.model import TopicPartition
@@ -23,38 +23,23 @@ if TYPE_CHECKING:
     from redis.client import Pipeline
 
 
-class RedisKeys(NamedTuple):
-    """Of one flow."""
+class RedisKeys:
+    """Of one flow; `pattern` matches all of them."""
 
-    flow: str
-
-    @property
-    def pattern(self) -> str:
-        """Matches all of them."""
-        return f"ottla:mirror:{self.flow}:*"
-
-    @property
-    def current(self) -> str:
-        """Exists while the others are current."""
-        return f"ottla:mirror:{self.flow}:current"
-
-    @property
-    def writer(self) -> str:
-        """The mark of the newest transaction."""
-        return f"ottla:mirror:{self.flow}:writer"
-
-    @property
-    def copies(self) -> str:
-        """The copies' names."""
-        return f"ottla:mirror:{self.flow}:copies"
+    def __init__(self, flow: str) -> None:
+        self._start: Final = f"ottla:mirror:{flow}:"
+        self.pattern: Final = f"{self._start}*"
+        self.current: Final = f"{self._start}current"
+        self.writer: Final = f"{self._start}writer"
+        self.copies: Final = f"{self._start}copies"
 
     def offsets(self, topic: str, partition: int) -> str:
         """The stretches of a partition of the source."""
-        return f"ottla:mirror:{self.flow}:offsets:{topic}:{partition}"
+        return f"{self._start}offsets:{topic}:{partition}"
 
     def group(self, group: str) -> str:
         """A group's last checkpoints."""
-        return f"ottla:mirror:{self.flow}:group:{group}"
+        return f"{self._start}group:{group}"
 
 
 def member_of(source: int, target: int, length: int) -> str:
