@@ -58,6 +58,15 @@ FROM service AS mirror
 EXPOSE 9680 9780
 ENTRYPOINT ["python", "-m", "ottla_mirror"]
 
+# ---- Redis, where mirrors keep their offsets as well: Debian's ------------------------------------------------------------
+FROM ground AS redis
+USER root
+RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends redis-server \
+ && rm -rf /var/lib/apt/lists/*
+USER 10001:10001
+EXPOSE 6379
+ENTRYPOINT ["redis-server"]
+
 # ---- the command line --------------------------------------------------------------------------------------------------
 FROM service AS cli
 ENTRYPOINT ["ottla"]

@@ -209,6 +209,9 @@ class Mirror:
     TRANSLATE_OFFSETS = Method(
         "Mirror", "TranslateOffsets", m.TranslateOffsetsRequest, m.TranslateOffsetsResponse, Operation.DESCRIBE
     )
+    GROUP_POSITIONS = Method(
+        "Mirror", "GroupPositions", m.GroupPositionsRequest, m.GroupPositionsResponse, Operation.DESCRIBE
+    )
     PAUSE_FLOW = Method("Mirror", "PauseFlow", m.PauseFlowRequest, m.PauseFlowResponse, Operation.ALTER)
     FAILOVER = Method("Mirror", "Failover", m.MoveGroupsRequest, m.MoveGroupsResponse, Operation.ALTER)
     FAILBACK = Method("Mirror", "Failback", m.MoveGroupsRequest, m.MoveGroupsResponse, Operation.ALTER)

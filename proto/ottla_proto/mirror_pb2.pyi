@@ -186,3 +186,29 @@ class OffsetTranslated(_message.Message):
     partition: int
     offset: int
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., copy: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class GroupPositionsRequest(_message.Message):
+    __slots__ = ("flow", "group")
+    FLOW_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    flow: str
+    group: str
+    def __init__(self, flow: _Optional[str] = ..., group: _Optional[str] = ...) -> None: ...
+
+class GroupPositionsResponse(_message.Message):
+    __slots__ = ("error", "positions")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    positions: _containers.RepeatedCompositeFieldContainer[GroupPosition]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., positions: _Optional[_Iterable[_Union[GroupPosition, _Mapping]]] = ...) -> None: ...
+
+class GroupPosition(_message.Message):
+    __slots__ = ("copy", "partition", "offset")
+    COPY_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    copy: str
+    partition: int
+    offset: int
+    def __init__(self, copy: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...

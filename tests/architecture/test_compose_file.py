@@ -26,6 +26,7 @@ PROMETHEUS = (ROOT / "deploy/prometheus.yml").read_text()
 SERVICES = StackPlan(ROOT, controllers=2, brokers=3).services()
 PROMETHEUS_PORT = 9090
 MIRROR_PORTS = (9680, 9780)
+REDIS_PORT = 6379
 WEST_PORTS = (9940, 9950, 9096, 9960, 9970)
 """Of the second cluster: a controller, a broker, its Kafka listener, coordinators."""
 
@@ -53,7 +54,7 @@ def test_ports_are_published_on_loopback_under_their_own_numbers_and_nothing_els
     assert all(outside == inside for _, outside, inside in published)
     ports = [p for plan in SERVICES for p in (plan.port, plan.admin_port, plan.kafka_port) if p]
     assert sorted(int(outside) for _, outside, _ in published) == sorted(
-        [PROMETHEUS_PORT, *MIRROR_PORTS, *WEST_PORTS, *ports]
+        [PROMETHEUS_PORT, REDIS_PORT, *MIRROR_PORTS, *WEST_PORTS, *ports]
     )
 
 
@@ -87,6 +88,8 @@ def test_the_mirrors_file_names_what_runs_beside_it() -> None:
     for address in (address for cluster in settings.clusters for address in cluster.bootstrap):
         host, _, port = address.partition(":")
         assert f"OTTLA_BROKER__PORT: {port}\n" in block(host)
+    assert settings.redis == f"redis://redis:{REDIS_PORT}/0"
+    assert f":{REDIS_PORT}:{REDIS_PORT}" in block("redis")
 
 
 def test_docker_kills_a_service_later_than_it_ends_by_its_own_limit() -> None:

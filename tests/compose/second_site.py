@@ -15,6 +15,8 @@ from shell import ProofError, say, wait_for
 import ottla
 
 PROFILE: Final = "mirror"
+REDIS: Final = "redis://localhost:6379/0"
+NOWHERE: Final = "localhost:9"
 FLOW: Final = "east->west"
 WEST: Final = "localhost:9950"
 TOPIC: Final = "for-west"
@@ -50,6 +52,7 @@ def lose_a_site(project: Project, bootstrap: str) -> MirrorReport:
     say(f"{RECORDS} records written, {len(had)} of them read in east")
     seconds = wait_for(lambda: is_copied(RECORDS - len(had)), "the copy, and the group's offsets", limit_s=_LIMIT_S)
     say(f"all copied, and the group's offsets, after {seconds:.1f} s")
+    wait_for(is_in_redis, "the group's offsets in Redis", limit_s=_LIMIT_S)
     for broker in _LOST:
         project.kill(broker)
     say(f"{', '.join(_LOST)} killed")
@@ -84,6 +87,16 @@ def is_copied(left: int) -> bool:
         committed = admin.groups.committed(GROUP)
     to_come = [place for place, offset in places if offset >= committed.get(place, 0)]
     return len(places) == RECORDS and len(to_come) == left
+
+
+def is_in_redis() -> bool:
+    """Whether a client that reaches no mirror finds in Redis where the group goes on in west."""
+    with ottla.Admin(WEST) as admin, ottla.MirrorClient(NOWHERE, redis=REDIS, request_timeout=5) as client:
+        committed = {place: offset for place, offset in admin.groups.committed(GROUP).items() if place.topic == COPY}
+        try:
+            return client.positions(FLOW, GROUP) == committed
+        except ottla.ConnectError:
+            return False
 
 
 def fail_over() -> None:

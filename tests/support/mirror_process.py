@@ -23,6 +23,8 @@ from ottla_proto.contracts import Mirror
 from ottla_stack.ports import free_port_base
 
 FILE = """
+redis = "{redis}"
+
 [clusters]
 east = "{east}"
 west = "{west}"
@@ -40,10 +42,18 @@ class MirrorProcess:
     """Serves once the block has begun; what is left of it at the end is killed."""
 
     def __init__(
-        self, folder: Path, east: str, west: str, topics: str, *, delivery: str = "at_least_once", node_id: int = 0
+        self,
+        folder: Path,
+        east: str,
+        west: str,
+        topics: str,
+        *,
+        delivery: str = "at_least_once",
+        node_id: int = 0,
+        redis: str = "",
     ) -> None:
         self._file = folder / f"mirror-{node_id}.toml"
-        self._file.write_text(FILE.format(east=east, west=west, topics=topics, delivery=delivery))
+        self._file.write_text(FILE.format(east=east, west=west, topics=topics, delivery=delivery, redis=redis))
         self._log = folder / f"mirror-{node_id}.log"
         self._node_id = node_id
         self._port = 0

@@ -24,6 +24,7 @@ def mirrored(
     mirrors: int = 1,
     balance_s: float = 300.0,
     kafka: Collection[str] = (),
+    redis: str = "",
     **more: Any,
 ) -> Iterator[list[Flow]]:
     """Mirrors of one flow while the block runs, which copies `topic` alone; `more` are settings of it. Those of the
@@ -34,7 +35,7 @@ def mirrored(
     )
     kind = {"delivery": delivery, "heartbeats": False, **more}
     flow = FlowSettings("east", "west", topics=(topic,), **kind)
-    with running(MirrorSettings(clusters, (flow,)), mirrors, balance_s) as flows:
+    with running(MirrorSettings(clusters, (flow,), redis), mirrors, balance_s) as flows:
         yield flows
 
 

@@ -110,7 +110,7 @@ def test_mirrors_share_the_load(cluster: Cluster, west: Cluster, topic: str, adm
         ottla.Producer(cluster.bootstrap, topic=topic) as producer,
     ):
         wait_until(lambda: sum(len(flow.partitions) for flow in flows) == 4)
-        busy, count = sorted(max((flow.partitions for flow in flows), key=len))[:2], 0
+        busy, count = max((sorted(flow.partitions) for flow in flows), key=len)[:2], 0
 
         def share() -> list[int]:
             nonlocal count

@@ -20,6 +20,7 @@ class MirrorClient(Facade[SyncMirrorClient]):
     flows = threaded(SyncMirrorClient.flows)
     flow = threaded(SyncMirrorClient.flow)
     translate = threaded(SyncMirrorClient.translate)
+    positions = threaded(SyncMirrorClient.positions)
     pause = threaded(SyncMirrorClient.pause)
     resume = threaded(SyncMirrorClient.resume)
     failover = threaded(SyncMirrorClient.failover)

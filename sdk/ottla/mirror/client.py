@@ -4,6 +4,8 @@
         at = mirror.translate("east->west", {ottla.TopicPartition("orders", 3): 41200})
         mirror.failover("east->west", groups=["billing"])
 
+With `redis=`, the URL that the mirrors' file has, offsets are looked up there, and the mirror is the second choice.
+
 Several mirrors of a flow share its partitions. Any of them translates, pauses and moves groups; `flow` and `verify` are
 of the partitions that the one has that is asked.
 """
@@ -25,6 +27,7 @@ from ottla.client.transport import Transport, grpc_transport
 from ottla.client.units import Duration, seconds
 from ottla.errors import config_error
 from ottla.mirror.flow_info import FlowInfo, MovedGroups
+from ottla.mirror.redis_offsets import RedisOffsets
 from ottla.mirror.verification import CopyCheck, VerifiedUpTo, verify_copy
 from ottla_core.model import TopicPartition
 from ottla_proto import mirror_pb2 as pb
@@ -34,14 +37,18 @@ Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
 DEFAULT_ADDRESS: Final = "localhost:9680"
+_REDIS_S: Final = 1.0
 _client_numbers = itertools.count(1)
 
 
 class MirrorClient:
     """Of the mirror at one gRPC address: `address`, by default OTTLA_MIRROR, then localhost:9680. Thread-safe.
 
-    `request_timeout` is in seconds, for each call. Every method raises ConnectError or ottla.TimeoutError where the
-    mirror does not answer in time, and FatalError (INVALID_REQUEST) for a flow that it does not have.
+    `request_timeout` is in seconds, for each call. `redis` is a URL such as redis://localhost:6379/0: `translate` and
+    `positions` look there first, for a second at most. It needs `pip install 'ottla[redis]'`.
+
+    Every method raises ConnectError or ottla.TimeoutError where the mirror does not answer in time, and FatalError
+    (INVALID_REQUEST) for a flow that it does not have.
     """
 
     def __init__(
@@ -50,11 +57,13 @@ class MirrorClient:
         *,
         request_timeout: Duration = 30.0,
         client_id: str | None = None,
+        redis: str | None = None,
         _transport: Transport | None = None,
     ) -> None:
         self.address: Final = address or os.environ.get("OTTLA_MIRROR") or DEFAULT_ADDRESS
         self.client_id: Final = client_id or f"ottla-mirror-client-{next(_client_numbers)}"
         self._timeout_s: Final = seconds(request_timeout, "request_timeout")
+        self._redis: Final = None if redis is None else RedisOffsets(redis, min(self._timeout_s, _REDIS_S))
         self._cluster: Final = ClusterClient([self.address], _transport or grpc_transport(self.client_id))
 
     def flows(self) -> list[FlowInfo]:
@@ -72,11 +81,20 @@ class MirrorClient:
         Never behind a record that such a reader has not had: exactly between the mirror's syncs, else late. Raises
         UnknownTopicError for a partition that is not copied, or of which nothing is known there.
         """
+        if self._redis is not None and (found := self._redis.translate(flow, positions)) is not None:
+            return found
         at = [pb.SourceOffset(topic=p.topic, partition=p.partition, offset=offset) for p, offset in positions.items()]
         response = self._call(Mirror.TRANSLATE_OFFSETS, pb.TranslateOffsetsRequest(flow=flow, offsets=at))
         for translated in response.offsets:
             raise_in_band(translated.error)
         return {TopicPartition(each.copy, each.partition): each.offset for each in response.offsets}
+
+    def positions(self, flow: str, group: str) -> dict[TopicPartition, int]:
+        """Where the group goes on in the copies by its last checkpoints; empty where it has none."""
+        if self._redis is not None and (found := self._redis.positions(flow, group)) is not None:
+            return found
+        response = self._call(Mirror.GROUP_POSITIONS, pb.GroupPositionsRequest(flow=flow, group=group))
+        return {TopicPartition(at.copy, at.partition): at.offset for at in response.positions}
 
     def pause(self, flow: str) -> None:
         """Have all mirrors of the flow stop copying, also those that start later, until it is resumed."""
@@ -116,6 +134,8 @@ class MirrorClient:
 
     def close(self) -> None:
         self._cluster.close()
+        if self._redis is not None:
+            self._redis.close()
 
     def __enter__(self) -> Self:
         return self

@@ -17,6 +17,7 @@ from ottla_core.errors import OttlaError
 from ottla_mirror.clusters.cluster import CALL_S
 from ottla_mirror.flow import Flow
 from ottla_mirror.machines.group_plan import PositionMoved
+from ottla_mirror.machines.mirror_records import Checkpoint
 
 _SETTLE_S: Final = 10.0
 """For what is under way to be copied, and known."""
@@ -60,6 +61,16 @@ def fail_over(flow: Flow, groups: Sequence[str]) -> Moved:
             return offsets.carry(group, offsets.source.committed(group), everything=True)
 
         return _each(groups or named, move, reached=reached)
+    finally:
+        offsets.close()
+
+
+def last_positions(flow: Flow, group: str) -> list[Checkpoint]:
+    """Of a group in the copies, by its last checkpoints; nothing is committed. Raises where the target is away."""
+    offsets = flow.group_offsets()
+    try:
+        offsets.load()
+        return offsets.positions(group)
     finally:
         offsets.close()
 

@@ -18,6 +18,7 @@ from typing import Final
 import ottla
 from ottla_core.clock import Clock
 from ottla_core.model import TopicPartition
+from ottla_mirror.checkpoints import Checkpoints
 from ottla_mirror.chore import Chore
 from ottla_mirror.clusters.cluster import GroupEvents, Member, Reader, Writer
 from ottla_mirror.clusters.connect import connect
@@ -33,7 +34,9 @@ from ottla_mirror.machines.loop_marks import LoopMarks
 from ottla_mirror.machines.progress import CopiedPartition, Reading, read_note
 from ottla_mirror.machines.topic_names import TopicNames
 from ottla_mirror.offset_syncs import OffsetSyncs
+from ottla_mirror.redis_map import RedisMap
 from ottla_mirror.same_offsets import SameOffsetsCopier
+from ottla_mirror.topic_follower import TopicFollower
 from ottla_mirror.topic_sync import TopicSync
 
 logger = logging.getLogger("ottla.mirror")
@@ -74,6 +77,10 @@ class Flow:
         self._chores: Final[list[Chore]] = [self.state, self.topics, self.syncs, self.groups]
         if flow.heartbeats:
             self._chores.append(Heartbeats(flow, self._source, self.state, clock))
+        if settings.redis:
+            checkpoints = Checkpoints(flow.name, self._target, self.names.checkpoints)
+            in_redis = RedisMap(settings.redis, flow, self.names, self.syncs, checkpoints, self.state)
+            self._chores.extend((checkpoints, in_redis))
         self._marks: Final = LoopMarks(flow, settings) if flow.policy == "marked" else None
         self.error = "it is not connected yet"
         self.copier: Copier | None = None
@@ -102,8 +109,9 @@ class Flow:
         end_at = self._clock.monotonic() + _END_S
         for thread in (self._thread, *(chore.thread for chore in self._chores)):
             thread.join(max(0.0, end_at - self._clock.monotonic()))
-        self.state.close()
-        self.syncs.close()
+        for chore in self._chores:
+            if isinstance(chore, TopicFollower):
+                chore.close()
 
     @property
     def trouble(self) -> str:

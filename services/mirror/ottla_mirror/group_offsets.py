@@ -52,6 +52,10 @@ class GroupOffsets:
             if checkpoint is not None:
                 self._checkpoints.setdefault(checkpoint.group, {})[checkpoint.copy] = checkpoint
 
+    def positions(self, group: str) -> list[Checkpoint]:
+        """Where it goes on in the copies, by its last checkpoints."""
+        return list(self._checkpoints.get(group, {}).values())
+
     def in_source(self, *, timeout: float) -> list[str]:
         """The groups there that are translated. Raises where it is not reached."""
         return [group for group in self.source.groups(timeout) if self._flow.takes_group(group)]
@@ -81,7 +85,7 @@ class GroupOffsets:
 
     def carry_last_known(self, group: str) -> list[PositionMoved]:
         """The same by its last checkpoints: the source is away."""
-        now = list(self._checkpoints.get(group, {}).values())
+        now = self.positions(group)
         return self._commit(group, now, {checkpoint.copy: checkpoint.offset for checkpoint in now})
 
     @property

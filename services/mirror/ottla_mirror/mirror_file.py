@@ -1,5 +1,7 @@
 """The file that says what a mirror copies: TOML, or a properties file with MirrorMaker 2's names.
 
+redis = "redis://cache:6379/0"          redis.url = redis://cache:6379/0
+
 [clusters]                              clusters = east, west
 east = "east-1:9650,east-2:9650"        east.bootstrap.servers = east-1:9650,east-2:9650
 west = "west-1:9650"                    west.bootstrap.servers = west-1:9650
@@ -65,8 +67,9 @@ def _toml(text: str) -> MirrorSettings:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise invalid(f"it is no TOML: {error}", "mend it there; MirrorMaker 2's form is called *.properties") from None
-    _known(table, {"clusters", "flows", "kafka"}, "the file")
+    _known(table, {"clusters", "flows", "kafka", "redis"}, "the file")
     clusters, flows, kafka = table.get("clusters", {}), table.get("flows", []), table.get("kafka", {})
+    redis = table.get("redis", "")
     if not isinstance(clusters, dict) or not all(isinstance(address, str) for address in clusters.values()):
         raise invalid("clusters are not as they should be", '[clusters], then a line for each: east = "host:9650"')
     if not isinstance(flows, list):
@@ -74,9 +77,12 @@ def _toml(text: str) -> MirrorSettings:
     if not isinstance(kafka, dict) or not all(isinstance(settings, dict) for settings in kafka.values()):
         raise invalid("kafka is not as it should be", '[kafka.east], then a line for each: "security.protocol" = "SSL"')
     _known(kafka, set(clusters), "kafka")
+    if not isinstance(redis, str):
+        raise invalid(f"redis = {redis!r} is not legal", 'give a URL: redis = "redis://localhost:6379/0"')
     return MirrorSettings(
         tuple(_cluster(alias, addresses, kafka.get(alias, {})) for alias, addresses in clusters.items()),
         tuple(_flow(flow) for flow in flows),
+        redis,
     )
 
 
@@ -120,7 +126,7 @@ _KINDS: Final[dict[type, str]] = {tuple: 'list, such as ["orders.*"]', int: "num
 
 
 def _properties(given: dict[str, str]) -> MirrorSettings:
-    aliases = _list(given.pop("clusters", ""))
+    aliases, redis = _list(given.pop("clusters", "")), given.pop("redis.url", "")
     clusters = []
     for alias in aliases:
         addresses = given.pop(f"{alias}.bootstrap.servers", "")
@@ -139,8 +145,8 @@ def _properties(given: dict[str, str]) -> MirrorSettings:
         source, _, target = flow.partition("->")
         if own.pop("enabled", "false").lower() == "true":
             flows.append(_mm2_flow(source, target, {**common, **own}))
-    _known(given, {*_MM2, *_MM2_WITHOUT_EFFECT}, "the file")
-    return MirrorSettings(tuple(clusters), tuple(flows))
+    _known(given, {*_MM2, *_MM2_WITHOUT_EFFECT, "redis.url"}, "the file")
+    return MirrorSettings(tuple(clusters), tuple(flows), redis)
 
 
 def _mm2_flow(source: str, target: str, given: Mapping[str, str]) -> FlowSettings:

@@ -11,7 +11,7 @@ from typing import Final
 from ottla_core.model import TopicPartition
 from ottla_mirror.clusters.cluster import Cluster, LogRecord
 from ottla_mirror.machines.mirror_records import read_offset_sync
-from ottla_mirror.machines.offset_map import OffsetMaps
+from ottla_mirror.machines.offset_map import ChangedStretches, OffsetMaps
 from ottla_mirror.topic_follower import TopicFollower
 
 OFFSET_SYNCS_CONFIG: Final = {
@@ -47,6 +47,16 @@ class OffsetSyncs(TopicFollower):
         with self.lock:
             known = self._maps.get(source)
             return 0 if known is None else known.end
+
+    def take_changed(self) -> ChangedStretches | None:
+        """As `OffsetMaps.take_changed`; for one copy of the maps."""
+        with self.lock:
+            return self._maps.take_changed()
+
+    def change_all(self) -> None:
+        """As `OffsetMaps.change_all`."""
+        with self.lock:
+            self._maps.change_all()
 
     def forget(self) -> None:
         self._maps = OffsetMaps()

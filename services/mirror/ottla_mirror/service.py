@@ -11,7 +11,7 @@ from ottla_core.clock import Clock
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.context import RequestContext
-from ottla_mirror.failover import Moved, fail_back, fail_over
+from ottla_mirror.failover import Moved, fail_back, fail_over, last_positions
 from ottla_mirror.flow import Flow
 from ottla_mirror.machines.progress import CopiedPartition, Reading
 from ottla_proto import mirror_pb2 as pb
@@ -39,6 +39,13 @@ class MirrorService:
         flow = self._flow(request.flow)
         await asyncio.to_thread(flow.syncs.catch_up, _CATCH_UP_S)
         return pb.TranslateOffsetsResponse(offsets=[_translated(at, flow) for at in request.offsets])
+
+    async def group_positions(
+        self, request: pb.GroupPositionsRequest, context: RequestContext
+    ) -> pb.GroupPositionsResponse:
+        found = await asyncio.to_thread(last_positions, self._flow(request.flow), request.group)
+        positions = [pb.GroupPosition(copy=p.copy.topic, partition=p.copy.partition, offset=p.offset) for p in found]
+        return pb.GroupPositionsResponse(positions=positions)
 
     async def pause_flow(self, request: pb.PauseFlowRequest, context: RequestContext) -> pb.PauseFlowResponse:
         order = partial(self._flow(request.flow).state.order, paused=request.paused)

@@ -11,7 +11,9 @@ from tests.faults.put_in_place import put_in_place
 
 import ottla
 import ottla_mirror.machines.copying
+import ottla_mirror.redis_map
 import ottla_mirror.same_offsets
+from ottla.mirror.redis_offsets import member_of
 from ottla_core.records.batch import CODEC_MASK, NO_PRODUCER_ID, iter_headers, of_no_producer
 from ottla_core.records.builder import SealedBatch
 from ottla_core.records.compression import Codec
@@ -85,6 +87,11 @@ def _translation_rounded_up() -> None:
     put_in_place(OffsetMap, "translate", rounded_up)
 
 
+def _redis_ahead() -> None:
+    """In Redis a stretch begins in the copy where it ends."""
+    put_in_place(ottla_mirror.redis_map, "member_of", lambda source, target, n: member_of(source, target + n, n))
+
+
 def _aborted_records_kept() -> None:
     """A copy with the source's offsets has all of its records, what was aborted among them."""
 
@@ -104,6 +111,7 @@ MUTANTS: Final = MappingProxyType[str, Callable[[], None]](
         "crc-not-checked": _crc_not_checked,
         "position-outside-the-transaction": _position_outside_the_transaction,
         "translation-rounded-up": _translation_rounded_up,
+        "redis-ahead": _redis_ahead,
         "aborted-records-kept": _aborted_records_kept,
     }
 )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tests.faults.cluster import until
-from tests.faults.mirrored.sites import EAST, MIRRORS, WEST, Site, Sites
+from tests.faults.mirrored.sites import EAST, MIRRORS, REDIS, WEST, Site, Sites
 from tests.faults.nemesis import Nemesis
 
 _DEAD_S: Final = (0.0, 2.0)
@@ -39,13 +39,13 @@ class MirroredNemesis(Nemesis):
         victims = [(kind, *self._victims()[kind]()) for kind in kinds]
         self.note(f"SIGKILL {[f'{kind}: {name}' for kind, _, name in victims]}")
         for kind, site, name in victims:
-            nodes = self.cluster.mirrors if site is None else site.nodes
+            nodes = self.cluster.beside if site is None else site.nodes
             nodes[name].send(signal.SIGKILL)
             nodes[name].kill()
             self.kills[kind] += 1
         time.sleep(self.random.uniform(*_DEAD_S))
         for _, site, name in victims:
-            (self.cluster.mirrors if site is None else site.nodes)[name].start()
+            (self.cluster.beside if site is None else site.nodes)[name].start()
         self._calm()
 
     def kill_mirrors(self) -> None:
@@ -92,6 +92,7 @@ class MirroredNemesis(Nemesis):
         west, east = self.cluster, self.cluster.east
         return {
             "mirror": lambda: (None, self.random.choice(MIRRORS)),
+            REDIS: lambda: (None, REDIS),
             "source leader": lambda: (east, east.leader(self.topic, 0) or east.brokers[0]),
             "target leader": lambda: (west, west.leader(self.random.choice(self._copies), 0) or west.brokers[0]),
             "source coordinator": lambda: (east, self.random.choice((*east.coordinators, *east.txn_coordinators))),

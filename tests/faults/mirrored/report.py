@@ -7,12 +7,14 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from tests.faults.mirrored.rows import LEAST_CUTS, LEAST_KILLS, MINUTES, MUTANT_ROWS, ROW
+from tests.faults.mirrored.rows import LEAST_CUTS, LEAST_KILLS, LEAST_REDIS_KILLS, MINUTES, MUTANT_ROWS, ROW
 from tests.faults.mirrored.run import MirroredResult, MirroredRun
+from tests.faults.mirrored.sites import REDIS
 from tests.faults.mutants_caught import catch_all
 from tests.faults.report import print_aligned, print_summary
 
 LEAST_TRANSLATIONS: Final = 1_000
+LEAST_REDIS_TRANSLATIONS: Final = 1_000
 LEAST_COMPARED: Final = 50_000
 
 
@@ -38,6 +40,7 @@ def run_mirrored(chosen: Collection[str], minutes: float, directory: Path, seed:
     print_summary(
         {
             "kills": result.kills,
+            "redis_kills": result.kills_by_kind.get(REDIS, 0),
             "link_cuts": result.link_cuts,
             "compared": findings.compared,
             "acked": findings.acknowledged,
@@ -45,6 +48,7 @@ def run_mirrored(chosen: Collection[str], minutes: float, directory: Path, seed:
             "doubled_eos": findings.counts["doubled"],
             "doubled_at_least_once": findings.doubled_least,
             "translations": findings.translations,
+            "redis_translations": findings.redis_translations,
             "past_true": findings.counts["past_true"],
             "max_behind_batches": findings.most_behind,
             "untranslated": result.untranslated,
@@ -64,8 +68,10 @@ def _missed(result: MirroredResult, share: float) -> list[str]:
     findings, share = result.findings, min(1.0, share)
     did = (
         ("kills", result.kills, LEAST_KILLS),
+        ("kills of Redis", result.kills_by_kind.get(REDIS, 0), LEAST_REDIS_KILLS),
         ("link cuts", result.link_cuts, LEAST_CUTS),
         ("translations", findings.translations, LEAST_TRANSLATIONS),
+        ("translations by Redis", findings.redis_translations, LEAST_REDIS_TRANSLATIONS),
         ("compared", findings.compared, LEAST_COMPARED),
     )
     return [

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.faults.mirrored.nemesis import MirroredNemesis
+from tests.faults.mirrored.sites import REDIS
 
 NAME: Final = "F20"
 MINUTES: Final = 3.0
 LEAST_KILLS: Final = 40
 LEAST_CUTS: Final = 10
+LEAST_REDIS_KILLS: Final = 4
+"""Among those."""
 _PATIENCE: Final = 2.0
 """So many times the row's time may go by until its floors are reached."""
 
@@ -35,7 +38,11 @@ def _kill_and_cut(nemesis: MirroredNemesis, seconds: float) -> None:
     began_at, share, number = time.monotonic(), min(1.0, seconds / 60 / MINUTES), 0
     while time.monotonic() < began_at + seconds or (
         time.monotonic() < began_at + _PATIENCE * seconds
-        and (nemesis.kills.total() < share * LEAST_KILLS or nemesis.link_cuts < share * LEAST_CUTS)
+        and (
+            nemesis.kills.total() < share * LEAST_KILLS
+            or nemesis.kills[REDIS] < share * LEAST_REDIS_KILLS
+            or nemesis.link_cuts < share * LEAST_CUTS
+        )
     ):
         nemesis.cut_link() if number % 2 else nemesis.kill_some()
         number += 1
@@ -56,9 +63,12 @@ _BROKEN: Final[dict[str, tuple[Story, float, Sequence[str]]]] = {
     "crc-not-checked": (_wait, 30.0, ["foreign", "unreadable"]),
     "position-outside-the-transaction": (_kill_mirrors, 30.0, ["doubled"]),
     "translation-rounded-up": (_wait, 10.0, ["past_true"]),
+    "redis-ahead": (_wait, 10.0, ["past_true"]),
     "aborted-records-kept": (_wait, 5.0, ["foreign"]),
 }
-ROW: Final = MirroredRow(NAME, "mirrors, both sites and the link between them, killed and cut", _kill_and_cut, MINUTES)
+ROW: Final = MirroredRow(
+    NAME, "mirrors, both sites, the link between them and a Redis, killed and cut", _kill_and_cut, MINUTES
+)
 MUTANT_ROWS: Final = tuple(
     MirroredRow(name, "a rule broken on purpose", story, seconds / 60, findings)
     for name, (story, seconds, findings) in _BROKEN.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
@@ -18,7 +18,7 @@ from tests.faults.mirrored.checker import Findings, Pair, Told, Translation, che
 from tests.faults.mirrored.copies import Copied, batches_of, records_of
 from tests.faults.mirrored.nemesis import MirroredNemesis
 from tests.faults.mirrored.rows import MirroredRow
-from tests.faults.mirrored.sites import DELIVERIES, EAST, MIRRORS, WEST, Sites
+from tests.faults.mirrored.sites import DELIVERIES, EAST, MIRRORS, REDIS, WEST, Sites
 from tests.faults.mirrored.writer import AT_ONCE, PARTITIONS, SHARED, TABLE, TOPICS
 
 import ottla
@@ -56,7 +56,7 @@ class MirroredRun(FaultRun[MirroredResult]):
 
     def __init__(self, row: MirroredRow, directory: Path, seed: int, mutant: str = "") -> None:
         ones = {"coordinators": 1, "txn_coordinators": 1}
-        super().__init__(MirroredResult(row), directory, **ones, sites=(EAST, WEST), beside=MIRRORS)
+        super().__init__(MirroredResult(row), directory, **ones, sites=(EAST, WEST), beside=(*MIRRORS, REDIS))
         self.cluster = Sites(directory / "clusters", self.network, TOPICS, mutant)
         log = directory / "nemesis.log"
         self.nemesis = MirroredNemesis(self.cluster, SHARED, PARTITIONS, CLIENTS, f"{seed}-{row.name}", log)
@@ -146,17 +146,27 @@ class MirroredRun(FaultRun[MirroredResult]):
             if topic == TABLE or not position:
                 continue
             asked = [self._random.randrange(max(0, position - _RECENT), position) for _ in range(_TRANSLATED_AT_ONCE)]
+            alias = flow.partition("->")[0]
+            self._translations += self._by_redis(flow, alias, ottla.TopicPartition(topic, partition), asked)
             request = [pb.SourceOffset(topic=topic, partition=partition, offset=offset) for offset in asked]
             try:
                 found = self.cluster.translate(self._random.choice(MIRRORS), flow, request)
             except ottla.OttlaError:
                 continue
-            alias = flow.partition("->")[0]
             for offset, at in zip(asked, found, strict=True):
                 if at.error.code:
                     self.result.untranslated += 1
                 else:
                     self._translations.append(Translation(alias, topic, partition, offset, at.offset))
+
+    def _by_redis(
+        self, flow: str, alias: str, source: ottla.TopicPartition, offsets: Sequence[int]
+    ) -> Iterator[Translation]:
+        """Nothing while it is away or not current."""
+        for offset in offsets:
+            found = self.cluster.in_redis.translate(flow, {source: offset})
+            for translated in (found or {}).values():
+                yield Translation(alias, *source, offset, translated, by_redis=True)
 
     # ---- the verdict ----------------------------------------------------------------------------------------------
 

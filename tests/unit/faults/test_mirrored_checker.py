@@ -93,6 +93,15 @@ def test_a_translation_leads_to_the_record_or_a_batch_before_it(
     assert {kind: count for kind, count in findings.counts.items() if count} == kinds
 
 
+@pytest.mark.parametrize(("translated", "kinds"), [(0, {}), (4, {}), (5, {"past_true": 1})])
+def test_redis_may_translate_late_and_never_ahead(translated: int, kinds: dict[str, int]) -> None:
+    findings, checked = Findings(), pair([0, 1, 2, 3, 4])
+    by_redis = Translation("least", TOPIC, 0, 5, translated, by_redis=True)
+    check_translations(findings, checked, range(5), [by_redis])
+    assert {kind: count for kind, count in findings.counts.items() if count} == kinds
+    assert (findings.translations, findings.redis_translations) == (0, 1)
+
+
 @pytest.mark.parametrize(("translated", "kinds"), [(1, {}), (3, {}), (4, {"past_true": 1})])
 def test_of_what_is_there_twice_either_place_will_do(translated: int, kinds: dict[str, int]) -> None:
     findings, checked = Findings(), pair([0, 1, 2, 1, 2, 3, 4])

@@ -81,6 +81,7 @@ def test_a_flow_s_own_setting_counts_more_than_the_common_one(tmp_path: Path) ->
         ("[clusters", "no TOML"),
         ("[cluster]\n" + TOML, "did you mean 'clusters'"),
         (TOML + 'polcy = "identity"', "did you mean 'policy'"),
+        ("redis = 6379\n" + TOML, "give a URL"),
         (TOML + 'policy = "mirror"', "use one of prefix, identity"),
         (TOML + 'replicas = "two"', "give a number"),
         (TOML.replace('["orders.*"]', '"orders.*"'), 'list, such as ["orders.*"]'),
@@ -113,6 +114,25 @@ def test_mistakes_in_mirrormaker_2_s_form(tmp_path: Path, text: str, words: str)
     with pytest.raises(OttlaError) as raised:
         load(write(tmp_path, text, "mm2.properties"))
     assert words in str(raised.value)
+
+
+@pytest.mark.parametrize("redis", ["redis://r", "rediss://user:secret@r.example:6380/3", "redis://[::1]:6379/0"])
+def test_a_redis_database_is_named_by_its_url(tmp_path: Path, redis: str) -> None:
+    assert load(write(tmp_path, f'redis = "{redis}"\n' + TOML)).redis == redis
+    assert load(write(tmp_path, MM2 + f"redis.url = {redis}", "mm2.properties")).redis == redis
+
+
+def test_there_is_no_redis_unless_it_is_named(tmp_path: Path) -> None:
+    assert load(write(tmp_path, TOML)).redis == ""
+
+
+@pytest.mark.parametrize("redis", ["r:6379", "http://r:6379", "redis://r:port", "redis://r/zero", "redis://:secret@"])
+def test_what_is_no_url_of_a_redis_database_is_not_taken_and_no_password_is_repeated(
+    tmp_path: Path, redis: str
+) -> None:
+    with pytest.raises(OttlaError, match=r"no URL of a Redis database .* such as redis = ") as raised:
+        load(write(tmp_path, f'redis = "{redis}"\n' + TOML))
+    assert "secret" not in str(raised.value)
 
 
 def test_a_file_that_is_not_there_is_named() -> None:

@@ -16,6 +16,8 @@ POLICIES: Final = ("prefix", "identity", "marked")
 """The last one keeps topics' names, too; its records have a header that says which way they have come."""
 
 _OWN_GROUPS: Final = "ottla-mirror."
+_REDIS: Final = r"rediss?://([^/@\s]*@)?([\w.-]+|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?(/[0-9]+)?"
+"""With TLS or without; perhaps user and password, a port and a database."""
 
 DELIVERIES: Final = ("at_least_once", "exactly_once", "same_offsets")
 """With the last one too each record is there once: at the offset that it has in the source."""
@@ -94,10 +96,11 @@ class FlowSettings:
 
 @dataclass(frozen=True, slots=True)
 class MirrorSettings:
-    """All that one configuration file says, checked."""
+    """All that one configuration file says, checked. `redis` is the URL of a database that gets the offsets, too."""
 
     clusters: tuple[ClusterSettings, ...]
     flows: tuple[FlowSettings, ...]
+    redis: str = ""
 
     def cluster(self, alias: str) -> ClusterSettings:
         """The cluster of that alias, which exists."""
@@ -140,6 +143,8 @@ def check(settings: MirrorSettings) -> MirrorSettings:
             raise invalid(f"flow {flow.name}: separator {flow.separator!r} can't be in a topic's name", "use . _ or -")
         _check_patterns(flow)
     _check_circles(settings)
+    if settings.redis and not re.fullmatch(_REDIS, settings.redis):
+        raise invalid("redis is no URL of a Redis database", 'such as redis = "redis://localhost:6379/0"')
     return settings
 
 

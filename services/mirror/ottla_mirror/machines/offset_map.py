@@ -16,7 +16,8 @@ once the copying has passed all that was copied before: until then the first one
 Bounded in bytes: of the oldest half every second stretch is dropped, and offsets in it translate to the end of the one
 before: late, and the reader meets records again. Source: KIP-382, `OffsetSyncStore`, which keeps 64 pairs a partition.
 
-`OffsetMaps` has those of a flow; what they are made of lies in its offset syncs (module `mirror_records`).
+`OffsetMaps` has those of a flow; what they are made of lies in its offset syncs (module `mirror_records`). Each map
+knows from which offset on it has changed, so that a copy of it costs no more than that to keep.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ _MOST_STRETCHES: Final = 64 * 1024
 
 _MOST_OF_ALL: Final = 2 * 1024 * 1024
 """48 MB a flow."""
+
+_UNCHANGED: Final = 2**63 - 1
+"""Behind every offset."""
 
 
 class Stretch(NamedTuple):
@@ -51,10 +55,18 @@ class SyncedStretch(NamedTuple):
     stretch: Stretch
 
 
+class ChangedStretches(NamedTuple):
+    """From the offset `first` on the map of the partition `source` consists of these."""
+
+    source: TopicPartition
+    first: int
+    stretches: list[Stretch]
+
+
 class OffsetMap:
     """One partition's."""
 
-    __slots__ = ("_again", "_lengths", "_most", "_sources", "_targets")
+    __slots__ = ("_again", "_changed_from", "_lengths", "_most", "_sources", "_targets")
 
     def __init__(self, most: int = _MOST_STRETCHES) -> None:
         self._again: list[Stretch] = []  # copied once more, and not yet as far as before
@@ -62,6 +74,7 @@ class OffsetMap:
         self._targets = array("q")
         self._lengths = array("q")
         self._most = most
+        self._changed_from = 0
 
     def __len__(self) -> int:
         return len(self._sources)
@@ -101,9 +114,21 @@ class OffsetMap:
             return None
         return self._sources[at] + min(offset - self._targets[at], self._lengths[at])
 
+    def take_changed(self) -> tuple[int, list[Stretch]]:
+        """The offset from which on stretches are others than at the last call, and those; from 0 at the first call. Of
+        one that was cut the rest is behind that offset: what follows the cut says where it lies."""
+        first, self._changed_from = self._changed_from, _UNCHANGED
+        at = bisect_left(self._sources, first)
+        return first, list(map(Stretch, self._sources[at:], self._targets[at:], self._lengths[at:]))
+
+    def change_all(self) -> None:
+        """Have the next call take everything."""
+        self._changed_from = 0
+
     def thin(self, most: int) -> None:
-        """Keep no more stretches than that, two at least."""
-        while len(self._sources) > max(most, 2):
+        """Keep no more stretches than that, three at least: of fewer than four the older half is one."""
+        while len(self._sources) > max(most, 3):
+            self.change_all()
             half = len(self._sources) // 2
             for numbers in (self._sources, self._targets, self._lengths):
                 numbers[:half] = numbers[:half:2]
@@ -118,10 +143,11 @@ class OffsetMap:
         last = self.last
         if last is not None and (source, target) == (last.source + last.length, last.target + last.length):
             self._lengths[-1] += length
-            return
-        self._sources.append(source)
-        self._targets.append(target)
-        self._lengths.append(length)
+        else:
+            self._sources.append(source)
+            self._targets.append(target)
+            self._lengths.append(length)
+        self._changed_from = min(self._changed_from, self._sources[-1])
         self.thin(self._most)
 
     def _forget_from(self, source: int) -> None:
@@ -138,6 +164,7 @@ class OffsetMaps:
     def __init__(self, most: int = _MOST_OF_ALL) -> None:
         self._maps: Final[dict[TopicPartition, OffsetMap]] = {}
         self._topic_ids: Final[dict[TopicPartition, bytes]] = {}
+        self._changed: Final[set[TopicPartition]] = set()
         self._most: Final = most
         self._count = 0  # stretches of all
 
@@ -150,11 +177,26 @@ class OffsetMaps:
         known = self._maps.setdefault(source, OffsetMap())
         before = len(known)
         known.add(*stretch)
+        self._changed.add(source)
         self._count += len(known) - before
         if self._count > self._most:
             for each in self._maps.values():
                 each.thin(self._most // len(self._maps))
             self._count = sum(map(len, self._maps.values()))
+            self._changed.update(self._maps)
+
+    def take_changed(self) -> ChangedStretches | None:
+        """Of one partition, what has changed since it was taken last; None once all was."""
+        if not self._changed:
+            return None
+        source = self._changed.pop()
+        return ChangedStretches(source, *self._maps[source].take_changed())
+
+    def change_all(self) -> None:
+        """Have everything taken again."""
+        self._changed.update(self._maps)
+        for each in self._maps.values():
+            each.change_all()
 
     def get(self, source: TopicPartition) -> OffsetMap | None:
         """None where nothing of the partition was copied."""

@@ -1,0 +1,134 @@
+"""Looking up in Redis, in one round trip, what a flow's mirrors keep there of its offsets.
+
+    ottla:mirror:<flow>:current                       exists while all of this is current: it expires unless renewed
+    ottla:mirror:<flow>:writer                        which mirror has written this, and how often
+    ottla:mirror:<flow>:copies                        hash: a topic of the source, its copy
+    ottla:mirror:<flow>:offsets:<topic>:<partition>   sorted set by `source`: "source target length", of a stretch
+    ottla:mirror:<flow>:group:<group>                 hash: "copy:partition", the group's offset there
+
+`length` records from offset `source` on lie from `target` on in the copy. A score is a double: exact up to 2**53.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.errors import ConnectError, ErrorCode, OttlaError, config_error
+from ottla_core.model import TopicPartition
+
+if TYPE_CHECKING:
+    from redis import Redis
+    from redis.client import Pipeline
+
+
+class RedisKeys:
+    """Of one flow; `pattern` matches all of them."""
+
+    def __init__(self, flow: str) -> None:
+        self._start: Final = f"ottla:mirror:{flow}:"
+        self.pattern: Final = f"{self._start}*"
+        self.current: Final = f"{self._start}current"
+        self.writer: Final = f"{self._start}writer"
+        self.copies: Final = f"{self._start}copies"
+
+    def offsets(self, topic: str, partition: int) -> str:
+        """The stretches of a partition of the source."""
+        return f"{self._start}offsets:{topic}:{partition}"
+
+    def group(self, group: str) -> str:
+        """A group's last checkpoints."""
+        return f"{self._start}group:{group}"
+
+
+def member_of(source: int, target: int, length: int) -> str:
+    """A stretch as it lies in the sorted set."""
+    return f"{source} {target} {length}"
+
+
+def translate_by(member: str, offset: int) -> int:
+    """Where a reader at `offset` goes on, by the last stretch that begins at it or before: late behind its end."""
+    source, target, length = map(int, member.split())
+    return target + min(offset - source, length)
+
+
+def open_redis(url: str, timeout_s: float) -> Redis:
+    """For any thread. No call of it takes longer, or is repeated. Raises ConfigError; connects with the first call."""
+    try:
+        from redis import Redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+    except ImportError as error:
+        raise config_error("redis is not installed", hint="pip install 'ottla[redis]'") from error
+    try:
+        return Redis.from_url(
+            url,
+            socket_timeout=timeout_s,
+            socket_connect_timeout=timeout_s,
+            retry=Retry(NoBackoff(), 0),
+            decode_responses=True,
+        )
+    except ValueError as error:
+        raise config_error(f"redis= is not legal: {error}", hint='such as redis="redis://localhost:6379/0"') from error
+
+
+@contextmanager
+def redis_errors() -> Iterator[None]:
+    """Redis' errors as ours."""
+    from redis import RedisError
+
+    try:
+        yield
+    except RedisError as error:
+        raise ConnectError(
+            ErrorCode.NETWORK_EXCEPTION, f"Redis: {error}", hint="see whether it runs, and where"
+        ) from error
+
+
+class RedisOffsets:
+    """Every method returns None where Redis is away, or not current, or does not know all that was requested."""
+
+    def __init__(self, url: str, timeout_s: float) -> None:
+        self._redis: Final = open_redis(url, timeout_s)
+
+    def translate(self, flow: str, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int] | None:
+        """As `MirrorClient.translate`."""
+        keys = RedisKeys(flow)
+
+        def look_up(pipeline: Pipeline) -> None:
+            for source, offset in positions.items():
+                pipeline.hget(keys.copies, source.topic)
+                pipeline.zrevrangebyscore(keys.offsets(*source), offset, 0, start=0, num=1)
+
+        found = self._read(keys, look_up)
+        if found is None or not all(found):
+            return None
+        translated = {}
+        for (source, offset), copy, (member,) in zip(positions.items(), found[::2], found[1::2], strict=True):
+            translated[TopicPartition(copy, source.partition)] = translate_by(member, offset)
+        return translated
+
+    def positions(self, flow: str, group: str) -> dict[TopicPartition, int] | None:
+        """As `MirrorClient.positions`."""
+        keys = RedisKeys(flow)
+        found = self._read(keys, lambda pipeline: pipeline.hgetall(keys.group(group)))
+        if not found or not found[0]:
+            return None
+        fields = ((field.rpartition(":"), offset) for field, offset in found[0].items())
+        return {TopicPartition(copy, int(partition)): int(offset) for (copy, _, partition), offset in fields}
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._redis.close()
+
+    def _read(self, keys: RedisKeys, look_up: Callable[[Pipeline], object]) -> list[Any] | None:
+        """At one moment."""
+        try:
+            with redis_errors(), self._redis.pipeline() as pipeline:
+                pipeline.exists(keys.current)
+                look_up(pipeline)
+                is_current, *found = pipeline.execute()
+        except OttlaError:
+            return None
+        return found if is_current else None

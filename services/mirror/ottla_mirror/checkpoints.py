@@ -1,0 +1,35 @@
+"""A flow's checkpoints: where groups are in the copies, as its leaders have written it."""
+
+from __future__ import annotations
+
+from ottla_mirror.clusters.cluster import Cluster, LogRecord
+from ottla_mirror.machines.mirror_records import Checkpoint, read_checkpoint
+from ottla_mirror.topic_follower import TopicFollower
+
+
+class Checkpoints(TopicFollower):
+    """The newest of each group and partition. For any thread."""
+
+    def __init__(self, name: str, target: Cluster, topic: str) -> None:
+        super().__init__(f"{name}: checkpoints are not followed at the moment", target, topic)
+        self.forget()
+
+    def take_changed(self) -> Checkpoint | None:
+        """One that has changed since it was taken last; None once all were."""
+        with self.lock:
+            return self._known[self._changed.pop()] if self._changed else None
+
+    def change_all(self) -> None:
+        """Have all taken again."""
+        with self.lock:
+            self._changed.update(self._known)
+
+    def forget(self) -> None:
+        self._known: dict[bytes, Checkpoint] = {}
+        self._changed: set[bytes] = set()
+
+    def learn(self, record: LogRecord) -> None:
+        checkpoint = read_checkpoint(record.key, record.value)
+        if checkpoint is not None:
+            self._known[record.key] = checkpoint
+            self._changed.add(record.key)
