@@ -32,7 +32,7 @@ source = "east"
 target = "west"
 topics = ["{topics}"]
 delivery = "{delivery}"
-heartbeats = false
+heartbeats = {heartbeats}
 """
 
 
@@ -40,10 +40,20 @@ class MirrorProcess:
     """Serves once the block has begun; what is left of it at the end is killed."""
 
     def __init__(
-        self, folder: Path, east: str, west: str, topics: str, *, delivery: str = "at_least_once", node_id: int = 0
+        self,
+        folder: Path,
+        east: str,
+        west: str,
+        topics: str,
+        *,
+        delivery: str = "at_least_once",
+        heartbeats: bool = False,
+        node_id: int = 0,
     ) -> None:
         self._file = folder / f"mirror-{node_id}.toml"
-        self._file.write_text(FILE.format(east=east, west=west, topics=topics, delivery=delivery))
+        beats = json.dumps(heartbeats)
+        text = FILE.format(east=east, west=west, topics=topics, delivery=delivery, heartbeats=beats)
+        self._file.write_text(text)
         self._log = folder / f"mirror-{node_id}.log"
         self._node_id = node_id
         self._port = 0
