@@ -61,6 +61,7 @@ def test_what_a_flow_has_for_itself_in_the_target_is_no_copy(policy: Policy) -> 
     assert not {flow.target_of(topic) for topic in (*own, *sources)} & {*own}
 
 
+@pytest.mark.story("mirror-whose-own-topic-was-a-copy-to-kafkas-client")
 @pytest.mark.parametrize("separator", [".", "_"])
 def test_what_a_flow_has_for_itself_is_internal_to_mirrormaker_2_as_well(separator: str) -> None:
     """By DefaultReplicationPolicy: else it would copy them, and its client would list them as copies."""
