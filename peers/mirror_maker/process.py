@@ -41,6 +41,11 @@ class MirrorMaker:
         assert self._running is not None, "it runs"
         return self._running.pid
 
+    def kill(self) -> None:
+        """It leaves open what it had begun."""
+        if self._running is not None:
+            self._running.kill()
+
     def stop(self) -> None:
         if self._running is not None:
             self._running.stop()

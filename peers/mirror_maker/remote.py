@@ -1,4 +1,4 @@
-"""MirrorMaker 2's client library (RemoteClusterUtils), which programs that fail over ask where they go on."""
+"""MirrorMaker 2's client library (MirrorClient), which programs that fail over ask where they go on."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ class Remote(NamedTuple):
     """The clusters whose heartbeats arrive."""
     hops: int
     """From the given one."""
+    topics: list[str]
+    """The copies, and of all topics `heartbeats` and `checkpoints`."""
     heartbeats: list[str]
-    """Topics, and so are `checkpoints`."""
     checkpoints: list[str]
     offsets: dict[str, int]
     """Where the given group goes on in each partition of the target."""
@@ -36,6 +37,6 @@ def remote(bootstrap: str, upstream: str, group: str) -> Remote:
     command = [java(), *SHORT_LIVED, "-cp", classpath(), str(_SOURCE), bootstrap, upstream, group]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
     if done.returncode != 0:
-        raise PeerError(f"RemoteClusterUtils ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        raise PeerError(f"MirrorClient ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return Remote(**answer)

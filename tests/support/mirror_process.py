@@ -34,7 +34,7 @@ source = "east"
 target = "west"
 topics = ["{topics}"]
 delivery = "{delivery}"
-heartbeats = false
+heartbeats = {heartbeats}
 """
 
 
@@ -49,11 +49,13 @@ class MirrorProcess:
         topics: str,
         *,
         delivery: str = "at_least_once",
+        heartbeats: bool = False,
         node_id: int = 0,
         redis: str = "",
     ) -> None:
         self._file = folder / f"mirror-{node_id}.toml"
-        self._file.write_text(FILE.format(east=east, west=west, topics=topics, delivery=delivery, redis=redis))
+        values = {"topics": topics, "delivery": delivery, "redis": redis, "heartbeats": json.dumps(heartbeats)}
+        self._file.write_text(FILE.format(east=east, west=west, **values))
         self._log = folder / f"mirror-{node_id}.log"
         self._node_id = node_id
         self._port = 0

@@ -139,4 +139,13 @@ STORIES = (
             "return copy",
         ),
     ),
+    Story(
+        "mirror-whose-own-topic-was-a-copy-to-kafkas-client",
+        "Kafka's MirrorClient listed the topic of a mirror's orders as a copy, and MirrorMaker 2 would have copied it",
+        Edit(
+            "services/mirror/ottla_mirror/machines/topic_names.py",
+            'self._internal_name("mm2-mirror", self._flow.source)',
+            'self._internal_name(self._flow.source, "mirror")',
+        ),
+    ),
 )

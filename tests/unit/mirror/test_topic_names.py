@@ -61,6 +61,18 @@ def test_what_a_flow_has_for_itself_in_the_target_is_no_copy(policy: Policy) -> 
     assert not {flow.target_of(topic) for topic in (*own, *sources)} & {*own}
 
 
+@pytest.mark.story("mirror-whose-own-topic-was-a-copy-to-kafkas-client")
+@pytest.mark.parametrize("separator", [".", "_"])
+def test_what_a_flow_has_for_itself_is_internal_to_mirrormaker_2_as_well(separator: str) -> None:
+    """By DefaultReplicationPolicy: else it would copy them, and its client would list them as copies."""
+    flow = names(FlowSettings("east", "west", separator=separator))
+    assert flow.checkpoints == separator.join(("east", "checkpoints", "internal"))
+    for topic in (flow.state, flow.offset_syncs):
+        assert topic.startswith("mm2")
+        assert topic.endswith(f"{separator}internal")
+        assert names(FlowSettings("west", "hub", separator=separator)).target_of(topic) is None
+
+
 def test_topics_and_exclude_match_whole_names() -> None:
     flow = names(FlowSettings("east", "west", topics=("orders.*", "flights"), exclude=(r".*\.tmp",)))
     chosen = [t for t in ("orders", "orders-2", "flights", "flights2", "orders.tmp") if flow.target_of(t)]

@@ -6,7 +6,8 @@
   copied either.
 * With the identity policy names stay as they are; with the marked one too, and records say which way they have come
   (`LoopMarks`).
-* Topics of a mirror's own, and of the cluster, are never copied; `heartbeats` always is.
+* Topics of a mirror's own, and of the cluster, are never copied; `heartbeats` always is. The former are internal to
+  MirrorMaker 2 and its client, too: by `mm2`, and by `internal` behind the flow's separator.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from typing import Final
 from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
 
 HEARTBEATS: Final = "heartbeats"
-_INTERNAL: Final = re.compile(r"__.*|\..*|mm2-.*\.internal|.*\.checkpoints\.internal|.*\.mirror\.internal")
 
 
 class TopicNames:
@@ -29,21 +29,23 @@ class TopicNames:
         self._prefix: Final = f"{flow.source}{flow.separator}"
         self._included: Final = [re.compile(pattern) for pattern in flow.topics]
         self._excluded: Final = [re.compile(pattern) for pattern in flow.exclude]
+        separator = re.escape(flow.separator)
+        self._internal: Final = re.compile(rf"__.*|\..*|(mm2.*|.*{separator}checkpoints){separator}internal")
 
     @property
     def checkpoints(self) -> str:
         """MirrorMaker 2's topic of translated offsets, in the target; the owner of its one partition leads the flow."""
-        return f"{self._prefix}checkpoints.internal"
+        return self._internal_name(self._flow.source, "checkpoints")
 
     @property
     def offset_syncs(self) -> str:
         """MirrorMaker 2's topic of pairs of offsets, as it is called in the target."""
-        return f"mm2-offset-syncs.{self._flow.source}.internal"
+        return self._internal_name("mm2-offset-syncs", self._flow.source)
 
     @property
     def state(self) -> str:
         """What was ordered for the flow, in the target."""
-        return f"{self._prefix}mirror.internal"
+        return self._internal_name("mm2-mirror", self._flow.source)
 
     @property
     def pattern(self) -> str:
@@ -55,7 +57,7 @@ class TopicNames:
 
     def target_of(self, topic: str) -> str | None:
         """What the topic of the source is called in the target; None where it is not copied."""
-        if _INTERNAL.fullmatch(topic) or self._has_another_way(topic):
+        if self._internal.fullmatch(topic) or self._has_another_way(topic):
             return None
         if topic != HEARTBEATS:
             if not any(pattern.fullmatch(topic) for pattern in self._included):
@@ -77,6 +79,9 @@ class TopicNames:
         if self._flow.keeps_names and topic != HEARTBEATS:
             topic = copy
         return topic if self.target_of(topic) == copy else None
+
+    def _internal_name(self, *parts: str) -> str:
+        return self._flow.separator.join((*parts, "internal"))
 
     def _has_another_way(self, topic: str) -> bool:
         """Whether its records come from the target, or from a cluster that has a flow to it."""
