@@ -29,9 +29,12 @@ class LoadAssignor(Assignor):
             self._known.update(read_rates(subscription.user_data))
         partitions = list(all_partitions(partitions_of))
         self._known = {partition: self._known[partition] for partition in partitions if partition in self._known}
-        claims = {member: Owned(said.generation, said.owned) for member, said in of.items()}
+        claims = {member: Owned(subscription.generation, subscription.owned) for member, subscription in of.items()}
         best_first = sorted(claims, key=lambda member: -claims[member].generation)
-        readers = {topic: [member for member, said in of.items() if topic in said.topics] for topic in partitions_of}
+        readers = {
+            topic: [member for member, subscription in of.items() if topic in subscription.topics]
+            for topic in partitions_of
+        }
         readable = [partition for partition in partitions if readers[partition.topic]]
         target = spread(readable, {member: claims[member].partitions for member in best_first}, readers, self._known)
         return withhold_moving(target, claims)

@@ -33,7 +33,7 @@ class RateMeter:
         self._before: dict[TopicPartition, tuple[float, int]] = {}
 
     def observe(self, now: float, copied: Mapping[TopicPartition, int]) -> None:
-        """So many bytes were copied of each by `now`, in monotonic seconds. Those that are not in it are forgotten."""
+        """`copied`: how many bytes of each by `now`, in monotonic seconds. Those that are not in it are forgotten."""
         rates = {}
         for partition, size_bytes in copied.items():
             at, former = self._before.get(partition, (now, size_bytes))

@@ -72,7 +72,7 @@ class KafkaAdmin:
             done.result()
 
     def end(self, topic: str, timeout: float) -> int:
-        latest = {KafkaPartition(topic, 0): OffsetSpec.latest()}  # type: ignore[no-untyped-call]
+        latest = {KafkaPartition(topic, 0): OffsetSpec.latest()}  # type: ignore[no-untyped-call]  # it has no types
         (found,) = self._admin.list_offsets(latest, request_timeout=timeout).values()
         with kafka_errors():
             return int(found.result().offset)

@@ -24,6 +24,9 @@ _LOOK_S: Final = 1.0
 _BEATS: Final = 3
 """Heartbeats in a session."""
 
+_END: Final = ";"
+"""Behind a note: librdkafka gives notes without their length, and what follows in memory is read with them."""
+
 
 class KafkaMember:
     """As `Member`. Topics are subscribed to by their names, as `pattern` finds them: librdkafka's own patterns are of
@@ -64,16 +67,15 @@ class KafkaMember:
         with kafka_errors():
             found = self._consumer.committed([KafkaPartition(*copy) for copy in copies], CALL_S)
         return {
-            TopicPartition(at.topic, at.partition): ottla.OffsetAndMetadata(at.offset, at.metadata or "")
+            TopicPartition(at.topic, at.partition): ottla.OffsetAndMetadata(at.offset, _note_of(at))
             if at.offset >= 0
             else None
             for at in found
         }
 
     def commit(self, offsets: Mapping[TopicPartition, ottla.OffsetAndMetadata]) -> None:
-        whole = [KafkaPartition(*copy, at.offset, at.metadata) for copy, at in offsets.items()]
         with kafka_errors():
-            committed = self._consumer.commit(offsets=whole, asynchronous=False)
+            committed = self._consumer.commit(offsets=to_commit(offsets), asynchronous=False)
         for error in [at.error for at in committed or () if at.error is not None]:
             raise as_ottla(error)
 
@@ -109,6 +111,19 @@ class KafkaMember:
         if given:
             consumer.pause(given)
         self._events.given(self, _names(given))
+
+
+def to_commit(offsets: Mapping[TopicPartition, ottla.OffsetAndMetadata]) -> list[KafkaPartition]:
+    """As librdkafka takes them."""
+    return [KafkaPartition(*partition, at.offset, at.metadata + _END) for partition, at in offsets.items()]
+
+
+def _note_of(committed: KafkaPartition) -> str:
+    try:
+        note = committed.metadata or ""
+    except UnicodeDecodeError as error:  # of what lies behind it
+        note = error.object.decode(errors="replace")
+    return note.partition(_END)[0]
 
 
 def _names(partitions: list[KafkaPartition]) -> list[TopicPartition]:

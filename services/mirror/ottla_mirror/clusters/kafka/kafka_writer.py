@@ -7,7 +7,6 @@ from time import monotonic
 from typing import Any, Final, Literal, Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka import TopicPartition as KafkaPartition
 
 import ottla
 from ottla_core.errors import ErrorCode, OttlaError
@@ -16,7 +15,7 @@ from ottla_core.records.builder import SealedBatch
 from ottla_core.records.reader import read_records
 from ottla_mirror.clusters.cluster import TRANSACTION_S, Member
 from ottla_mirror.clusters.kafka.kafka_errors import as_ottla, kafka_errors
-from ottla_mirror.clusters.kafka.kafka_member import KafkaMember
+from ottla_mirror.clusters.kafka.kafka_member import KafkaMember, to_commit
 from ottla_mirror.machines.copying import Run
 
 _ROOM_S: Final = 60.0
@@ -112,7 +111,7 @@ class KafkaWriter:
     def send_offsets(self, offsets: Mapping[TopicPartition, ottla.OffsetAndMetadata], member: Member) -> None:
         assert isinstance(member, KafkaMember)
         with kafka_errors():
-            self._producer.send_offsets_to_transaction(of_kafka(offsets), member.group_metadata(), _COMMIT_S)
+            self._producer.send_offsets_to_transaction(to_commit(offsets), member.group_metadata(), _COMMIT_S)
 
     def close(self) -> None:
         self._producer.purge()
@@ -177,8 +176,3 @@ class KafkaTransaction:
         with kafka_errors():
             self._producer.abort_transaction(_COMMIT_S)
         self.aborted = True
-
-
-def of_kafka(offsets: Mapping[TopicPartition, ottla.OffsetAndMetadata]) -> list[KafkaPartition]:
-    """As librdkafka takes offsets to be committed."""
-    return [KafkaPartition(*partition, at.offset, at.metadata) for partition, at in offsets.items()]
