@@ -106,7 +106,7 @@ class KafkaAdmin:
             raise error_from_code(ErrorCode.NON_EMPTY_GROUP, f"the group {group} has members there") from error
 
     def close(self) -> None:
-        del self._admin  # its threads end with it
+        vars(self).pop("_admin", None)  # its threads end with it
 
     def __enter__(self) -> Self:
         return self
