@@ -202,12 +202,20 @@ def test_a_topic_that_was_made_anew_has_nothing_of_the_former_one_in_redis(
         assert redis.client.zcard(KEYS.offsets(*source)) == 1
 
 
+def members(west: Cluster) -> int:
+    """Of the flow's group, once nothing goes from one to the other."""
+    with ottla.Admin(west.bootstrap) as admin:
+        group = admin.groups.describe("ottla-mirror.east.west")
+    return len(group.members) if group.state == "Stable" else 0
+
+
 def test_of_two_mirrors_the_leader_writes_and_the_other_one_goes_on_where_it_has_died(
     cluster: Cluster, west: Cluster, topic: str, redis: RedisServer, offsets: RedisOffsets
 ) -> None:
     write_transactions(cluster, topic, 0, 50)
     with mirrored(cluster, west, topic, "exactly_once", mirrors=2, redis=redis.url) as flows:
-        wait_until(lambda: all(len(flow.partitions) == 1 for flow in flows))  # nothing goes from one to the other now
+        wait_until(lambda: members(west) == 2 and sum(len(flow.partitions) for flow in flows) == 2)
+        wait_until(lambda: [flow.state.leads for flow in flows].count(True) == 1)
         leader, other = sorted(flows, key=lambda flow: not flow.state.leads)
         until_same(offsets, leader, topic, 50)
         (run, first), runs = written(redis), set[str]()

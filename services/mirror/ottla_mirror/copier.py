@@ -30,7 +30,9 @@ SETTLE_S: Final = 30.0
 """How long what is under way may take before partitions are given up."""
 
 _AGAIN_S: Final = 2.0
-"""Between two tries of a partition that could not be copied."""
+_AGAIN_MOST_S: Final = 16.0
+"""Between two tries of a partition that could not be copied, each time twice as long: a target that takes one record
+after the other has those twice that come with one that it does not take."""
 
 
 class Copier:
@@ -152,7 +154,7 @@ class Copier:
                 continue
             if not partition.sent:
                 del self._under_way[partition]
-                partition.error = ""
+                partition.error, partition.failures = "", 0
 
     def _on_failed(self, partition: CopiedPartition, error: ottla.OttlaError) -> None:
         """It goes on from its position, later; what is behind that may come twice."""
@@ -165,7 +167,8 @@ class Copier:
 
     def _set_aside(self, partition: CopiedPartition) -> None:
         self._reader.unassign(partition.source)
-        self._again_at[partition] = self._clock.monotonic() + _AGAIN_S
+        self._again_at[partition] = self._clock.monotonic() + min(_AGAIN_MOST_S, _AGAIN_S * 2.0**partition.failures)
+        partition.failures = min(partition.failures + 1, 10)
 
     def _finish(self) -> None:
         """Wait for what is under way, and commit."""

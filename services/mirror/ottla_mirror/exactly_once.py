@@ -49,7 +49,7 @@ class ExactlyOnceCopier(Copier):
         self._under_way.clear()
         for partition in copied:
             partition.complete()
-            partition.committed = partition.position
+            partition.committed, partition.failures = partition.position, 0
 
     def _copy(self, fetched: FetchedBlock | None, copied: dict[CopiedPartition, None]) -> None:
         end_at, size_bytes = self._clock.monotonic() + _ROUND_S, 0

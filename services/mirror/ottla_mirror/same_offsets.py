@@ -48,6 +48,13 @@ class SameOffsetsCopier(Copier):
             partition: self._ends[partition] for partition in self.partitions.values() if partition in self._ends
         }
 
+    def _read(self, partition: CopiedPartition) -> None:
+        """After a conflict the copy may have been deleted, and with it what the group had committed for it."""
+        if partition.error and self._member.committed([partition.copy])[partition.copy] is None:
+            partition.begin_anew()
+            self._ends.pop(partition, None)
+        super()._read(partition)
+
     def _send(self, partition: CopiedPartition, fetched: FetchedBlock) -> None:
         former = partition.position
         if former is not None and former.topic_id != fetched.topic_id:

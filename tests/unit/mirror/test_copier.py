@@ -119,3 +119,20 @@ def test_what_is_copied_can_soon_be_translated_whenever_it_is_committed(sides: S
     sides.copier.step(0.0)
     assert sides.member.committed[COPY].offset == 10
     assert sides.target.values(SYNCS, 0) == [sync], "once"
+
+
+def test_what_fails_is_tried_again_after_twice_the_time_each_time(sides: Sides) -> None:
+    """Records that went before the one that is not taken are there once more with each try."""
+    partition, pauses = CopiedPartition(SOURCE, COPY), []
+    sides.copier.take(partition)
+    for _ in range(5):
+        sides.target.will(Broker.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"))
+        while partition not in sides.copier._again_at:
+            sides.copier.step(0.1)
+        pauses.append(sides.copier._again_at[partition] - sides.clock.monotonic())
+        sides.clock.advance(pauses[-1])
+        sides.copier._try_again()
+    assert pauses == [2.0, 4.0, 8.0, 16.0, 16.0]
+    while partition.records < 10:
+        sides.copier.step(0.1)
+    assert (partition.failures, partition.error) == (0, "")

@@ -146,3 +146,21 @@ def test_a_log_that_begins_within_a_batch_begins_there_in_the_copy() -> None:
     target = Target()
     send(copier_to(target), partition_at(None), (5, 100), (5, 105), offset=103)
     assert (sorted(target.batches), target.start) == ([100, 105], 103)
+
+
+@pytest.mark.parametrize(("committed", "begins"), [(None, None), (ottla.OffsetAndMetadata(5), 5)])
+def test_after_a_conflict_a_copy_that_was_deleted_is_begun_anew(
+    committed: ottla.OffsetAndMetadata | None, begins: int | None
+) -> None:
+    """Its group has nothing for it then, also where it was made again before anyone saw that it was gone."""
+    read = list[int | None]()
+    reader: Any = SimpleNamespace(assign=lambda partition, offset=None, **of: read.append(offset))
+    member: Any = SimpleNamespace(committed=lambda copies: dict.fromkeys(copies, committed))
+    none = cast("Any", None)
+    copier = SameOffsetsCopier(reader, none, member, "syncs", ManualClock(), none)
+    copier._is_held = False
+    partition = partition_at(5)
+    copier._read(partition)
+    partition.error = "a conflict"
+    copier._read(partition)
+    assert read == [5, begins]

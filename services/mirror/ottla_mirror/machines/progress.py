@@ -113,8 +113,8 @@ class Lag(NamedTuple):
 
 class CopiedPartition:
     """A partition of the source, and the one of the target that is its copy. `prepared` is its progress once what is
-    being committed is. `error` says why nothing is copied at the moment; `writer` tells this mirror's offset syncs from
-    those of others that had the partition."""
+    being committed is. `error` says why nothing is copied at the moment, `failures` how often in a row that was so;
+    `writer` tells this mirror's offset syncs from those of others that had the partition."""
 
     __slots__ = (
         "_stretches",
@@ -122,6 +122,7 @@ class CopiedPartition:
         "committed",
         "copy",
         "error",
+        "failures",
         "prepared",
         "progress",
         "sent",
@@ -140,6 +141,7 @@ class CopiedPartition:
         self.progress = self.prepared = Progress(position)
         self.sent: deque[Sent] = deque()
         self.error = ""
+        self.failures = 0
         self._stretches: list[SyncedStretch] = []
         self._taken: SyncedStretch | None = None  # the newest that was; it may grow
 
@@ -206,6 +208,12 @@ class CopiedPartition:
         self.start_over()
         self.prepared = self.progress
         self._stretches.clear()
+
+    def begin_anew(self) -> None:
+        """It is read from the source's beginning again, for another copy."""
+        self.committed = None
+        self.progress = self.prepared = Progress(None)
+        self.go_back()
 
     def take_stretches(self) -> list[SyncedStretch]:
         """Those that are new since the last call, or have grown."""

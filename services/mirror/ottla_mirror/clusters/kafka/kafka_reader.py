@@ -43,7 +43,7 @@ class KafkaReader:
                 {**settings, **READS, "group.id": settings["client.id"], "auto.offset.reset": "error"}
             )
         self._ids: Final = TopicIds(settings)
-        self._positions: dict[TopicPartition, ReadPosition] = {}  # replaced, never changed
+        self._positions: Final[dict[TopicPartition, ReadPosition]] = {}
         self._of: Final[dict[TopicPartition, TopicId | None]] = {}  # the topics in which those are valid, once known
         self._ready: Final[deque[FetchedBatches]] = deque()
         self._look_at = 0.0
@@ -52,27 +52,26 @@ class KafkaReader:
         self, partition: TopicPartition, offset: int | None = None, *, leader_epoch: int = -1, topic_id: TopicId | None
     ) -> None:
         self.unassign(partition)
-        found = self._ids.of([partition.topic]).get(partition.topic, topic_id)
+        found = self._ids.expected(partition.topic, topic_id) or topic_id
         if offset is not None and found != topic_id:
             logger.warning("%s was made anew: it is read from its beginning", partition.topic)
             offset = None
-        self._positions = {**self._positions, partition: ReadPosition(offset, -1)}
+        self._positions[partition] = ReadPosition(offset, -1)
         self._of[partition] = found
         at = OFFSET_BEGINNING if offset is None else offset
         with kafka_errors():
             self._consumer.incremental_assign([KafkaPartition(*partition, at)])
 
     def unassign(self, partition: TopicPartition) -> None:
-        if partition not in self._positions:
+        if self._positions.pop(partition, None) is None:
             return
-        self._positions = {other: at for other, at in self._positions.items() if other != partition}
         for fetched in [fetched for fetched in self._ready if fetched.partition == partition]:
             self._ready.remove(fetched)
         with kafka_errors():
             self._consumer.incremental_unassign([KafkaPartition(*partition)])
 
     def positions(self) -> Mapping[TopicPartition, ReadPosition]:
-        return self._positions
+        return dict(self._positions)
 
     def poll(self, timeout: float) -> FetchedBatches | None:
         if not self._ready:
@@ -81,7 +80,7 @@ class KafkaReader:
         if not self._ready:
             return None
         fetched = self._ready.popleft()
-        self._positions = {**self._positions, fetched.partition: self._at(fetched)}
+        self._positions[fetched.partition] = self._at(fetched)
         return fetched
 
     def close(self) -> None:
@@ -113,7 +112,7 @@ class KafkaReader:
         records = [message for message in messages if message.error() is None]
         first, last = messages[0].offset() or 0, messages[-1]
         begun = self._positions[partition].offset
-        topic_id = self._of[partition] or self._ids.of([partition.topic]).get(partition.topic)
+        topic_id = self._of[partition] or self._ids.expected(partition.topic, None)
         if topic_id is None:
             raise error_from_code(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition.topic} is gone")
         self._of[partition] = topic_id

@@ -19,6 +19,15 @@ class TopicIds:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         with kafka_errors():
             self._admin: Final = AdminClient(dict(settings))
+        self._known: Final[dict[str, TopicId]] = {}  # by the last look
+
+    def expected(self, name: str, topic_id: TopicId | None) -> TopicId | None:
+        """That of the topic `name`: `topic_id` where that was its id a moment ago, else what it is now. Many partitions
+        are assigned at once."""
+        known = self._known.get(name)
+        if known is None or known != topic_id:
+            known = self.of([name]).get(name)
+        return known
 
     def of(self, names: Collection[str]) -> Mapping[str, TopicId]:
         """Those that there are. Raises OttlaError."""
@@ -31,4 +40,5 @@ class TopicIds:
                 uuid = future.result().topic_id
                 halves = uuid.get_most_significant_bits(), uuid.get_least_significant_bits()
                 found[name] = TopicId(b"".join(half.to_bytes(8, "big", signed=True) for half in halves))
+        self._known.update(found)
         return found
