@@ -106,6 +106,7 @@ class Copier:
 
         Raises what keeps all partitions from being copied.
         """
+        self._writer.check()
         self._try_again()
         fetched = self._reader.poll(timeout)
         partition = None if fetched is None else self.partitions.get(fetched.partition)

@@ -28,6 +28,8 @@ _FLUSH_S: Final = 10.0
 class ExactlyOnceCopier(Copier):
     """Like Copier; its writer has a transactional id."""
 
+    _reading_failed = False
+
     def step(self, timeout: float) -> None:
         """Wait up to `timeout` seconds for something, then copy a round. Raises like Copier, and where it is not known
         whether the round was committed."""
@@ -41,7 +43,7 @@ class ExactlyOnceCopier(Copier):
             with transaction:
                 self._copy(fetched, copied)
         except ottla.OttlaError as error:
-            if not transaction.aborted:
+            if not transaction.aborted or self._reading_failed:
                 raise
             logger.warning("a round is copied again: %s", error)
             self._go_back(copied)
@@ -62,7 +64,7 @@ class ExactlyOnceCopier(Copier):
                     self._send(partition, fetched)
             size_bytes += len(fetched.records)
             left_s = end_at - self._clock.monotonic()
-            fetched = self._reader.poll(left_s) if left_s > 0 and size_bytes < _ROUND_BYTES else None
+            fetched = self._read_on(left_s) if left_s > 0 and size_bytes < _ROUND_BYTES else None
         self._writer.flush(_FLUSH_S)
         for partition in copied:
             with _blaming(partition):
@@ -70,6 +72,13 @@ class ExactlyOnceCopier(Copier):
         self._send_syncs(copied)
         offsets = {p.copy: to_commit(p.prepared.position) for p in copied if p.prepared.position}
         self._writer.send_offsets(offsets, self._member)
+
+    def _read_on(self, timeout: float) -> FetchedBlock | None:
+        """What the reader had in hand when it failed is lost to it: all is read again, from what was committed."""
+        self._reading_failed = True
+        fetched = self._reader.poll(timeout)
+        self._reading_failed = False
+        return fetched
 
     def _go_back(self, copied: Iterable[CopiedPartition]) -> None:
         """All of a round is read again; what could not be copied, later than the rest."""

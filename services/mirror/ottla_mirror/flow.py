@@ -160,8 +160,11 @@ class Flow:
                 writer.init_transactions()  # now: what a killed one has left open holds up the copies' readers
             reader = self._reader = ended.enter_context(closing(self._source.open_reader(self._id)))
             copier = self.copier = self._new_copier(reader, writer, member, ended)
-            self._copy(member, copier)
-            copier.give_up(list(copier.partitions))
+            try:
+                self._copy(member, copier)
+                copier.give_up(list(copier.partitions))
+            finally:
+                self.copier = None  # what the group takes from here on is nothing of the copier's, whose clients close
 
     def _new_copier(self, reader: Reader, writer: Writer, member: Member, ended: ExitStack) -> Copier:
         common = (reader, writer, member, self.names.offset_syncs, self._clock)

@@ -36,7 +36,7 @@ class MirrorService:
     async def translate_offsets(
         self, request: pb.TranslateOffsetsRequest, context: RequestContext
     ) -> pb.TranslateOffsetsResponse:
-        flow = self._flow(request.flow)
+        flow = self._translating(request.flow)
         await asyncio.to_thread(flow.syncs.catch_up, _CATCH_UP_S)
         return pb.TranslateOffsetsResponse(offsets=[_translated(at, flow) for at in request.offsets])
 
@@ -53,10 +53,20 @@ class MirrorService:
         return pb.PauseFlowResponse()
 
     async def failover(self, request: pb.MoveGroupsRequest, context: RequestContext) -> pb.MoveGroupsResponse:
-        return _moved(await asyncio.to_thread(fail_over, self._flow(request.flow), list(request.groups)))
+        return _moved(await asyncio.to_thread(fail_over, self._translating(request.flow), list(request.groups)))
 
     async def failback(self, request: pb.MoveGroupsRequest, context: RequestContext) -> pb.MoveGroupsResponse:
-        return _moved(await asyncio.to_thread(fail_back, self._flow(request.flow), list(request.groups)))
+        return _moved(await asyncio.to_thread(fail_back, self._translating(request.flow), list(request.groups)))
+
+    def _translating(self, name: str) -> Flow:
+        """Raises INVALID_REQUEST for a flow whose offsets have no place in the target."""
+        flow = self._flow(name)
+        if flow.settings.policy == "marked":
+            message = f"offsets are not translated by {name}: records of the target's own lie between the copies"
+            raise OttlaError(
+                ErrorCode.INVALID_REQUEST, message, hint="find the place by time; both sites have all records"
+            )
+        return flow
 
     def _flow(self, name: str) -> Flow:
         flow = self._flows.get(name)

@@ -67,12 +67,14 @@ class TopicFollower(Chore):
 
 
 def records_of(cluster: Cluster, topic: str, timeout: float) -> Iterator[LogRecord]:
-    """All that is in it now. Raises OttlaError where that is not read in time, or it is not there."""
-    deadline_at = monotonic() + timeout
+    """All that is in it now. Raises OttlaError where nothing comes for `timeout` seconds, or it is not there."""
     with cluster.open_admin(topic) as admin:
         end = admin.end(topic, timeout)
     with closing(cluster.open_log(topic)) as log:
+        deadline_at, former = monotonic() + timeout, 0
         while log.position < end:
-            if monotonic() > deadline_at:
-                raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"{topic} was read as far as {log.position}, of {end}")
             yield from log.poll(_STEP_S)
+            if log.position > former:
+                deadline_at, former = monotonic() + timeout, log.position
+            elif monotonic() > deadline_at:
+                raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"{topic} was read as far as {log.position}, of {end}")

@@ -7,10 +7,11 @@ the rest, every second: the copying does not wait for it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 import ottla
+from ottla_core.errors import ErrorCode
 from ottla_mirror.chore import Chore
 from ottla_mirror.clusters.cluster import Admin, Cluster
 from ottla_mirror.flow_state import FlowState
@@ -68,12 +69,12 @@ class TopicSync(Chore):
                 problems[change.copy] = str(error)
                 if change.copy not in self.problems:
                     logger.warning("flow %s: %s: %s", self._flow.name, change.copy, error)
-        self.problems = self._refused | problems
         self._configs_in -= _LOOK_S
         if self._flow.sync_configs and self._configs_in <= 0:
             self._configs_in = _CONFIGS_S
             named = ((name, self._names.target_of(name)) for name in existing)
             self._sync_configs(source, target, {name: copy for name, copy in named if copy and copy in copies})
+        self.problems = self._refused | problems
 
     def _make(self, change: TopicChange, source: Admin, target: Admin) -> None:
         if change.grows:
@@ -82,7 +83,13 @@ class TopicSync(Chore):
         config = _to_copy(source, [change.topic]).get(change.topic)
         if config is None:
             return  # it has gone meanwhile
-        target.create_topic(change.copy, change.partitions, config, self._flow.replicas)
+        try:
+            target.create_topic(change.copy, change.partitions, config, self._flow.replicas)
+        except ottla.OttlaError as error:
+            if error.code != ErrorCode.INVALID_CONFIG:
+                raise
+            target.create_topic(change.copy, change.partitions, {}, self._flow.replicas)
+            self._configs_in = 0.0  # what it takes of them follows
         logger.info("flow %s: created %s with %d partitions", self._flow.name, change.copy, change.partitions)
 
     def _sync_configs(self, source: Admin, target: Admin, copies: Mapping[str, str]) -> None:
@@ -93,16 +100,26 @@ class TopicSync(Chore):
             had = present.get(copy, config)  # one that has gone is left alone
             altered = {key: value for key, value in config.items() if had.get(key) != value}
             gone = had.keys() - config.keys()
-            try:
-                if altered or gone:
-                    target.alter_configs(copy, altered, gone)
-            except ottla.OttlaError as error:
-                self._refused[copy] = f"it has not all configs of {name}: {error}"
+            if altered or gone:
+                self._alter(target, copy, altered, gone)
+
+    def _alter(self, target: Admin, copy: str, altered: Mapping[str, str], gone: Collection[str]) -> None:
+        """All at once; each alone, where one of them is not taken."""
+        try:
+            target.alter_configs(copy, altered, gone)
+        except ottla.OttlaError as error:
+            if len(altered) + len(gone) == 1:
+                self._refused[copy] = f"it has not all configs of the source's: {error}"
+                return
+            for name, value in altered.items():
+                self._alter(target, copy, {name: value}, ())
+            for name in gone:
+                self._alter(target, copy, {}, [name])
 
 
 def own_topics(names: TopicNames) -> dict[str, Mapping[str, str]]:
     """What a flow has in the target for itself, and their configs; each has one partition."""
-    compacted = {"cleanup.policy": "compact"}
+    compacted = {"cleanup.policy": "compact", "segment.bytes": OFFSET_SYNCS_CONFIG["segment.bytes"]}
     return {names.checkpoints: compacted, names.state: compacted, names.offset_syncs: OFFSET_SYNCS_CONFIG}
 
 

@@ -12,9 +12,11 @@ import ottla
 from ottla_mirror.clusters.kafka.kafka_writer import KafkaSent
 from ottla_mirror.machines.copying import Run
 
+failures: list[KafkaError] = []
+
 
 def sent(*offsets: int | None, error: KafkaError | None = None) -> KafkaSent:
-    made = KafkaSent(lambda timeout: 0, len(offsets))
+    made = KafkaSent(lambda timeout: 0, failures.append, len(offsets))
     for offset in offsets:
         message: Any = SimpleNamespace(offset=lambda offset=offset: offset)
         made.on_delivery(error, message)
@@ -38,7 +40,7 @@ def test_what_failed_is_raised_with_its_code() -> None:
 
 
 def test_what_is_under_way_is_not_done() -> None:
-    later = KafkaSent(lambda timeout: 0, 2)
+    later = KafkaSent(lambda timeout: 0, failures.append, 2)
     assert not later.done()
     with pytest.raises(ottla.TimeoutError):
         later.result(0.01)

@@ -33,7 +33,21 @@ def test_two_that_are_busy_part() -> None:
     assert len({P[0], P[1]}.intersection(made["a"])) == 1
 
 
-@pytest.mark.parametrize("rates", [{P[0]: 100.0, P[7]: 95.0}, dict.fromkeys(P, 5.0), {}, {P[0]: 1e6}])
+def test_one_that_is_busy_has_a_mirror_to_itself_and_does_not_move() -> None:
+    assert shared({"a": P[:4], "b": P[4:]}, {P[0]: 1e6})["a"] == [P[0]]
+
+
+@pytest.mark.parametrize(("count", "members"), [(24, "ab"), (100, "ab"), (90, "abc")])
+@pytest.mark.parametrize("rate", [0.0, 7.0])
+def test_one_that_joins_gets_its_share_of_many(count: int, members: str, rate: float) -> None:
+    many = [TopicPartition("t", number) for number in range(count)]
+    former = members[:-1]
+    owned = {name: many[n :: len(former)] for n, name in enumerate(former)} | {members[-1]: list[TopicPartition]()}
+    made = spread(many, owned, {"t": list(members)}, dict.fromkeys(many, rate))
+    assert max(map(len, made.values())) - min(map(len, made.values())) <= count / len(members) / 4
+
+
+@pytest.mark.parametrize("rates", [{P[0]: 100.0, P[7]: 95.0}, dict.fromkeys(P, 5.0), {}])
 def test_what_is_about_even_stays(rates: Mapping[TopicPartition, float]) -> None:
     owned = {"a": P[:4], "b": P[4:]}
     assert shared(owned, rates) == owned

@@ -44,6 +44,11 @@ def test_a_path_that_none_of_ours_has_written_is_one_of_others() -> None:
     assert marks("ab").of_copy([(HEADER, b"\\xff")]) is not None
 
 
+def test_a_header_of_that_name_without_a_path_is_replaced() -> None:
+    assert marks("ab").of_copy([(HEADER, None), ("h", b"")]) == [("h", b""), path("a")]
+    assert marks("ab").of_copy([path("b"), path("c")]) is None
+
+
 def test_a_circle_is_legal_where_all_of_it_is_marked() -> None:
     check(settings("ab", "ba"))
     check(settings("ab", "bc", policy="identity"))

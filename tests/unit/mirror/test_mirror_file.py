@@ -89,7 +89,7 @@ def test_a_flow_s_own_setting_counts_more_than_the_common_one(tmp_path: Path) ->
         (TOML.replace('target = "west"', 'target = "moon"'), "no cluster 'moon'"),
         (TOML + "[kafka.east]\nacks = 1", "'acks' a setting of Kafka's clients"),
         (TOML + "[kafka.wset]\nacks = 1", "did you mean 'west'"),
-        (TOML.replace('"w1', '"kafka://w1').replace("exactly_once", "same_offsets"), "gives its own offsets"),
+        (TOML.replace('"w1', '"kafka://w1').replace("exactly_once", "same_offsets"), "only between ottla clusters"),
     ],
 )
 def test_mistakes_are_named_with_what_to_do(tmp_path: Path, text: str, words: str) -> None:

@@ -24,13 +24,21 @@ class Side:
         return {topic: self.all[topic] for topic in topics}
 
     def alter_configs(self, topic: str, altered: Mapping[str, str], gone: Iterable[str]) -> None:
-        if not altered.keys() <= self._known:
-            raise OttlaError(ErrorCode.INVALID_CONFIG, f"unknown: {sorted(altered)}")
+        self._check(altered)
         self.all[topic] = {name: at for name, at in {**self.all[topic], **altered}.items() if name not in set(gone)}
+
+    def create_topic(self, name: str, partitions: int, config: Mapping[str, str], replicas: int | None = None) -> None:
+        self._check(config)
+        self.all[name] = dict(config)
+
+    def _check(self, config: Mapping[str, str]) -> None:
+        if not config.keys() <= self._known:
+            raise OttlaError(ErrorCode.INVALID_CONFIG, f"unknown: {sorted(config)}")
 
 
 def test_a_config_that_the_target_does_not_know_is_named_and_keeps_no_other_topic_s_from_it() -> None:
-    east = Side({"a": {"strange": "1"}, "b": {"retention.ms": "5"}})
+    both = {"strange": "1", "retention.ms": "5"}
+    east = Side({"a": both, "b": {"retention.ms": "5"}, "new": both})
     west = Side({"east.a": {}, "east.b": {"segment.ms": "7"}}, known=["retention.ms"])
     flow = FlowSettings("east", "west")
     settings = MirrorSettings((ClusterSettings("east", ("e:1",)), ClusterSettings("west", ("w:1",))), (flow,))
@@ -38,6 +46,8 @@ def test_a_config_that_the_target_does_not_know_is_named_and_keeps_no_other_topi
     sync = TopicSync(flow, none, none, TopicNames(flow, settings), cast("Any", type("State", (), {"acts": True})))
     for _ in range(2):
         sync._look(cast("Any", east), cast("Any", west))
-    assert west.all["east.b"] == {"retention.ms": "5"}
-    assert list(sync.problems) == ["east.a"]
+    sync._configs_in = 0.0
+    sync._look(cast("Any", east), cast("Any", west))
+    assert west.all == {f"east.{name}": {"retention.ms": "5"} for name in ("a", "b", "new")}
+    assert sorted(sync.problems) == ["east.a", "east.new"]
     assert "strange" in sync.problems["east.a"]

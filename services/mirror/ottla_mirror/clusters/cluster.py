@@ -100,6 +100,9 @@ class Writer(Protocol):
     ) -> Sent: ...
     def send_batch(self, batch: SealedBatch, topic: str, partition: int) -> Outcome: ...
 
+    def check(self) -> None:
+        """Raises what nothing can be written any more for: another writer is needed."""
+
     def flush(self, timeout: float) -> None:
         """Wait until all is there that was sent. Raises what kept records from it whose outcome is not awaited."""
 

@@ -145,6 +145,9 @@ class OttlaWriter:
         delivery.on_awaited()
         return BatchDelivery(delivery, batch.record_count)
 
+    def check(self) -> None:
+        """A producer of the SDK begins anew by itself."""
+
     def send_offsets(self, offsets: Mapping[TopicPartition, ottla.OffsetAndMetadata], member: Member) -> None:
         assert isinstance(member, OttlaMember)
         self._producer.send_offsets_to_transaction(offsets, member.consumer)

@@ -86,9 +86,11 @@ class FlowSettings:
         return f"{_OWN_GROUPS}{self.source}.{self.target}"
 
     def takes_group(self, group: str) -> bool:
-        """Whether offsets of this group of the source are translated."""
+        """Whether offsets of this group of the source are translated. None is where records of the target's own lie
+        between the copies: a place in one log is no single place in the other."""
         return (
-            not group.startswith(_OWN_GROUPS)
+            self.policy != "marked"
+            and not group.startswith(_OWN_GROUPS)
             and any(re.fullmatch(pattern, group) for pattern in self.groups)
             and not any(re.fullmatch(pattern, group) for pattern in self.exclude_groups)
         )
@@ -105,6 +107,10 @@ class MirrorSettings:
     def cluster(self, alias: str) -> ClusterSettings:
         """The cluster of that alias, which exists."""
         return next(cluster for cluster in self.clusters if cluster.alias == alias)
+
+    def is_of_ottla(self, flow: FlowSettings) -> bool:
+        """Whether both of its clusters are."""
+        return self.cluster(flow.source).kafka is None and self.cluster(flow.target).kafka is None
 
     def has_flow(self, source: str, target: str) -> bool:
         return any((flow.source, flow.target) == (source, target) for flow in self.flows)
@@ -134,9 +140,9 @@ def check(settings: MirrorSettings) -> MirrorSettings:
                 f"flow {flow.name}: a copy that others write to can't have the source's offsets",
                 'use delivery = "exactly_once": offsets are translated',
             )
-        if flow.delivery == "same_offsets" and settings.cluster(flow.target).kafka is not None:
+        if flow.delivery == "same_offsets" and not settings.is_of_ottla(flow):
             raise invalid(
-                f"flow {flow.name}: a Kafka gives its own offsets to what is written to it",
+                f"flow {flow.name}: only between ottla clusters can a copy have the source's offsets",
                 'use delivery = "exactly_once": offsets are translated',
             )
         if flow.separator and not re.fullmatch(r"[._-]+", flow.separator):

@@ -20,7 +20,10 @@ _IDLE: Final = 0.05
 """What a partition without load weighs, of the mean one."""
 
 _WORTH: Final = 0.1
-"""The least that a move takes from who has most to do, of what each would have on average."""
+"""By so much who has most to do may have more than on average, of the average, before something moves."""
+
+_MOST_MOVES: Final = 500
+"""Of one plan; the next one goes on."""
 
 _SMOOTH: Final = 0.5
 
@@ -62,7 +65,7 @@ def spread(
         idlest = min(readers[partition.topic], key=lambda member: (loads[member], member))
         made[idlest].append(partition)
         loads[idlest] += weights[partition]
-    for _ in everything:
+    for _ in range(_MOST_MOVES):
         if not _move_one(made, loads, readers, weights):
             break
     return made
@@ -77,8 +80,8 @@ def _move_one(
     """From who has most to do to who has least; False where it is not worth it."""
     busiest, idlest = max(loads, key=lambda m: (loads[m], m)), min(loads, key=lambda m: (loads[m], m))
     gap, worth = loads[busiest] - loads[idlest], _WORTH * sum(loads.values()) / len(loads)
-    may = [p for p in made[busiest] if worth <= min(weights[p], gap - weights[p]) and idlest in readers[p.topic]]
-    if not may:
+    may = [p for p in made[busiest] if worth <= gap - weights[p] and idlest in readers[p.topic]]
+    if gap < 2 * worth or not may:
         return False
     moved = min(may, key=lambda p: (abs(weights[p] - gap / 2), p))
     made[busiest].remove(moved)

@@ -31,10 +31,10 @@ class LoopMarks:
 
     def of_copy(self, headers: Headers) -> list[tuple[str, bytes | None]] | None:
         """The headers that a copy of a record with these `headers` has; None where it is not to be copied."""
-        path = next((value for name, value in headers if name == HEADER), None)
-        if path is None:
-            return [*headers, self._first]
-        if not self._ends.isdisjoint(path.decode(errors="replace").split(",")):
-            return None
+        paths = [value for name, value in headers if name == HEADER and value is not None]
         others = [header for header in headers if header[0] != HEADER]
-        return [*others, (HEADER, path + b"," + self._source.encode())]
+        if not paths:
+            return [*others, self._first]
+        if not self._ends.isdisjoint(b",".join(paths).decode(errors="replace").split(",")):
+            return None
+        return [*others, (HEADER, paths[-1] + b"," + self._source.encode())]

@@ -51,7 +51,11 @@ class KafkaMember:
         self._events: Final = events
         self._topics: list[str] = []
         self._look_at = 0.0
-        self.close: Final = self._consumer.close
+
+    def close(self) -> None:
+        """Leave the group; its clients are let go of, which have this as their callbacks."""
+        self._consumer.close()
+        vars(self).clear()
 
     def poll(self, timeout: float) -> None:
         self._subscribe()

@@ -45,22 +45,24 @@ class KafkaReader:
         self._ids: Final = TopicIds(settings)
         self._positions: Final[dict[TopicPartition, ReadPosition]] = {}
         self._of: Final[dict[TopicPartition, TopicId | None]] = {}  # the topics in which those are valid, once known
+        self._epochs: Final[dict[TopicPartition, int]] = {}  # of the last records that were read
         self._ready: Final[deque[FetchedBatches]] = deque()
         self._look_at = 0.0
 
     def assign(
         self, partition: TopicPartition, offset: int | None = None, *, leader_epoch: int = -1, topic_id: TopicId | None
     ) -> None:
-        self.unassign(partition)
         found = self._ids.expected(partition.topic, topic_id) or topic_id
         if offset is not None and found != topic_id:
             logger.warning("%s was made anew: it is read from its beginning", partition.topic)
-            offset = None
+            offset, leader_epoch = None, -1
+        self.unassign(partition)
         self._positions[partition] = ReadPosition(offset, -1)
         self._of[partition] = found
+        self._epochs[partition] = leader_epoch
         at = OFFSET_BEGINNING if offset is None else offset
         with kafka_errors():
-            self._consumer.incremental_assign([KafkaPartition(*partition, at)])
+            self._consumer.incremental_assign([KafkaPartition(*partition, at, leader_epoch=leader_epoch)])
 
     def unassign(self, partition: TopicPartition) -> None:
         if self._positions.pop(partition, None) is None:
@@ -90,7 +92,7 @@ class KafkaReader:
         with kafka_errors():
             messages = self._consumer.consume(1, timeout)
             messages += self._consumer.consume(_MOST, 0) if messages else []
-        taken: dict[TopicPartition, list[Message]] = {}
+        taken, out_of_log = dict[TopicPartition, list[Message]](), list[TopicPartition]()
         for message in messages:
             error = message.error()
             partition = TopicPartition(message.topic() or "", message.partition() or 0)
@@ -98,7 +100,7 @@ class KafkaReader:
                 taken.setdefault(partition, []).append(message)
             elif error.code() == KafkaError._AUTO_OFFSET_RESET and partition in self._positions:
                 logger.warning("%s: %s; it is read from its beginning", partition, error.str())
-                self.assign(partition, topic_id=None)
+                out_of_log.append(partition)
             elif error.fatal():
                 raise as_ottla(error)
             else:
@@ -106,6 +108,8 @@ class KafkaReader:
         for partition, of_this in taken.items():
             if partition in self._positions:
                 self._ready.append(self._block(partition, of_this))
+        for partition in out_of_log:  # what came before that is read again, if it is still there
+            self.assign(partition, topic_id=None)
 
     def _block(self, partition: TopicPartition, messages: Sequence[Message]) -> FetchedBatches:
         """Of one partition's records, and where its end was met."""
@@ -116,6 +120,8 @@ class KafkaReader:
         if topic_id is None:
             raise error_from_code(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition.topic} is gone")
         self._of[partition] = topic_id
+        if records:
+            self._epochs[partition] = _epoch(records[-1])
         return FetchedBatches(
             partition,
             topic_id,
@@ -123,7 +129,7 @@ class KafkaReader:
             (),
             first if begun is None else begun,
             (last.offset() or 0) + (last.error() is None),
-            _epoch(records[-1]) if records else -1,
+            self._epochs[partition],
         )
 
     def _at(self, fetched: FetchedBatches) -> ReadPosition:

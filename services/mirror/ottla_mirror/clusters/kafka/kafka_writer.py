@@ -27,8 +27,9 @@ _MOST_BYTES: Final = 16 * 1024 * 1024
 class KafkaSent:
     """Records of one partition on their way; their order is kept."""
 
-    def __init__(self, poll: Callable[[float], object], count: int) -> None:
+    def __init__(self, poll: Callable[[float], object], failed: Callable[[KafkaError], object], count: int) -> None:
         self._poll: Final = poll
+        self._failed: Final = failed
         self._left = count
         self._error: OttlaError | None = None
         self._runs: list[Run] = []
@@ -40,6 +41,7 @@ class KafkaSent:
         offset = message.offset()
         if error is not None:
             self._error = self._error or as_ottla(error)
+            self._failed(error)
         elif offset is None or offset < 0:
             self._known = False
         elif self._runs and self._runs[-1].next == offset:
@@ -83,23 +85,33 @@ class KafkaWriter:
             own |= {"transactional.id": transactional_id, "transaction.timeout.ms": int(TRANSACTION_S * 1000)}
         with kafka_errors():
             self._producer: Final = Producer({**own, **settings})
+        self._failures: Final[list[OttlaError]] = []
+        self._dead: OttlaError | None = None
 
     def send(
         self, value: bytes, *, key: bytes, topic: str, headers: Sequence[tuple[str, bytes | None]] = ()
     ) -> KafkaSent:
-        sent = KafkaSent(self._producer.poll, 1)
+        sent = KafkaSent(self._producer.poll, self._on_failed, 1)
         self._produce(sent, topic, 0, value=value, key=key, headers=list(headers))
         return sent
 
     def send_batch(self, batch: SealedBatch, topic: str, partition: int) -> KafkaSent:
-        sent = KafkaSent(self._producer.poll, batch.record_count)
+        sent = KafkaSent(self._producer.poll, self._on_failed_for_good, batch.record_count)
         for _, timestamp_ms, key, value, headers in read_records(batch.seal()):
             self._produce(sent, topic, partition, value=value, key=key, headers=headers, timestamp=timestamp_ms)
         return sent
 
+    def check(self) -> None:
+        if self._dead is not None:
+            raise self._dead
+
     def flush(self, timeout: float) -> None:
         if left := self._producer.flush(timeout):
             raise ottla.TimeoutError(ErrorCode.REQUEST_TIMED_OUT, f"{left} records are not there after {timeout:g} s")
+        failures = self._failures.copy()
+        self._failures.clear()
+        for failure in failures:
+            raise failure
 
     def init_transactions(self) -> None:
         with kafka_errors():
@@ -123,12 +135,22 @@ class KafkaWriter:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    def _on_failed(self, error: KafkaError) -> None:
+        self._failures.append(as_ottla(error))
+        self._on_failed_for_good(error)
+
+    def _on_failed_for_good(self, error: KafkaError) -> None:
+        if error.fatal() or error.code() == KafkaError._FATAL:
+            self._dead = as_ottla(error)
+
     def _produce(self, sent: KafkaSent, topic: str, partition: int, **record: Any) -> None:
         deadline_at = monotonic() + _ROOM_S
         while True:
             try:
-                with kafka_errors():
-                    return self._producer.produce(topic, partition=partition, on_delivery=sent.on_delivery, **record)
+                return self._producer.produce(topic, partition=partition, on_delivery=sent.on_delivery, **record)
+            except KafkaException as failure:
+                self._on_failed_for_good(failure.args[0])
+                raise as_ottla(failure.args[0]) from failure
             except BufferError:
                 if monotonic() > deadline_at:
                     raise ottla.BufferFullError(
