@@ -62,15 +62,18 @@ class MirrorProcess:
 
     @property
     def address(self) -> str:
-        """Its gRPC address, the same as long as the block lasts."""
+        """Its gRPC address; another one may be chosen by `start`."""
         return f"127.0.0.1:{self._port}"
 
     def __enter__(self) -> Self:
-        self._port = free_port_base()  # now: what was started before has its own
-        self.client = ottla.MirrorClient(self.address, request_timeout=10)
-        self._raw = ClusterClient([self.address], grpc_transport("tests"))
+        self._choose_port()  # now: what was started before has its own
         self.start()
         return self
+
+    def _choose_port(self) -> None:
+        self._port = free_port_base()
+        self.client = ottla.MirrorClient(self.address, request_timeout=10)
+        self._raw = ClusterClient([self.address], grpc_transport("tests"))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -81,13 +84,19 @@ class MirrorProcess:
         self._raw.close()
 
     def start(self) -> None:
-        """Start it, or start it again."""
+        """Start it, or start it again; elsewhere, where another process has taken its port meanwhile."""
         settings = {"node-id": self._node_id, "file": self._file, "port": self._port, "admin-port": self._port + 1}
         settings["session-timeout-s"] = 6
         command = [sys.executable, "-m", "ottla_mirror", *(f"--{name}={value}" for name, value in settings.items())]
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
-        wait_until(self._serves)
+        wait_until(lambda: self.process.poll() is not None or self._serves())
+        if self.process.poll() is not None and "holds the port" in self._log.read_text().splitlines()[-1]:
+            self.client.close()
+            self._raw.close()
+            self._choose_port()
+            self.start()
+        assert self.process.poll() is None, self._log.read_text()
 
     def kill(self) -> None:
         self.process.kill()
@@ -124,7 +133,6 @@ class MirrorProcess:
         return {name: float(value) for name, value in re.findall(r"^(ottla_mirror\S*) (\S+)$", text, re.MULTILINE)}
 
     def _serves(self) -> bool:
-        assert self.process.poll() is None, self._log.read_text()
         try:
             self.flow()
         except OttlaError:

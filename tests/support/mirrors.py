@@ -54,6 +54,21 @@ def running(settings: MirrorSettings, mirrors: int = 1, balance_s: float = 300.0
             flow.stop()
 
 
+def write_of_all_kinds(east: Cluster, topic: str) -> int:
+    """Records of each codec, and of transactions of which every other one is aborted. How many there are to be read."""
+    codecs = ("none", "gzip", "snappy", "lz4", "zstd")
+    for codec in codecs:
+        east.produce(topic, [{"codec": codec, "n": n} for n in range(200)], compression=codec)
+    with ottla.Producer(east.bootstrap, topic=topic, transactional_id=f"t-{topic}") as producer:
+        for number in range(6):
+            producer.init_transactions() if number == 0 else None
+            producer.begin_transaction()
+            for n in range(10):
+                producer.send({"transaction": number, "n": n}, key=b"k%d" % n, headers={"h": b"1", "none": None})
+            producer.commit_transaction() if number % 2 else producer.abort_transaction()
+    return 200 * len(codecs) + 30
+
+
 def copied(west: Cluster, topic: str) -> list[ottla.Record[bytes, bytes]]:
     """All that is in the copy of `topic`, of committed transactions."""
     name = f"east.{topic}"

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from mirror_process import MirrorProcess
-from mirrors import assert_exact, by_partition, copied, everything, mirrored, written
+from mirrors import assert_exact, by_partition, copied, everything, mirrored, write_of_all_kinds, written
 from waiting import wait_until
 
 import ottla
 import ottla.aio
 from ottla.testing import Cluster
-
-CODECS: Sequence[str] = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 @pytest.fixture(scope="module")
@@ -30,18 +28,10 @@ def cluster() -> Iterator[Cluster]:
 def test_records_of_all_codecs_and_transactions_are_copied_as_they_are(
     cluster: Cluster, west: Cluster, topic: str, delivery: str
 ) -> None:
-    for codec in CODECS:
-        cluster.produce(topic, [{"codec": codec, "n": n} for n in range(200)], compression=codec)
-    with ottla.Producer(cluster.bootstrap, topic=topic, transactional_id=f"t-{topic}") as producer:
-        for number in range(6):
-            producer.init_transactions() if number == 0 else None
-            producer.begin_transaction()
-            for n in range(10):
-                producer.send({"transaction": number, "n": n}, key=b"k%d" % n, headers={"h": b"1"})
-            producer.commit_transaction() if number % 2 else producer.abort_transaction()
+    count = write_of_all_kinds(cluster, topic)
     expected = written(cluster, topic)
     with mirrored(cluster, west, topic, delivery) as (flow,):
-        wait_until(lambda: sum(p.records for p in flow.partitions.values()) >= 1030)
+        wait_until(lambda: sum(p.records for p in flow.partitions.values()) >= count)
         assert by_partition(copied(west, topic)) == expected
         assert {p.error for p in flow.partitions.values()} == {""}
     with ottla.Admin(west.bootstrap) as admin:

@@ -40,6 +40,9 @@ DEFAULT_ADDRESS: Final = "localhost:9680"
 _REDIS_S: Final = 1.0
 _client_numbers = itertools.count(1)
 
+_MOVE_S: Final = 60.0
+"""A mirror that moves groups waits for each cluster in turn, and for one that is away until it is sure of that."""
+
 
 class MirrorClient:
     """Of the mirror at one gRPC address: `address`, by default OTTLA_MIRROR, then localhost:9680. Thread-safe.
@@ -109,11 +112,11 @@ class MirrorClient:
 
         With the source away it is by the last checkpoints. A group that has members in the target is not moved.
         """
-        return MovedGroups.of(self._call(Mirror.FAILOVER, pb.MoveGroupsRequest(flow=flow, groups=groups)))
+        return MovedGroups.of(self._call(Mirror.FAILOVER, pb.MoveGroupsRequest(flow=flow, groups=groups), _MOVE_S))
 
     def failback(self, flow: str, groups: Sequence[str] = ()) -> MovedGroups:
         """Commit for groups in the source where they are in the copies, and have the flow go on."""
-        return MovedGroups.of(self._call(Mirror.FAILBACK, pb.MoveGroupsRequest(flow=flow, groups=groups)))
+        return MovedGroups.of(self._call(Mirror.FAILBACK, pb.MoveGroupsRequest(flow=flow, groups=groups), _MOVE_S))
 
     def verify(self, flow: str, topics: Collection[str] = (), *, state: Path | None = None) -> list[CopyCheck]:
         """Compare each partition that this mirror copies with its copy, record by record; as long as that takes.
@@ -147,7 +150,7 @@ class MirrorClient:
         response = self._call(Mirror.MIRROR_STATUS, pb.MirrorStatusRequest(flow=name))
         return [FlowInfo.of(flow) for flow in response.flows]
 
-    def _call(self, method: Method[Request, Response], request: Request) -> Response:
-        response = self._cluster.call(self.address, method, request, timeout=self._timeout_s)
+    def _call(self, method: Method[Request, Response], request: Request, least_s: float = 0.0) -> Response:
+        response = self._cluster.call(self.address, method, request, timeout=max(least_s, self._timeout_s))
         raise_in_band(response.error)  # type: ignore[attr-defined]  # every response has one
         return response
