@@ -77,7 +77,7 @@ class Flow:
         self._chores: Final[list[Chore]] = [self.state, self.topics, self.syncs, self.groups]
         if flow.heartbeats:
             self._chores.append(Heartbeats(flow, self._source, self.state, clock))
-        if settings.redis:
+        if settings.redis and flow.policy != "marked":  # no offset of such a flow is to be translated
             checkpoints = Checkpoints(flow.name, self._target, self.names.checkpoints)
             in_redis = RedisMap(settings.redis, flow, self.names, self.syncs, checkpoints, self.state)
             self._chores.extend((checkpoints, in_redis))

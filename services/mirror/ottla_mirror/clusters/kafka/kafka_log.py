@@ -20,6 +20,13 @@ READS: Final = {
 }
 
 
+def take(consumer: Consumer, timeout: float, most: int) -> list[Message]:
+    """What comes first within `timeout` seconds, and what is there with it: `consume` would wait for `most` of them."""
+    with kafka_errors():
+        messages = consumer.consume(1, timeout)
+        return messages + consumer.consume(most, 0) if messages else []
+
+
 def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
     """As they were written."""
     return cast("list[tuple[str, bytes | None]]", message.headers() or [])
@@ -38,9 +45,7 @@ class KafkaLog:
         self.close: Final = self._consumer.close
 
     def poll(self, timeout: float) -> Iterable[LogRecord]:
-        with kafka_errors():
-            messages = self._consumer.consume(1, timeout)
-            messages += self._consumer.consume(_MOST, 0) if messages else []
+        messages = take(self._consumer, timeout, _MOST)
         records = []
         for message in messages:
             error, offset = message.error(), message.offset() or 0

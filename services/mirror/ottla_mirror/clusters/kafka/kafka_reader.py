@@ -20,7 +20,7 @@ from ottla_core.records.builder import RecordBatchBuilder
 from ottla_core.records.compression import Codec
 from ottla_core.records.twins import new_builder
 from ottla_mirror.clusters.kafka.kafka_errors import as_ottla, kafka_errors
-from ottla_mirror.clusters.kafka.kafka_log import READS, headers_of
+from ottla_mirror.clusters.kafka.kafka_log import READS, headers_of, take
 from ottla_mirror.clusters.kafka.topic_ids import TopicIds
 
 logger = logging.getLogger("ottla.mirror")
@@ -67,6 +67,7 @@ class KafkaReader:
     def unassign(self, partition: TopicPartition) -> None:
         if self._positions.pop(partition, None) is None:
             return
+        del self._of[partition], self._epochs[partition]
         for fetched in [fetched for fetched in self._ready if fetched.partition == partition]:
             self._ready.remove(fetched)
         with kafka_errors():
@@ -89,9 +90,7 @@ class KafkaReader:
         self._consumer.close()
 
     def _fetch(self, timeout: float) -> None:
-        with kafka_errors():
-            messages = self._consumer.consume(1, timeout)
-            messages += self._consumer.consume(_MOST, 0) if messages else []
+        messages = take(self._consumer, timeout, _MOST)
         taken, out_of_log = dict[TopicPartition, list[Message]](), list[TopicPartition]()
         for message in messages:
             error = message.error()
