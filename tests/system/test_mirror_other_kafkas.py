@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from os import urandom
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,17 @@ def test_topics_configs_and_groups_follow_and_a_topic_made_anew_is_another(
         wait_until(lambda: len(copied(west, name)) == 26)
         wait_until(lambda: flow.trouble == "")
         wait_until(lambda: len({record.value for record in everything(west, f"east.{name}")}) == 26)
+
+
+def test_a_copy_that_takes_small_batches_alone_gets_such(
+    cluster: Cluster, west: Cluster, topic: str, admin: ottla.Admin
+) -> None:
+    name = f"{topic}-small"
+    admin.topics.create(name, partitions=1, config={"max.message.bytes": "100000"})
+    cluster.produce(name, [urandom(1000).hex() for _ in range(2000)])
+    with mirrored(cluster, west, name, "at_least_once", kafka=("west",)) as (flow,):
+        wait_until(lambda: len(copied(west, name)) == 2000)
+        assert {p.error for p in flow.partitions.values()} == {""}
 
 
 def test_a_member_that_was_evicted_commits_nothing_before_it_has_joined_anew(west: Cluster, topic: str) -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from ottla_core.errors import OttlaError
+import ottla
+from ottla import OttlaError
 from ottla_mirror.clusters.cluster import CALL_S
 from ottla_mirror.flow import Flow
 from ottla_mirror.machines.group_plan import PositionMoved
@@ -37,10 +38,10 @@ class GroupMoved:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """`source_reached`: the groups' positions are those of this moment, and not of the last checkpoints."""
+    """`source_reached`: the groups' positions are those of this moment, and none of the last checkpoints."""
 
     source_reached: bool
-    groups: list[GroupMoved] = field(default_factory=list)
+    groups: Sequence[GroupMoved]
 
 
 def fail_over(flow: Flow, groups: Sequence[str]) -> Moved:
@@ -56,11 +57,18 @@ def fail_over(flow: Flow, groups: Sequence[str]) -> Moved:
             named, reached = offsets.last_known, False
 
         def move(group: str) -> list[PositionMoved]:
-            if not reached:
-                return offsets.carry_last_known(group)
-            return offsets.carry(group, offsets.source.committed(group), everything=True)
+            nonlocal reached
+            if reached:
+                try:
+                    committed = offsets.source.committed(group)
+                except (ottla.ConnectError, ottla.TimeoutError):
+                    reached = False  # nor is it waited for again for any other group
+                else:
+                    return offsets.carry(group, committed, everything=True)
+            return offsets.carry_last_known(group)
 
-        return _each(groups or named, move, reached=reached)
+        moved = _each(groups or named, move)
+        return Moved(reached, moved)
     finally:
         offsets.close()
 
@@ -81,20 +89,20 @@ def fail_back(flow: Flow, groups: Sequence[str]) -> Moved:
     try:
         offsets.in_source(timeout=_SOURCE_S)
         known = [group for group in offsets.target.groups(CALL_S) if flow.settings.takes_group(group)]
-        moved = _each(groups or known, offsets.bring_back, reached=True)
+        moved = Moved(True, _each(groups or known, offsets.bring_back))
     finally:
         offsets.close()
     flow.state.order(paused=False)
     return moved
 
 
-def _each(groups: Sequence[str], move: Callable[[str], list[PositionMoved]], *, reached: bool) -> Moved:
-    moved = Moved(reached)
+def _each(groups: Sequence[str], move: Callable[[str], list[PositionMoved]]) -> list[GroupMoved]:
+    moved = []
     for group in groups:
         try:
-            moved.groups.append(GroupMoved(group, move(group)))
+            moved.append(GroupMoved(group, move(group)))
         except OttlaError as error:
-            moved.groups.append(GroupMoved(group, [], error))
+            moved.append(GroupMoved(group, [], error))
     return moved
 
 

@@ -22,6 +22,8 @@ _ROOM_S: Final = 60.0
 _STEP_S: Final = 0.1
 _COMMIT_S: Final = 30.0
 _MOST_BYTES: Final = 16 * 1024 * 1024
+_BATCH_BYTES: Final = 64 * 1024
+"""Of one batch, unless a single record has more: a copy whose max.message.bytes is the source's takes it."""
 
 
 class KafkaSent:
@@ -77,6 +79,7 @@ class KafkaWriter:
             "enable.idempotence": True,
             "compression.type": "lz4",
             "message.max.bytes": _MOST_BYTES,
+            "batch.size": _BATCH_BYTES,
             "queue.buffering.max.kbytes": 48 * 1024,
         }
         if transactional_id is None:
