@@ -1,14 +1,13 @@
 """The topics of a flow: each has its copy in the target, with as many partitions and the same configs.
 
 Every mirror of a flow sees to it that the flow's own topics exist, by one of which one of them leads. The leader does
-the rest, every second or few: the copying does not wait for it.
+the rest, every second: the copying does not wait for it.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from time import monotonic
 from typing import Final
 
 import ottla
@@ -24,10 +23,6 @@ from ottla_mirror.offset_syncs import OFFSET_SYNCS_CONFIG
 logger = logging.getLogger("ottla.mirror")
 
 _LOOK_S: Final = 1.0
-_LOOK_MOST_S: Final = 4.0
-_REST: Final = 20
-"""Times as long as a look at very many topics took, before the next one; a new topic waits for no more than seconds."""
-
 _CONFIGS_S: Final = 10.0
 
 
@@ -57,10 +52,9 @@ class TopicSync(Chore):
                 self._has_own = True
             with self._source.open_admin(name) as source:
                 while not self.stopping.is_set():
-                    began_at = monotonic()
                     self._look(source, target)
                     self.went_well()
-                    self.stopping.wait(min(_LOOK_MOST_S, max(_LOOK_S, _REST * (monotonic() - began_at))))
+                    self.stopping.wait(_LOOK_S)
 
     def _look(self, source: Admin, target: Admin) -> None:
         if not self._state.acts:
