@@ -120,7 +120,7 @@ class Produces(OttlaUser):
 class ProduceSmall(Produces):
     """100-byte values, on all replicas."""
 
-    batch, rate = 500, 5_000
+    batch, rate = 500, 3_000
 
 
 class ProduceLarge(Produces):
@@ -133,7 +133,7 @@ class ProduceLarge(Produces):
 class ProduceKeyed(Produces):
     """100-byte values of 10,000 keys: every batch goes to all partitions."""
 
-    batch, rate = 500, 5_000
+    batch, rate = 500, 3_000
     distinct_keys = 10_000
 
 
@@ -206,6 +206,7 @@ class Mirrored(EndToEnd):
     """The same, read from the copy that a mirror keeps in another cluster; of `--mirrored` alone."""
 
     kind = "mirrored"
+    rate = 100  # two batches a second: each is work for both clusters and the mirror
 
     def _new_consumer(self, bootstrap: str | None) -> Consumer[bytes, bytes]:
         where: topics.Copies = self.environment.parsed_options.mirrored

@@ -18,8 +18,10 @@ _CARRIES_ROWS: Final = "pyspark.worker"
 
 
 def cpu_seconds(pid: int) -> float:
-    """So far, of a process and all its descendants, those that have ended included."""
-    return sum(_own_and_ended(each) for each in (pid, *descendants(pid))) / os.sysconf("SC_CLK_TCK")
+    """So far, of a process and all its descendants, those that have ended included. Of two readings: one that ends
+    between the look at its parent and that at itself counts in neither."""
+    readings = (sum(_own_and_ended(each) for each in (pid, *descendants(pid))) for _ in range(2))
+    return max(readings) / os.sysconf("SC_CLK_TCK")
 
 
 def descendants(pid: int) -> Iterator[int]:
