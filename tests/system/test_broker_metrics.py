@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from urllib.request import urlopen
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
-from prometheus_client.parser import text_string_to_metric_families
+from scraped import scraped
 from waiting import wait_until
 
 import ottla
 from ottla.testing import Cluster
-
-Scraped = dict[tuple[str, str], float]
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with Cluster(brokers=2) as cluster:
         yield cluster
-
-
-def scraped(cluster: Cluster) -> Scraped:
-    """What both brokers tell, added up: by the sample's name and its label, if it has one beside `le`."""
-    found: Scraped = {}
-    for broker in cluster.brokers:
-        assert broker._app is not None
-        port = broker._app._components[0].port  # type: ignore[attr-defined]  # the component with a port
-        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-            for family in text_string_to_metric_families(answer.read().decode()):
-                for sample in family.samples:
-                    label = next((value for name, value in sample.labels.items() if name in ("topic", "api")), "")
-                    found[sample.name, label] = found.get((sample.name, label), 0) + sample.value
-    return found
 
 
 @pytest.mark.story("nothing-to-draw-a-dashboard-from")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from mirror_process import MirrorProcess
 from mirrors import assert_exact, by_partition, copied, everything, mirrored, write_of_all_kinds, written
+from scraped import scraped
 from waiting import wait_until
 
 import ottla
@@ -136,6 +137,28 @@ def test_a_mirror_that_stands_by_the_target_has_lost_nothing_when_the_way_to_the
         wait_until(lambda: len(copied(west, topic)) == 200)
         wait_until(lambda: not flow.trouble)
     assert by_partition(copied(west, topic)) == written(cluster, topic)
+
+
+@pytest.mark.feature(158)
+def test_the_way_between_sites_carries_each_event_once_and_compressed_however_many_read_the_copy(
+    cluster: Cluster, west: Cluster, topic: str, admin: ottla.Admin
+) -> None:
+    events, readers, not_copied = [f"an event, as all the others but for {n}" for n in range(5000)], 3, f"{topic}-here"
+    admin.topics.create(not_copied, partitions=1)
+    for name in (topic, not_copied):
+        cluster.produce(name, events, compression="zstd")
+    with mirrored(cluster, west, topic, "exactly_once") as (flow,):
+        wait_until(lambda: sum(p.records for p in flow.partitions.values()) == len(events))
+        for _ in range(readers):
+            assert len(copied(west, topic)) == len(events)
+    here, there = scraped(cluster), scraped(west)
+    size = here["ottla_topic_bytes_in_total", topic]
+    assert size < sum(map(len, events)) / 4
+    assert here["ottla_topic_bytes_out_total", topic] == size
+    assert here.get(("ottla_topic_bytes_out_total", not_copied), 0) == 0
+    assert there["ottla_topic_bytes_in_total", f"east.{topic}"] >= size, "with what ends transactions"
+    assert there["ottla_topic_bytes_in_total", f"east.{topic}"] < 1.1 * size
+    assert there["ottla_topic_bytes_out_total", f"east.{topic}"] >= readers * size
 
 
 def test_topics_that_come_later_their_growth_and_their_configs_follow(

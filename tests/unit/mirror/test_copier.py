@@ -91,7 +91,7 @@ def test_a_pause_reads_nothing_and_what_was_set_aside_goes_on_after_it_once(side
     partition = CopiedPartition(SOURCE, COPY)
     sides.copier.take(partition)
     while not partition.error:
-        sides.copier.step(5.0)
+        sides.copier.step(0.1)
     sides.copier.hold(paused=True)
     assert (sides.copier.paused, sides.reader.positions(), sides.copier._again_at) == (True, {}, {})
     sides.copier.take(partition)
@@ -99,7 +99,7 @@ def test_a_pause_reads_nothing_and_what_was_set_aside_goes_on_after_it_once(side
     sides.copier.hold(paused=False)
     sides.clock.advance(10.0)
     while partition.records < 10:
-        sides.copier.step(5.0)
+        sides.copier.step(0.1)
     sides.copier.give_up([SOURCE])
     assert sides.target.values("east.t", 0) == [b"%d" % n for n in range(10)]
 
