@@ -8,11 +8,10 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 from cli_fakes import ottla as command
-from prometheus_client.parser import text_string_to_metric_families
+from scraped import samples
 from tests.compat.kafka_groups import Confluent
 from tests.walk.pages import programs, promised, section
 from waiting import wait_until
@@ -370,15 +369,10 @@ def test_a_member_is_kicked_by_either_of_its_names(
 def scraped(cluster: Cluster) -> dict[str, dict[tuple[str, ...], float]]:
     """What both coordinators tell, by name and the values of the labels in the order of their names."""
     found: dict[str, dict[tuple[str, ...], float]] = {}
-    for coordinator in cluster.group_coordinators:
-        assert coordinator._app is not None
-        port = coordinator._app._components[0].port  # type: ignore[attr-defined]  # the component with a port
-        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-            for family in text_string_to_metric_families(answer.read().decode()):
-                for sample in family.samples:
-                    values = found.setdefault(sample.name, {})
-                    key = tuple(value for _, value in sorted(sample.labels.items()))
-                    values[key] = values.get(key, 0) + sample.value
+    for sample in samples(cluster.group_coordinators):
+        values = found.setdefault(sample.name, {})
+        key = tuple(value for _, value in sorted(sample.labels.items()))
+        values[key] = values.get(key, 0) + sample.value
     return found
 
 
