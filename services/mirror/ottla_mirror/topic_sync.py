@@ -104,11 +104,11 @@ class TopicSync(Chore):
                 self._alter(target, copy, altered, gone)
 
     def _alter(self, target: Admin, copy: str, altered: Mapping[str, str], gone: Collection[str]) -> None:
-        """All at once; each alone, where one of them is not taken."""
+        """All at once; each alone, where one of them is not taken by a target that is there."""
         try:
             target.alter_configs(copy, altered, gone)
         except ottla.OttlaError as error:
-            if len(altered) + len(gone) == 1:
+            if isinstance(error, ottla.ConnectError | ottla.TimeoutError) or len(altered) + len(gone) == 1:
                 self._refused[copy] = f"it has not all configs of the source's: {error}"
                 return
             for name, value in altered.items():

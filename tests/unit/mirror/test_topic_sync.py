@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+import ottla
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_mirror.machines.flows import ClusterSettings, FlowSettings, MirrorSettings
 from ottla_mirror.machines.topic_names import TopicNames
@@ -36,14 +37,18 @@ class Side:
             raise OttlaError(ErrorCode.INVALID_CONFIG, f"unknown: {sorted(config)}")
 
 
+def topic_sync() -> TopicSync:
+    flow = FlowSettings("east", "west")
+    settings = MirrorSettings((ClusterSettings("east", ("e:1",)), ClusterSettings("west", ("w:1",))), (flow,))
+    none = cast("Any", None)
+    return TopicSync(flow, none, none, TopicNames(flow, settings), cast("Any", type("State", (), {"acts": True})))
+
+
 def test_a_config_that_the_target_does_not_know_is_named_and_keeps_no_other_topic_s_from_it() -> None:
     both = {"strange": "1", "retention.ms": "5"}
     east = Side({"a": both, "b": {"retention.ms": "5"}, "new": both})
     west = Side({"east.a": {}, "east.b": {"segment.ms": "7"}}, known=["retention.ms"])
-    flow = FlowSettings("east", "west")
-    settings = MirrorSettings((ClusterSettings("east", ("e:1",)), ClusterSettings("west", ("w:1",))), (flow,))
-    none = cast("Any", None)
-    sync = TopicSync(flow, none, none, TopicNames(flow, settings), cast("Any", type("State", (), {"acts": True})))
+    sync = topic_sync()
     for _ in range(2):
         sync._look(cast("Any", east), cast("Any", west))
     sync._configs_in = 0.0
@@ -51,3 +56,18 @@ def test_a_config_that_the_target_does_not_know_is_named_and_keeps_no_other_topi
     assert west.all == {f"east.{name}": {"retention.ms": "5"} for name in ("a", "b", "new")}
     assert sorted(sync.problems) == ["east.a", "east.new"]
     assert "strange" in sync.problems["east.a"]
+
+
+def test_a_target_that_goes_away_is_waited_for_once_by_each_topic_and_not_by_each_of_its_configs() -> None:
+    calls = []
+
+    class Away(Side):
+        def alter_configs(self, topic: str, altered: Mapping[str, str], gone: Iterable[str]) -> None:
+            calls.append(topic)
+            raise ottla.TimeoutError(ErrorCode.REQUEST_TIMED_OUT, "nothing came for 10 s")
+
+    east, west = Side({"a": {"retention.ms": "5", "segment.ms": "7"}}), Away({"east.a": {"max.message.bytes": "9"}})
+    sync = topic_sync()
+    sync._look(cast("Any", east), cast("Any", west))
+    assert calls == ["east.a"]
+    assert "nothing came" in sync.problems["east.a"]
