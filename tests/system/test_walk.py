@@ -8,7 +8,7 @@ import pytest
 from tests.walk.__main__ import JOBS, LINES, PROGRAMS, walk
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_first_lines_work_as_they_are_written(tmp_path: Path) -> None:
     assert walk(tmp_path, borrowed=True)["jobs"] == len(JOBS) >= 10
     assert LINES[1] == "ottla up"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -61,12 +62,10 @@ def up(environment: Environment, line: str) -> Iterator[None]:
             time.sleep(0.1)
         environment.variables["OTTLA_BOOTSTRAP"] = ready[1]
         yield
-        running.send_signal(2)
-        assert running.wait(_STOP_LIMIT_S) in (0, 130), log.read_text()
     finally:
-        if running.poll() is None:
-            running.kill()
-            running.wait()
+        running.send_signal(signal.SIGINT)
+        ended = running.wait(_STOP_LIMIT_S)
+    assert ended in (0, 130), log.read_text()
 
 
 def walk(directory: Path, *, borrowed: bool) -> dict[str, object]:

@@ -12,7 +12,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _INSTALL_LIMIT_S: Final = 900.0
-_LIMIT_S: Final = 60.0
+_LIMIT_S: Final = 120.0
 
 
 class Environment:

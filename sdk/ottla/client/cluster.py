@@ -84,13 +84,17 @@ class ClusterClient:
         self.locks: Final = (self._lock, self._ended)
         self.guard: Final = Guard("this client")
         self._closed = False
+        self._to_end: list[Callable[[], None]] = []
         self._turn = 0
         self._suspects: dict[str, float] = {}
 
     def connection(self, address: str) -> Connection:
-        """The one connection to `address`. Raises ConfigError in a child of the process that made the client."""
+        """The one connection to `address`. Raises ConnectError once the client is closed, and ConfigError in a child of
+        the process that made the client."""
         self.guard.check_process()
         with self._lock:
+            if self._closed:
+                raise closed_error()
             connection = self._connections.get(address)
             if connection is None:
                 connection = self._connections[address] = self._transport(address)
@@ -191,7 +195,15 @@ class ClusterClient:
             if not self._closed:
                 self._ended.wait(pause)
             if self._closed:
-                raise error_from_code(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
+                raise closed_error()
+
+    def at_close(self, end: Callable[[], None]) -> None:
+        """What lives no longer than the client: `end` is called when that is closed, now where it is closed already."""
+        with self._ended:
+            if not self._closed:
+                self._to_end.append(end)
+                return
+        end()
 
     def close(self) -> None:
         """Close every connection; calls that are open fail. In a child after a fork, they are the parent's."""
@@ -200,6 +212,9 @@ class ClusterClient:
         with self._ended:
             self._closed = True
             self._ended.notify_all()
+            to_end, self._to_end = self._to_end, []
+        for end in to_end:
+            end()
         with self._lock:
             connections = list(self._connections.values())
             self._connections.clear()
@@ -236,6 +251,11 @@ class ClusterClient:
             raise error_from_code(
                 code, message, hint=_START if absent else _GIVE + ", such as localhost:9650"
             ) from None
+
+
+def closed_error() -> OttlaError:
+    """For a client that was closed while something in it waits or connects."""
+    return error_from_code(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
 
 
 def view_of(response: pb.MetadataResponse) -> ClusterView:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from threading import Thread
 from typing import Final
 
-from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
+from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient, closed_error
 from ottla.client.condition import Condition
 from ottla.client.diagnose import LIMIT_S
 from ottla.errors import ErrorCode, OttlaError, error_from_code
@@ -28,7 +28,10 @@ _LONGEST_PAUSE_S: Final = 0.25
 
 
 class MetadataUpdater:
-    """`view` is replaced whole; `on_change` runs without locks, after each change, on the thread that made it."""
+    """`view` is replaced whole; `on_change` runs without locks, after each change, on the thread that made it.
+
+    It ends with its client at the latest: the thread that starts it may be interrupted before it keeps it.
+    """
 
     def __init__(
         self,
@@ -55,6 +58,7 @@ class MetadataUpdater:
         self._closed = False
         self._error: OttlaError | None = None
         self._thread: Final = Thread(target=self._run, name=f"ottla-metadata-{name}", daemon=True)
+        cluster.at_close(self.close)
         self._thread.start()
 
     def refresh(self) -> None:
@@ -108,7 +112,7 @@ class MetadataUpdater:
                 if check is not None:
                     check()
                 if self._closed:
-                    raise error_from_code(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
+                    raise closed_error()
                 waited = self._clock.monotonic() - started_at
                 if not self._is_over(missing[0] if missing else "", waited, timeout):
                     self._requested = True

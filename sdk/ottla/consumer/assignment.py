@@ -74,11 +74,6 @@ class Assignment:
         if self._updater is not None:
             self._updater.nudge()
 
-    def close(self) -> None:
-        """Stop following the topics."""
-        if self._updater is not None:
-            self._updater.close()
-
     def _start_updater(self) -> MetadataUpdater:
         if self._fetcher.closed:
             raise closed_error()

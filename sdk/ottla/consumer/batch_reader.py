@@ -160,7 +160,6 @@ class BatchReader:
     def close(self) -> None:
         """End every thread and connection; a `poll` that waits comes back."""
         self._fetcher.close()
-        self._updater.close()
         self.cluster.close()
 
     def _handed_out(self, fetched: FetchedData) -> FetchedBatches | None:

@@ -346,14 +346,15 @@ def _close(
     reader: RecordReader[Any, Any], fetcher: Fetcher, assignment: Assignment | GroupAssignment, cluster: ClusterClient
 ) -> None:
     fetcher.close()
-    if isinstance(assignment, GroupAssignment) and assignment.in_group and isinstance(reader, GroupReader):
-        # The garbage collector does not wait until the coordinator has the leave request.
-        leaving = Thread(target=_leave_group, args=(reader, assignment, cluster), name="ottla-goodbye", daemon=True)
-        _leaving.add(leaving)
-        leaving.start()
-    else:
+    if isinstance(assignment, GroupAssignment):
+        if assignment.in_group and isinstance(reader, GroupReader):
+            # The garbage collector does not wait until the coordinator has the leave request.
+            leaving = Thread(target=_leave_group, args=(reader, assignment, cluster), name="ottla-goodbye", daemon=True)
+            _leaving.add(leaving)
+            leaving.start()
+            return
         assignment.close()
-        cluster.close()
+    cluster.close()
 
 
 def _leave_group(reader: GroupReader[Any, Any], assignment: GroupAssignment, cluster: ClusterClient) -> None:

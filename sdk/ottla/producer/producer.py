@@ -313,7 +313,6 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
             raise
         finally:
             self._sender.close()
-            self._topics.updater.close()
             self._cluster.close()
             self._announcer.close(max(_LAST_CALLBACKS_S, deadline_at - self._clock.monotonic()))
         self._announcer.raise_failures()

@@ -98,4 +98,9 @@ STORIES = (
             "        self.commits_as = self.identity\n",
         ),
     ),
+    Story(
+        "closed-while-it-starts",
+        "A consumer that one thread closed while another began to read asked for metadata for ever, 4 times a second",
+        Edit("sdk/ottla/client/cluster.py", "                self._to_end.append(end)\n", ""),
+    ),
 )

@@ -64,6 +64,7 @@ class GroupAssignment:
         self._fetcher: Final = fetcher
         self._clock: Final = cluster.clock
         self._updater: MetadataUpdater | None = None
+        self._started = False
         self._joining: Call[JoinResult | JoinFailure] | None = None
         self._assigned: Sequence[TopicPartition] | None = None  # what it is to take over
         self._unreported: Final[set[TopicPartition]] = set()  # what it has taken over, before `on_assigned` was called
@@ -123,8 +124,6 @@ class GroupAssignment:
         """End every thread. A member that did not `leave` does so now; that may take a moment."""
         if self.member.state is not MemberState.LEFT:
             self._leave("the consumer was dropped")
-        if self._updater is not None:
-            self._updater.close()
 
     @property
     def group_metadata(self) -> GroupMetadata:
@@ -198,17 +197,16 @@ class GroupAssignment:
     def _start(self) -> None:
         if self._fetcher.closed:
             raise closed_error()
-        if self._updater is not None:
+        if self._started:
             return
-        updater = self._context.start_updater(self._on_metadata, all_topics=self.options.pattern is not None)
-        try:
-            updater.until_known(self.options.topics, self._context.request_timeout_s, check=self._fetcher.check_open)
-            self._fetcher.start(updater)
-            self._heartbeats.start(self._context.client_id)
-        except BaseException:
-            updater.close()
-            raise
-        self._updater = updater
+        if self._updater is None:
+            all_topics = self.options.pattern is not None
+            self._updater = self._context.start_updater(self._on_metadata, all_topics=all_topics)
+        timeout_s = self._context.request_timeout_s
+        self._updater.until_known(self.options.topics, timeout_s, check=self._fetcher.check_open)
+        self._fetcher.start(self._updater)
+        self._heartbeats.start(self._context.client_id)
+        self._started = True
 
     # ---- joining -------------------------------------------------------------------------------------------------
 

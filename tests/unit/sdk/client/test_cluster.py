@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ottla.client.cluster import ClusterClient
+from ottla.errors import OttlaError
 from ottla.fakes.scripted import Reject, ScriptedCluster
 from ottla_core.errors import ErrorCode
 from ottla_proto import broker_pb2 as pb
@@ -26,6 +29,20 @@ def test_a_broker_that_did_not_answer_comes_last_for_a_while() -> None:
     brokers.go_on(1)
     cluster.fetch_metadata(timeout=5)
     assert asked(brokers)[-1] == "b1:1"
+
+
+def test_a_client_that_is_closed_connects_no_more_and_what_lives_with_it_has_ended() -> None:
+    brokers = ScriptedCluster({"t": 1})
+    cluster = ClusterClient(["b0:1"], brokers.connect)
+    ended: list[str] = []
+    cluster.at_close(lambda: ended.append("before"))
+    cluster.close()
+    cluster.close()
+    cluster.at_close(lambda: ended.append("after"))
+    assert ended == ["before", "after"]
+    with pytest.raises(OttlaError, match="the client was closed"):
+        cluster.fetch_metadata(timeout=5)
+    assert asked(brokers) == []
 
 
 def test_a_broker_that_answers_with_an_error_is_no_suspect() -> None:

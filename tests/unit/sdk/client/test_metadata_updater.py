@@ -21,6 +21,9 @@ ID = TopicId(b"t" * 16)
 class Cluster:
     clock = SystemClock()
 
+    def at_close(self, end: Any) -> None:
+        """It is not closed here."""
+
     def fetch_metadata(self, *_: Any, **__: Any) -> ClusterView:
         topic = TopicView("t", ID, tuple(PartitionView(0, 3) for _ in range(1000)))
         return build_view("c", (-1, ""), [BrokerView(0, "a:1")], [topic])

@@ -1,5 +1,6 @@
 """The consumer against scripted brokers: where it begins, what it hands out, where it ends, what it survives."""
 
+import contextlib
 import logging
 import struct
 import threading
@@ -9,8 +10,10 @@ from typing import Any
 import pytest
 from waiting import wait_until
 
+from ottla.client.metadata_updater import MetadataUpdater
 from ottla.consumer import start_offsets as plan
 from ottla.consumer.consumer import Consumer
+from ottla.consumer.context import ConsumerContext
 from ottla.errors import (
     ConfigError,
     ErrorCode,
@@ -417,6 +420,29 @@ def test_closing_from_another_thread_ends_the_loop() -> None:
     consumer.close()
     with pytest.raises(OttlaError, match="the consumer is closed"):
         consumer.poll()
+
+
+@pytest.mark.story("closed-while-it-starts")
+@pytest.mark.parametrize("group", [None, "g"])
+def test_a_consumer_that_is_closed_while_it_starts_leaves_no_thread(
+    group: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A test, or a web server, closes what another thread has only begun to read."""
+    start_at = "committed" if group else "earliest"
+    consumer = consumer_of(filled({0: 3}), group=group, start=start_at, client_id="started-and-closed")
+    start = ConsumerContext.start_updater
+
+    def started_and_closed(context: ConsumerContext, *given: Any, **named: Any) -> MetadataUpdater:
+        updater = start(context, *given, **named)
+        closing = threading.Thread(target=consumer.close)
+        closing.start()
+        wait_until(lambda: consumer._fetcher.closed if group else not closing.is_alive())  # a group is left later
+        return updater
+
+    monkeypatch.setattr(ConsumerContext, "start_updater", started_and_closed)
+    with contextlib.suppress(ConfigError):  # "the consumer is closed"
+        assert not consumer.poll(WAIT)
+    wait_until(lambda: all("started-and-closed" not in thread.name for thread in threading.enumerate()), limit_s=WAIT)
 
 
 def test_partitions_that_are_added_are_read_from_their_beginning() -> None:
