@@ -41,6 +41,7 @@ from ottla_txn_coordinator.config import TxnCoordinatorConfig
 
 START_LIMIT_S: Final = 60.0
 _STEP_LIMIT_S: Final = lifecycle.STOP_LIMIT_S + 1.0
+_REMOVE_AGAIN_S: Final = 0.05
 """For each of the four steps of a stop; services keep a limit of their own below it."""
 
 _SHARDS: Final = ("offsets.topic.num.partitions", "transaction.state.log.num.partitions")
@@ -122,7 +123,18 @@ class Cluster:
             try:
                 self._loop.close()
             finally:
-                self._folder.cleanup()
+                self._remove_folder()
+
+    def _remove_folder(self) -> None:
+        """A thread of a service that was cut off may write to it for a moment still."""
+        give_up_at = time.monotonic() + _STEP_LIMIT_S
+        while True:
+            try:
+                return self._folder.cleanup()
+            except OSError:
+                if time.monotonic() >= give_up_at:
+                    raise
+                time.sleep(_REMOVE_AGAIN_S)
 
     def __enter__(self) -> Self:
         return self.start()
