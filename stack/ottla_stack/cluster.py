@@ -41,8 +41,8 @@ from ottla_txn_coordinator.config import TxnCoordinatorConfig
 
 START_LIMIT_S: Final = 60.0
 _STEP_LIMIT_S: Final = lifecycle.STOP_LIMIT_S + 1.0
-_REMOVE_AGAIN_S: Final = 0.05
 """For each of the four steps of a stop; services keep a limit of their own below it."""
+_REMOVE_AGAIN_S: Final = 0.05
 
 _SHARDS: Final = ("offsets.topic.num.partitions", "transaction.state.log.num.partitions")
 _FEW: Final = 4

@@ -64,7 +64,11 @@ def up(environment: Environment, line: str) -> Iterator[None]:
         yield
     finally:
         running.send_signal(signal.SIGINT)
-        ended = running.wait(_STOP_LIMIT_S)
+        try:
+            ended = running.wait(_STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            raise
     assert ended in (0, 130), log.read_text()
 
 
