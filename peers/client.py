@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, Protocol
 
-LIMIT_S: Final = 30.0
+LIMIT_S: Final = 120.0
 """For every call: a client that has not done it by then fails."""
 
 ADMIN_STEPS: Final = ("create", "describe", "partitions", "config", "list", "delete records", "delete")

@@ -13,7 +13,7 @@ from peers.place import PeerError
 SHORT_LIVED: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 """They don't live long enough for optimised code to pay."""
 QUICK_START: Final = (*SHORT_LIVED, "-Xmx512m")
-_STOP_LIMIT_S: Final = 30.0
+_STOP_LIMIT_S: Final = 60.0
 _TAIL_CHARS: Final = 2000
 
 

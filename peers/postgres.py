@@ -19,7 +19,7 @@ USER: Final = "postgres"
 """Of the database, and of the process where this one is root's: PostgreSQL refuses to run as root."""
 _INSTALLED: Final = Path("/usr/lib/postgresql")
 _SETTINGS: Final = ("wal_level=logical", "listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off")
-_LIMIT_S: Final = 60.0
+_LIMIT_S: Final = 120.0
 
 
 class Postgres:

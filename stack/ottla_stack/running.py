@@ -22,7 +22,7 @@ from ottla_stack.ports import free_port_base
 from ottla_stack.state import RunningProcess, StackState
 from ottla_stack.supervisor import STACK_STOP_LIMIT_S, end_orphans, not_ready
 
-LIMIT_S: Final = 90.0
+LIMIT_S: Final = 180.0
 STOP_LIMIT_S: Final = STACK_STOP_LIMIT_S + 5.0
 _T = TypeVar("_T")
 

@@ -15,7 +15,6 @@ import ottla
 from ottla_stack.cluster import Cluster
 
 PARTITIONS: Final = 4
-_LIMIT_S: Final = 60.0
 
 
 class Stage:
@@ -62,7 +61,7 @@ class Stage:
 def wait(condition: Callable[[], object], show: Callable[[], object] = str) -> None:
     """`show` tells what is there instead."""
     try:
-        wait_until(condition, limit_s=_LIMIT_S)
+        wait_until(condition)
     except AssertionError as error:
         raise AssertionError(f"{error}: {show()}") from error
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import confluent_kafka
-
-_LIMIT_S = 60.0
+from waiting import LIMIT_S
 
 
 class Row(NamedTuple):
@@ -31,7 +30,7 @@ def rows_in(bootstrap: str, topic: str, partition: int = 0) -> list[Row]:
     consumer.assign([confluent_kafka.TopicPartition(topic, partition, confluent_kafka.OFFSET_BEGINNING)])
     rows = []
     while True:
-        message = consumer.poll(_LIMIT_S)
+        message = consumer.poll(LIMIT_S)
         assert message is not None
         if (error := message.error()) is not None:
             assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF, error

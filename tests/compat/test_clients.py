@@ -14,7 +14,7 @@ from waiting import wait_until
 
 from ottla_stack.cluster import Cluster
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 PLAIN = [Rec(b"k-%d" % n, b"value-%d" % n, (), BASE_MS + n) for n in range(50)]
 

@@ -10,7 +10,7 @@ from tests.compat.topics import Topics
 
 from ottla_stack.cluster import Cluster
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 @pytest.fixture(scope="module")

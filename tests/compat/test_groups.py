@@ -14,7 +14,7 @@ from tests.compat.topics import Topics
 
 from ottla_stack.cluster import Cluster
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 AT_ONCE = 5
 """Stories that are told side by side: in each, most of the time is spent on waiting for the next heartbeat."""

@@ -24,7 +24,7 @@ from waiting import wait_until
 import ottla
 from ottla_stack.cluster import Cluster
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 WRITTEN = 10
 _names = (f"tools-group-{n}" for n in itertools.count())

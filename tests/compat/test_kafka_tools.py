@@ -19,8 +19,6 @@ from waiting import wait_until
 import ottla
 from ottla_stack.cluster import Cluster
 
-pytestmark = pytest.mark.timeout(180)
-
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[Cluster]:

@@ -24,8 +24,6 @@ from ottla_proto import broker_pb2
 from ottla_proto.common_pb2 import Error
 from ottla_stack.cluster import Cluster
 
-pytestmark = pytest.mark.timeout(180)
-
 LOST: list[bool] = []
 """While there is something in it, markers are acknowledged and not written: so transactions hang."""
 

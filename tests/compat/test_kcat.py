@@ -13,16 +13,15 @@ from peers.place import program
 from tests.compat.cells import SDK
 from tests.compat.crossing import BASE_MS, untimed
 from tests.compat.topics import Topics
+from waiting import LIMIT_S
 
 from ottla_stack.cluster import Cluster
-
-pytestmark = pytest.mark.timeout(60)
 
 
 def kcat(cluster: Cluster, *words: str, stdin: bytes = b"") -> bytes:
     """What it says on stdout. Raises CalledProcessError where it fails."""
     command = [program("kcat", "kcat"), "-b", cluster.kafka_bootstrap, *words]
-    return subprocess.run(command, input=stdin, capture_output=True, timeout=30, check=True).stdout
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=LIMIT_S, check=True).stdout
 
 
 def test_the_list_of_brokers_and_topics(cluster: Cluster, topics: Topics) -> None:

@@ -22,18 +22,15 @@ from tests.compat.cells import CODECS, LOGS
 from tests.compat.crossing import BASE_MS
 from tests.compat.rows import Row, rows_in
 from tests.compat.topics import Topics
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 
 from ottla_core.records.batch import DELETE_HORIZON, iter_headers
 from ottla_core.records.compression import Codec
 from ottla_stack.cluster import Cluster
 from ottla_stack.log_tools import import_log
 
-pytestmark = pytest.mark.timeout(300)
-
 KEYS = 50
 PER_CODEC = 300
-LIMIT_S = 60.0
 OFTEN = {"log.cleaner.backoff.ms": 200, "log.retention.check.interval.ms": 60_000}
 PLAIN = {"retention.ms": "-1", "segment.bytes": "1048576"}
 COMPACTED = {**PLAIN, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0", "segment.ms": "100000"}
@@ -180,7 +177,9 @@ def dumped(files: list[Path], *options: str) -> list[str]:
     """What the tool says; an entry that names no batch is on stderr, beside the exit code 0."""
     assert files
     arguments = [*options, "--files", ",".join(map(str, sorted(files)))]
-    done = subprocess.run(command("kafka-dump-log", arguments), capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        command("kafka-dump-log", arguments), capture_output=True, text=True, timeout=LIMIT_S, check=True
+    )
     assert not re.search("mismatch|out of order", done.stderr, re.IGNORECASE), done.stderr
     return done.stdout.splitlines()
 
@@ -197,7 +196,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Exports:
         make(kafka, "compacted", COMPACTED)
         write(kafka.bootstrap, "compacted", compacted=True)
         write(kafka.bootstrap, "plain", compacted=False)
-        wait_until(lambda: is_cleaned(folder / "node-0"), limit_s=LIMIT_S)
+        wait_until(lambda: is_cleaned(folder / "node-0"))
         rows = {kind: rows_in(kafka.bootstrap, kind) for kind in ("plain", "compacted")}
     return Exports({kind: folder / "node-0" / f"{kind}-0" for kind in rows}, rows)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from mirror_process import MirrorProcess
 from peers.mirror_maker.remote import Remote, remote
 from tests.compat.cells import MM2
@@ -13,8 +12,6 @@ from waiting import wait_until
 
 import ottla
 from ottla_stack.cluster import Cluster
-
-pytestmark = pytest.mark.timeout(300)
 
 
 @MM2.cell

@@ -16,8 +16,6 @@ from waiting import wait_until
 
 from ottla_stack.cluster import Cluster
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
@@ -52,15 +50,15 @@ def test_it_copies_exactly_once_and_groups_go_on(kafka: str, tmp_path: Path, sou
         at = {partition: len(rows) for partition, rows in read.items()}
         mirror = ended.enter_context(MirrorProcess(tmp_path, east_at, west_at, topic, delivery="exactly_once"))
         copy = f"east.{topic}"
-        wait_until(lambda: west.partitions(copy) and west.read(copy) == east.read(topic), limit_s=60)
+        wait_until(lambda: west.partitions(copy) and west.read(copy) == east.read(topic))
         assert west.config(copy)["retention.ms"] == "-1"
-        wait_until(lambda: west.committed(f"{topic}-readers").keys() == {(copy, n) for n in at}, limit_s=60)
+        wait_until(lambda: west.committed(f"{topic}-readers").keys() == {(copy, n) for n in at})
         for kill in range(3):
             mirror.kill()
             east.write(topic, 0, range(1000 * (kill + 1), 1000 * (kill + 1) + RECORDS))
             write_transactions(east, topic, 3)
             mirror.start()
-        wait_until(lambda: west.read(copy) == east.read(topic), limit_s=60)
+        wait_until(lambda: west.read(copy) == east.read(topic))
         left = {partition: rows[at.get(partition, 0) :] for partition, rows in east.read(topic).items()}
         count = sum(map(len, left.values()))
         assert west.read_in_group(f"{topic}-readers", copy, count) == {n: rows for n, rows in left.items() if rows}

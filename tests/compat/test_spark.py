@@ -22,8 +22,6 @@ from waiting import wait_until
 import ottla
 from ottla_stack.cluster import Cluster
 
-pytestmark = pytest.mark.timeout(120)
-
 SCHEMA = (
     "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int,"
     "headers:array<struct<key:string,value:binary>>>"
@@ -93,7 +91,7 @@ def write(cluster: Cluster, topic: str, values: range, partition: int = 0, codec
 
 def wait(condition: Callable[[], object]) -> None:
     """As long as a JVM may need that has just been started."""
-    wait_until(condition, limit_s=60)
+    wait_until(condition)
 
 
 def words(*numbers: range) -> list[str]:

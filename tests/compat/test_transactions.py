@@ -13,7 +13,7 @@ from waiting import wait_until
 
 from ottla_stack.cluster import Cluster
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 ANOTHER = Confluent()
 """Who writes for those that read, and reads what they have written."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from waiting import SPARK_LIMIT_S, wait_until
+from waiting import LIMIT_S, SPARK_LIMIT_S, wait_until
 
 import audit
 import delays
@@ -157,7 +157,7 @@ def rows_of(spark: SparkSession, path: Path) -> list[tuple[int, int]]:
 
 def end_by_force(process: subprocess.Popen[str]) -> None:
     os.killpg(process.pid, signal.SIGKILL)  # Spark's JVM and workers, too
-    process.communicate(timeout=30)
+    process.communicate(timeout=LIMIT_S)
 
 
 @pytest.fixture(scope="module")
@@ -299,7 +299,7 @@ def test_what_is_asked_wrongly_is_answered_in_words(
     topics: Cluster, arguments: list[str], code: int, said: str
 ) -> None:
     with command(topics, *arguments) as process:
-        out, err = process.communicate(timeout=100)
+        out, err = process.communicate(timeout=SPARK_LIMIT_S)
     assert (process.returncode, out) == (code, "")
     assert said in err.splitlines()[-1]
     assert "Traceback" not in err

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from peers.jvm import SHORT_LIVED
 from peers.spark.standalone import StandaloneCluster
+from waiting import SPARK_LIMIT_S
 
 import ottla
 from ottla.testing import Cluster
@@ -44,7 +45,7 @@ def test_executors_read_a_topic_and_write_it_to_another(cluster: Cluster, worker
     ]
     command += ["--conf", f"spark.executor.extraJavaOptions={' '.join(SHORT_LIVED)}"]
     command += ["--topic", "standalone", "--to-topic", "standalone-copy", "--keep-partitions"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SPARK_LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == {"records": RECORDS}
     with ottla.Consumer(

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from queue import Queue
 from typing import Any
 
+from waiting import LIMIT_S
+
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.client import Peer
 from ottla_core.rpc.context import RequestContext
@@ -16,8 +18,6 @@ from ottla_core.rpc.streams import EndStreamError
 from ottla_core.telemetry import Metrics
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker, Operation
-
-LIMIT_S = 30
 
 
 class ScriptedBroker:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 MOST_S = float(os.environ.get("TESTS_WAIT_S", "inf"))
 """For any wait, however long its test would wait: where many are to wait in vain (tests/regressions)."""
 
-LIMIT_S = min(60.0, MOST_S)
+LIMIT_S = min(180.0, MOST_S)
 """Long enough for a machine that does ten other things: who waits in vain has failed anyway."""
 
 SPARK_LIMIT_S = int(min(600.0, MOST_S))

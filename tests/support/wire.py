@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from queue import Queue
 from typing import Any, Self
 
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.compression import Codec
@@ -17,8 +17,6 @@ from ottla_core.rpc.status import TransportError
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import controller_pb2 as cpb
 from ottla_proto.contracts import Broker, Controller
-
-LIMIT_S = 30.0
 
 
 def batch(*values: bytes, timestamp_ms: int = 1_700_000_000_000, codec: Codec = Codec.NONE, **sealed: Any) -> bytes:

@@ -17,13 +17,11 @@ from typing import Any
 import pytest
 from children import ending
 from tests.walk.pages import section
-from waiting import until, wait_until
+from waiting import LIMIT_S, until, wait_until
 
 import ottla
 from ottla.app.dead_letters import ORIGIN
 from ottla.testing import Cluster
-
-pytestmark = pytest.mark.timeout(120)
 
 PARTITIONS = 4
 _names = (f"app-{n}" for n in itertools.count())
@@ -156,12 +154,12 @@ def test_kill_9_loses_nothing_and_repeats_no_more_than_was_in_flight(
     with ending(start()) as killed:
         wait_until(lambda: handled(path).total() >= count // 2)
         killed.kill()
-        killed.communicate(timeout=20)
+        killed.communicate(timeout=LIMIT_S)
     assert handled(path).total() < count
     with ending(start()) as after:
         wait_until(lambda: len(handled(path)) == count)
         after.send_signal(signal.SIGTERM)
-        _, errors = after.communicate(timeout=20)
+        _, errors = after.communicate(timeout=LIMIT_S)
     assert (after.returncode, errors) == (0, b"")
     repeated = handled(path).total() - count
     assert repeated <= in_flight

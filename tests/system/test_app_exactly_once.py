@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from children import KILLED_AT_AN_END, ending
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 
 import ottla
 from ottla.testing import Cluster
@@ -64,19 +64,18 @@ def committed(cluster: Cluster) -> int:
         return sum(partition.committed or 0 for partition in admin.groups.lag("copy").partitions)
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.feature(145)
 def test_output_is_exact_after_kills_and_rebalances(cluster: Cluster) -> None:
     for when, number in KILLS:
         with ending(start(cluster, when, number, "one")) as process:
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=LIMIT_S)
         assert process.returncode == -signal.SIGKILL, errors
     assert committed(cluster) < COUNT
     with ending(start(cluster, instance="one")) as one, ending(start(cluster)) as two:
-        wait_until(lambda: committed(cluster) == COUNT, limit_s=60)
+        wait_until(lambda: committed(cluster) == COUNT)
         for process in (two, one):
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=LIMIT_S)
             assert process.returncode == 0, errors
     values = Counter(int(record.value) for record in cluster.read("out", value="str"))
     letters = Counter(int(record.value) for record in cluster.read("dlq", value="str"))

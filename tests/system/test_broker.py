@@ -8,8 +8,8 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from waiting import wait_until
-from wire import LIMIT_S, Wire, batch
+from waiting import LIMIT_S, wait_until
+from wire import Wire, batch
 
 from ottla_core.errors import ErrorCode
 from ottla_core.records.batch import iter_headers, read_header
@@ -206,7 +206,7 @@ def test_deleted_records_are_gone_and_sizes_are_told(wire: Wire, topic: bytes) -
     assert values(wire.fetch(topic, 2).records) == [b"2"]
     assert delete(9).error.code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert delete(-1).low_watermark == 3
-    described = wire.peer.call(Broker.DESCRIBE_LOG_DIRS, pb.DescribeLogDirsRequest(), timeout=5).log_dirs[0]
+    described = wire.peer.call(Broker.DESCRIBE_LOG_DIRS, pb.DescribeLogDirsRequest(), timeout=LIMIT_S).log_dirs[0]
     assert described.total_bytes > described.usable_bytes > 0
     assert {p.topic_id: p.size_bytes for p in described.partitions}[topic] == 3 * len(batch(b"0"))
 
@@ -248,7 +248,7 @@ def test_a_topic_created_again_is_another(wire: Wire) -> None:
     old = wire.create_topic(name)
     wire.produce(old, batch(b"old"))
     wire.send_fetch([pb.FetchPartition(topic_id=old, fetch_offset=1)], min_bytes=1, max_wait_ms=20_000)
-    wire.admin.call(Controller.DELETE_TOPICS, cpb.DeleteTopicsRequest(names=[name]), timeout=5)
+    wire.admin.call(Controller.DELETE_TOPICS, cpb.DeleteTopicsRequest(names=[name]), timeout=LIMIT_S)
     parked = wire.fetch_response().partitions[0]
     assert parked.error.code == ErrorCode.UNKNOWN_TOPIC_ID, "who waits for a deleted partition is told"
     new = wire.create_topic(name)

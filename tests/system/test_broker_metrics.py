@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 from scraped import scraped
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 
 import ottla
 from ottla.testing import Cluster
@@ -44,7 +44,7 @@ def test_requests_of_kafka_clients_have_latencies_by_api(cluster: Cluster) -> No
     producer = KafkaProducer(bootstrap_servers=cluster.kafka_bootstrap)
     try:
         for _ in range(3):
-            producer.send("kafkas", b"x").get(timeout=20)
+            producer.send("kafkas", b"x").get(timeout=LIMIT_S)
     finally:
         producer.close()
     seen = scraped(cluster)

@@ -13,12 +13,10 @@ from typing import Any
 import pytest
 from children import ending
 from cli_fakes import ottla
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 
 import ottla as sdk
 from ottla.testing import Cluster
-
-LIMIT_S = 30
 
 
 @pytest.fixture(scope="module")

@@ -13,15 +13,13 @@ from typing import Any
 import pytest
 from batches import with_fresh_crc
 from cli_fakes import ottla
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 
 import ottla as sdk
 from ottla.testing import Cluster
 from ottla_core.errors import ErrorCode
 from ottla_core.records.batch import iter_headers
 from ottla_stack.cluster import RunningBroker
-
-LIMIT_S = 30
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ def is_clean(cluster: Cluster, topic: str) -> bool:
 
 
 def until_compacted(admin: ottla.Admin, topic: str, below_bytes: int) -> None:
-    wait_until(lambda: all(size < below_bytes for size in sizes(admin, topic)), limit_s=60)
+    wait_until(lambda: all(size < below_bytes for size in sizes(admin, topic)))
 
 
 @pytest.mark.feature(95)
@@ -103,7 +103,7 @@ def test_kafkas_clients_read_what_is_left(cluster: Cluster, admin: ottla.Admin, 
     produce(cluster, topic, {f"key {n}": None for n in range(0, 100, 2)})
     produce(cluster, topic, {"other": "x" * 100}, rounds=200)
     until_compacted(admin, topic, 60_000)
-    wait_until(lambda: is_clean(cluster, topic), limit_s=60)
+    wait_until(lambda: is_clean(cluster, topic))
     expected = [(r.key, r.value) for r in records(cluster, topic)]
     found = client.consume(cluster.kafka_bootstrap, topic, len(expected))
     assert [(r.key and r.key.decode(), r.value and r.value.decode()) for r in found] == expected
@@ -127,7 +127,7 @@ def test_a_tombstone_goes_when_its_time_is_over_and_not_before(alone: tuple[Clus
         produce(cluster, "forgotten", {"kept": "value" * 20}, rounds=100)
         return not [r for r in records(cluster, "forgotten") if r.key == "gone"]
 
-    wait_until(cleaned_again, limit_s=60)
+    wait_until(cleaned_again)
 
 
 def test_a_coordinator_loads_what_compaction_left(cluster: Cluster, admin: ottla.Admin) -> None:
@@ -157,7 +157,7 @@ def test_a_log_with_records_without_keys_is_named_until_they_are_gone(alone: tup
         found = [admin.cluster.log_dirs(broker.id) for broker in admin.cluster.describe().brokers]
         return [reason for [log_dir] in found for reason in log_dir.uncleanable.values()]
 
-    wait_until(lambda: bool(reasons()), limit_s=60)
+    wait_until(lambda: bool(reasons()))
     [reason] = reasons()
     assert "the record at offset 0 has no key" in reason
     assert len(records(cluster, "late")) == 501
@@ -165,7 +165,7 @@ def test_a_log_with_records_without_keys_is_named_until_they_are_gone(alone: tup
     admin.topics.delete_records("late", {0: 1})
     admin.configs.set({"cleanup.policy": "compact"}, topic="late")
     cluster.clock.move(timedelta(minutes=11))  # it is not tried again all the time
-    wait_until(lambda: not reasons(), limit_s=60)
+    wait_until(lambda: not reasons())
 
 
 @pytest.mark.feature(115)

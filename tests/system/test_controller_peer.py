@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from rpc_stack import Stack
+from waiting import LIMIT_S
 
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.image import Controller
@@ -28,7 +29,7 @@ async def test_a_call_that_hangs_at_a_former_controller_fails_and_ends_nobodys_t
     hanging = asyncio.create_task(peer.call(contracts.Broker.METADATA, pb.MetadataRequest(), timeout=60))
     await asyncio.sleep(0)
     metadata.image.controller = Controller(2, stack.address, 9)
-    await peer.call(contracts.Broker.METADATA, pb.MetadataRequest(), timeout=10)
+    await peer.call(contracts.Broker.METADATA, pb.MetadataRequest(), timeout=LIMIT_S)
     with pytest.raises(OttlaError) as told:
         await asyncio.wait_for(hanging, 10)
     assert told.value.code == ErrorCode.NETWORK_EXCEPTION

@@ -16,7 +16,7 @@ from uuid import uuid4
 import pytest
 from children import stop
 from controllers import World
-from waiting import until, wait_until
+from waiting import LIMIT_S, until, wait_until
 
 from ottla_core.cluster.etcd import EtcdStore
 from ottla_core.cluster.follower import MetadataFollower
@@ -185,7 +185,7 @@ async def test_a_controller_in_front_of_no_etcd_says_so_and_waits(tmp_path: Path
         assert process.poll() is None
     finally:
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(LIMIT_S) == 0
     assert "Traceback" not in log.read_text()
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from children import ending
+from waiting import LIMIT_S
 
 from ottla_stack.demo.comparison import compare
 from ottla_stack.demo.flights import Flight, digest
@@ -60,7 +61,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
         state = wait_for(lambda: next(filter(None, map(StackState.read, tmp_path.iterdir())), None), "the demo's stack")
         wait_for(lambda: len(list(tmp_path.glob("*/broker-*"))) == 3, "its brokers")
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=90)
+        _, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130
     assert "Traceback" not in err
     assert not state.supervisor.alive

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 
 import ottla
 from ottla.testing import Cluster
@@ -41,7 +41,7 @@ def test_a_full_disk_refuses_in_words_and_goes_on_when_there_is_room(small_disk:
         ottla.Admin(stack.bootstrap).topics.create("t")
         pid = stack.pid("broker-0")
         with ottla.Producer(stack.bootstrap, topic="t", value="bytes", acks="all") as steady:
-            kept = [steady.send(b"%d" % n).result(timeout=30).offset for n in range(100)]
+            kept = [steady.send(b"%d" % n).result(timeout=LIMIT_S).offset for n in range(100)]
             filler = small_disk / "filler"
             with pytest.raises(OSError, match="No space left"):
                 fill(filler)
@@ -49,15 +49,15 @@ def test_a_full_disk_refuses_in_words_and_goes_on_when_there_is_room(small_disk:
                 stack.bootstrap, topic="t", value="bytes", linger=0, delivery_timeout=5, request_timeout=4
             )
             with pytest.raises(OttlaError) as refused:
-                impatient.send(bytes(MEGABYTE // 2)).result(timeout=30)
+                impatient.send(bytes(MEGABYTE // 2)).result(timeout=LIMIT_S)
             assert ErrorCode.KAFKA_STORAGE_ERROR.name in str(refused.value) or "room" in str(refused.value)
             assert "Traceback" not in str(refused.value)
             impatient.close(timeout=5)
 
             waiting = steady.send(b"100")
             filler.unlink()
-            kept.append(waiting.result(timeout=60).offset)
-            kept.append(steady.send(b"101").result(timeout=60).offset)
+            kept.append(waiting.result(timeout=LIMIT_S).offset)
+            kept.append(steady.send(b"101").result(timeout=LIMIT_S).offset)
         assert stack.pid("broker-0") == pid, "it stayed up"
         stack.restart("broker-0")
         with ottla.Consumer("t", bootstrap=stack.bootstrap, start="earliest", stop="end", value="bytes") as consumer:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from children import KILLED_AT_AN_END, ending
+from waiting import LIMIT_S
 
 import ottla
 from ottla.testing import Cluster
@@ -39,16 +40,15 @@ def run(cluster: Cluster, *command: str) -> subprocess.Popen[str]:
     return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.feature(145, 149)
 def test_totals_are_exact_after_kills_at_the_end_of_transactions(cluster: Cluster) -> None:
     for when, number, counted in KILLS:
         with ending(run(cluster, "-c", EXAMPLE_KILLED, when, str(number), str(EXAMPLE))) as process:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=LIMIT_S)
         assert process.returncode == -signal.SIGKILL, err
         assert out.count("counted") == counted
     with ending(run(cluster, str(EXAMPLE))) as process:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, err
     numbers, miles = Counter[str](), Counter[str]()
     for flight in islice(dataset.flights(), FLIGHTS):

@@ -10,6 +10,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from waiting import LIMIT_S
 
 import ottla
 from ottla.testing import Cluster
@@ -63,7 +64,7 @@ def test_a_false_follower_acknowledges_nothing(cluster: Cluster, monkeypatch: py
         with pytest.raises(TimeoutError):
             sent.result(timeout=1.0)
         cluster.run(release(still))
-        assert sent.result(timeout=60).offset == 1
+        assert sent.result(timeout=LIMIT_S).offset == 1
     copies = [broker.data_dir.glob("*-0/*.log") for broker in cluster.brokers]
     assert len({path.read_bytes() for paths in copies for path in paths if b"not copied" in path.read_bytes()}) == 1
 
@@ -91,7 +92,7 @@ def test_a_false_broker_moves_the_controller_to_nothing(cluster: Cluster) -> Non
     with closing(Peer(known.controller.address)) as controller:
         for method, request in calls:
             with pytest.raises(OttlaError) as refused:
-                controller.call(method, request, timeout=20)
+                controller.call(method, request, timeout=LIMIT_S)
             assert refused.value.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     with closing(Peer(cluster.brokers[0].address)) as peer:
         assert set(metadata(peer).topics[0].partitions[0].isr) == {0, 1}
@@ -111,14 +112,14 @@ def test_nobody_is_told_the_secret(cluster: Cluster, caplog: pytest.LogCaptureFi
 
 
 def metadata(peer: Peer, *, shards: bool = False) -> pb.MetadataResponse:
-    return peer.call(contracts.Broker.METADATA, pb.MetadataRequest(all_topics=True, shards=shards), timeout=20)
+    return peer.call(contracts.Broker.METADATA, pb.MetadataRequest(all_topics=True, shards=shards), timeout=LIMIT_S)
 
 
 def secret_of(cluster: Cluster, broker_id: int) -> bytes:
     """As it lies in the metadata store, which clients do not reach."""
     key = keys.broker(broker_id)
     prefix = keys.prefix(CLUSTER_ID)
-    snapshot = cluster.run(cluster._store.snapshot(prefix, timeout=20))
+    snapshot = cluster.run(cluster._store.snapshot(prefix, timeout=LIMIT_S))
     text = keys.key_text(CLUSTER_ID, key)
     return next(bytes(decode(key, entry).secret) for entry in snapshot.entries if entry.key == text)
 
@@ -143,7 +144,7 @@ def fetch(
     )
     try:
         stream.send(request, timeout_ms=20_000)
-        return responses.get(timeout=30)
+        return responses.get(timeout=LIMIT_S)
     finally:
         stream.close()
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from loadtest.locust import topics
+from waiting import LIMIT_S
 
 import ottla
 from ottla.testing import Cluster
@@ -41,7 +42,7 @@ def client(number):
             return read
 
 jobs = [gevent.spawn(client, number) for number in range(clients)]
-gevent.joinall(jobs, timeout=40)
+gevent.joinall(jobs, timeout=150)
 print(json.dumps([job.value for job in jobs]))
 """
 
@@ -112,22 +113,20 @@ def test_more_clients_than_gevent_has_threads() -> None:
         assert answer(CLIENT, cluster.bootstrap, CLIENTS, RECORDS) == [CLIENTS * RECORDS] * CLIENTS
 
 
-@pytest.mark.timeout(120)
 def test_transactions_of_many_clients_are_read_whole_or_not_at_all() -> None:
     with Cluster(brokers=1, txn_coordinators=1) as cluster:
-        found = answer(TRANSACTIONS, cluster.bootstrap, CLIENTS, 5, limit_s=90.0)
+        found = answer(TRANSACTIONS, cluster.bootstrap, CLIENTS, 5, limit_s=LIMIT_S)
     assert found == [[5 * CLIENTS, 0]] * CLIENTS
 
 
 @pytest.mark.feature(63)
 @pytest.mark.feature(68)
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 def test_members_of_a_group_come_and_go(assignor: str) -> None:
     """Each sees to it that nobody else reads what is its own, and that no commit is lost."""
     with Cluster(brokers=1) as cluster:
         with ottla.Admin(cluster.bootstrap) as admin:
             admin.topics.create(topics.CHURN, partitions=topics.PARTITIONS)
-        rebalances, size_bytes = answer(MEMBER, cluster.bootstrap, assignor, MEMBERS, MEMBERSHIPS, limit_s=90.0)
+        rebalances, size_bytes = answer(MEMBER, cluster.bootstrap, assignor, MEMBERS, MEMBERSHIPS, limit_s=LIMIT_S)
     assert rebalances >= MEMBERSHIPS - 1, "nobody is in one generation twice"
     assert size_bytes > 0

@@ -14,7 +14,7 @@ from cli_fakes import ottla as command
 from scraped import samples
 from tests.compat.kafka_groups import Confluent
 from tests.walk.pages import programs, promised, section
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 
 import ottla
 from ottla.client.cluster import ClusterClient as Way
@@ -27,7 +27,7 @@ from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 from ottla_stack.cluster import Cluster
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 PARTITIONS = 4
 APART_MS = 60_000
@@ -71,10 +71,10 @@ class Silent:
             protocols=[pb.Protocol(name="range", metadata=encode_subscription(Subscription((topic,))))],
             reason="to be silent",
         )
-        joined = coordinators.call(group, Group.JOIN, asked, timeout=30)
+        joined = coordinators.call(group, Group.JOIN, asked, timeout=LIMIT_S)
         self.member_id = joined.member_id
         sync = pb.SyncRequest(group=group, member=pb.Member(member_id=self.member_id), generation=joined.generation)
-        coordinators.call(group, Group.SYNC, sync, timeout=30)
+        coordinators.call(group, Group.SYNC, sync, timeout=LIMIT_S)
 
     def close(self) -> None:
         self._way.close()
@@ -85,7 +85,7 @@ def reader(cluster: Cluster, topic: str, group: str, members: list[Any], **setti
     poll that ends while it rejoins."""
     member = Confluent(cluster.kafka_bootstrap, topic, group, **settings)
     members.append(member)
-    wait_until(lambda: len(member.values()) == 8 * PARTITIONS, limit_s=40)
+    wait_until(lambda: len(member.values()) == 8 * PARTITIONS)
     member.commit()
     return member
 
@@ -153,7 +153,7 @@ def test_groups_are_listed_and_described_wherever_they_are(
     assert [g.name for g in admin.groups.list() if g.name in names] == names
     assert {admin.groups.describe(name).coordinator for name in names} == {0, 1}
     members.append(Confluent(cluster.kafka_bootstrap, topic, names[0]))
-    wait_until(lambda: admin.groups.describe(names[0]).state == "Stable", limit_s=40)
+    wait_until(lambda: admin.groups.describe(names[0]).state == "Stable")
     wait_until(lambda: len(members[0].assignment()) == PARTITIONS)
     (member,) = admin.groups.members(names[0])
     assert member.topics == (topic,)
@@ -175,8 +175,8 @@ def test_a_member_that_falls_silent_is_evicted_and_its_partitions_move(
     stays = reader(cluster, topic, group, members)
     silent = Silent(cluster, topic, group)
     members.append(silent)
-    wait_until(lambda: len(stays.assignment()) == 2, limit_s=20)
-    wait_until(lambda: len(stays.assignment()) == 4, limit_s=30)
+    wait_until(lambda: len(stays.assignment()) == 2)
+    wait_until(lambda: len(stays.assignment()) == 4)
     wait_until(lambda: admin.groups.describe(group).state == "Stable")
     events = admin.groups.explain(group)
     assert events[0].kind == "joined"
@@ -217,7 +217,7 @@ def test_a_leader_that_sees_new_partitions_is_told_as_the_cause(
         reason=f"{topic} has 6 partitions, 4 of which were given out",
         client_id="silent",
     )
-    Coordinators(way).call(group, Group.JOIN, again, timeout=30)
+    Coordinators(way).call(group, Group.JOIN, again, timeout=LIMIT_S)
     way.close()
     causes = [e.cause for e in admin.groups.explain(group) if e.kind == "rebalance-began"]
     assert causes[-1] == f"silent asked to join again: {topic} has 6 partitions, 4 of which were given out"
@@ -234,13 +234,13 @@ def test_what_is_set_for_groups_holds_from_then_on(cluster: Cluster, admin: ottl
         """Or let into a group of its own."""
         asked.group = next(names)
         try:
-            Coordinators(way).call(asked.group, Group.JOIN, asked, timeout=30)
+            Coordinators(way).call(asked.group, Group.JOIN, asked, timeout=LIMIT_S)
         except ottla.OttlaError as error:
             return error.code == ErrorCode.INVALID_SESSION_TIMEOUT
         return False
 
     admin.configs.set({"group.min.session.timeout.ms": "7s"})
-    wait_until(refused, limit_s=20)
+    wait_until(refused)
     admin.configs.unset("group.min.session.timeout.ms")
     wait_until(lambda: not refused())
     assert admin.configs.get()["group.min.session.timeout.ms"].enforced
@@ -279,7 +279,7 @@ def test_every_kind_of_reset(cluster: Cluster, admin: ottla.Admin, topic: str, m
     assert list(admin.groups.committed(group).values()) == [8] * 4, "a dry run moves nothing"
     again = Confluent(cluster.kafka_bootstrap, topic, group)
     members.append(again)
-    wait_until(lambda: len(again.assignment()) == 4, limit_s=40)
+    wait_until(lambda: len(again.assignment()) == 4)
     for refused in (lambda: admin.groups.reset(group, to="earliest"), lambda: admin.groups.delete(group)):
         with pytest.raises(ottla.OttlaError, match=admin.groups.members(group)[0].member_id) as raised:
             refused()
@@ -347,11 +347,11 @@ def test_a_member_is_kicked_by_either_of_its_names(
 ) -> None:
     group = f"kick-{topic}"
     members.append(Confluent(cluster.kafka_bootstrap, topic, group, instance="i0"))
-    wait_until(lambda: len(members[0].assignment()) == 4, limit_s=40)
+    wait_until(lambda: len(members[0].assignment()) == 4)
     silent = Silent(cluster, topic, group, session_timeout_ms=60_000)
     members.append(silent)
     assert admin.groups.kick(group, silent.member_id, reason="it hangs").client_id == "silent"
-    wait_until(lambda: len(members[0].assignment()) == 4, limit_s=20)
+    wait_until(lambda: len(members[0].assignment()) == 4)
     left = next(e for e in admin.groups.explain(group) if e.kind == "left")
     assert (left.member_id, left.cause) == (silent.member_id, "it hangs")
     before = admin.groups.members(group)
@@ -383,7 +383,7 @@ def test_prometheus_is_told_the_same_without_waiting(
     group = f"metrics-{topic}"
     first_ms = stopped(cluster, admin, topic, group, members)
     admin.groups.reset(group, to=5, dry_run=False)
-    wait_until(lambda: (group, "0", topic) in scraped(cluster).get("ottla_group_lag_records", {}), limit_s=40)
+    wait_until(lambda: (group, "0", topic) in scraped(cluster).get("ottla_group_lag_records", {}))
     asked_at = time.time()
     told = scraped(cluster)
     told_at = time.time()

@@ -6,13 +6,15 @@ import asyncio
 import subprocess
 import sys
 
+from waiting import LIMIT_S
+
 from ottla_core.admin_http import AdminHttp
 from ottla_core.telemetry import Metrics
 
 
 async def probe(*arguments: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "ottla_core.health", *arguments]
-    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=30)
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=LIMIT_S)
     return done.returncode, (done.stdout + done.stderr).strip()
 
 
@@ -34,5 +36,5 @@ async def test_the_exit_code_says_whether_it_serves_and_the_words_say_why_not() 
 
 def test_it_imports_nothing_that_costs() -> None:
     program = "import sys, ottla_core.health; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT_S, check=True)
     assert not {"ssl", "http", "asyncio", "logging", "grpc", "typing"} & set(done.stdout.split())

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from tests.faults import network
 from tests.faults.nemesis import LEAST_HITS
+from waiting import LIMIT_S
 
-pytestmark = pytest.mark.timeout(150)
 ROOT = Path(__file__).parents[2]
 
 
@@ -29,7 +29,7 @@ def _there_is_a_network_to_cut() -> None:
 def faults(tmp_path: Path, *arguments: str) -> dict[str, Any]:
     """The last line of the run."""
     command = [sys.executable, "-m", "tests.faults", "--directory", str(tmp_path), "--seed", "1", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=140, cwd=ROOT, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, cwd=ROOT, check=False)
     print(done.stdout, done.stderr)
     fields: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     assert Path(fields["history"]).is_dir()
@@ -78,6 +78,6 @@ def test_a_compacted_topic_is_the_table_of_what_was_acknowledged_whatever_cleani
 
 def test_a_row_that_does_not_exist_is_named(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.faults", "--rows", "F1,F99"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, cwd=ROOT, check=False)
     assert done.returncode == 2
     assert "there is no row F99" in done.stderr

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 from kafka.structs import TopicPartition as PyTopicPartition
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 
 import ottla
 from ottla_core.errors import ErrorCode
@@ -29,7 +29,6 @@ from ottla_stack.cluster import Cluster
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
-LIMIT_S = 60
 _names = (f"clients-{n}" for n in itertools.count())
 
 

@@ -12,12 +12,12 @@ import confluent_kafka.admin
 import kafka
 import pytest
 from tests.compat.kafka_groups import Aio, Confluent, Python
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 
 import ottla
 from ottla_stack.cluster import Cluster
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 _names = (f"groups-{n}" for n in itertools.count())
 Member = Confluent | Python | Aio
@@ -64,14 +64,14 @@ def test_a_coordinator_that_dies_is_replaced_and_no_commit_is_lost(maker: Callab
         write(cluster, "t", 0, 40)
         member = maker(cluster.kafka_bootstrap, "t", "g")
         try:
-            wait_until(lambda: len(member.values()) == 40, limit_s=40)
+            wait_until(lambda: len(member.values()) == 40)
             member.commit()
             for coordinator in cluster.group_coordinators:  # whichever has the group
                 coordinator.kill()
                 wait_until(lambda c=coordinator: admin.groups.describe("g").coordinator != c.id)
                 coordinator.restart()
             write(cluster, "t", 40, 20)
-            wait_until(lambda: len(member.values()) >= 60, limit_s=60)
+            wait_until(lambda: len(member.values()) >= 60)
             assert sum(member.committed(4).values()) == 40
         finally:
             member.close()
@@ -86,24 +86,24 @@ def test_groups_are_listed_described_and_deleted(cluster: Cluster, topic: str, m
     write(cluster, topic, 0, 8)
     member = Confluent(cluster.kafka_bootstrap, topic, group)
     members.append(member)
-    wait_until(lambda: len(member.values()) == 8, limit_s=40)
+    wait_until(lambda: len(member.values()) == 8)
     member.commit()
     admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": cluster.kafka_bootstrap})
-    listed = admin.list_consumer_groups().result(20)
+    listed = admin.list_consumer_groups().result(LIMIT_S)
     assert [g.group_id for g in listed.valid].count(group) == 1
-    told = admin.describe_consumer_groups([group])[group].result(20)
+    told = admin.describe_consumer_groups([group])[group].result(LIMIT_S)
     assert told.state.name == "STABLE"
     assert told.coordinator.id in range(3)
     assert [sorted(p.partition for p in m.assignment.topic_partitions) for m in told.members] == [[0, 1, 2, 3]]
     with pytest.raises(confluent_kafka.KafkaException) as refused:
-        admin.delete_consumer_groups([group])[group].result(20)
+        admin.delete_consumer_groups([group])[group].result(LIMIT_S)
     assert refused.value.args[0].code() == confluent_kafka.KafkaError.NON_EMPTY_GROUP
     member.close()
     python = kafka.KafkaAdminClient(bootstrap_servers=cluster.kafka_bootstrap.split(","))
     offsets = python.list_group_offsets(group)
     assert sum(o.offset for o in _flat(offsets).values()) == 8
-    admin.delete_consumer_groups([group])[group].result(20)
-    assert group not in [g.group_id for g in admin.list_consumer_groups().result(20).valid]
+    admin.delete_consumer_groups([group])[group].result(LIMIT_S)
+    assert group not in [g.group_id for g in admin.list_consumer_groups().result(LIMIT_S).valid]
     python.close()
 
 
@@ -121,11 +121,11 @@ def test_offsets_are_altered_by_an_administrator_while_nobody_reads(
     admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": cluster.kafka_bootstrap})
     wanted = [confluent_kafka.TopicPartition(topic, p, 5) for p in range(4)]
     asked = confluent_kafka.ConsumerGroupTopicPartitions(group, wanted)
-    told = admin.alter_consumer_group_offsets([asked])[group].result(20)
+    told = admin.alter_consumer_group_offsets([asked])[group].result(LIMIT_S)
     assert [p.error for p in told.topic_partitions] == [None] * 4
     member = Python(cluster.kafka_bootstrap, topic, group)
     members.append(member)
-    wait_until(lambda: len(member.values()) == 20, limit_s=40)
+    wait_until(lambda: len(member.values()) == 20)
 
 
 def committed(cluster: Cluster, group: str, topic: str) -> int:
@@ -160,7 +160,7 @@ def test_what_was_committed_in_a_topic_goes_with_it(cluster: Cluster, topic: str
     with ottla.Admin(cluster.bootstrap) as admin:
         admin.topics.delete(topic)
         admin.topics.create(topic, partitions=4)
-    wait_until(lambda: committed(cluster, group, topic) == confluent_kafka.OFFSET_INVALID, limit_s=20)
+    wait_until(lambda: committed(cluster, group, topic) == confluent_kafka.OFFSET_INVALID)
 
 
 def test_many_groups_at_once(cluster: Cluster, topic: str, members: list[Member]) -> None:
@@ -174,7 +174,7 @@ def test_many_groups_at_once(cluster: Cluster, topic: str, members: list[Member]
     for thread in started:
         thread.start()
     for thread in started:
-        thread.join(60)
+        thread.join(LIMIT_S)
     members += found
     assert len(found) == 6, "each has become a member"
     wait_until(lambda: [len(m.values()) for m in members] == [8] * 6)

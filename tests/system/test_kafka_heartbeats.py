@@ -20,8 +20,6 @@ from waiting import wait_until
 from ottla_core.errors import ErrorCode
 from ottla_stack.cluster import Cluster
 
-pytestmark = pytest.mark.timeout(120)
-
 GROUPS = 20
 """Whose shards both coordinators have."""
 

@@ -16,7 +16,7 @@ from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 from kafka_clients import Confluent, KafkaPython, Rec
 from tests.fuzz.kafka_wire import KafkaWire
-from waiting import until
+from waiting import LIMIT_S, until
 
 import ottla
 import ottla_broker.app
@@ -26,8 +26,6 @@ from ottla_controller.config import ControllerConfig
 from ottla_core.cluster.memory import MemoryStore
 from ottla_core.lifecycle import ServiceApp
 from ottla_stack.ports import free_port_base
-
-LIMIT_S = 30
 
 
 @asynccontextmanager
@@ -42,7 +40,7 @@ async def cluster_of(folder: Path, *brokers: dict[str, Any]) -> AsyncIterator[li
     try:
         for app in apps:
             await app.start()
-        await until(lambda: all(app.ready() is None for app in apps), limit_s=LIMIT_S)
+        await until(lambda: all(app.ready() is None for app in apps))
         yield apps[1:]
     finally:
         for app in reversed(apps):

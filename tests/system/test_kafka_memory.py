@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.fuzz.kafka_wire import KafkaWire
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 
 import ottla
 from ottla_broker.replication import replica_fetcher as replication
@@ -69,7 +69,6 @@ def produce_frame(topic: str, batch: bytes) -> bytes:
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
-@pytest.mark.timeout(120)
 def test_produces_that_wait_for_a_hanging_follower_keep_nothing_of_their_batches(
     followers: Followers,
 ) -> None:
@@ -103,7 +102,6 @@ def test_produces_that_wait_for_a_hanging_follower_keep_nothing_of_their_batches
     assert grown_mb < PRODUCERS * PRODUCES / 3, f"{grown_mb:.0f} MB for {PRODUCERS * PRODUCES} MB of open produces"
 
 
-@pytest.mark.timeout(120)
 def test_one_partition_that_is_late_stops_no_produce_to_others(followers: Followers) -> None:
     """1. A follower stops fetching, and thirty producers have 5 MB each open for its partitions. 2. What goes to a
     partition without followers is acknowledged as ever."""
@@ -126,7 +124,7 @@ def test_one_partition_that_is_late_stops_no_produce_to_others(followers: Follow
             wait_until(lambda: log_bytes(data_dir) > METHOD_BYTES)
             with ottla.Producer(cluster.bootstrap) as producer:
                 for _ in range(10):
-                    producer.send(b"x", topic="alone", partition=alone).result(30)
+                    producer.send(b"x", topic="alone", partition=alone).result(LIMIT_S)
         finally:
             followers.hanging = False
             for producer in late:

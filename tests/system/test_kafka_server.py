@@ -8,10 +8,9 @@ import confluent_kafka
 import pytest
 from peers.kafka.server import KafkaServer
 from peers.place import PeerError
+from waiting import LIMIT_S
 
 from ottla_stack.view import resident_mb
-
-LIMIT_S = 60.0
 
 
 def test_it_takes_a_record_and_ends_with_its_block(tmp_path: Path) -> None:

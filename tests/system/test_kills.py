@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from children import stop
+from waiting import LIMIT_S
 
 import ottla
 from ottla_core.errors import ErrorCode, OttlaError
@@ -44,7 +45,7 @@ class Load:
             number += BURST
             for n, delivery in sent:
                 try:
-                    metadata = delivery.result(timeout=60)
+                    metadata = delivery.result(timeout=LIMIT_S)
                     self.acknowledged[n] = (metadata.partition, metadata.offset)
                 except OttlaError as error:
                     self.errors.append(error)
@@ -56,7 +57,7 @@ class Load:
             yield
         finally:
             self._stop.set()
-            self._thread.join(timeout=90)
+            self._thread.join(timeout=LIMIT_S)
             self._producer.close()
 
     def lost(self, bootstrap: str) -> list[int]:
@@ -69,7 +70,6 @@ class Load:
         return [n for n, place in acknowledged.items() if places.get(place) != b"%d" % n]
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.rule(58)
 @pytest.mark.feature(31, 32)
 def test_nothing_acknowledged_is_lost_by_kill_9_of_brokers(tmp_path: Path) -> None:
@@ -117,7 +117,6 @@ def created(admin: ottla.Admin, name: str) -> bool:
     return True
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.feature(124)
 def test_produce_and_fetch_go_on_while_etcd_is_stopped_for_20_s(tmp_path: Path) -> None:
     with RunningStack(tmp_path / "s", group_coordinators=0) as stack:

@@ -20,8 +20,6 @@ from ottla_core.records.reader import read_records
 from ottla_stack.cluster import Cluster
 from ottla_stack.log_tools import import_log
 
-pytestmark = pytest.mark.timeout(120)
-
 Row = tuple[int, int | None, bytes | None, bytes | None]
 
 

@@ -30,14 +30,14 @@ def seen_by(broker: RunningBroker) -> PartitionInfo:
 
 
 def led_by_others(cluster: Cluster, witness: RunningBroker) -> None:
-    wait_until(lambda: seen_by(witness).leader not in (-1, *seen_by(witness).offline), limit_s=30)
+    wait_until(lambda: seen_by(witness).leader not in (-1, *seen_by(witness).offline))
 
 
 def restart_with_an_empty_disk(broker: RunningBroker) -> None:
     """Killed, emptied, started under its own id: which another directory may have once the old registration lapsed."""
     broker.kill()
     shutil.rmtree(broker.data_dir)
-    wait_until(lambda: came_up(broker), limit_s=30)
+    wait_until(lambda: came_up(broker))
 
 
 def came_up(broker: RunningBroker) -> bool:
@@ -57,15 +57,15 @@ def test_the_last_one_in_sync_that_lost_its_disk_takes_nothing_from_the_others(c
     others = [b for b in cluster.brokers if b is not last]
     for broker in others:
         broker.stop()
-    wait_until(lambda: seen_by(last).isr == (last.id,), limit_s=30)
+    wait_until(lambda: seen_by(last).isr == (last.id,))
     assert len(seen_by(last).elr) == 1, "the second left when nothing more could be committed"
     restart_with_an_empty_disk(last)  # before anybody else is back
-    wait_until(lambda: seen_by(last).leader == -1, limit_s=30)
+    wait_until(lambda: seen_by(last).leader == -1)
     assert seen_by(last).last_known_elr == (last.id,)
     for broker in others:
         broker.restart()
     led_by_others(cluster, others[0])
-    wait_until(lambda: len(seen_by(others[0]).isr) == 3, limit_s=30)
+    wait_until(lambda: len(seen_by(others[0]).isr) == 3)
     assert seen_by(others[0]).leader != last.id
     assert [r.value for r in cluster.read("t")] == MANY
 
@@ -78,21 +78,21 @@ def test_an_old_copy_of_a_volume_does_not_lead_though_it_was_closed_in_order(clu
     saved = victim.data_dir.with_name("saved")
     shutil.copytree(victim.data_dir, saved)
     victim.restart()
-    wait_until(lambda: len(seen_by(victim).isr) == 3, limit_s=30)
+    wait_until(lambda: len(seen_by(victim).isr) == 3)
     cluster.produce("t", MANY[100:], acks="all")
     for broker in cluster.brokers:
         broker.kill()
     shutil.rmtree(victim.data_dir)
     saved.rename(victim.data_dir)
     victim.restart()
-    wait_until(lambda: (seen_by(victim).leader, seen_by(victim).isr) == (-1, ()), limit_s=60)
+    wait_until(lambda: (seen_by(victim).leader, seen_by(victim).isr) == (-1, ()))
     assert seen_by(victim).elr, "who was there at the last commit can lead"
     assert victim.id not in seen_by(victim).elr
     for broker in cluster.brokers:
         if broker is not victim:
             broker.restart()
     led_by_others(cluster, victim)
-    wait_until(lambda: len(seen_by(victim).isr) == 3, limit_s=30)
+    wait_until(lambda: len(seen_by(victim).isr) == 3)
     assert [r.value for r in cluster.read("t")] == MANY
 
 
@@ -107,5 +107,5 @@ def test_a_cluster_that_lost_power_comes_back_by_itself(cluster: Cluster) -> Non
         (broker.data_dir / "boot-id").write_text("\n".join(["another boot", *lines[1:]]) + "\n")
         broker.restart()
     led_by_others(cluster, cluster.brokers[0])
-    wait_until(lambda: len(seen_by(cluster.brokers[0]).isr) == 3, limit_s=30)
+    wait_until(lambda: len(seen_by(cluster.brokers[0]).isr) == 3)
     assert [r.value for r in cluster.read("t")] == MANY

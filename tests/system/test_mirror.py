@@ -178,7 +178,7 @@ def test_topics_that_come_later_their_growth_and_their_configs_follow(
         def retention() -> str:
             return target.configs.get(topic=f"east.{topic}-later")["retention.ms"].value
 
-        wait_until(lambda: retention() == "7200000", limit_s=60)
+        wait_until(lambda: retention() == "7200000")
 
 
 def test_a_mirror_is_a_service_by_its_file_and_its_contract(

@@ -44,7 +44,6 @@ def write(east: Cluster, topic: str, stopping: Event) -> int:
     return 10 * (count - count // 3)
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.feature(151)
 @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
 def test_mirrors_that_are_killed_lose_nothing(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.walk.pages import ROOT, programs, text
+from waiting import LIMIT_S
 
 PAGES = ("README.md", "docs/use/sdk.md", "docs/use/serializers.md", "docs/use/producer.md", "docs/use/tables.md")
 SOURCES = [str(ROOT / part) for part in ("sdk", "core", "proto", "stack")]
@@ -35,7 +36,7 @@ def test_the_snippets_of_the_pages_pass_a_users_mypy(snippets: list[str], tmp_pa
     command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--no-error-summary", *snippets]
     environment = {**os.environ, "MYPYPATH": ":".join(SOURCES)}
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110, check=False
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
 

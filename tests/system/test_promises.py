@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 from wire import Wire, batch
 
 import ottla
@@ -67,7 +67,7 @@ def test_one_broker_of_the_list_suffices_and_names_the_others(cluster: Cluster, 
     dead = "localhost:1"
     for bootstrap in (cluster.brokers[number].address, f"{dead},{cluster.brokers[number].address}"):
         with ottla.Producer(bootstrap, topic="t", value="int") as producer:
-            places = [producer.send(n, partition=n).result(timeout=30) for n in range(PARTITIONS)]
+            places = [producer.send(n, partition=n).result(timeout=LIMIT_S) for n in range(PARTITIONS)]
         assert [place.partition for place in places] == list(range(PARTITIONS)), "each taken by the one that leads it"
         with ottla.Consumer("t", bootstrap=bootstrap, start="earliest", stop="end", value="int") as consumer:
             assert {record.value for record in consumer} == set(range(PARTITIONS))
@@ -99,7 +99,7 @@ def test_what_three_replicas_have_one_of_them_is_enough_to_keep(cluster: Cluster
         for dead in (1, 2):  # leaders, whoever leads then
             leader = admin.topics.describe("t")[0].partitions[0].leader
             cluster.brokers[leader].kill()
-            producer.send(99 + dead).result(timeout=60)
+            producer.send(99 + dead).result(timeout=LIMIT_S)
     assert values(cluster) == list(range(102))
     admin.close()
 
@@ -121,7 +121,7 @@ def test_what_is_written_stays_as_it_is_and_is_read_again_until_retention_takes_
     def move_and_let_retention_look_at_all(hours: int) -> None:
         for _ in range(2):  # the first may go in the middle of a look
             with ottla.Producer(cluster.bootstrap, topic="brief") as producer:
-                producer.send(b"gone", timestamp=now_ms).result(timeout=30)
+                producer.send(b"gone", timestamp=now_ms).result(timeout=LIMIT_S)
             cluster.clock.move(timedelta(hours=hours / 2))  # now: who looks before the record is there looks too early
             wait_until(lambda: cluster.read("brief") == [])
 

@@ -8,6 +8,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from waiting import LIMIT_S
+
 from ottla.testing import Cluster
 
 
@@ -68,5 +70,5 @@ APPLICATION = """
 def test_an_applications_ten_tests_run_with_nothing_but_the_fixtures(tmp_path: Path) -> None:
     (tmp_path / "test_application.py").write_text(textwrap.dedent(APPLICATION))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S)
     assert "10 passed" in done.stdout, done.stdout + done.stderr

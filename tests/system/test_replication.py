@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 
 import ottla
 from ottla.testing import Cluster
@@ -69,7 +69,7 @@ def test_a_leader_that_is_killed_costs_no_record_and_no_error(cluster: Cluster) 
             cluster.brokers[leader].kill()
             deliveries += [producer.send(n) for n in range(round_number * 100 + 50, round_number * 100 + 100)]
             for delivery in deliveries:
-                delivery.result(timeout=30)
+                delivery.result(timeout=LIMIT_S)
             cluster.brokers[leader].restart()
             wait_until(lambda: isr_is(cluster, 0, 1, 2))
     assert values(cluster) == list(range(300)), "none lost, none repeated, none out of order"
@@ -81,12 +81,12 @@ def test_a_leader_that_stops_in_order_hands_over_first(cluster: Cluster) -> None
     create(cluster)
     before = described(cluster)
     with ottla.Producer(cluster.bootstrap, topic="t", value="int") as producer:
-        producer.send(0).result(timeout=20)
+        producer.send(0).result(timeout=LIMIT_S)
         cluster.brokers[before.leader].stop()
         after = described(cluster)
         assert after.leader in before.isr
         assert after.leader != before.leader
-        producer.send(1).result(timeout=20)
+        producer.send(1).result(timeout=LIMIT_S)
     assert values(cluster) == [0, 1]
 
 
@@ -103,12 +103,12 @@ def test_below_min_insync_replicas_acks_all_waits_and_goes_on(cluster: Cluster) 
         cluster.bootstrap, topic="t", value="int", delivery_timeout=1, request_timeout=0.5, linger=0
     ) as producer:
         with pytest.raises(OttlaError) as refused:
-            producer.send(1).result(timeout=20)
+            producer.send(1).result(timeout=LIMIT_S)
         assert refused.value.code in (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT)
     with ottla.Producer(cluster.bootstrap, topic="t", value="int") as producer:
         waiting = producer.send(2)
         cluster.brokers[(leader + 1) % 3].restart()
-        waiting.result(timeout=30)
+        waiting.result(timeout=LIMIT_S)
     assert values(cluster) == [2]
 
 
@@ -121,7 +121,7 @@ def test_a_follower_that_stops_to_fetch_leaves_the_isr_by_time_and_comes_back(cl
     follower = next(r for r in partition.replicas if r != partition.leader)
     silent = cluster.faults.drop("ReplicaFetch").of(f"replica-{follower}")
     with ottla.Producer(cluster.bootstrap, topic="t", value="int") as producer:
-        producer.send(1).result(timeout=30)
+        producer.send(1).result(timeout=LIMIT_S)
     wait_until(lambda: follower not in described(cluster).isr)
     cluster.faults.clear()
     assert silent.met > 0

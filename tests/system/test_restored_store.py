@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from three_brokers import three_brokers
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 
 import ottla
 from ottla.admin.topics import PartitionInfo
@@ -32,21 +32,21 @@ def partition(cluster: Cluster) -> PartitionInfo:
 
 def backup(cluster: Cluster, *kinds: str) -> list[KeyValue]:
     """What the store has of these kinds, but for registrations."""
-    entries = cluster.run(cluster._store.snapshot(PREFIX, timeout=5)).entries
+    entries = cluster.run(cluster._store.snapshot(PREFIX, timeout=LIMIT_S)).entries
     return [e for e in entries if e.key.removeprefix(PREFIX).split("/")[0] in kinds]
 
 
 def restore(cluster: Cluster, entries: list[KeyValue], *kinds: str) -> None:
     gone = [Delete(e.key) for e in backup(cluster, *kinds) if e.key not in {entry.key for entry in entries}]
-    cluster.run(cluster._store.txn([], [*gone, *(Put(e.key, e.value) for e in entries)], timeout=5))
+    cluster.run(cluster._store.txn([], [*gone, *(Put(e.key, e.value) for e in entries)], timeout=LIMIT_S))
 
 
 def move_leader(cluster: Cluster) -> None:
     leader = cluster.brokers[partition(cluster).leader]
     leader.stop()
-    wait_until(lambda: partition(cluster).leader not in (-1, leader.id), limit_s=30)
+    wait_until(lambda: partition(cluster).leader not in (-1, leader.id))
     leader.restart()
-    wait_until(lambda: len(partition(cluster).isr) == 3, limit_s=30)
+    wait_until(lambda: len(partition(cluster).isr) == 3)
 
 
 @pytest.mark.rule(21)
@@ -62,7 +62,7 @@ def test_epochs_below_those_of_the_logs_are_noticed_and_the_longest_log_leads_ab
     restore(cluster, kept, "partitions")
     for broker in cluster.brokers:
         broker.restart()
-    wait_until(lambda: partition(cluster).leader_epoch > epoch + 100 and len(partition(cluster).isr) == 3, limit_s=60)
+    wait_until(lambda: partition(cluster).leader_epoch > epoch + 100 and len(partition(cluster).isr) == 3)
     cluster.produce("t", ["after"], acks="all")
     values = [r.value for r in cluster.read("t")]
     assert values == [f"old-{n}" for n in range(100)] + [f"new-{n}" for n in range(100)] + ["after"]
@@ -86,17 +86,17 @@ def test_a_replica_that_left_the_isr_after_the_backup_and_starts_first_takes_not
     move_leader(cluster)
     cluster.produce("t", ["new-0"], acks="all")
     left.stop()
-    wait_until(lambda: left.id not in partition(cluster).isr, limit_s=30)
+    wait_until(lambda: left.id not in partition(cluster).isr)
     cluster.produce("t", [f"new-{n}" for n in range(1, 100)], acks="all")
     for broker in others:
         broker.stop()
     restore(cluster, kept, "partitions")
     monkeypatch.setattr(OwnRegistration, "tell", said_nothing)
     left.restart()
-    wait_until(lambda: partition(cluster).leader == -1 and not partition(cluster).isr, limit_s=60)
+    wait_until(lambda: partition(cluster).leader == -1 and not partition(cluster).isr)
     assert partition(cluster).leader_epoch <= epoch + 1, "nobody was elected by the backup, not for a moment either"
     for broker in others:
         broker.restart()
-    wait_until(lambda: len(partition(cluster).isr) == 3, limit_s=60)
+    wait_until(lambda: len(partition(cluster).isr) == 3)
     values = [r.value for r in cluster.read("t")]
     assert values == [f"old-{n}" for n in range(100)] + [f"new-{n}" for n in range(100)]

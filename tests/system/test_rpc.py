@@ -13,7 +13,7 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from rpc_stack import Client, Stack
-from waiting import until
+from waiting import LIMIT_S, until
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc import budget
@@ -28,16 +28,16 @@ from ottla_proto.contracts import Broker, Operation
 
 async def test_a_unary_call_carries_its_context_and_its_errors(stack: Stack) -> None:
     peer = AioPeer(stack.address, client_id="tester")
-    assert (await peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=5)).cluster_id == "c"
+    assert (await peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=LIMIT_S)).cluster_id == "c"
     context = stack.service.contexts[0]
     assert (context.client_id, context.client_host, context.principal) == ("tester", "127.0.0.1", "User:ANONYMOUS")
 
     with pytest.raises(OttlaError, match="not here; ask there") as raised:
-        await peer.call(Broker.LIST_OFFSETS, pb.ListOffsetsRequest(), timeout=5)
+        await peer.call(Broker.LIST_OFFSETS, pb.ListOffsetsRequest(), timeout=LIMIT_S)
     assert raised.value.code == ErrorCode.NOT_CONTROLLER
 
     with pytest.raises(TransportError, match="internal error, in the log as request") as bug:
-        await peer.call(Broker.METADATA, pb.MetadataRequest(topics=["bug"]), timeout=5)
+        await peer.call(Broker.METADATA, pb.MetadataRequest(topics=["bug"]), timeout=LIMIT_S)
     assert "secret" not in str(bug.value)
 
     with pytest.raises(TransportError) as late:
@@ -98,7 +98,7 @@ async def test_reading_stops_at_the_limit_of_frames_in_flight(stack: Stack, clie
         client.send(n)
     await until(lambda: len(stack.service.seen) >= budget.MAX_FRAMES_IN_FLIGHT)
     peer = AioPeer(stack.address)
-    await peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=5)  # a round trip: more would have come by now
+    await peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=LIMIT_S)  # a round trip: more would have come by now
     assert len(stack.service.seen) == budget.MAX_FRAMES_IN_FLIGHT
     stack.service.open_gate(1)
     await until(lambda: len(stack.service.seen) == budget.MAX_FRAMES_IN_FLIGHT + 1)
@@ -111,7 +111,7 @@ async def test_reading_stops_at_the_limit_of_bytes_in_flight(stack: Stack, clien
         client.send(n, records=large)
     await until(lambda: len(stack.service.seen) >= 4)
     peer = AioPeer(stack.address)
-    await peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=5)
+    await peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=LIMIT_S)
     assert len(stack.service.seen) == 4
     for n in range(1, 8):
         stack.service.open_gate(n)
@@ -193,7 +193,7 @@ async def test_unary_calls_of_one_process_share_a_connection_and_end_with_their_
     peers = [Peer(stack.address, client_id=f"member-{number}") for number in range(50)]
 
     def call(peer: Peer, *topics: str) -> str:
-        return peer.call(Broker.METADATA, pb.MetadataRequest(topics=topics), timeout=20).cluster_id
+        return peer.call(Broker.METADATA, pb.MetadataRequest(topics=topics), timeout=LIMIT_S).cluster_id
 
     assert [await asyncio.to_thread(call, peer) for peer in peers] == 50 * ["c"]
     assert {context.client_id for context in stack.service.contexts} == {f"member-{number}" for number in range(50)}

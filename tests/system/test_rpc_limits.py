@@ -8,7 +8,7 @@ import grpc
 import grpc.aio
 import pytest
 from rpc_stack import Client, Stack
-from waiting import until
+from waiting import LIMIT_S, until
 
 from ottla_core.errors import ErrorCode
 from ottla_core.rpc import budget, calls, streams
@@ -24,7 +24,7 @@ MIB = 1 << 20
 async def round_trip(stack: Stack) -> None:
     """What the server was to read before is read now."""
     peer = AioPeer(stack.address)
-    await peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=20)
+    await peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=LIMIT_S)
     await peer.close()
 
 
@@ -139,7 +139,7 @@ async def test_a_message_that_is_too_large_is_not_worth_a_second_try(stack: Stac
     assert (error.code, error.retriable) == (ErrorCode.MESSAGE_TOO_LARGE, False)
     peer = AioPeer(stack.address)
     with pytest.raises(TransportError) as raised:
-        await peer.call(Broker.METADATA, pb.MetadataRequest(topics=["t" * MAX_MESSAGE_BYTES]), timeout=20)
+        await peer.call(Broker.METADATA, pb.MetadataRequest(topics=["t" * MAX_MESSAGE_BYTES]), timeout=LIMIT_S)
     assert raised.value.code == ErrorCode.MESSAGE_TOO_LARGE
     await peer.close()
 
@@ -153,21 +153,21 @@ async def test_calls_hold_so_much_together_and_small_ones_have_a_part_of_their_o
     peer = AioPeer(stack.address)
     large = ["t" * MIB]
     waiting = [
-        asyncio.create_task(peer.call(Broker.METADATA, pb.MetadataRequest(topics=["slow", *large]), timeout=30))
+        asyncio.create_task(peer.call(Broker.METADATA, pb.MetadataRequest(topics=["slow", *large]), timeout=LIMIT_S))
         for _ in range(3)
     ]
     await until(lambda: stack.gauge("ottla_rpc_calls_bytes") > 3 * MIB)
     with pytest.raises(
         TransportError, match=r"3 calls are open and hold 31.* bytes, and this server takes no more"
     ) as raised:
-        await peer.call(Broker.METADATA, pb.MetadataRequest(topics=large), timeout=20)
+        await peer.call(Broker.METADATA, pb.MetadataRequest(topics=large), timeout=LIMIT_S)
     assert raised.value.retriable
     assert "1 calls were rejected, the last one of ipv4:127.0.0.1" in caplog.text
     await round_trip(stack)
     for call in waiting:
         call.cancel()
     await until(lambda: stack.gauge("ottla_rpc_calls_bytes") == 0)
-    await peer.call(Broker.METADATA, pb.MetadataRequest(topics=large), timeout=20)
+    await peer.call(Broker.METADATA, pb.MetadataRequest(topics=large), timeout=LIMIT_S)
     await peer.close()
 
 
@@ -175,10 +175,10 @@ async def test_calls_hold_so_much_together_and_small_ones_have_a_part_of_their_o
 async def test_so_many_calls_are_open_and_no_more(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "MAX_CALLS", 1)
     peer = AioPeer(stack.address)
-    slow = asyncio.create_task(peer.call(Broker.METADATA, pb.MetadataRequest(topics=["slow"]), timeout=30))
+    slow = asyncio.create_task(peer.call(Broker.METADATA, pb.MetadataRequest(topics=["slow"]), timeout=LIMIT_S))
     await until(lambda: stack.gauge("ottla_rpc_calls") == 1)
     with pytest.raises(TransportError, match="1 calls are open"):
-        await peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=20)
+        await peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=LIMIT_S)
     slow.cancel()
     await until(lambda: stack.gauge("ottla_rpc_calls") == 0)
     await round_trip(stack)

@@ -12,12 +12,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from waiting import LIMIT_S
 
 import ottla
 import ottla.aio
 from ottla.testing import Cluster
 
-WAIT = 20.0
+WAIT = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +219,7 @@ def run_script(cluster: Cluster, topic: str, last_line: str) -> subprocess.Compl
     """A script that sends one record with a long linger, and ends with `last_line` instead of a close."""
     script = f"import os, ottla; p = ottla.Producer({cluster.bootstrap!r}, topic={topic!r}, linger=30); p.send('x')"
     command = [sys.executable, "-c", f"{script}; {last_line}"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
 
 def test_a_script_that_forgets_to_close_has_its_records_sent_at_exit(cluster: Cluster, topic: str) -> None:

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 
 import ottla
 from ottla.testing import Cluster
-
-WAIT = 60.0
 
 
 @pytest.fixture
@@ -51,9 +49,9 @@ class Reader(threading.Thread):
             self.error = error
 
     def until(self, count: int) -> dict[int, list[int]]:
-        wait_until(lambda: self.error is not None or sum(map(len, self.values.values())) >= count, limit_s=WAIT)
+        wait_until(lambda: self.error is not None or sum(map(len, self.values.values())) >= count)
         self.consumer.close()
-        self.join(WAIT)
+        self.join(LIMIT_S)
         assert self.error is None
         return self.values
 
@@ -65,7 +63,7 @@ def test_an_answer_that_is_lost_is_repeated_with_the_offset_where_it_was_written
     with ottla.Producer(cluster.bootstrap, topic="t", value="int", batch_size=100, linger=0) as producer:
         lost = cluster.faults.lose_response("Produce").of(producer.client_id).times(3)
         places = [producer.send(n) for n in range(200)]
-        assert [place.result(WAIT).offset for place in places] == list(range(200))
+        assert [place.result(LIMIT_S).offset for place in places] == list(range(200))
     assert lost.met == 3
     assert [record.value for record in cluster.read("t", value="int")] == list(range(200))
 
@@ -83,10 +81,10 @@ def test_leaders_that_are_killed_are_not_noticed_by_writers_and_readers(cluster:
                 sent.append(producer.send(len(sent), partition=n % 3))
                 if n == 1000:
                     victim.kill()
-            producer.flush(WAIT)
+            producer.flush(LIMIT_S)
             victim.restart()
-            wait_until(lambda: all(len(described(cluster, n).isr) == 3 for n in range(3)), limit_s=WAIT)
-        places = [place.result(WAIT) for place in sent]
+            wait_until(lambda: all(len(described(cluster, n).isr) == 3 for n in range(3)))
+        places = [place.result(LIMIT_S) for place in sent]
     values = reader.until(len(sent))
     for partition in range(3):
         mine = [n for n, place in enumerate(places) if place.partition == partition]
@@ -104,10 +102,10 @@ def test_a_broker_that_stops_in_order_costs_no_client_an_error(cluster: Cluster)
         stopping.start()
         while stopping.is_alive():
             sent.append(producer.send(len(sent), partition=len(sent) % 3))
-            sent[-1].result(WAIT)
+            sent[-1].result(LIMIT_S)
         sent += [producer.send(n, partition=n % 3) for n in range(len(sent), len(sent) + 300)]
         for place in sent:
-            place.result(WAIT)
+            place.result(LIMIT_S)
     values = reader.until(len(sent))
     assert {partition: values[partition] for partition in range(3)} == {
         partition: list(range(partition, len(sent), 3)) for partition in range(3)
@@ -132,13 +130,13 @@ def test_after_an_unclean_election_a_reader_is_told_where_the_log_parts(
     with going_on, strict:
         cluster.produce("t", range(10), value="int")
         second.kill()
-        wait_until(lambda: described(cluster).isr == (first.id,), limit_s=WAIT)
+        wait_until(lambda: described(cluster).isr == (first.id,))
         cluster.produce("t", range(10, 20), value="int")
         for consumer in (going_on, strict):
             assert read(consumer, 20) == list(range(20))
         first.kill()
         second.restart()
-        wait_until(lambda: described(cluster).leader == -1, limit_s=WAIT)
+        wait_until(lambda: described(cluster).leader == -1)
         with ottla.Admin(cluster.bootstrap) as admin:
             admin.partitions.elect_leaders([("t", 0)], unclean=True)
         cluster.produce("t", [100], value="int")
@@ -152,5 +150,5 @@ def test_after_an_unclean_election_a_reader_is_told_where_the_log_parts(
 
 def read(consumer: ottla.Consumer[Any, Any], count: int) -> list[int]:
     values: list[int] = []
-    wait_until(lambda: len(values.__iadd__(consumer.poll(0.2).values())) >= count, limit_s=WAIT)
+    wait_until(lambda: len(values.__iadd__(consumer.poll(0.2).values())) >= count)
     return values

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from waiting import LIMIT_S
 
 import ottla
 from ottla.testing import Cluster, FakeCluster, FakeConsumer, FakeProducer
@@ -45,7 +46,7 @@ def consumer_of(world: Any, **arguments: Any) -> Any:
 
 def test_keys_choose_the_same_partitions_and_offsets_count_up(world: Any) -> None:
     with producer_of(world) as producer:
-        places = [producer.send({"n": n}, key=f"key-{n % 5}").result(10) for n in range(15)]
+        places = [producer.send({"n": n}, key=f"key-{n % 5}").result(LIMIT_S) for n in range(15)]
         assert producer.partitions_for() == 3
     assert [place.partition for place in places[:5]] == [1, 0, 2, 2, 0]  # murmur2, as kafka-python has it
     for partition in range(3):
@@ -58,7 +59,7 @@ def test_keys_choose_the_same_partitions_and_offsets_count_up(world: Any) -> Non
 def test_records_arrive_once_and_in_order(world: Any, enable_idempotence: bool) -> None:
     with producer_of(world, enable_idempotence=enable_idempotence, batch_size=100, linger=0) as producer:
         places = [producer.send(str(n), partition=n % 3) for n in range(300)]
-        assert [place.result(10).offset for place in places] == [n // 3 for n in range(300)]
+        assert [place.result(LIMIT_S).offset for place in places] == [n // 3 for n in range(300)]
     with consumer_of(world, partitions=[1], stop="end") as consumer:
         assert [record.value for record in consumer] == [str(n) for n in range(1, 300, 3)]
 
@@ -118,7 +119,7 @@ def test_what_was_requested_once_is_fetched_on_however_the_reader_moves(world: A
     with producer_of(world, linger=0) as producer, consumer_of(world, fetch_max_wait=20.0) as consumer:
 
         def send(partition: int) -> None:
-            producer.send("x", partition=partition).result(10)
+            producer.send("x", partition=partition).result(LIMIT_S)
 
         def read(count: int) -> list[tuple[int, int]]:
             records: list[Any] = []

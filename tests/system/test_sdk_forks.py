@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from waiting import LIMIT_S
 
 import ottla
 from ottla.testing import Cluster
@@ -67,7 +68,7 @@ def child_ended():
     if child == 0:
         faulthandler.dump_traceback_later(20, exit=True)
         with ottla.Producer(topic="own") as producer:
-            producer.send("child").result(20)
+            producer.send("child").result(60)
         sys.exit(7)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
@@ -130,7 +131,7 @@ def cluster() -> Iterator[Cluster]:
 def run(source: str, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("OTTLA_BOOTSTRAP", cluster.bootstrap)
     command = [sys.executable, "-c", source]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

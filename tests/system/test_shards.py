@@ -211,7 +211,7 @@ def test_who_falls_silent_loses_its_shards_with_its_lease(stage: Stage) -> None:
 
 
 async def _metadata(coordinator: RegisteredCoordinator) -> pb.MetadataResponse:
-    return await coordinator.peer(0).ask(Broker.METADATA, pb.MetadataRequest(shards=True), timeout=5)
+    return await coordinator.peer(0).ask(Broker.METADATA, pb.MetadataRequest(shards=True), timeout=LIMIT_S)
 
 
 def test_an_owner_that_lost_track_gets_a_higher_epoch(stage: Stage) -> None:
@@ -226,7 +226,7 @@ def test_an_owner_that_lost_track_gets_a_higher_epoch(stage: Stage) -> None:
     async def release() -> Any:
         peer = AioPeer(controller.address)
         try:
-            return await peer.call(Controller.RELEASE_SHARD, request, timeout=5)
+            return await peer.call(Controller.RELEASE_SHARD, request, timeout=LIMIT_S)
         finally:
             await peer.close()
 

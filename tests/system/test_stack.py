@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from children import stop
+from waiting import LIMIT_S
 from wire import Wire, batch
 
 from ottla_core.errors import OttlaError
@@ -25,7 +26,7 @@ from ottla_stack.state import ProcessIdentity, StackState
 
 def ottla(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ottla", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=90)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=LIMIT_S)
 
 
 def running(directory: Path) -> list[ProcessIdentity]:
@@ -167,16 +168,16 @@ def test_a_broker_without_an_id_is_given_one_and_keeps_it(tmp_path: Path) -> Non
                     ids.append(new[0])
                 finally:
                     broker.terminate()
-                    broker.communicate(timeout=30)
+                    broker.communicate(timeout=LIMIT_S)
             wait_for(lambda: len(wire.metadata().brokers) == 1, "its seat to be empty")
         assert ids[0] == ids[1] > 0
 
         command += ["--node-id=0"]
         stolen = subprocess.run(
-            [*command, f"--data-dir={tmp_path / 'other'}"], capture_output=True, text=True, timeout=60
+            [*command, f"--data-dir={tmp_path / 'other'}"], capture_output=True, text=True, timeout=LIMIT_S
         )
         assert stolen.returncode == 1
         assert "broker id 0 is in use" in stolen.stderr
-        foreign = subprocess.run([*command, "--cluster-id=ottla"], capture_output=True, text=True, timeout=60)
+        foreign = subprocess.run([*command, "--cluster-id=ottla"], capture_output=True, text=True, timeout=LIMIT_S)
         assert foreign.returncode == 1
         assert "belongs to node" in foreign.stderr

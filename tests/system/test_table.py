@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.walk.pages import programs, promised, text
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 
 import ottla
 import ottla.aio
@@ -66,7 +66,7 @@ def test_it_loads_follows_and_survives_a_leaders_end_and_the_topic_made_anew(
         victim = admin.topics.describe("prices")[0].partitions[0].leader
         cluster.brokers[victim].kill()
         for n in range(100):
-            sent = producer.send(None, key=f"k{n}").result(60)
+            sent = producer.send(None, key=f"k{n}").result(LIMIT_S)
             table.wait_for(sent.partition, sent.offset, 60)  # one's own write
             assert f"k{n}" not in table
             del expected[f"k{n}"]

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from waiting import until, wait_until
+from waiting import LIMIT_S, until, wait_until
 
 import ottla
 from ottla.testing import Cluster
@@ -95,13 +95,13 @@ def test_errors_by_plan_are_met_as_often_as_planned_and_survived(cluster: Cluste
     ottla.Admin(cluster.bootstrap).topics.create("t")
     refused = cluster.faults.error("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER).times(3)
     with ottla.Producer(cluster.bootstrap, topic="t", value="int") as producer:
-        assert producer.send(1).result(timeout=20).offset == 0
+        assert producer.send(1).result(timeout=LIMIT_S).offset == 0
         assert refused.met == 3
         fatal = cluster.faults.error("Produce", ErrorCode.INVALID_RECORD).once()
         with pytest.raises(OttlaError) as raised:
-            producer.send(2).result(timeout=20)
+            producer.send(2).result(timeout=LIMIT_S)
         assert (raised.value.code, fatal.met) == (ErrorCode.INVALID_RECORD, 1)
-        assert producer.send(3).result(timeout=20).offset == 1
+        assert producer.send(3).result(timeout=LIMIT_S).offset == 1
     assert values(cluster) == [1, 3]
 
 
@@ -113,9 +113,9 @@ def test_a_dropped_call_is_sent_again_and_only_idempotence_keeps_a_lost_response
     ottla.Admin(cluster.bootstrap).topics.create("t")
     with ottla.Producer(cluster.bootstrap, topic="t", value="int", enable_idempotence=idempotent) as producer:
         cluster.faults.drop("Produce").once()
-        producer.send(1).result(timeout=20)
+        producer.send(1).result(timeout=LIMIT_S)
         cluster.faults.lose_response("Produce").once()
-        assert producer.send(2).result(timeout=20).offset == len(expected) - 1
+        assert producer.send(2).result(timeout=LIMIT_S).offset == len(expected) - 1
     assert values(cluster) == expected
 
 
@@ -123,7 +123,7 @@ def test_a_delay_and_a_pause_are_waited_out(cluster: Cluster) -> None:
     ottla.Admin(cluster.bootstrap).topics.create("t", partitions=2)
     slow = cluster.faults.delay("Fetch", 0.2).once()
     with ottla.Producer(cluster.bootstrap, topic="t", value="int") as producer:
-        producer.send(2).result(timeout=20)
+        producer.send(2).result(timeout=LIMIT_S)
         for broker in cluster.brokers:
             broker.pause()
         waiting = [producer.send(n, partition=n) for n in (0, 1)]
@@ -131,7 +131,7 @@ def test_a_delay_and_a_pause_are_waited_out(cluster: Cluster) -> None:
         for broker in cluster.brokers:
             broker.resume()
         for delivery in waiting:
-            delivery.result(timeout=20)
+            delivery.result(timeout=LIMIT_S)
     assert sorted(values(cluster)) == [0, 1, 2]
     assert slow.met == 1
 
@@ -140,14 +140,14 @@ def test_a_killed_broker_comes_back_with_what_it_acknowledged(cluster: Cluster) 
     ottla.Admin(cluster.bootstrap).topics.create("t", partitions=2)
     with ottla.Producer(cluster.bootstrap, topic="t", value="int") as producer:
         for n in range(100):
-            producer.send(n, partition=n % 2).result(timeout=20)
+            producer.send(n, partition=n % 2).result(timeout=LIMIT_S)
         for broker in cluster.brokers:
             address = broker.address
             broker.kill()
             assert not broker.running
             broker.restart()
             assert broker.address == address
-        producer.send(100, partition=0).result(timeout=30)
+        producer.send(100, partition=0).result(timeout=LIMIT_S)
     assert sorted(values(cluster)) == list(range(101))
 
 
@@ -158,7 +158,7 @@ def test_a_clock_that_is_moved_lets_retention_delete(cluster: Cluster) -> None:
     admin.topics.create("t", config={"retention.ms": "86400000", "segment.bytes": "1000"})
     with ottla.Producer(cluster.bootstrap, topic="t", value="int") as producer:
         for n in range(50):
-            producer.send(n).result(timeout=20)
+            producer.send(n).result(timeout=LIMIT_S)
     assert len(values(cluster)) == 50
     cluster.clock.move(timedelta(days=2))
     wait_until(lambda: values(cluster) == [])
@@ -168,11 +168,11 @@ def test_a_frozen_clock_stands_still(cluster: Cluster) -> None:
     ottla.Admin(cluster.bootstrap).topics.create("t", config={"message.timestamp.type": "LogAppendTime"})
     cluster.clock.freeze()
     with ottla.Producer(cluster.bootstrap, topic="t", value="int") as producer:
-        stamps = [producer.send(n).result(timeout=20).timestamp for n in range(3)]
+        stamps = [producer.send(n).result(timeout=LIMIT_S).timestamp for n in range(3)]
         cluster.clock.move(5.0)
-        stamps.append(producer.send(3).result(timeout=20).timestamp)
+        stamps.append(producer.send(3).result(timeout=LIMIT_S).timestamp)
         cluster.clock.unfreeze()
-        wait_until(lambda: producer.send(4).result(timeout=20).timestamp > stamps[-1])
+        wait_until(lambda: producer.send(4).result(timeout=LIMIT_S).timestamp > stamps[-1])
     assert stamps == [stamps[0]] * 3 + [stamps[0] + 5000]
 
 

@@ -11,6 +11,7 @@ import pytest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_clients import Confluent, Rec
 from tests.fuzz.kafka_wire import KafkaWire
+from waiting import LIMIT_S
 
 import ottla
 from ottla.testing import Cluster
@@ -19,7 +20,6 @@ from ottla_core.errors import ErrorCode
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 TOPIC = "t"
-LIMIT_S = 20.0
 
 
 @pytest.fixture

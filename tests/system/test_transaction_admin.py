@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 
 import ottla
 from ottla.cli.main import run
@@ -58,7 +58,7 @@ def begun(cluster: Cluster, topic: str) -> Iterator[ottla.Producer]:
     with ottla.Producer(cluster.bootstrap, transactional_id=topic, transaction_timeout=60) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send(b"x", topic=topic, partition=1).result(20)
+        producer.send(b"x", topic=topic, partition=1).result(LIMIT_S)
         yield producer
 
 
@@ -186,10 +186,12 @@ def test_a_request_for_partitions_twice_is_refused_and_of_none_is_in_band(cluste
     log = broker_pb2.PartitionOfLog(topic_id=b"?" * 16, partition=0)
     try:
         request = broker_pb2.DescribeProducersRequest(partitions=[log])
-        (found,) = peer.call(Broker.DESCRIBE_PRODUCERS, request, timeout=10).partitions
+        (found,) = peer.call(Broker.DESCRIBE_PRODUCERS, request, timeout=LIMIT_S).partitions
         assert found.error.code
         with pytest.raises(ServiceError, match="twice"):
-            peer.call(Broker.DESCRIBE_PRODUCERS, broker_pb2.DescribeProducersRequest(partitions=[log, log]), timeout=10)
+            peer.call(
+                Broker.DESCRIBE_PRODUCERS, broker_pb2.DescribeProducersRequest(partitions=[log, log]), timeout=LIMIT_S
+            )
     finally:
         peer.close()
 
@@ -216,7 +218,7 @@ def test_the_command_line_leads_from_who_waits_to_who_is_aborted(
     with ottla.Producer(cluster.bootstrap, transactional_id=f"{topic}-2") as other:
         other.init_transactions()
         other.begin_transaction()
-        other.send(b"x", topic=topic, partition=0).result(20)
+        other.send(b"x", topic=topic, partition=0).result(LIMIT_S)
         hang(admin, other, f"{topic}-2")
     code, (found,) = command("hanging", topic)
     place = ("--topic", topic, "--partition", "0", "--offset", str(found["first_offset"]))
@@ -236,7 +238,7 @@ def test_a_leader_tells_of_a_transaction_that_should_long_have_ended(
 
     with ottla.Producer(cluster.bootstrap, transactional_id=name) as producer:
         with producer.transaction() as tx:
-            tx.send(b"x", topic=name, partition=1).result(20)
+            tx.send(b"x", topic=name, partition=1).result(LIMIT_S)
             wait_until(lambda: late() == (TopicPartition(name, 1),))
         wait_until(lambda: late() == ())
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from tests.faults import network
 
-pytestmark = pytest.mark.timeout(300)
 ROOT = Path(__file__).parents[2]
 MUTANTS = "no-epoch-bump,pending-offsets-applied-at-load"
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.rule(33, 35, 36, 38, 39, 50)
 def test_transactions_are_whole_or_absent_whatever_is_killed_and_mutants_are_caught(tmp_path: Path) -> None:
     """Both at once: most of the time they wait. The JVM is left out."""
@@ -38,7 +38,7 @@ def _faults(directory: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def _summary(process: subprocess.Popen[str]) -> dict[str, Any]:
-    output, _ = process.communicate(timeout=280)
+    output, _ = process.communicate(timeout=580)
     print(output)
     fields: dict[str, Any] = json.loads(output.splitlines()[-1])
     return fields

@@ -177,7 +177,6 @@ def read(cluster: Cluster, rack: str = "") -> Found:
     return {number: sorted(places) for number, places in found.items()}
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.rule(33, 35, 37, 38, 39, 43)
 def test_each_transaction_is_read_whole_or_not_at_all_whatever_is_killed(cluster: Cluster) -> None:
     loads = [Load(cluster, name, n * 100_000) for n, name in enumerate(("alone", "alone too", "both", "both"))]

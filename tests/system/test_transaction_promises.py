@@ -16,7 +16,7 @@ from kafka.protocol.producer import (
     TxnOffsetCommitResponse,
 )
 from tests.fuzz.kafka_wire import KafkaWire
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 
 import ottla
 from ottla.testing import Cluster
@@ -31,8 +31,6 @@ from ottla_proto.contracts import Txn
 from ottla_txn_coordinator.machines.records import TransactionRecord, decode_key, decode_value
 from ottla_txn_coordinator.machines.states import TransactionState
 from ottla_txn_coordinator.service import TxnService
-
-pytestmark = pytest.mark.timeout(120)
 
 
 class Watched:
@@ -148,7 +146,7 @@ def test_to_begin_a_transaction_is_a_matter_of_the_client_alone(
         end()
     assert watched.asked == asked
     producer.begin_transaction()
-    producer.send(1).result(20)
+    producer.send(1).result(LIMIT_S)
     assert watched.asked == [*asked, "add_partitions"]
     producer.abort_transaction()
 
@@ -158,7 +156,7 @@ def test_a_partition_is_in_the_coordinators_log_before_the_first_record_is_in_it
     producer: ottla.Producer[None, int], topic: str, watched: Watched
 ) -> None:
     producer.begin_transaction()
-    producer.send(1, partition=1).result(20)
+    producer.send(1, partition=1).result(LIMIT_S)
     logged = watched.logged_before[topic][topic]
     assert logged.state is TransactionState.ONGOING
     assert logged.partitions == {TopicPartition(topic, 1)}
@@ -170,7 +168,7 @@ def test_who_keeps_an_open_transaction_decides_on_it(
     cluster: Cluster, admin: ottla.Admin, producer: ottla.Producer[None, int], topic: str, committed: bool
 ) -> None:
     producer.begin_transaction()
-    producer.send(7, partition=0).result(20)
+    producer.send(7, partition=0).result(LIMIT_S)
     call = partial(admin.transactions._coordinators.call, topic, timeout=20)
     kept = call(
         Txn.INIT_PRODUCER,

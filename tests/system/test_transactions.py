@@ -80,7 +80,7 @@ class Client:
             for coordinator in self._cluster.txn_coordinators:
                 peer = Peer(coordinator.address, client_id="tester")
                 try:
-                    return checked(peer.call(method, request, timeout=10))
+                    return checked(peer.call(method, request, timeout=LIMIT_S))
                 except OttlaError as error:
                     if error.code not in RETRIED or time.monotonic() > give_up_at:
                         raise
@@ -109,7 +109,7 @@ class Client:
             peer = Peer(coordinator.address)
             try:
                 request = pb.DescribeTransactionsRequest(transactional_ids=[name])
-                (described,) = peer.call(Txn.DESCRIBE_TRANSACTIONS, request, timeout=10).transactions
+                (described,) = peer.call(Txn.DESCRIBE_TRANSACTIONS, request, timeout=LIMIT_S).transactions
             except OttlaError:
                 continue
             finally:

@@ -29,8 +29,8 @@ LINES: Final = [
 ]
 PROGRAMS: Final = readme_programs()
 JOBS: Final = jobs()
-_READY_LIMIT_S: Final = 90.0
-_STOP_LIMIT_S: Final = 60.0
+_READY_LIMIT_S: Final = 180.0
+_STOP_LIMIT_S: Final = 120.0
 _REMADE: Final = """
 import ottla
 with ottla.Admin() as admin:

@@ -18,9 +18,9 @@ from tests.faults.transactions.cluster import TransactionCluster
 from tests.faults.transactions.launch import HELD, UNSENT
 from tests.faults.transactions.producers import TIMEOUT_S
 
-_HIT_LIMIT_S: Final = 60.0
+_HIT_LIMIT_S: Final = 120.0
 _INIT_LIMIT_S: Final = 120.0
-_END_LIMIT_S: Final = 60.0
+_END_LIMIT_S: Final = 120.0
 _HELD_S: Final = 1.5
 """Until markers that were sent lie in leaders' logs, or a leader knows how far its followers are."""
 _LEAST_ENDING: Final = 4

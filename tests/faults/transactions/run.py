@@ -25,9 +25,9 @@ from tests.faults.transactions.rows import THREADS, TransactionRow
 
 import ottla
 
-_FLOW_LIMIT_S: Final = 60.0
-_END_LIMIT_S: Final = 60.0
-_READ_LIMIT_S: Final = 60.0
+_FLOW_LIMIT_S: Final = 120.0
+_END_LIMIT_S: Final = 120.0
+_READ_LIMIT_S: Final = 120.0
 _MORE_S: Final = 20.0
 
 

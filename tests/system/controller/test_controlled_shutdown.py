@@ -9,7 +9,7 @@ import pytest
 from controllers import CONTEXT, World
 from failovers import ActingNode, start_acting_active
 from stand_ins import StandIn
-from waiting import until
+from waiting import LIMIT_S, until
 
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode
@@ -48,13 +48,13 @@ async def test_leaders_are_moved_away_before_the_broker_is_told_that_none_remain
 async def test_the_mark_lives_and_dies_with_the_registration(world: World, brokers: list[StandIn]) -> None:
     node = await start_acting_active(world)
     text = keys.key_text(world.cluster_id, keys.broker(0))
-    (before,) = (await world.store.snapshot(text, timeout=5)).entries
+    (before,) = (await world.store.snapshot(text, timeout=LIMIT_S)).entries
     await shut_down(node, brokers[0])
-    (marked,) = (await world.store.snapshot(text, timeout=5)).entries
+    (marked,) = (await world.store.snapshot(text, timeout=LIMIT_S)).entries
     assert decode(keys.broker(0), marked).shutting_down
     assert (marked.create_revision, marked.lease) == (before.create_revision, before.lease)
     await brokers[0].stop()
-    assert (await world.store.snapshot(text, timeout=5)).entries == ()
+    assert (await world.store.snapshot(text, timeout=LIMIT_S)).entries == ()
 
 
 async def test_the_last_one_in_sync_keeps_what_nobody_can_take(world: World, brokers: list[StandIn]) -> None:
@@ -108,7 +108,7 @@ async def test_a_broker_that_loses_its_lease_while_it_is_marked_is_not_registere
     with pytest.raises(OttlaError) as refused:
         await shut_down(node, brokers[0])
     assert refused.value.code == ErrorCode.BROKER_ID_NOT_REGISTERED
-    assert (await world.store.snapshot(keys.key_text(world.cluster_id, keys.broker(0)), timeout=5)).entries == ()
+    assert (await world.store.snapshot(keys.key_text(world.cluster_id, keys.broker(0)), timeout=LIMIT_S)).entries == ()
 
 
 async def test_all_of_them_may_go_at_once(world: World, brokers: list[StandIn]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from controllers import World, configs, topic, write_configs
 from images import topic_id
-from waiting import until
+from waiting import LIMIT_S, until
 
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import Controller, Partition
@@ -59,7 +59,7 @@ async def test_a_deposed_controller_that_does_not_know_it_can_not_write(world: W
     old = await world.begin_term()
     await old.journal.commit(lambda _: write_configs("2"))
     new = await world.start(1)
-    await world.store.revoke_lease(old.lease, timeout=5)
+    await world.store.revoke_lease(old.lease, timeout=LIMIT_S)
     await until(lambda: new.leadership.active)
     await until(lambda: old.follower.image.revision >= new.leadership.journal().epoch)
     before = await configs(world)
@@ -76,8 +76,8 @@ async def test_a_controller_that_lost_its_lease_stands_again(world: World) -> No
     node = await world.start_active()
     epoch = node.leadership.journal().epoch
     text = keys.key_text(world.cluster_id, keys.CONTROLLER)
-    (entry,) = (await world.store.snapshot(text, timeout=5)).entries
-    await world.store.revoke_lease(entry.lease, timeout=5)
+    (entry,) = (await world.store.snapshot(text, timeout=LIMIT_S)).entries
+    await world.store.revoke_lease(entry.lease, timeout=LIMIT_S)
     await until(lambda: node.leadership.active and node.leadership.journal().epoch > epoch)
     assert node.follower.image.controller is not None
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 from controllers import HookedStore, World, configs, outcome, topic, unavailable, write_configs
-from waiting import until
+from waiting import LIMIT_S, until
 
 from ottla_controller import journal as journal_module
 from ottla_core.clock import ManualClock
@@ -99,10 +99,10 @@ async def test_a_write_whose_result_stays_unknown_ends_the_term_and_comes_too_la
     assert term.ended == [True]
     with pytest.raises(OttlaError, match="not known what became of a write"):
         await term.journal.commit(lambda _: write_configs("99"))
-    await world.store.revoke_lease(term.lease, timeout=5)
+    await world.store.revoke_lease(term.lease, timeout=LIMIT_S)
     await world.start_active(1)
     late = store.sent[-1]
-    assert not (await world.store.txn(*late, timeout=5)).succeeded
+    assert not (await world.store.txn(*late, timeout=LIMIT_S)).succeeded
     assert await configs(world) == {}
 
 

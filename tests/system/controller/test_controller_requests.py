@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from controllers import CONTEXT, Node, World, topic
+from waiting import LIMIT_S
 
 from ottla_core.cluster import keys
 from ottla_core.errors import ErrorCode, OttlaError
@@ -41,7 +42,7 @@ async def test_who_is_answered_reads_what_was_written(world: World) -> None:
     node.store.flowing.clear()
     creating = asyncio.create_task(node.create(topic("orders")))
     text = keys.key_text(world.cluster_id, keys.topic("orders"))
-    while not (await world.store.snapshot(text, timeout=5)).entries:
+    while not (await world.store.snapshot(text, timeout=LIMIT_S)).entries:
         await asyncio.sleep(0.005)
     assert not creating.done()  # it is durable, but the own image does not hold it
     node.store.flowing.set()
@@ -143,7 +144,7 @@ async def test_a_broker_that_has_just_registered_gets_producer_ids(world: World)
     node = await world.start_active()
     node.store.flowing.clear()
     await world.register(0)
-    (entry,) = (await world.store.snapshot(keys.key_text(world.cluster_id, keys.broker(0)), timeout=5)).entries
+    (entry,) = (await world.store.snapshot(keys.key_text(world.cluster_id, keys.broker(0)), timeout=LIMIT_S)).entries
     request = pb.AllocateProducerIdsRequest(kind="broker", instance_id=0, instance_epoch=entry.create_revision)
     asking = asyncio.create_task(node.service.allocate_producer_ids(request, CONTEXT))
     await asyncio.sleep(0)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from controllers import CONTEXT, HookedStore, World, configs, unavailable, write_configs
+from waiting import LIMIT_S
 
 from ottla_controller import journal as journal_module
 from ottla_controller.machines.decision import Decision, ReliedOn, Write
@@ -93,7 +94,7 @@ class TakenOver(HookedStore):
         snapshot = await self._store.snapshot(prefix, **given)
         if self.armed:
             self.armed = False
-            await self._world.store.revoke_lease(self.lease, timeout=5)
+            await self._world.store.revoke_lease(self.lease, timeout=LIMIT_S)
             await self._world.put(keys.CONTROLLER, Controller(8, "controller-8:9640", 0))
             await self._world.put(keys.SEQ, 2)
         return snapshot

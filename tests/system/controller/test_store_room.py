@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from controllers import World, topic
-from waiting import until
+from waiting import LIMIT_S, until
 
 from ottla_controller import store_room
 from ottla_controller.app import build
@@ -60,12 +60,12 @@ async def test_no_partitions_are_added_to_an_etcd_that_is_nearly_full(
 
     async def fill(share: float) -> None:
         while await store.size_bytes(timeout=5) < share * QUOTA:
-            await store.txn([], [Put("/other", bytes(200_000))], timeout=5)
+            await store.txn([], [Put("/other", bytes(200_000))], timeout=LIMIT_S)
             await asyncio.sleep(0.11)  # etcd counts what its batches have written, every 0.1 s
 
     async def create(name: str) -> pb.TopicCreated:
         request = pb.CreateTopicsRequest(topics=[topic(name)])
-        response = await peer.call(Controller.CREATE_TOPICS, request, timeout=5)
+        response = await peer.call(Controller.CREATE_TOPICS, request, timeout=LIMIT_S)
         return response.topics[0]
 
     async def refused() -> bool:
@@ -76,7 +76,7 @@ async def test_no_partitions_are_added_to_an_etcd_that_is_nearly_full(
     refusals: list[int] = []
     await until(lambda: app.ready() is None)
     for _ in range(40):
-        await store.txn([], [Put("/other", bytes(200_000))], timeout=5)
+        await store.txn([], [Put("/other", bytes(200_000))], timeout=LIMIT_S)
     with caplog.at_level(logging.WARNING, "ottla_controller.store_room"):
         await fill(store_room.WARNED_FROM)
         await until(lambda: "compact and defragment etcd" in caplog.text)
@@ -87,9 +87,9 @@ async def test_no_partitions_are_added_to_an_etcd_that_is_nearly_full(
                 await asyncio.sleep(0.05)
     assert refusals[-1] == ErrorCode.POLICY_VIOLATION
     request = pb.CreatePartitionsRequest(topics=[pb.PartitionIncrease(name="first", total_count=2)])
-    increased = await peer.call(Controller.CREATE_PARTITIONS, request, timeout=5)
+    increased = await peer.call(Controller.CREATE_PARTITIONS, request, timeout=LIMIT_S)
     assert increased.topics[0].error.code == ErrorCode.POLICY_VIOLATION
-    deleted = await peer.call(Controller.DELETE_TOPICS, pb.DeleteTopicsRequest(names=["first"]), timeout=5)
+    deleted = await peer.call(Controller.DELETE_TOPICS, pb.DeleteTopicsRequest(names=["first"]), timeout=LIMIT_S)
     assert not deleted.topics[0].error.code, "what makes room, and what keeps partitions led, is still written"
     await peer.close()
     await app.stop()
