@@ -6,16 +6,18 @@ import gc
 import logging
 import os
 import signal
+import sys
 from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from peers.jvm import SHORT_LIVED
+from turns import Looks
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from ottla_core import watchdog
+from ottla_core import slices, watchdog
 from ottla_core.watchdog import LIMIT_S
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -64,6 +66,17 @@ def _turns_stay_short(request: pytest.FixtureRequest) -> Iterator[None]:
     told, _long_turns.told = _long_turns.told, []
     if told and request.node.get_closest_marker("long_turns") is None:
         pytest.fail("\n".join(told), pytrace=False)
+
+
+@pytest.fixture
+def slices_by_looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """For tests that count turns: slices end by how much there is to do, for a fast machine does it within a few
+    of two milliseconds. And a thread beside the loop gives way to it fifty times as often as else."""
+    monkeypatch.setattr(slices, "time", Looks())
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(interval / 50)
+    yield
+    sys.setswitchinterval(interval)
 
 
 _SPARK = "tests/spark/"

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 from led import Led
+from turns import turns_during
 from waiting import until
 
 from ottla_broker.consumer_sessions import ConsumerSession, ConsumerSessions
@@ -192,21 +193,13 @@ async def test_a_session_keeps_no_long_names_of_what_it_has_not_looked_at(led: L
     assert (client.sessions.partitions, len(led.consumers)) == (0, 0)
 
 
+@pytest.mark.usefixtures("slices_by_looks")
 async def test_what_is_forgotten_by_the_hundred_thousand_keeps_no_other_from_its_turn(led: Led) -> None:
     client = Client(led)
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    beside = asyncio.create_task(others())
     forgotten = (PartitionId(TopicId(b"t" * 16), number) for number in range(100_000))
-    await client.session.fetch([], forgotten, client.consumers, AT_ONCE)
-    beside.cancel()
-    assert turns > 3
+    fetching = asyncio.create_task(client.session.fetch([], forgotten, client.consumers, AT_ONCE))
+    assert await turns_during(fetching) > 12
+    await fetching
 
 
 async def test_a_session_that_goes_on_while_the_broker_drains_does_not_wait(led: Led) -> None:

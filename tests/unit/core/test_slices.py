@@ -6,6 +6,7 @@ import asyncio
 import time
 
 import pytest
+from turns import turns_during
 
 from ottla_core.slices import SLICE_S, Slice, few_at_once, sliced
 
@@ -15,14 +16,6 @@ def busy(number: int) -> int:
     while time.perf_counter() < ends_at:
         pass
     return number * 2
-
-
-async def turns_during(work: asyncio.Task[list[int]]) -> int:
-    turns = 0
-    while not work.done():
-        turns += 1
-        await asyncio.sleep(0)
-    return turns
 
 
 async def test_sliced_gives_what_the_loop_gives_and_lets_others_in() -> None:

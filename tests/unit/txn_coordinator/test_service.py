@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from images import image_of, with_topic
 from transactions import FIRST_ID, A, Shard
+from turns import turns_during
 
 from ottla_core.cluster.image import ClusterImage, ResourceConfigs, Topic
 from ottla_core.cluster.store import StoreUnavailableError
@@ -338,6 +339,7 @@ async def test_a_pattern_that_is_none_or_takes_too_much_is_refused(here: Coordin
     assert len(str(raised.value)) < 1_000
 
 
+@pytest.mark.usefixtures("slices_by_looks")
 @pytest.mark.parametrize(
     ("ids", "pattern", "count"),
     [
@@ -348,13 +350,11 @@ async def test_a_pattern_that_is_none_or_takes_too_much_is_refused(here: Coordin
 async def test_a_listing_that_takes_long_leaves_the_loop_to_others(
     here: Coordinator, ids: list[str], pattern: str, count: int
 ) -> None:
-    record, turns = TransactionRecord(TransactionProducer(1, 0), 60_000), 0
+    record = TransactionRecord(TransactionProducer(1, 0), 60_000)
     here.shard.machine._records.update(dict.fromkeys(ids, record))
     request = pb.ListTransactionsRequest(pattern=pattern)
     listing = asyncio.create_task(here.service.list_transactions(request, CALLER))
-    while not listing.done():
-        turns += 1
-        await asyncio.sleep(0)
+    turns = await turns_during(listing)
     assert len((await listing).transactions) == count
     assert turns > 20
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from functools import partial
 from types import SimpleNamespace as Told
 from typing import Any
 
 import pytest
 from images import image_of, with_topic
+from turns import turns_during
 
 from ottla_broker import service
 from ottla_broker.disk_threads import DiskThreads
@@ -32,9 +32,10 @@ from ottla_core.cluster.image import Change, ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.primitives import Reader
-from ottla_core.slices import Slice
 from ottla_proto import broker_pb2, group_pb2
 from ottla_proto import controller_pb2 as pb
+
+pytestmark = pytest.mark.usefixtures("slices_by_looks")
 
 MANY = 40_000
 IMAGE = with_topic(image_of(1), "t", 3, number=1)
@@ -177,12 +178,9 @@ def describing_by_rpc() -> Coroutine[Any, Any, Any]:
 
 
 async def check_turns_during(answer: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-    answering, turns = asyncio.create_task(answer()), 0
-    while not answering.done():
-        turns += 1
-        await asyncio.sleep(0)
+    answering = asyncio.create_task(answer())
+    assert await turns_during(answering) > 12, "without slices a handful of them, for the call"
     await answering
-    assert turns > 12, "without slices a handful of them, for the call"
 
 
 @pytest.mark.story("long-answer-in-one-turn")
@@ -207,12 +205,11 @@ async def test_an_element_that_has_many_leaves_others_their_turns(
     await check_turns_during(answer)
 
 
-@pytest.mark.parametrize(("module", "answer"), [(describe_topic_partitions, describing), (service, describing_by_rpc)])
+@pytest.mark.parametrize("answer", [describing, describing_by_rpc])
 async def test_one_topic_of_many_partitions_leaves_others_their_turns(
-    module: object, answer: Callable[[], Coroutine[Any, Any, Any]], monkeypatch: pytest.MonkeyPatch
+    answer: Callable[[], Coroutine[Any, Any, Any]],
 ) -> None:
-    """A slice ends between its partitions too; short ones here, for a fast machine has few."""
-    monkeypatch.setattr(module, "Slice", partial(Slice, 0.0001))
+    """A slice ends between its partitions too."""
     await check_turns_during(answer)
 
 
