@@ -10,6 +10,8 @@ PYTEST := $(BIN)/python -m pytest -q
 SHELL  := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
+# Tests start a thousand processes, each of which would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'

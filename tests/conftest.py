@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import logging
 import os
 import signal
 import sys
 from collections.abc import Generator, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from peers.jvm import SHORT_LIVED
-from turns import Looks
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
@@ -70,9 +71,9 @@ def _turns_stay_short(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def slices_by_looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """For tests that count turns: slices end by how much there is to do, for a fast machine does it within a few
-    of two milliseconds. And a thread beside the loop gives way to it fifty times as often as else."""
-    monkeypatch.setattr(slices, "time", Looks())
+    """For tests that count turns: slices end by how often they look at the clock, for a fast machine has few of two
+    milliseconds. And a thread beside the loop gives way to it fifty times as often as else."""
+    monkeypatch.setattr(slices, "time", SimpleNamespace(perf_counter=itertools.count(0.0, 0.001).__next__))
     interval = sys.getswitchinterval()
     sys.setswitchinterval(interval / 50)
     yield
