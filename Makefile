@@ -5,7 +5,8 @@ BIN    := $(VENV)/bin
 WORKERS ?= 3
 # For two cores: tests wait for half of their time. Those with processes of their own are run by files, each by one
 # worker, and those of one Spark by one (tests/conftest.py), in the order of names: what takes long comes before the last.
-# Unit tests share nothing in their file, and go to whoever has nothing left to do.
+# Unit tests share nothing in their file, and go to whoever has nothing left to do; most of what they wait for is short.
+UNIT_WORKERS ?= 4
 PYTEST := $(BIN)/python -m pytest -q
 SHELL  := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -83,7 +84,7 @@ check: $(VENV)/.dev  ## format, lint, strict types, import rules, unit tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/house.py
-	$(PYTEST) -n $(WORKERS) --dist worksteal tests/unit tests/architecture
+	$(PYTEST) -n $(UNIT_WORKERS) --dist worksteal tests/unit tests/architecture
 
 house: $(VENV)/.dev  ## sizes, complexity, import cycles, purity, docstrings: each with its goal
 	$(BIN)/python tools/house.py
