@@ -20,7 +20,8 @@ What the brokers' Kafka listener serves, and so what ApiVersions advertises. `ma
 """
 
 TAIL = """
-Versions are Kafka 4.x's, less what needs services that are not there yet. What is different, and why:
+Versions are Kafka 4's. Its APIs for reassignments, quotas, ACLs and other credentials, telemetry, share groups and the
+newer consumer groups (KIP-848) are not served. What is different, and why:
 
 - **Produce** is advertised from 0 and served from 3, as Kafka does it: old librdkafka (2.3.0 was seen to) takes a
   larger minimum for a broker without compression, and sends gzip, snappy and lz4 uncompressed. A request of version 0

@@ -1,10 +1,10 @@
 """`make soak MINUTES=10`: half of the maximum, measured at the start, for a long time. Nothing may fail, nothing grow.
 
-It runs over the whole stack, three brokers, a controller and two group-coordinators, with every scenario. First one
-user of each goes as fast as it can for a while; then each gets half of the records a second that it reached, on a
-schedule. Beside them groups churn at the pace that is theirs. Exits with 1 if anything failed, a service was restarted,
-the load was not kept up, or (from 10 minutes on) the resident memory of a service grew by more than 1 MB a minute after
-its settling-in.
+It runs over the whole stack, three brokers, a controller and two coordinators of each kind, with every scenario but
+`Mirrored`, which wants a second cluster. First one user of each goes as fast as it can for a while; then each gets half
+of the records a second that it reached, on a schedule. Beside them groups churn at the pace that is theirs. Exits with
+1 if anything failed, a service was restarted, the load was not kept up, or (from 10 minutes on) the resident memory of
+a service grew by more than 1 MB a minute after its settling-in.
 """
 
 from __future__ import annotations

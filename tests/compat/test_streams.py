@@ -161,6 +161,7 @@ def test_no_word_is_lost_where_it_is_killed_before_a_commit(counting: Counting) 
 
 
 @pytest.mark.feature(150)
+@pytest.mark.feature(170)
 @STREAMS.cell
 def test_counts_are_exact_wherever_it_is_killed_with_exactly_once(three: Cluster, tmp_path: Path) -> None:
     """Of each word's counts none is left out and none is there twice, for who reads committed records."""

@@ -1,7 +1,7 @@
 """`python -m tests.regressions`: every story's tests pass, and with its mend taken out one of them fails.
 
 The last line is one JSON object; the exit code is 1 unless every story has a mend to take out and is caught without.
-`--only a,b` runs those alone; `--page` writes docs/regressions.md instead.
+`--only a,b` runs those alone; `--page` writes docs/regressions.md instead, and `--check` fails where that is stale.
 """
 
 from __future__ import annotations
@@ -74,17 +74,21 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--floor", type=int, default=0, help="fails where there are fewer stories")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--page", action="store_true", help="write docs/regressions.md and run nothing")
+    parser.add_argument("--check", action="store_true", help="compare it with what would be written and run nothing")
     options = parser.parse_args(arguments)
     tests = tests_by_story()
     wrong = misfits(ALL, tests)
     if options.page:
         PAGE.write_text(page(ALL, tests))
+    if options.check and PAGE.read_text() != page(ALL, tests):
+        wrong.append(f"{PAGE.name}: is stale; run `make coverage-table`")
+    runs = not (options.page or options.check)
     names = [name for name in options.only.split(",") if name]
     if unknown := [name for name in names if name not in ALL]:
         parser.error(f"no such story: {', '.join(unknown)}")
     stories = {name: story for name, story in ALL.items() if name in tests and (not names or name in names)}
     found: dict[str, list[str]] = {}
-    if not options.page:
+    if runs:
         with tempfile.TemporaryDirectory(prefix="ottla-regressions-") as root:
             trees = [Tree(Path(root) / str(number)) for number in range(options.workers)]
             found = run(stories, tests, trees)
@@ -97,8 +101,8 @@ def main(arguments: Sequence[str]) -> int:
             {
                 "stories": len(stories),
                 "tests": len({test for name in stories for test in tests[name]}),
-                "planted": 0 if options.page else len(stories),
-                "planted_caught": 0 if options.page else len(stories) - len(found),
+                "planted": len(stories) if runs else 0,
+                "planted_caught": len(stories) - len(found) if runs else 0,
                 "open": sorted({*found, *(line.partition(":")[0] for line in wrong)}),
             }
         )

@@ -132,6 +132,7 @@ def test_a_micro_batch_counts_with_its_decision(query: Query) -> None:
     assert query.written() == expected(0, 1)
 
 
+@pytest.mark.feature(170)
 @pytest.mark.parametrize("step", ["last", "settle", "write", "end", "forget"])
 def test_a_driver_that_dies_is_followed_by_one_that_knows(query: Query, step: str) -> None:
     query.micro_batch(0)

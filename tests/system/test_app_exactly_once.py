@@ -65,6 +65,7 @@ def committed(cluster: Cluster) -> int:
 
 
 @pytest.mark.feature(145)
+@pytest.mark.feature(179)
 def test_output_is_exact_after_kills_and_rebalances(cluster: Cluster) -> None:
     for when, number in KILLS:
         with ending(start(cluster, when, number, "one")) as process:

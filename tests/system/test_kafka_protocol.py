@@ -234,7 +234,6 @@ def test_the_first_batch_comes_whole(kafka: KafkaWire, topic: Topic) -> None:
     assert values(part.records) == [b"v" * 5_000]
 
 
-@pytest.mark.rule(68)
 @pytest.mark.parametrize("offset", [-1, 2])
 def test_an_offset_outside_the_log(kafka: KafkaWire, topic: Topic, offset: int) -> None:
     kafka.ask(produce(topic.name, batch(b"a")), 3, ProduceResponse)

@@ -99,6 +99,7 @@ def test_what_is_committed_is_read_and_what_is_aborted_is_not(cluster: Cluster, 
 
 
 @pytest.mark.rule(17)
+@pytest.mark.feature(148)
 def test_what_is_open_is_not_read_until_it_is_committed(cluster: Cluster, topic: str) -> None:
     made = producer(cluster)
     made.begin_transaction()
@@ -112,6 +113,7 @@ def test_what_is_open_is_not_read_until_it_is_committed(cluster: Cluster, topic:
 
 
 @pytest.mark.rule(33)
+@pytest.mark.feature(141)
 def test_a_producer_whose_id_another_takes_over_is_fenced_and_its_transaction_aborted(
     cluster: Cluster, topic: str
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from mirror_process import MirrorProcess
 from mirrors import copied, mirrored
 from redis_server import RedisServer
+from tests.walk.pages import programs, text
 from waiting import wait_until
 
 import ottla
@@ -76,6 +77,30 @@ def until_same(offsets: RedisOffsets, flow: Flow, topic: str, count: int) -> Non
     """Once so many offsets of both partitions are synced."""
     wait_until(lambda: sum(flow.syncs.end(ottla.TopicPartition(topic, number)) for number in range(2)) >= count)
     wait_until(lambda: is_same(offsets, flow, topic))
+
+
+def test_the_programs_of_the_page(
+    cluster: Cluster, west: Cluster, topic: str, redis: RedisServer, tmp_path: Path
+) -> None:
+    source, copy, group = ottla.TopicPartition(topic, 0), ottla.TopicPartition(f"east.{topic}", 0), f"g-{topic}"
+    write(cluster, topic, [str(n) for n in range(50)])
+    with ottla.Admin(cluster.bootstrap) as admin:
+        admin.groups.commit(group, {source: 30})
+    with MirrorProcess(tmp_path, cluster.bootstrap, west.bootstrap, topic, redis=redis.url) as mirror:
+        wait_until(lambda: redis.client.hgetall(KEYS.group(group)) == {f"{copy.topic}:0": "30"})
+        by_the_mirror, with_redis = programs(text("docs/operate/mirror.md"))
+        for program in (with_redis, by_the_mirror):
+            for name, here in (
+                ("mirror-0:9680", mirror.address),
+                ("redis://cache:6379/0", redis.url),
+                ('"orders", 3', f'"{topic}", 0'),
+                ("41200", "20"),
+                ("billing", group),
+            ):
+                program = program.replace(name, here)
+            exec(program, {})
+    with ottla.Admin(west.bootstrap) as admin:
+        assert admin.groups.committed(group) == {copy: 30}
 
 
 def written(redis: RedisServer) -> tuple[str, int]:

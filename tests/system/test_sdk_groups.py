@@ -290,6 +290,7 @@ for number, record in enumerate(consumer, 1):
 
 @pytest.mark.feature(47)
 @pytest.mark.feature(78)
+@pytest.mark.feature(179)
 @pytest.mark.parametrize("mode", ["at_least_once", "at_most_once"])
 def test_a_consumer_that_is_killed_loses_nothing_or_repeats_nothing_as_it_was_told(
     cluster: Cluster, topic: str, start: Start, mode: str

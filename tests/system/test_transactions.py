@@ -145,6 +145,7 @@ def complete(client: Client, name: str) -> bool:
 
 @pytest.mark.rule(35)
 @pytest.mark.rule(36)
+@pytest.mark.feature(146)
 def test_transactions_go_from_their_producer_to_their_markers(cluster: Cluster, markers: Markers) -> None:
     client = Client(cluster)
     for number in range(8):

@@ -109,7 +109,7 @@ def _checked(found: LogFiles, partition: int, *, compacted: bool) -> Source:
 
 def _problem(header: BatchHeader) -> str:
     if header.is_control or header.is_transactional:
-        return "a batch is of a transaction, and transactions are not served yet"
+        return "a batch is of a transaction, and the ids of producers are not kept"
     return f"a batch of {header.size_bytes} bytes is too large to be sent" if header.size_bytes > _MOST_BYTES else ""
 
 

@@ -25,8 +25,6 @@ from ottla.cli.commands import txn
 from ottla.errors import ErrorCode, error_from_code
 from ottla_core.model import TopicPartition
 
-pytestmark = pytest.mark.feature(164)
-
 AT = datetime(2026, 11, 1, 12, tzinfo=UTC)
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 PAY = TransactionInfo("pay", "Ongoing", 7, 3, 60.0, AT, AT, (P0, P1), False, 2, (), 1, 4)

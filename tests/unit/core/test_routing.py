@@ -8,6 +8,7 @@ from ottla_core.routing import shard_of
 
 
 @pytest.mark.feature(65)
+@pytest.mark.feature(141)
 @pytest.mark.parametrize(
     ("key", "java_hash"),
     [

@@ -18,8 +18,6 @@ from ottla_broker.storage.transactions.aborted_index import packed
 from ottla_core.records.batch import TRANSACTIONAL
 from ottla_core.records.control import EndTransactionMarker, seal_marker
 
-pytestmark = pytest.mark.rule(62)
-
 RETENTION_MS = 10
 MS = 1_000_000
 FIRST, SECOND = 1, 21

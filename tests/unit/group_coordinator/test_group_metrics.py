@@ -24,8 +24,6 @@ from ottla_group_coordinator.machines.membership import CallerIdentity, GroupSet
 from ottla_group_coordinator.machines.offsets import NO_GENERATION, ToCommit, decide_commit
 from ottla_group_coordinator.scraped_metrics import ScrapedGroupMetrics
 
-pytestmark = pytest.mark.feature(68)
-
 AT_ONCE = GroupSettings(initial_rebalance_delay_ms=0)
 
 

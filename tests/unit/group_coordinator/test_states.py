@@ -13,8 +13,6 @@ from ottla_group_coordinator.machines.membership import GroupSettings
 from ottla_group_coordinator.machines.offsets import decide_delete_group
 from ottla_group_coordinator.machines.states import INITIAL, NEXT, GroupState, GroupStateEvent
 
-pytestmark = [pytest.mark.rule(48), pytest.mark.rule(49)]
-
 
 class Watched:
     """Every change of any group's state, with the event that it is said to come from."""

@@ -11,7 +11,7 @@ from logs import SMALL, records_of, values_batch
 from replicas import PARTITION, Brokers
 
 from ottla_broker.machines.closest import find_closest
-from ottla_broker.replication.fetch import Consumers, FetchLimits, PartitionFetch, closest_to, fetch
+from ottla_broker.replication.fetch import Consumers, FetchLimits, FetchResult, PartitionFetch, closest_to, fetch
 from ottla_broker.replication.follower_role import LeaderResponse
 from ottla_broker.replication.leader_role import ACKS_ALL
 from ottla_broker.replication.replica import Replica
@@ -228,6 +228,32 @@ async def test_a_new_leader_does_not_tell_the_latest_offset_before_it_knows(brok
     found = await new.offset_for_time(-1)
     assert found is not None
     assert found.offset == 1
+
+
+@pytest.mark.rule(68)
+async def test_a_reader_ahead_of_a_new_leaders_high_watermark_waits_and_is_not_out_of_range(brokers: Brokers) -> None:
+    """It may have read that much from the leader before; who is told that it is out of range begins somewhere else."""
+    append(brokers.replicas[1], b"a", b"b")
+    append(brokers.replicas[1], b"c")
+    await brokers.fetch(2, 1)
+    await brokers.fetch(3, 1)
+    brokers.apply(replace(ALL, leader=2, leader_epoch=2, isr=(2, 3), partition_epoch=1), 2, 3)
+    new = brokers.replicas[2]
+    assert (new.high_watermark, new.log.log_end_offset) == (0, 3)
+
+    async def fetched(offset: int) -> FetchResult:
+        audience = Consumers(brokers.found_on(2), None, any_replica=False)
+        [answer] = await fetch([PartitionFetch(PARTITION, 2, offset, 1000)], audience, FetchLimits(0, 1, 1000))
+        return answer
+
+    for offset in range(4):
+        answer = await fetched(offset)
+        assert (answer.error, answer.records) == (None, b"")
+    outside = (await fetched(4)).error
+    assert outside is not None
+    assert outside.code == ErrorCode.OFFSET_OUT_OF_RANGE
+    await brokers.fetch(3, 2)
+    assert [value for _, value in records_of((await fetched(2)).records)] == [b"c"]
 
 
 @pytest.mark.rule(16)

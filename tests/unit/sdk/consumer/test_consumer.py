@@ -557,7 +557,6 @@ def test_without_a_reset_a_truncation_is_an_error_with_both_offsets() -> None:
         assert consumer.poll(WAIT).values() == [1000]
 
 
-@pytest.mark.rule(68)
 @pytest.mark.feature(32)
 @pytest.mark.parametrize("failure", [Break(), Hang(), Reject(ErrorCode.UNKNOWN_LEADER_EPOCH)])
 def test_a_check_that_fails_is_made_again(failure: Any) -> None:

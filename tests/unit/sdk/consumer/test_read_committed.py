@@ -98,6 +98,7 @@ def test_new_records_come_as_their_transactions_are_committed() -> None:
         assert consumer.poll(WAIT).values() == [b"c"]
 
 
+@pytest.mark.feature(147)
 def test_a_loop_reads_again_what_an_aborted_transaction_has_worked_on_and_counts_each_record_once() -> None:
     cluster = ScriptedCluster({"t": 1, "in": 1})
     with producer_of(cluster, transactional_id=None) as plain:
