@@ -42,14 +42,12 @@ class IdleClients(Generic[Client]):
     def lent(
         self, key: Hashable, make: Callable[[], Client], prepare: Callable[[Client], None] = lambda _: None
     ) -> Iterator[Client]:
-        """A client until the block ends: in order, or with what made the task fail. One that was kept for `key`, which
-        is prepared for the task, or else a new one."""
+        """A client until the block ends: in order, or with what made the task fail. One that was kept for `key`, or
+        else a new one, prepared for the task."""
         client = self._take(key)
-        is_new = client is None
         client = make() if client is None else client
         try:
-            if not is_new:
-                prepare(client)
+            prepare(client)
             yield client
         except BaseException:
             self._end(client)

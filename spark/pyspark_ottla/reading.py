@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, TypeAlias
+from uuid import UUID
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -19,6 +20,7 @@ from pyspark.sql.types import StructType
 
 import ottla
 from ottla.errors import OffsetOutOfRangeError, RetriableError, UnknownTopicError
+from ottla_core.model import TopicPartition
 from pyspark_ottla.arrow import to_batches
 from pyspark_ottla.errors import data_lost, partitions_gone, raise_or_warn
 from pyspark_ottla.idle_clients import IdleClients
@@ -109,24 +111,22 @@ class RangeReader:
     def _lent(self, range_: Range, topic_id: str) -> AbstractContextManager[BytesConsumer]:
         """One that was kept for the partition goes on at the range's start: in most micro-batches it is there.
 
-        That of a former topic of the same name is not this one's: all that it would find is that its topic is gone.
+        That of a former topic of the same name is not this one's: all that it would find is that its topic is gone. And
+        a topic that was made anew since the batch was planned has none of its rows.
         """
         options, partition = self.options, range_.partition
         settings = options.bootstrap, options.client_id, frozenset(options.client.items()), partition, topic_id
         return IDLE_CONSUMERS.lent(
             settings,
-            lambda: self._consumer(range_),
-            lambda consumer: consumer.seek(partition, range_.start, stop=range_.end),
+            lambda: self._consumer(partition),
+            lambda consumer: consumer.seek(partition, range_.start, stop=range_.end, topic_id=UUID(topic_id).bytes),
         )
 
-    def _consumer(self, range_: Range) -> BytesConsumer:
-        partition = range_.partition
+    def _consumer(self, partition: TopicPartition) -> BytesConsumer:
         return ottla.Consumer(
             partition.topic,
             bootstrap=self.options.bootstrap,
             partitions=[(partition.topic, partition.partition)],
-            start={partition: range_.start},
-            stop={partition: range_.end},
             key="bytes",
             value="bytes",
             auto_offset_reset="none",

@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -409,6 +410,25 @@ def test_a_batch_of_a_topic_that_was_made_anew_since_it_was_planned_is_gone(
     assert f"{topic}-0, {topic}-1: deleted while the query read them" in refused(strict.run, planned)
     assert lenient.run(planned) == []
     assert lenient.values() == [f"v{100 + n}" for n in range(20)]
+
+
+@pytest.mark.story("spark-task-in-another-topic")
+@pytest.mark.parametrize("batches_before", [0, 1], ids=["new consumers", "kept consumers"])
+def test_a_task_has_no_rows_of_a_topic_that_was_made_anew_since_it_was_planned(
+    cluster: Cluster, admin: ottla.Admin, topic: str, begin: Begin, batches_before: int
+) -> None:
+    """A row at the same offset is another one: the batch would change each time that it is read."""
+    asked = {"subscribe": topic, "startingOffsets": "earliest"}
+    strict, lenient = begin(**asked), begin(**asked, failOnDataLoss="false")
+    for _ in range(batches_before):
+        send(cluster, topic, 2)
+        for stream in (strict, lenient):
+            assert stream.values() == ["v0", "v1"]
+    send(cluster, topic, 8)
+    planned = {stream: stream.plan() or "" for stream in (strict, lenient)}
+    anew = partial(send_anew, cluster, admin, topic, 20)
+    assert f"{topic}-0: deleted while the query read them" in refused(strict.run, planned[strict], before_tasks=anew)
+    assert lenient.run(planned[lenient], before_tasks=anew) == []
 
 
 def without_ids(checkpoint: str) -> str:

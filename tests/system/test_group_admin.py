@@ -428,3 +428,16 @@ def test_the_section_of_the_sdks_page_prints_what_it_says(
     admin.topics.create("orders", partitions=3)
     exec(program, {})
     assert capsys.readouterr().out.splitlines() == promised(program)
+
+
+def test_the_listener_of_the_sdks_page_says_what_is_new(
+    cluster: Cluster, topic: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page's one poll is enough for a machine that is not busy."""
+    (program,) = [p for p in programs(section("docs/use/sdk.md", "Consumer groups")) if "RebalanceListener" in p]
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", cluster.bootstrap)
+    joining = "while not consumer.assignment():\n    consumer.poll(timeout=0.2)"
+    exec(program.replace('"orders"', repr(topic)).replace("consumer.poll(timeout=10)", joining), {})
+    (line,) = capsys.readouterr().out.splitlines()[:1]
+    assert line.startswith("new: ")
+    assert line.count(repr(topic)) == PARTITIONS

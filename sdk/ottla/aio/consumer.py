@@ -130,9 +130,11 @@ class Consumer(Generic[K, V]):
         """Like ottla.Consumer.position."""
         return await self._call(self._sync.position, partition)
 
-    async def seek(self, partition: tuple[str, int], offset: int, *, stop: int | None = None) -> None:
+    async def seek(
+        self, partition: tuple[str, int], offset: int, *, stop: int | None = None, topic_id: bytes | None = None
+    ) -> None:
         """Like ottla.Consumer.seek."""
-        await self._call(self._sync.seek, partition, offset, stop=stop)
+        await self._call(self._sync.seek, partition, offset, stop=stop, topic_id=topic_id)
 
     async def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Like ottla.Consumer.seek_to_beginning."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from threading import Thread
 from typing import Any, Final, Literal, NamedTuple
 
-from ottla_proto.contracts import Controller, Group, Method, Txn
+from ottla_proto.contracts import Controller, Group, Method, Mirror, Txn
 
 Protocol = Literal["kafka", "grpc", "http", "tls", ""]
 
@@ -24,6 +24,7 @@ _OTHER_SERVICES: Final[dict[str, Method[Any, Any]]] = {
     "controller": Controller.DESCRIBE_QUORUM,
     "group-coordinator": Group.SHARDS,
     "txn-coordinator": Txn.SHARDS,
+    "mirror": Mirror.MIRROR_STATUS,
 }
 _SETTINGS: Final = b"\x04"
 _NO_STREAM: Final = bytes(4)

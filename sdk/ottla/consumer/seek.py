@@ -17,7 +17,7 @@ from ottla.consumer.group.assignment import GroupAssignment
 from ottla.consumer.reader import RecordReader
 from ottla.errors import config_error
 from ottla.machines.subscription import SubscriptionState
-from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
 
 
 class Seeking:
@@ -46,10 +46,14 @@ class Seeking:
         return position.offset
 
     @guarded
-    def seek(self, partition: tuple[str, int], offset: int, *, stop: int | None = None) -> None:
+    def seek(
+        self, partition: tuple[str, int], offset: int, *, stop: int | None = None, topic_id: bytes | None = None
+    ) -> None:
         """Continue at `offset`. Whether it exists shows when it is fetched (`auto_offset_reset`).
 
-        `stop` is the first offset of the partition that is not read any more, instead of the one before.
+        `stop` is the first offset of the partition that is not read any more, instead of the one before. `topic_id` is
+        of the topic in which `offset` is valid: one that was made anew since is another (UNKNOWN_TOPIC_ID at the next
+        reading, or what `auto_offset_reset` says). Without it that is whichever has the name then.
 
         Of a group, in a partition that this consumer has at the moment: before its first reading there is none, so
         seek in `on_assigned` to begin elsewhere.
@@ -62,7 +66,7 @@ class Seeking:
         with self._lock:
             position.stop = position.stop if stop is None else stop
             self._subscription.seek(position, offset)
-            position.topic_id = None  # in whichever topic has the name now
+            position.topic_id = None if topic_id is None else TopicId(topic_id)
         self.reader.on_seek(position)
 
     @guarded

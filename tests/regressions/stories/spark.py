@@ -82,4 +82,9 @@ STORIES = (
             "frozenset(options.client.items()), partition",
         ),
     ),
+    Story(
+        "spark-task-in-another-topic",
+        "A topic was made anew once a batch was planned, and the tasks of it read its rows as those of the former one",
+        Edit("spark/pyspark_ottla/reading.py", "stop=range_.end, topic_id=UUID(topic_id).bytes", "stop=range_.end"),
+    ),
 )

@@ -27,7 +27,7 @@ class Clients:
 def test_a_task_gets_the_client_of_the_one_before_prepared_for_it() -> None:
     clients = Clients()
     assert [clients.use(key) for key in ("a", "a", "b", "a")] == ["client 0", "client 0", "client 1", "client 0"]
-    assert clients.prepared == ["client 0", "client 0"]
+    assert clients.prepared == ["client 0", "client 0", "client 1", "client 0"]
     clients.idle.close()
     assert sorted(clients.ended) == clients.made
 

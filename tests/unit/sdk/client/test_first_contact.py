@@ -17,7 +17,7 @@ import ottla.aio
 from ottla.client.cluster import ClusterClient
 from ottla.client.diagnose import Diagnosis, diagnose_all
 from ottla.fakes.scripted import Break, ScriptedCluster
-from ottla_proto.contracts import Broker, Controller, Group, Method
+from ottla_proto.contracts import Broker, Controller, Group, Method, Mirror, Txn
 
 Call = Callable[..., object]
 
@@ -144,6 +144,8 @@ def test_an_outage_after_the_first_contact_is_waited_for() -> None:
     [
         (Controller.DESCRIBE_QUORUM, "is a controller's port"),
         (Group.SHARDS, "is a group-coordinator's port"),
+        (Txn.SHARDS, "is a txn-coordinator's port"),
+        (Mirror.MIRROR_STATUS, "is a mirror's port"),
         (None, "is the port of etcd, or of another gRPC server"),
     ],
 )
