@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -73,7 +74,8 @@ def kill_half_way(cluster: Cluster, mark: Path, topic: str, *options: str) -> st
         finally:
             os.killpg(driver.pid, signal.SIGKILL)
     pid, query = mark.read_text().split()
-    os.kill(int(pid), signal.SIGKILL)  # Spark's workers lead process groups of their own
+    with contextlib.suppress(ProcessLookupError):  # it has seen by itself that its JVM is gone
+        os.kill(int(pid), signal.SIGKILL)  # Spark's workers lead process groups of their own
     return query
 
 
