@@ -80,6 +80,11 @@ STORIES = (
         Edit("sdk/ottla/consumer/consumer.py", "@atexit.register\n", ""),
     ),
     Story(
+        "daemon-thread-leaves-a-ghost",
+        "A program ended while a daemon thread waited for records: nothing was committed, its group waited for a ghost",
+        Edit("sdk/ottla/consumer/consumer.py", "run_last(_LEAVE_AT_EXIT_S, leave)", "run_last(0.0, leave)"),
+    ),
+    Story(
         "leader-evicted-while-it-gives-out",
         "A leader whose assignor took longer than its session was evicted: it sent no heartbeats while it was at that",
         Edit(
