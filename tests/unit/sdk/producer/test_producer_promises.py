@@ -174,7 +174,7 @@ def test_a_second_close_with_less_patience_ends_the_first() -> None:
 
     thread = threading.Thread(target=close)
     thread.start()
-    wait_until(lambda: producer._closed)
+    wait_until(lambda: producer._closing.closed)
     producer.close(0)
     thread.join(WAIT)
     assert not thread.is_alive()
