@@ -185,6 +185,8 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         self._lock = self._fetcher.lock
         self._assignment, self.reader = self._open(options)
         super().__init__(self._assignment, self.reader.take_back)
+        of_group = [] if self._group is None else [self._group.lock]
+        self.use_guard.guard.watch(*self._fetcher.locks, *self._cluster.locks, *of_group)
         # A consumer that is garbage closes itself: `for record in Consumer(…, stop="end")` leaves nothing behind.
         self._close = weakref.finalize(self, _close, self.reader, self._fetcher, self._assignment, self._cluster)
         self._close.atexit = False

@@ -15,6 +15,23 @@ STORIES = (
         ),
     ),
     Story(
+        "signal-handler-breaks-a-poll",
+        "A signal handler committed in the middle of a poll: that raised AttributeError, or the commit waited a minute",
+        Edit(
+            "sdk/ottla/consumer/reader.py",
+            "            run = self._run  # a signal's handler that calls the consumer takes it away\n"
+            "            if run is not None:\n"
+            "                if not run.stale:\n"
+            "                    return run\n"
+            "                self._forget(run)\n",
+            "            if self._run is not None:\n"
+            "                if not self._run.stale:\n"
+            "                    return self._run\n"
+            "                self._forget(self._run)\n",
+        ),
+        Edit("sdk/ottla/consumer/concurrent_use.py", "self.guard.check()\n", "self.guard.check_process()\n"),
+    ),
+    Story(
         "interrupted-joining-hangs",
         "A member was interrupted between two steps of a rebalance: it forgot the answer, and read nothing ever after",
         Edit(
