@@ -11,6 +11,11 @@ STORIES = (
         Edit("sdk/ottla/aio/producer.py", "self._thread.submit(_nothing).result(limit_s)", "pass"),
     ),
     Story(
+        "cancelled-flush-holds-the-line-up",
+        "A flush of aio.Producer was cancelled and waited on: sends to new topics stood behind it for two minutes",
+        Edit("sdk/ottla/aio/producer.py", "asyncio.to_thread(self._sync.flush", "self._behind_line(self._sync.flush"),
+    ),
+    Story(
         "aio-swallows-failures",
         "Records failed that nobody awaited, and neither flush() nor close() of the asyncio producer said so",
         Edit("sdk/ottla/aio/producer.py", "            self._unretrieved.add(sending)\n", ""),
