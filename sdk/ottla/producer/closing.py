@@ -110,9 +110,10 @@ class Closing:
 
 
 def _disown() -> None:
-    """In a child after a fork: `send` does no check of its own, so it must find no topic and then raise."""
+    """In a child after a fork: what is called for each record asks for no process id, so it has to be told."""
     for closing in _open:
         closing.targets.clear()
+        closing.announcer.disowned = True
     _open.clear()
 
 
