@@ -173,8 +173,7 @@ class RecordReader(Generic[K, V]):
     def _begin(self) -> None:
         """Whatever was handed out before is; what an abandoned loop did not reach is read again."""
         self.take_back()
-        handing = self._handing
-        if handing is not None:
+        if (handing := self._handing) is not None:
             with self._fetcher.lock:
                 for position, offset in handing.left().items():
                     self._subscription.seek(position, offset)
@@ -215,8 +214,7 @@ class RecordReader(Generic[K, V]):
         while not self._fetcher.closed and self._left != self._gathered:
             self._in_hand = True
             self._fetcher.check_interrupted()
-            run = self._run  # a signal's handler that calls the consumer takes it away
-            if run is not None:
+            if (run := self._run) is not None:  # a signal's handler may take it away
                 if not run.stale:
                     return run
                 self._forget(run)

@@ -1,4 +1,4 @@
-"""How a producer ends: when it is closed, when nobody has it any more, and when the process ends.
+"""How a producer ends: when it is closed, when nothing has it any more, and when the process ends.
 
 All of it is of the parts that a producer consists of, which its threads keep: so they can be closed when it is garbage.
 """
@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Final
 
 from ottla.client.cluster import ClusterClient
-from ottla.client.guard import Guard, in_children
+from ottla.client.guard import in_children
 from ottla.errors import OttlaError
 from ottla.producer.delivery import Announcer
 from ottla.producer.sender import Sender
@@ -40,11 +40,8 @@ _open: Final[set[Closing]] = set()
 
 @dataclass(eq=False)
 class Closing:
-    """One producer's. Records that are in its buffer have `delivery_s` seconds where nobody says otherwise."""
+    """One producer's."""
 
-    client_id: str
-    delivery_s: float
-    guard: Guard
     cluster: ClusterClient
     sender: Sender
     manager: TransactionManager | None
@@ -68,7 +65,7 @@ class Closing:
             self.closed = True
         try:
             if unasked:
-                logger.warning("%s was not closed; closing it %s", self.client_id, unasked)
+                logger.warning("%s was not closed; closing it %s", self.announcer.name, unasked)
             self._end(limit_s, quiet_s, deadline_at)
         finally:
             _open.discard(self)
@@ -84,7 +81,7 @@ class Closing:
                     "%s: %d batches are not acknowledged yet; waiting for up to %g s more, or until another Ctrl-C"
                 )
                 left = len(self.sender.accumulator.incomplete)
-                logger.warning(message, self.client_id, left, limit_s - quiet_s)
+                logger.warning(message, self.announcer.name, left, limit_s - quiet_s)
                 self.sender.flush(limit_s - quiet_s)
         except BaseException:  # such as that other Ctrl-C
             deadline_at = 0.0
@@ -95,18 +92,18 @@ class Closing:
             self.announcer.close(max(_LAST_CALLBACKS_S, deadline_at - self.cluster.clock.monotonic()))
 
     def _on_garbage(self) -> None:
-        """The garbage collector may call this anywhere, whoever holds which lock: another thread does the work.
+        """The garbage collector may call this anywhere, whichever locks are held: another thread does the work.
 
         That is a daemon thread, for starting another kind takes a lock of `threading`.
         """
-        if not self.closed and not self.guard.foreign:
-            name = f"ottla-goodbye-{self.client_id}"
-            Thread(target=self.close_unasked, args=(self.delivery_s, _GARBAGE), name=name, daemon=True).start()
+        if not self.closed and not self.announcer.guard.foreign:
+            limit_s, name = self.sender.accumulator.limits.delivery_timeout_s, f"ottla-goodbye-{self.announcer.name}"
+            Thread(target=self.close_unasked, args=(limit_s, _GARBAGE), name=name, daemon=True).start()
 
-    def close_unasked(self, limit_s: float, why: str) -> None:
+    def close_unasked(self, limit_s: float, reason: str) -> None:
         """Close what its owner did not."""
         with contextlib.suppress(OttlaError):  # what was not delivered has been logged
-            self.close(limit_s, unasked=why)
+            self.close(limit_s, unasked=reason)
 
 
 def _disown() -> None:
@@ -123,7 +120,7 @@ in_children(_disown)
 @atexit.register
 def _close_at_exit() -> None:
     """Send what a script that never closed its producers has left in their buffers."""
-    closings = [closing for closing in list(_open) if not closing.guard.foreign]
+    closings = [closing for closing in list(_open) if not closing.announcer.guard.foreign]
     for closing in closings:
         closing.close_unasked(_CLOSE_AT_EXIT_S, "at exit")
     give_up_at = monotonic() + _CLOSE_AT_EXIT_S + _LAST_CALLBACKS_S

@@ -151,7 +151,7 @@ class Ticket:
         """Wait until the batch is settled; False where `timeout` seconds passed."""
         self.seen = True
         settled = batch.settled
-        if settled:  # before the lock, which nobody may ever release in a child after a fork
+        if settled:  # before the lock, which may never be free in a child after a fork
             return True
         self._announcer.guard.check()
         with self._announcer.lock:
@@ -265,7 +265,7 @@ class Announcer:
         self.lock: Final = RLock()
         self.guard: Final = guard or Guard(name)
         self.guard.watch(self.lock)
-        self._name = name
+        self.name: Final = name
         self._closed = False
         self.disowned = False
         """In a child after a fork, where nothing calls back."""
@@ -302,7 +302,7 @@ class Announcer:
             closed = self._closed
             if not closed:
                 if self._thread is None:
-                    self._thread = Thread(target=self._work, name=f"ottla-callbacks-{self._name}", daemon=True)
+                    self._thread = Thread(target=self._work, name=f"ottla-callbacks-{self.name}", daemon=True)
                     self._thread.start()
                 self._calls.put(callback)
         if closed:
@@ -331,7 +331,7 @@ class Announcer:
         thread.join(timeout)
         if thread.is_alive():
             message = "%s: delivery callbacks have not returned within %g s; they are not waited for any more"
-            logger.warning(message, self._name, timeout)
+            logger.warning(message, self.name, timeout)
 
     def _count(self, ticket: Ticket, batch: ProducerBatch, error: OttlaError) -> None:
         with self.lock:

@@ -164,8 +164,7 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         self._topics = Targets(options, self.client_id, self._cluster, self._accumulator, self._sender)
         self._targets = self._topics.by_topic
         self._guard.watch(self._lock, *self._topics.updater.locks, *self._cluster.locks)
-        parts = (self._guard, self._cluster, self._sender, self._manager, self._announcer, self._targets)
-        self._closing = Closing(self.client_id, self._delivery_s, *parts)
+        self._closing = Closing(self._cluster, self._sender, self._manager, self._announcer, self._targets)
         self._sender.start(self._topics.updater)
         self._closing.watch(self)
 

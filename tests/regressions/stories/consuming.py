@@ -19,8 +19,7 @@ STORIES = (
         "A signal handler committed in the middle of a poll: that raised AttributeError, or the commit waited a minute",
         Edit(
             "sdk/ottla/consumer/reader.py",
-            "            run = self._run  # a signal's handler that calls the consumer takes it away\n"
-            "            if run is not None:\n"
+            "            if (run := self._run) is not None:  # a signal's handler may take it away\n"
             "                if not run.stale:\n"
             "                    return run\n"
             "                self._forget(run)\n",

@@ -106,7 +106,7 @@ def test_what_a_producer_that_is_garbage_left_open_is_aborted() -> None:
     producer.init_transactions()
     producer.begin_transaction()
     producer.send(b"x")
-    transactions, threads = producer._manager.transactions, threads_of(producer)  # type: ignore[union-attr]
+    transactions, threads = producer._manager.transactions, threads_of(producer)  # type: ignore[union-attr]  # it has one
     del producer
     until_ended(threads)
     assert transactions.state is TransactionState.READY
