@@ -1,5 +1,5 @@
-"""Raises in a consumer's own code wherever a signal's handler could: CPython looks for signals when a function begins,
-when a loop turns round, and after a call into C, and nowhere else.
+"""Raises, or calls, in a consumer's own code wherever a signal's handler could: CPython looks for signals when a
+function begins, when a loop turns round, and after a call into C, and nowhere else.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import dis
 import gc
 import sys
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
@@ -25,12 +26,15 @@ class Interruption(BaseException):
 class Interrupting:
     """`with Interrupting(n):` raises at the nth place that this thread comes to; `hit` says where that was.
 
+    With a `call` it makes that call there, as a handler that returns.
+
     No garbage is collected meanwhile: CPython 3.11 borrows the trace function while it makes the frame object for it; a
     collection in there closes generators, this raises in one of them, the trace function is gone, and is called.
     """
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at: int, call: Callable[[], object] | None = None) -> None:
         self.hit = ""
+        self._call: Final = call
         self._left = at
         self._called: Final[dict[int, int]] = {}  # where a frame's last instruction is, if it called into C
 
@@ -74,7 +78,9 @@ class Interrupting:
         self._left -= 1
         if not self._left:
             self.hit = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_qualname}"
-            raise Interruption(self.hit)
+            if self._call is None:
+                raise Interruption(self.hit)
+            self._call()
 
 
 @lru_cache(1_000)

@@ -118,7 +118,8 @@ class Producer(Generic[K, V]):
     async def flush(self, timeout: Duration | None = None) -> None:
         """Like ottla.Producer.flush."""
         if not self._closed:
-            await self._behind_line(self._sync.flush, timeout)
+            await self._behind_line(_nothing)
+            await asyncio.to_thread(self._sync.flush, timeout)  # the line does not wait for it, cancelled or not
         self._unretrieved.raise_failures()
 
     async def init_transactions(self) -> None:

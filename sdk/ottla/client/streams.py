@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from threading import Lock, RLock
+from threading import RLock
 from typing import Any, Final, Generic, TypeVar
 
 from google.protobuf.message import Message
@@ -124,7 +124,7 @@ class _BrokerStream(Generic[Request, Response, Context]):
         self.key: Final = key
         self.address: Final = key[0]
         self._streams: Final = streams
-        self._lock: Final = Lock()
+        self._lock: Final = RLock()  # a signal handler may read, too
         self._open: dict[int, _Open[Context]] = {}
         self._reason: OttlaError | None = None
         self._stream: Stream[Request] = streams._open(self)
@@ -142,7 +142,7 @@ class _BrokerStream(Generic[Request, Response, Context]):
 
     def due_at(self) -> float:
         with self._lock:
-            return min((frame.deadline_at for frame in self._open.values()), default=float("inf"))
+            return min((frame.deadline_at for frame in list(self._open.values())), default=float("inf"))
 
     def break_off(self, reason: OttlaError, timeout: float = 0.0) -> None:
         self._streams._forget(self)

@@ -4,7 +4,8 @@ A thread inside a call is in, and so is a thread that iterates, from the first r
 may be handed from one thread to another between calls, and an iterator between two of its records.
 
 A signal handler that interrupts a call, and a callback, are in with the thread that they run in: what ends the consumer
-waits there until that call is out, for it stands between two lines that belong together.
+waits there until that call is out, for it stands between two lines that belong together. What else a handler calls is
+refused where the thread holds one of the consumer's locks, for a thread that has to answer would wait for that.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class ConcurrentUseGuard:
             call()
 
     def _check(self, mine: object) -> None:
-        self.guard.check_process()
+        self.guard.check()
         me, user = current_thread(), self._user
         for loop, thread in list(self._loops.items()):
             if thread is not me and loop is not mine and thread.is_alive():

@@ -53,7 +53,7 @@ _LEAVE_S: Final = 10.0
 """What the last commit may take when a consumer of a group is closed."""
 
 _LEAVE_AT_EXIT_S: Final = 1.0
-"""The same where it was not closed and the process ends."""
+"""The same where it was not closed and the process ends, and how long the thread that reads may take to come out."""
 
 _members: Final[weakref.WeakSet[Consumer[Any, Any]]] = weakref.WeakSet()
 
@@ -185,6 +185,8 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         self._lock = self._fetcher.lock
         self._assignment, self.reader = self._open(options)
         super().__init__(self._assignment, self.reader.take_back)
+        of_group = [] if self._group is None else [self._group.lock]
+        self.use_guard.guard.watch(*self._fetcher.locks, *self._cluster.locks, *of_group)
         # A consumer that is garbage closes itself: `for record in Consumer(…, stop="end")` leaves nothing behind.
         self._close = weakref.finalize(self, _close, self.reader, self._fetcher, self._assignment, self._cluster)
         self._close.atexit = False
@@ -313,8 +315,10 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         """What the loop of a script has processed is committed, and the group does not wait for a ghost."""
         group = self._group
         if group is not None and group.in_group and self._close.alive and not self.use_guard.guard.foreign:
-            self._fetcher.close()
-            self.use_guard.run_last(0.0, functools.partial(self._leave, group, False, _LEAVE_AT_EXIT_S))
+            self._fetcher.close()  # brings a reader out that waits, in a thread that does not end with the main one
+            group.wake()
+            leave = functools.partial(self._leave, group, False, _LEAVE_AT_EXIT_S)
+            self.use_guard.run_last(_LEAVE_AT_EXIT_S, leave)
 
     def __enter__(self) -> Self:
         return self
@@ -334,7 +338,7 @@ _DEFAULTS: Final = {
 
 @atexit.register
 def _leave_at_exit() -> None:
-    """Ctrl-C in a loop over a consumer that no `with` closes."""
+    """Ctrl-C in a loop over a consumer that no `with` closes; the main thread's end beside one."""
     for consumer in list(_members):
         with contextlib.suppress(Exception):
             consumer._leave_at_exit()

@@ -68,6 +68,7 @@ class Fetcher:
         )
         self._to_send: Final[deque[Fetch]] = deque()
         self._sending: Final = RLock()  # fetches of a session go out in their order
+        self.locks: Final = (self.lock, self._sending)
         self._brokers: Mapping[int, BrokerView] = {}
         self._updater: MetadataUpdater | None = None
         self._validator: Final = Validator(subscription, cluster, self.lock, self._after)

@@ -173,9 +173,9 @@ class RecordReader(Generic[K, V]):
     def _begin(self) -> None:
         """Whatever was handed out before is; what an abandoned loop did not reach is read again."""
         self.take_back()
-        if self._handing is not None:
+        if (handing := self._handing) is not None:
             with self._fetcher.lock:
-                for position, offset in self._handing.left().items():
+                for position, offset in handing.left().items():
                     self._subscription.seek(position, offset)
             self._handing = None
         self._before, self._gathered = {}, 0
@@ -214,10 +214,10 @@ class RecordReader(Generic[K, V]):
         while not self._fetcher.closed and self._left != self._gathered:
             self._in_hand = True
             self._fetcher.check_interrupted()
-            if self._run is not None:
-                if not self._run.stale:
-                    return self._run
-                self._forget(self._run)
+            if (run := self._run) is not None:  # a signal's handler may take it away
+                if not run.stale:
+                    return run
+                self._forget(run)
             if not holding and not self._located():
                 return None
             self._in_hand = True  # a callback of the group may have read, and got what it read

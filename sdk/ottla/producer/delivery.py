@@ -55,7 +55,8 @@ class Delivery:
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Wait up to `timeout` seconds (None: as long as it takes) and return where the record is.
 
-        Raises what made the delivery fail, or ottla.TimeoutError where the outcome is not known yet.
+        Raises what made the delivery fail, or ottla.TimeoutError where the outcome is not known yet; ConfigError where
+        it never will be, in a child after a fork.
         """
         error = self.exception(timeout)
         if error is not None:
@@ -73,7 +74,10 @@ class Delivery:
         return self._error()
 
     def add_done_callback(self, callback: Callable[[Delivery], object]) -> None:
-        """Call `callback(self)` on the producer's callback thread once the outcome is known, or soon if it is."""
+        """Call `callback(self)` on the producer's callback thread once the outcome is known, or soon if it is.
+
+        Raises ConfigError in a child after a fork, where nothing would call it.
+        """
         ticket_of(self._batch).add_callback(self._batch, lambda: callback(self))
 
     def on_outcome(self, callback: Callable[[RecordMetadata, OttlaError | None], object]) -> None:
@@ -146,8 +150,10 @@ class Ticket:
     def wait(self, batch: ProducerBatch, timeout: float | None) -> bool:
         """Wait until the batch is settled; False where `timeout` seconds passed."""
         self.seen = True
-        if not batch.settled:
-            self._announcer.guard.check()
+        settled = batch.settled
+        if settled:  # before the lock, which may never be free in a child after a fork
+            return True
+        self._announcer.guard.check()
         with self._announcer.lock:
             if batch.settled:
                 return True
@@ -162,6 +168,8 @@ class Ticket:
     def add_callback(self, batch: ProducerBatch, callback: Callable[[], object], *, awaited: bool = True) -> None:
         """Call back on the callback thread once the batch is settled; `awaited`: the caller handles the outcome."""
         self.seen = self.seen or awaited
+        if self._announcer.disowned:
+            self._announcer.guard.check_process()
         with self._announcer.lock:
             if not batch.settled:
                 self._callbacks.append(callback)
@@ -257,8 +265,10 @@ class Announcer:
         self.lock: Final = RLock()
         self.guard: Final = guard or Guard(name)
         self.guard.watch(self.lock)
-        self._name = name
+        self.name: Final = name
         self._closed = False
+        self.disowned = False
+        """In a child after a fork, where nothing calls back."""
         self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._thread: Thread | None = None
         self._failures = FailureCount()
@@ -292,7 +302,7 @@ class Announcer:
             closed = self._closed
             if not closed:
                 if self._thread is None:
-                    self._thread = Thread(target=self._work, name=f"ottla-callbacks-{self._name}", daemon=True)
+                    self._thread = Thread(target=self._work, name=f"ottla-callbacks-{self.name}", daemon=True)
                     self._thread.start()
                 self._calls.put(callback)
         if closed:
@@ -321,7 +331,7 @@ class Announcer:
         thread.join(timeout)
         if thread.is_alive():
             message = "%s: delivery callbacks have not returned within %g s; they are not waited for any more"
-            logger.warning(message, self._name, timeout)
+            logger.warning(message, self.name, timeout)
 
     def _count(self, ticket: Ticket, batch: ProducerBatch, error: OttlaError) -> None:
         with self.lock:

@@ -6,11 +6,8 @@ sender's thread. It returns at once while the buffer has room, and waits for up 
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import itertools
-import logging
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,7 +16,7 @@ from typing import Any, Final, Generic, Literal, Self
 
 from ottla.client.cluster import ClusterClient
 from ottla.client.condition import sleep_s
-from ottla.client.guard import Guard, in_children, whether_owned
+from ottla.client.guard import Guard, whether_owned
 from ottla.client.limits import check_timeouts, producer_limits
 from ottla.client.settings import PRODUCER_NAMES, merge_config, read_properties
 from ottla.client.transport import Transport, grpc_transport
@@ -32,6 +29,7 @@ from ottla.machines.failures import buffer_full, callbacks_late, no_timestamp, n
 from ottla.machines.queues import PartitionQueue
 from ottla.machines.transactional_accumulator import TransactionalAccumulator
 from ottla.producer.byte_sending import ByteSending
+from ottla.producer.closing import Closing
 from ottla.producer.delivery import Announcer, Delivery
 from ottla.producer.interceptors import Intercepted
 from ottla.producer.options import ProducerOptions, producer_options
@@ -46,23 +44,12 @@ from ottla.serdes.serdes import HeadersLike, Marks, SerializerLike, header_pairs
 from ottla_core.records.record import Header
 from ottla_core.records.twins import new_builder
 
-logger = logging.getLogger("ottla.producer")
-
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 _QUIET_S: Final = 1.0
 """How long a block that raised is left without a word about what it still waits for."""
 
-_LAST_CALLBACKS_S: Final = 1.0
-"""The least time for callbacks that report a close whose time is over."""
-
-_CLOSE_AT_EXIT_S: Final = 5.0
-
-_ABORT_S: Final = 5.0
-"""How long a close tries to abort what is open; after that its coordinator does, in its time."""
-
 _client_numbers = itertools.count(1)
-_open_producers: weakref.WeakSet[Producer[Any, Any]] = weakref.WeakSet()
 
 
 class Producer(Transactional, ByteSending, Generic[K, V]):
@@ -76,9 +63,10 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
     twice (rule 66). With acks=0 no broker answers, so a record may be lost and its offset is never known.
 
     The end of the `with` block waits for what was sent, and raises DeliveryError for failed records that were not
-    awaited. A block that raises waits as well, up to `delivery_timeout`; another Ctrl-C ends that. A producer that
-    is not closed loses what is in its buffer when the process is killed. It belongs to the process that made it: in a
-    child after a fork its methods raise ConfigError, and so do those that wait in a signal handler that interrupts one.
+    awaited. A block that raises waits as well, up to `delivery_timeout`; another Ctrl-C ends that. A producer that is
+    not closed is so when it is garbage, or the process ends, with a warning in the log; it loses what is in its buffer
+    when the process is killed. It belongs to the process that made it: in a child after a fork its methods raise
+    ConfigError, and so do those that wait in a signal handler that interrupts one.
 
     Args:
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
@@ -173,12 +161,12 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         self._lock = self._sender.lock
         self._interrupted = whether_owned(self._lock)
         self._acquire, self._release = self._lock.acquire, self._lock.release
-        self._closed = False
         self._topics = Targets(options, self.client_id, self._cluster, self._accumulator, self._sender)
         self._targets = self._topics.by_topic
         self._guard.watch(self._lock, *self._topics.updater.locks, *self._cluster.locks)
+        self._closing = Closing(self._cluster, self._sender, self._manager, self._announcer, self._targets)
         self._sender.start(self._topics.updater)
-        _open_producers.add(self)
+        self._closing.watch(self)
 
     @classmethod
     def from_properties(cls, path: str | Path, **arguments: Any) -> Producer[K, V]:
@@ -292,30 +280,7 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         if self._guard.foreign:
             return
         self._guard.check()
-        deadline_at = self._clock.monotonic() + limit_s
-        with self._lock:
-            self._sender.end_by(deadline_at)
-            if self._closed:
-                return
-            self._closed = True
-        _open_producers.discard(self)
-        try:
-            if self._manager is not None:
-                self._manager.close(min(limit_s, _ABORT_S))
-            if not self._sender.flush(min(quiet_s, limit_s)) and quiet_s < limit_s:
-                message = (
-                    "%s: %d batches are not acknowledged yet; waiting for up to %g s more, or until another Ctrl-C"
-                )
-                logger.warning(message, self.client_id, len(self._accumulator.incomplete), limit_s - quiet_s)
-                self._sender.flush(limit_s - quiet_s)
-        except BaseException:  # such as that other Ctrl-C
-            deadline_at = 0.0
-            raise
-        finally:
-            self._sender.close()
-            self._cluster.close()
-            self._announcer.close(max(_LAST_CALLBACKS_S, deadline_at - self._clock.monotonic()))
-        self._announcer.raise_failures()
+        self._closing.close(limit_s, quiet_s)
 
     def partitions_for(self, topic: str | None = None) -> int:
         """How many partitions the topic has. Waits and raises like `send`."""
@@ -405,7 +370,7 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
     def _check_open(self) -> None:
         self._guard.check_process()
         self._sender.check()
-        if self._closed:
+        if self._closing.closed:
             raise closed_error()
 
 
@@ -430,22 +395,3 @@ def check_config(config: Mapping[str, Any]) -> None:
 def closed_error() -> ConfigError:
     """For a producer that was closed and is used."""
     return ConfigError(ErrorCode.INVALID_REQUEST, "the producer is closed", hint="make another one")
-
-
-def _disown() -> None:
-    """In a child after a fork: `send` does no check of its own, so it must find no topic and then raise."""
-    for producer in list(_open_producers):
-        producer._targets.clear()
-    _open_producers.clear()
-
-
-in_children(_disown)
-
-
-@atexit.register
-def _close_at_exit() -> None:
-    """Send what a script that never closed its producers has left in their buffers."""
-    for producer in list(_open_producers):
-        logger.warning("%s was not closed; closing it at exit", producer.client_id)
-        with contextlib.suppress(OttlaError):
-            producer.close(_CLOSE_AT_EXIT_S)

@@ -15,6 +15,22 @@ STORIES = (
         ),
     ),
     Story(
+        "signal-handler-breaks-a-poll",
+        "A signal handler committed in the middle of a poll: that raised AttributeError, or the commit waited a minute",
+        Edit(
+            "sdk/ottla/consumer/reader.py",
+            "            if (run := self._run) is not None:  # a signal's handler may take it away\n"
+            "                if not run.stale:\n"
+            "                    return run\n"
+            "                self._forget(run)\n",
+            "            if self._run is not None:\n"
+            "                if not self._run.stale:\n"
+            "                    return self._run\n"
+            "                self._forget(self._run)\n",
+        ),
+        Edit("sdk/ottla/consumer/concurrent_use.py", "self.guard.check()\n", "self.guard.check_process()\n"),
+    ),
+    Story(
         "interrupted-joining-hangs",
         "A member was interrupted between two steps of a rebalance: it forgot the answer, and read nothing ever after",
         Edit(
@@ -78,6 +94,11 @@ STORIES = (
         "ctrl-c-leaves-a-ghost",
         "Ctrl-C in a loop over a consumer that no block closes: nothing was committed, its group waited for a ghost",
         Edit("sdk/ottla/consumer/consumer.py", "@atexit.register\n", ""),
+    ),
+    Story(
+        "daemon-thread-leaves-a-ghost",
+        "A program ended while a daemon thread waited for records: nothing was committed, its group waited for a ghost",
+        Edit("sdk/ottla/consumer/consumer.py", "run_last(_LEAVE_AT_EXIT_S, leave)", "run_last(0.0, leave)"),
     ),
     Story(
         "leader-evicted-while-it-gives-out",

@@ -40,7 +40,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[FakeProducer[bytes, b
     monkeypatch.setattr(spark_producers, "IDLE_PRODUCERS", producers)
     yield all_of_them
     producers.close()
-    assert all(producer._closed for producer in all_of_them)
+    assert all(producer._closing.closed for producer in all_of_them)
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_the_next_task_has_the_same_producer_and_other_settings_another(made: li
     assert len(made) == 1
     writer(brokers, VALUE, **{"kafka.compression.type": "gzip"}).write([batch("d")])
     assert len(made) == 2
-    assert not any(producer._closed for producer in made)
+    assert not any(producer._closing.closed for producer in made)
 
 
 def test_producers_are_idempotent_and_take_the_settings_given(made: list[Any], brokers: FakeCluster) -> None:
@@ -91,7 +91,7 @@ def test_a_row_that_fails_lets_its_task_fail_and_the_producer_go(made: list[Any]
     with pytest.raises(DeliveryError, match="not that one") as caught:
         task.write([batch("a", "b")])
     assert caught.value.code == ErrorCode.INVALID_RECORD
-    assert all(producer._closed for producer in made)
+    assert all(producer._closing.closed for producer in made)
     assert task.write([batch("c")]).rows == {"t": 1}
 
 
@@ -102,7 +102,7 @@ def test_what_comes_from_spark_may_fail_too(made: list[Any], brokers: FakeCluste
 
     with pytest.raises(OSError, match="stage before"):
         writer(brokers).write(rows())
-    assert all(producer._closed for producer in made)
+    assert all(producer._closing.closed for producer in made)
 
 
 @pytest.mark.parametrize("partition", [-1, 2])

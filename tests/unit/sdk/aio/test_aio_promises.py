@@ -77,6 +77,22 @@ async def test_a_close_that_is_cancelled_ends_at_once() -> None:
         await asyncio.wait_for(sending, 20)
 
 
+@pytest.mark.story("cancelled-flush-holds-the-line-up")
+async def test_a_flush_that_is_cancelled_holds_no_other_record_up() -> None:
+    cluster = ScriptedCluster({"t": 1, "u": 1})
+    cluster.will(Broker.PRODUCE, Hang())
+    producer = producer_of(cluster)
+    producer.send(b"x")
+    await asyncio.to_thread(cluster.until, lambda: bool(cluster.requests(pb.ProduceRequest)))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await producer.flush()
+    place = await asyncio.wait_for(producer.send(b"y", topic="u"), 20)  # a new topic: through the line
+    assert (place.topic, place.offset) == ("u", 0)
+    with pytest.raises(DeliveryError, match="1 records"):
+        await producer.close(0.1)
+
+
 @pytest.mark.story("aio-swallows-failures")
 @pytest.mark.parametrize("how", ["flush", "close"])
 async def test_failures_that_nobody_awaited_are_raised(how: str) -> None:

@@ -318,7 +318,7 @@ async def test_where_the_outcome_is_not_known_reading_continues_where_the_group_
 async def test_what_a_commit_without_an_answer_leaves_pending_is_settled_before_it_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ottla.producer.producer._ABORT_S", 0.2)
+    monkeypatch.setattr("ottla.producer.closing._ABORT_S", 0.2)
     cluster = with_out({0: 5})
     app = app_of(cluster, producer={"max_block": 0.2})
     seen = copy_to(app, commit_interval=0.01)

@@ -1,5 +1,6 @@
 """Consumers that are interrupted in the midst of their own code, as by Ctrl-C: nothing is left out, and they go on."""
 
+import itertools
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -11,6 +12,7 @@ from scripted_groups import T, committed, consumer_of, filled
 
 from ottla.consumer.batch import Batch
 from ottla.consumer.consumer import Consumer
+from ottla.errors import ConfigError
 from ottla.record import Record
 
 # An interruption may meet a generator that is being closed; there Python prints it and goes on, as after Ctrl-C.
@@ -135,6 +137,36 @@ def test_a_with_block_that_an_interrupt_ends_commits_nothing_that_was_not_handed
         assert [r.offset for r in got] == list(range(got[0].offset, got[0].offset + len(got)))
         done = max(last, got[-1].offset)
         assert committed(cluster).get(0, 0) <= done + 1, at
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.story("signal-handler-breaks-a-poll")
+@pytest.mark.parametrize("name", ["commit", "position", "pause", "poll"])
+def test_a_handler_that_calls_the_consumer_anywhere_in_a_poll_leaves_nothing_out(name: str) -> None:
+    """At each place in turn; it may be refused, and what the poll had gathered may come again."""
+    cluster = filled({0: COUNT}, batch_size=300)
+    with consumer_of(cluster, max_poll_records=7, auto_commit_interval=0.02) as consumer:
+        read = set(range(len(consumer.poll(5.0))))
+        calls: dict[str, Callable[[], object]] = {
+            "commit": lambda: consumer.commit(timeout=5.0),
+            "position": lambda: consumer.position(T[0]),
+            "pause": lambda: (consumer.pause(), consumer.resume()),
+            "poll": lambda: read.update(record.offset for record in consumer.poll(0)),
+        }
+
+        def handler() -> None:
+            with suppress(ConfigError):
+                calls[name]()
+
+        for at in itertools.count(1):
+            with Interrupting(at, handler) as interrupting:
+                batch = consumer.poll(0.3)
+            read.update(record.offset for record in batch)
+            assert read == set(range(len(read))), interrupting.hit
+            assert committed(cluster).get(0, 0) <= len(read), interrupting.hit
+            if not interrupting.hit:
+                break
+        assert at > 50
 
 
 @pytest.mark.story("interrupted-joining-hangs")

@@ -1,4 +1,7 @@
-"""A consumer that a signal handler closes: whatever the thread is doing, it comes to its end, and the group hears."""
+"""A consumer that a signal handler closes: whatever the thread is doing, it comes to its end, and the group hears.
+
+Other calls of a handler are refused where they would wait for the call that it interrupts.
+"""
 
 import signal
 import threading
@@ -9,6 +12,7 @@ from scripted_groups import WAIT, committed, consumer_of, filled
 from signals import handling, interrupting, to_main
 
 from ottla.consumer.consumer import Consumer
+from ottla.errors import ConfigError
 from ottla.fakes.scripted import ScriptedCluster
 
 
@@ -37,6 +41,25 @@ def test_a_close_in_the_middle_of_a_poll_is_done_when_the_poll_is_out() -> None:
     assert left(cluster) == ["the consumer was closed"]
     consumer.close()
     assert len(left(cluster)) == 1
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.story("signal-handler-breaks-a-poll")
+def test_a_commit_where_the_poll_has_a_lock_is_refused_and_the_poll_goes_on() -> None:
+    cluster = filled({0: 3})
+    errors: list[ConfigError] = []
+    with consumer_of(cluster, commit="manual") as consumer:
+
+        def commit() -> None:
+            try:
+                consumer.commit(timeout=5.0)
+            except ConfigError as error:
+                errors.append(error)
+
+        consumer._subscription.plan = interrupting(consumer._subscription.plan, signal.SIGUSR1)
+        with handling(signal.SIGUSR1, commit):
+            assert len(consumer.poll(WAIT)) == 3
+    assert ["set a flag or raise" in error.hint for error in errors] == [True]
 
 
 @pytest.mark.timeout(50)

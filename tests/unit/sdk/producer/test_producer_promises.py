@@ -1,7 +1,10 @@
-"""A producer keeps its word, whatever becomes of it: its threads fail, callbacks raise, blocks raise, signals come."""
+"""A producer keeps its word, whatever becomes of it: its threads fail, callbacks raise, blocks raise, signals come,
+and it is forked.
+"""
 
 import itertools
 import logging
+import os
 import signal
 import threading
 import time
@@ -174,7 +177,7 @@ def test_a_second_close_with_less_patience_ends_the_first() -> None:
 
     thread = threading.Thread(target=close)
     thread.start()
-    wait_until(lambda: producer._closed)
+    wait_until(lambda: producer._closing.closed)
     producer.close(0)
     thread.join(WAIT)
     assert not thread.is_alive()
@@ -338,3 +341,43 @@ def test_a_handler_may_close_while_a_flush_waits() -> None:
         threading.Timer(0.3, to_main, (signal.SIGUSR1,)).start()
         producer.flush(WAIT)  # the close has failed it, and said so
     assert [type(error) for error in errors] == [DeliveryError]
+
+
+# ---- forks
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.story("delivery-of-a-child-waits-for-a-lock")
+def test_a_child_of_a_fork_has_the_outcomes_of_before_and_no_callbacks() -> None:
+    """Whoever had which lock when it was forked."""
+    cluster = ScriptedCluster({"t": 1})
+    with producer_of(cluster, linger=60) as producer:
+        settled = producer.send(b"settled")
+        producer.flush(WAIT)
+        pending = producer.send(b"pending")
+        holding, free = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with producer._announcer.lock:
+                holding.set()
+                free.wait(WAIT)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        holding.wait(WAIT)
+        child = os.fork()
+        if not child:
+            signal.alarm(10)
+            try:
+                assert settled.result(0).offset == 0
+                for delivery in (settled, pending):
+                    with pytest.raises(ConfigError, match="before a fork"):
+                        delivery.add_done_callback(print)
+                with pytest.raises(ConfigError, match="before a fork"):
+                    pending.result(0)
+                os._exit(7)
+            finally:
+                os._exit(1)
+        free.set()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        thread.join(WAIT)

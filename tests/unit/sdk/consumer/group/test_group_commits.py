@@ -505,24 +505,44 @@ def test_what_nobody_had_thought_of_fails_one_commit(monkeypatch: pytest.MonkeyP
 
 
 _SCRIPT = """
-import atexit, os, signal, sys
+import atexit, os, signal, sys, threading
 sys.path.insert(0, {support!r})
 atexit.register(lambda: print(committed(cluster), cluster.groups.group("g").left, flush=True))  # the last to be called
 from scripted_groups import committed, consumer_of, filled
+from waiting import wait_until
 cluster = filled({{0: 10}})
-{loop}
+{program}
+"""
+_CTRL_C = """
     if record.offset == 4:
         os.kill(os.getpid(), signal.SIGINT)
 """
 _LOOPS = ("for record in consumer_of(cluster):", "consumer = consumer_of(cluster)\nfor record in consumer:")
+_IN_A_THREAD = """
+consumer, seen = consumer_of(cluster), []
+threading.Thread(target=lambda: seen.extend(record.offset for record in consumer), daemon=True).start()
+wait_until(lambda: len(seen) == 10 and consumer.use_guard._user)  # it waits for more
+sys.exit(3)
+"""
+
+
+def ended(program: str) -> subprocess.CompletedProcess[str]:
+    support = str(Path(scripted_groups.__file__).parent)
+    command = [sys.executable, "-c", _SCRIPT.format(support=support, program=program)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.story("ctrl-c-leaves-a-ghost")
 @pytest.mark.parametrize("loop", _LOOPS, ids=["garbage", "named"])
 def test_ctrl_c_in_a_loop_that_no_block_closes_commits_and_leaves(loop: str) -> None:
     """Whether the consumer is garbage by then, or lives until the interpreter ends."""
-    support = str(Path(scripted_groups.__file__).parent)
-    command = [sys.executable, "-c", _SCRIPT.format(support=support, loop=loop)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = ended(loop + _CTRL_C)
     assert "KeyboardInterrupt" in done.stderr
     assert done.stdout.startswith("{0: 4} [('member-1', "), done.stdout
+
+
+@pytest.mark.story("daemon-thread-leaves-a-ghost")
+def test_the_main_threads_end_commits_what_a_daemon_thread_has_read_and_leaves() -> None:
+    done = ended(_IN_A_THREAD)
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout.startswith("{0: 10} [('member-1', "), done.stdout
