@@ -94,10 +94,8 @@ class SubscriptionState:
 
     def assign(self, partition: TopicPartition, start: int | None = LATEST_TIMESTAMP) -> Position:
         """Begin with a partition where `start` is, unless `seek` or `seek_to_time` says otherwise."""
-        position = self.positions.get(partition)
-        if position is None:
-            position = self.positions[partition] = Position(partition, start)
-            self._on_moved(position)
+        position = self.positions.setdefault(partition, Position(partition, start))
+        self._on_moved(position)  # also where it was assigned: an interrupt in here may have left that out
         return position
 
     def unassign(self, partition: TopicPartition) -> None:
@@ -160,10 +158,11 @@ class SubscriptionState:
 
     def _on_moved(self, position: Position) -> None:
         self._unfinished[position] = None
-        self.unlocated.pop(position, None)
+        self._look_at(position)
         if position.offset is None:
             self.unlocated[position] = None
-        self._look_at(position)
+        else:
+            self.unlocated.pop(position, None)  # last: who is interrupted before locates it once more
 
     def _look_at(self, position: Position) -> None:
         if self.positions.get(position.partition) is position:

@@ -288,7 +288,7 @@ class GroupAssignment:
             self.commits.known.pop(partition, None)  # others may have committed since
         self._unreported.update(added)
         with self._fetcher.lock:
-            for partition in added:
+            for partition in self._unreported:
                 self._subscription.assign(partition, None)  # where the group left off, which is looked up
         self._callbacks.call(self.options.listener.on_assigned, sorted(self._unreported))
         self._unreported.clear()
