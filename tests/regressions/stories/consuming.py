@@ -103,4 +103,9 @@ STORIES = (
         "A consumer that one thread closed while another began to read asked for metadata for ever, 4 times a second",
         Edit("sdk/ottla/client/cluster.py", "                self._to_end.append(end)\n", ""),
     ),
+    Story(
+        "assignor-that-exits",
+        "An assignor of the user's own raised SystemExit: its member waited for an assignment for ever, without a word",
+        Edit("sdk/ottla/consumer/group/call.py", "except BaseException as error:", "except Exception as error:"),
+    ),
 )

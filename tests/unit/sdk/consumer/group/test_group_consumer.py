@@ -424,23 +424,26 @@ class Odd(Assignor):
 
     name = "odd"
 
-    def __init__(self) -> None:
+    def __init__(self, failure: type[BaseException]) -> None:
         self.calls = 0
+        self.failure = failure
 
     def assign(self, partitions_of: Mapping[str, int], members: Iterable[Subscriber]) -> Assignments:
         self.calls += 1
         if self.calls == 1:
-            raise BrokenError
+            raise self.failure
         return {m.member_id: [TopicPartition("t", n) for n in range(partitions_of["t"] - 1)] for m in members}
 
 
 @pytest.mark.feature(72)
+@pytest.mark.story("assignor-that-exits")
+@pytest.mark.parametrize("failure", [BrokenError, SystemExit])
 def test_an_assignor_of_ones_own_may_fail_and_forget_something_and_the_group_goes_on(
-    caplog: pytest.LogCaptureFixture,
+    failure: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster = filled({0: 3, 1: 3})
-    with consumer_of(cluster, assignors=Odd()) as consumer:
-        with pytest.raises(BrokenError):
+    with consumer_of(cluster, assignors=Odd(failure)) as consumer:
+        with pytest.raises(failure):
             consumer.poll(WAIT)
         assert len(consumer.poll(WAIT)) == 3
         assert consumer.assignment() == {T[0]}
