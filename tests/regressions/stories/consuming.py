@@ -108,4 +108,13 @@ STORIES = (
         "An assignor of the user's own raised SystemExit: its member waited for an assignment for ever, without a word",
         Edit("sdk/ottla/consumer/group/call.py", "except BaseException as error:", "except Exception as error:"),
     ),
+    Story(
+        "leader-that-forgets-no-topic",
+        "A group's leader requested the metadata of 30 deleted topics for ever, of all topics and five times a second",
+        Edit(
+            "sdk/ottla/consumer/group/assignment.py",
+            "follow_only(self._followed(result))",
+            "follow(result.partitions_of)",
+        ),
+    ),
 )

@@ -245,7 +245,7 @@ class GroupAssignment:
             self._joining = None
             return
         self._led = result.partitions_of
-        self._started_updater().follow(result.partitions_of)
+        self._started_updater().follow_only(self._followed(result))
         logger.info(
             "group %s: %s has %d partitions in generation %d",
             self.options.group,
@@ -256,6 +256,13 @@ class GroupAssignment:
         self._assigned = result.partitions
         self.rebalances += 1
         self._joining = None
+
+    def _followed(self, result: JoinResult) -> set[str]:
+        """The topics whose metadata is wanted from now on. By a pattern all are seen: those that are away need not be
+        asked for."""
+        topics = {*self.options.topics, *(partition.topic for partition in (*result.partitions, *self.positions()))}
+        by_pattern = self.options.pattern is not None
+        return topics.union(name for name, count in result.partitions_of.items() if count or not by_pattern)
 
     def _on_join_failed(self, failure: JoinFailure) -> None:
         """A retriable failure is logged now and then, and raised where the group was never reached at all."""

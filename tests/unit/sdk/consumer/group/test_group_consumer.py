@@ -419,6 +419,47 @@ def test_a_pattern_follows_topics_that_are_new() -> None:
         assert len(consumer.poll(WAIT)) == 2
 
 
+@pytest.mark.story("leader-that-forgets-no-topic")
+@pytest.mark.timeout(60)
+def test_a_leader_asks_no_more_for_topics_that_are_gone_and_sees_them_when_they_are_made_anew() -> None:
+    cluster = filled({0: 3})
+    cluster.add_topic("t2", 1)
+    with consumer_of(cluster, pattern="t.*", metadata_max_age=0.05) as consumer:
+        until_joined(consumer, 2)
+        cluster.drop_topic("t2")
+        while asked_for(cluster) != {"t"}:
+            consumer.poll(0.05)
+        assert consumer.assignment() == {T[0]}
+        cluster.add_topic("t2", 2)
+        until_joined(consumer, 3)
+        fill(cluster, {0: 1, 1: 1}, topic="t2")
+        got: list[Any] = []
+        while len([r for r in got if r.topic == "t2"]) < 2:
+            got += consumer.poll(WAIT)
+
+
+@pytest.mark.story("leader-that-forgets-no-topic")
+@pytest.mark.timeout(60)
+def test_a_leader_asks_no_more_for_what_a_member_read_that_has_left() -> None:
+    cluster = filled({0: 3})
+    cluster.add_topic("u", 1)
+    with consumer_of(cluster, metadata_max_age=0.05, client_id="leader") as leader:
+        until_joined(leader, 1)
+        other = Member(consumer_of(cluster, "u"))
+        while set(other.owned) != {TopicPartition("u", 0)}:
+            leader.poll(0.05)
+        while asked_for(cluster) != {"t", "u"}:
+            leader.poll(0.05)
+        other.stop()
+        while asked_for(cluster) != {"t"}:
+            leader.poll(0.05)
+
+
+def asked_for(cluster: ScriptedCluster) -> set[str]:
+    """The topics in the last request for the metadata that a member, and not its joining, has made."""
+    return set([r for r in cluster.requests(b.MetadataRequest) if not r.shards][-1].topics)
+
+
 class Odd(Assignor):
     """Raises at first; then it gives out all but the last partition."""
 
