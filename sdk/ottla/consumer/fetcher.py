@@ -20,6 +20,7 @@ from ottla.client.streams import BrokerStreams
 from ottla.consumer.metrics import Consumed
 from ottla.consumer.offset_validation import Validator
 from ottla.errors import ConfigError, ErrorCode, OttlaError
+from ottla.machines.failures import consumer_failed, stop_gone
 from ottla.machines.metadata import BrokerView, ClusterView
 from ottla.machines.position import Fetch, FetchedData, FetchOutcome, PartitionData
 from ottla.machines.subscription import SubscriptionState
@@ -58,19 +59,20 @@ class Fetcher:
         self.hurried = False  # whether the reader is to come back with what it has
         self.raised: OttlaError | None = None  # the last interruption that was requested, and raised
         self._interruption: OttlaError | None = None
+        self._bug: BaseException | None = None
         self._subscription: Final = subscription
         self.clock: Final = cluster.clock
         self._options: Final = options
         self.read_committed: Final = options.read_committed
         self._timeout: Final = max(request_timeout, options.max_wait_s + _RESPONSE_S)
         self._streams: Final = BrokerStreams(
-            Broker.FETCH, cluster.connection, cluster.clock, self._on_response, self._on_failed
+            Broker.FETCH, cluster.connection, cluster.clock, self._on_response, self._on_failed, self.fail
         )
         self._to_send: Final[deque[Fetch]] = deque()
         self._sending: Final = RLock()  # fetches of a session go out in their order
         self._brokers: Mapping[int, BrokerView] = {}
         self._updater: MetadataUpdater | None = None
-        self._validator: Final = Validator(subscription, cluster, self.lock, self._after)
+        self._validator: Final = Validator(subscription, cluster, self.lock, self._after, self.fail)
 
     def start(self, updater: MetadataUpdater) -> None:
         """Fetch from now on, from the leaders that `updater` knows."""
@@ -80,7 +82,10 @@ class Fetcher:
         """A leader may have moved; the reader may wait for a partition."""
         with self.lock:
             self.lock.notify_all()
-        self.pump()
+        try:
+            self.pump()
+        except BaseException as bug:  # the fetch that it was about to send is under way for ever
+            self.fail(bug)
 
     def pump(self) -> None:
         """Send the fetches that make sense now."""
@@ -126,7 +131,7 @@ class Fetcher:
                 now = self.clock.monotonic()
                 if fetched is not None or self.closed or now >= deadline_at or self._subscription.done:
                     return fetched
-                if self._subscription.unresolved() or now >= self.attention_at or self.hurried:
+                if self._subscription.unresolved() or now >= self.attention_at or self.hurried or self._bug is not None:
                     return None
                 looks_at = min(self._subscription.wake_at(now), self.attention_at, now + _LONGEST_WAIT_S)
                 wake_at = min(deadline_at, overdue_at, looks_at)
@@ -149,6 +154,21 @@ class Fetcher:
         with self.lock:
             self.hurried = hurried
             self.lock.notify_all()
+
+    def fail(self, bug: BaseException) -> None:
+        """Let the reader raise what failed on another thread, and fetch anew: who knows what that has left undone."""
+        logger.error("a consumer's thread failed", exc_info=bug)
+        with self.lock:
+            self._bug = bug if self._bug is None else self._bug
+            self.lock.notify_all()
+
+    def check_failed(self) -> None:
+        """Raise what `fail` was called with, once."""
+        if self._bug is not None:
+            with self.lock:
+                self._subscription.start_over()
+                bug, self._bug = self._bug, None
+            raise consumer_failed(bug)
 
     def check_interrupted(self) -> None:
         """Raise what `interrupt` was called with, once."""

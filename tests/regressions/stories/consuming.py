@@ -104,6 +104,25 @@ STORIES = (
         Edit("sdk/ottla/client/cluster.py", "                self._to_end.append(end)\n", ""),
     ),
     Story(
+        "consumers-thread-dies-unmissed",
+        "An unforeseen error on a consumer's thread: nothing came any more, or no heartbeat went, without a word",
+        Edit(
+            "sdk/ottla/consumer/fetcher.py",
+            "            self._bug = bug if self._bug is None else self._bug\n",
+            "",
+        ),
+    ),
+    Story(
+        "callback-that-raises-is-not-logged",
+        "What a stream's callback raised was in no log, and an exit in one left its frames open for ever",
+        Edit(
+            "core/ottla_core/rpc/client.py",
+            "        except BaseException as failure:  # a callback's",
+            "        except Exception as failure:  # a callback's",
+        ),
+        Edit("core/ottla_core/rpc/client.py", "            _log.exception(", "            _log.debug("),
+    ),
+    Story(
         "assignor-that-exits",
         "An assignor of the user's own raised SystemExit: its member waited for an assignment for ever, without a word",
         Edit("sdk/ottla/consumer/group/call.py", "except BaseException as error:", "except Exception as error:"),

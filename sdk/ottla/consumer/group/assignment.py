@@ -58,7 +58,9 @@ class GroupAssignment:
             self.commits, cluster, options, context.request_timeout_s, read_committed=fetcher.read_committed
         )
         self._initializer: Final = PositionInitializer(finder, self.commits, context)
-        self._heartbeats: Final = Heartbeats(self.member, coordinator, self.lock, cluster.clock, fetcher.call_attention)
+        self._heartbeats: Final = Heartbeats(
+            self.member, coordinator, self.lock, cluster.clock, fetcher.call_attention, fetcher.fail
+        )
         self._context: Final = context
         self._subscription: Final = context.subscription
         self._fetcher: Final = fetcher
@@ -159,6 +161,7 @@ class GroupAssignment:
         with self._fetcher.lock:
             self._fetcher.attention_at = NEVER
         self._start()
+        self._heartbeats.start(self._context.client_id)
         self.commits.run_callbacks()
         if self._heartbeats.error is not None:
             raise self._heartbeats.error
@@ -205,7 +208,6 @@ class GroupAssignment:
         timeout_s = self._context.request_timeout_s
         self._updater.until_known(self.options.topics, timeout_s, check=self._fetcher.check_open)
         self._fetcher.start(self._updater)
-        self._heartbeats.start(self._context.client_id)
         self._started = True
 
     # ---- joining -------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from ottla.consumer.context import ConsumerContext
 from ottla.errors import (
     ConfigError,
     ErrorCode,
+    FatalError,
     OffsetOutOfRangeError,
     OttlaError,
     SerializationError,
@@ -568,6 +569,45 @@ def test_a_check_that_fails_is_made_again(failure: Any) -> None:
         send(cluster, b"50")
         assert consumer.poll(WAIT).values() == [50]
     assert len(cluster.requests(pb.OffsetsForLeaderEpochRequest)) == 3
+
+
+def failing_once(owner: object, name: str) -> None:
+    """Where another thread than the reader's calls it."""
+    real, failures = getattr(owner, name), [MemoryError("no more")]
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        if failures and threading.current_thread() is not threading.main_thread():
+            raise failures.pop()
+        return real(*arguments, **named)
+
+    setattr(owner, name, call)
+
+
+@pytest.mark.story("consumers-thread-dies-unmissed")
+@pytest.mark.parametrize("where", ["an answer", "the metadata", "a check"])
+def test_what_fails_on_a_thread_of_the_consumer_is_raised_once_and_reading_goes_on(
+    where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = filled({0: 50}, brokers=2)
+    consumer, _ = half_read(cluster, metadata_max_age=0.05)
+    with consumer:
+        if where == "the metadata":
+            failing_once(consumer._fetcher, "pump")
+        else:
+            failing_once(consumer._subscription, "on_response" if where == "an answer" else "on_checked")
+        cluster.move_leader("t", 0, broker=1, epoch=3)
+        send(cluster, b"50")
+        values: list[int] = []
+        with pytest.raises(FatalError, match="one of the consumer's threads failed") as caught:
+            values += (value for _ in range(2) for value in consumer.poll(WAIT).values())
+        assert isinstance(caught.value.__cause__, MemoryError)
+        while not values:
+            values += consumer.poll(WAIT).values()
+        assert values == [50]
+        send(cluster, b"51")
+        assert consumer.poll(WAIT).values() == [51]
+    (record,) = [r for r in caplog.records if r.message == "a consumer's thread failed"]
+    assert record.exc_info
 
 
 @pytest.mark.feature(32)

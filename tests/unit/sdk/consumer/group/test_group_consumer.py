@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from group_members import Diary, Member
 from scripted_groups import WAIT, BrokenError, T, committed, consumer_of, fill, filled, ghost, number, until_joined
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 
 import ottla.aio
 from ottla.client.offsets import OffsetAndMetadata
@@ -17,6 +17,7 @@ from ottla.errors import (
     CommitFailedError,
     ConfigError,
     ErrorCode,
+    FatalError,
     FencedInstanceError,
     OttlaError,
     UnknownTopicError,
@@ -24,6 +25,7 @@ from ottla.errors import (
 )
 from ottla.fakes.scripted import Hang, Reject, ScriptedCluster
 from ottla.machines.assignors import Assignments, Assignor, Subscriber
+from ottla.machines.membership import MemberIdentity
 from ottla_core.model import TopicPartition
 from ottla_proto import broker_pb2 as b
 from ottla_proto import group_pb2 as pb
@@ -562,6 +564,47 @@ async def test_the_same_with_asyncio() -> None:
                 break
     assert told == [None]
     assert committed(cluster) == {0: 8}
+
+
+@pytest.mark.story("consumers-thread-dies-unmissed")
+def test_heartbeats_that_fail_are_raised_once_and_begin_anew(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = filled({0: 3})
+    with consumer_of(cluster) as consumer:
+        assert len(consumer.poll(WAIT)) == 3
+        assert consumer._group is not None
+        heartbeats: Any = consumer._group._heartbeats
+        failures = [MemoryError("no more")]
+        send = heartbeats._send_heartbeat
+
+        def send_or_fail(who: MemberIdentity) -> None:
+            if failures:
+                raise failures.pop()
+            send(who)
+
+        heartbeats._send_heartbeat = send_or_fail
+        with pytest.raises(FatalError, match="one of the consumer's threads failed") as caught:
+            consumer.poll(LIMIT_S)
+        assert isinstance(caught.value.__cause__, MemoryError)
+        sent = len(cluster.requests(pb.HeartbeatRequest))
+        fill(cluster, {0: 2})
+        got: list[Any] = []
+        while len(got) < 2 or len(cluster.requests(pb.HeartbeatRequest)) <= sent:
+            got += consumer.poll(0.05)
+    assert "a consumer's thread failed" in caplog.text
+
+
+@pytest.mark.story("stop-in-a-topic-that-is-gone")
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("count", [5, 20])
+def test_a_group_that_reads_to_the_end_begins_a_topic_that_was_made_anew_at_its_beginning(count: int) -> None:
+    cluster = filled({0: 10})
+    with consumer_of(cluster, stop="end") as consumer:
+        assert len(list(consumer)) == 10
+    cluster.drop_topic("t")
+    cluster.add_topic("t", 1)
+    fill(cluster, {0: count})
+    with consumer_of(cluster, stop="end") as consumer:
+        assert [record.offset for record in consumer] == list(range(count))
 
 
 def test_a_consumer_that_nobody_has_any_more_leaves() -> None:
