@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import Final
 
-from ottla.client.cluster import ClusterClient
+from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.condition import Condition
 from ottla.client.metadata_updater import MetadataUpdater
 from ottla.client.streams import BrokerStreams
@@ -71,6 +71,7 @@ class Fetcher:
         self._to_send: Final[deque[Fetch]] = deque()
         self._sending: Final = RLock()  # fetches of a session go out in their order
         self._brokers: Mapping[int, BrokerView] = {}
+        self._gone_since: dict[str, float] = {}  # topics with a stop that is not reached
         self._updater: MetadataUpdater | None = None
         self._validator: Final = Validator(subscription, cluster, self.lock, self._after, self.fail)
 
@@ -99,6 +100,7 @@ class Fetcher:
             if view.brokers is not self._brokers:  # another view, and not a leader more that was learnt
                 self._brokers = view.brokers
                 self._subscription.on_view(now, view.routes, view.brokers)
+                self._look_for_deleted(now, view)
             fetches, refresh = self._subscription.plan(now, view.routes, view.brokers)
             self._to_send.extend(fetches)
             self._validator.validate(self._subscription.checks(now, view.routes))
@@ -112,6 +114,21 @@ class Fetcher:
                 fetch = self._to_send.popleft()
                 address, lane = fetch.target.address, fetch.target
                 self._streams.send(address, self._request(fetch), fetch, timeout=self._timeout, lane=lane)
+
+    def _look_for_deleted(self, now: float, view: ClusterView) -> None:
+        """What has an end is not to wait without end for a topic that nobody has known for some seconds."""
+        gone: dict[str, float] = {}
+        for position in self._subscription.positions.values():
+            if position.stop is None or position.is_behind_stop(position.fetch_offset):
+                continue
+            name = position.partition.topic
+            topic = view.topics.get(name)
+            recreated = topic is not None and not topic.error and position.stop_topic_id not in (None, topic.id)
+            if recreated or topic is None or topic.error:
+                gone[name] = self._gone_since.get(name, now)
+                if now >= gone[name] + UNKNOWN_TOPIC_GRACE_S:
+                    self._subscription.error = stop_gone(name, recreated=recreated)
+        self._gone_since = gone
 
     def take(self, timeout: float) -> FetchedData | None:
         """The next fetched data, waited for up to `timeout` seconds. None also where the client was closed or is done.

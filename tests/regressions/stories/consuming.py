@@ -128,6 +128,20 @@ STORIES = (
         Edit("sdk/ottla/consumer/group/call.py", "except BaseException as error:", "except Exception as error:"),
     ),
     Story(
+        "stop-in-a-topic-that-is-gone",
+        "A topic was deleted, or made anew and shorter, while it was read to its end: that end was waited for for ever",
+        Edit(
+            "sdk/ottla/consumer/fetcher.py",
+            "                    self._subscription.error = stop_gone(name, recreated=recreated)\n",
+            "                    pass\n",
+        ),
+        Edit(
+            "sdk/ottla/machines/position.py",
+            "        return self.topic_id == self.stop_topic_id or None in (self.topic_id, self.stop_topic_id)\n",
+            "        return True\n",
+        ),
+    ),
+    Story(
         "leader-that-forgets-no-topic",
         "A group's leader requested the metadata of 30 deleted topics for ever, of all topics and five times a second",
         Edit(

@@ -11,6 +11,7 @@ import pytest
 from waiting import wait_until
 
 from ottla.client.metadata_updater import MetadataUpdater
+from ottla.consumer import fetcher
 from ottla.consumer import start_offsets as plan
 from ottla.consumer.consumer import Consumer
 from ottla.consumer.context import ConsumerContext
@@ -313,6 +314,34 @@ def test_without_a_reset_a_topic_that_was_made_anew_is_an_error_until_somebody_s
             assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_ID
         consumer.seek(T0, 5)
         assert [r.offset for r in consumer.poll(WAIT)] == list(range(5, 30))
+
+
+@pytest.mark.story("stop-in-a-topic-that-is-gone")
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize("recreated", [True, False])
+def test_a_topic_that_is_gone_before_it_was_read_to_its_stop_is_an_error(
+    begun: bool, recreated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetcher, "UNKNOWN_TOPIC_GRACE_S", 0.2)
+    cluster = filled({0: 100}, batch_size=100)
+    small: dict[str, Any] = {"prefetch": 16384, "max_partition_fetch_bytes": 200, "metadata_max_age": 0.05}
+    with consumer_of(cluster, start={T0: 0}, stop="end", **small) as consumer:
+        assert consumer.assignment() == {T0}
+        if begun:
+            assert len(consumer.poll(WAIT, max_records=5)) == 5
+        cluster.drop_topic("t")
+        if recreated:
+            cluster.add_topic("t", 1)
+            refill(cluster, {0: 10})
+        for _ in range(2):
+            with pytest.raises(UnknownTopicError, match="before it was read to its stop") as raised:
+                list(consumer)
+            codes = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            assert raised.value.code == (codes[0] if recreated else codes[1])
+        if recreated:
+            consumer.seek(T0, 2, stop=5)
+            assert [r.offset for r in consumer] == [2, 3, 4]
 
 
 @pytest.mark.parametrize(
