@@ -49,7 +49,7 @@ class BrokerStreams(Generic[Request, Response, Context]):
     ) -> None:
         """The callbacks run on the streams' threads, and `on_failed` also on the thread that sends.
 
-        `on_bug` gets what the others raise on a stream's thread, where nobody else would: the frame is not open then.
+        `on_bug` gets what the others raise on a stream's thread, where no caller would: the frame is not open any more.
         """
         self._method: Final = method
         self._connection: Final = connection

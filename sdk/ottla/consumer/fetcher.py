@@ -116,7 +116,7 @@ class Fetcher:
                 self._streams.send(address, self._request(fetch), fetch, timeout=self._timeout, lane=lane)
 
     def _look_for_deleted(self, now: float, view: ClusterView) -> None:
-        """What has an end is not to wait without end for a topic that nobody has known for some seconds."""
+        """What has an end is not to wait without end for a topic that no broker has known for some seconds."""
         gone: dict[str, float] = {}
         for position in self._subscription.positions.values():
             if position.stop is None or position.is_behind_stop(position.fetch_offset):

@@ -26,7 +26,7 @@ _TRY_S: Final = 2.0
 class Validator:
     """`lock` guards the subscription; `after` acts on the result of a response, without it.
 
-    `on_bug` gets what nobody foresaw and ended the thread.
+    `on_bug` gets an unforeseen error that ended the thread.
     """
 
     def __init__(

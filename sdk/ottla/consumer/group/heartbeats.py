@@ -26,7 +26,7 @@ _LEAVE_S: Final = 2.0
 class Heartbeats:
     """`lock` guards the member; `on_change` wakes the reader. `error` is what no heartbeat will mend.
 
-    `on_bug` gets what nobody foresaw and ended the thread: the next `start` starts another.
+    `on_bug` gets an unforeseen error that ended the thread: the next `start` starts another.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class Heartbeats:
         if not self._running.acquire(blocking=False):
             return  # an interrupt came when another thread was started, so that it was not known
         try:
-            self._beat()
+            self._send_heartbeats()
         except BaseException as bug:
             self._running.release()
             self._on_bug(bug)
 
-    def _beat(self) -> None:
+    def _send_heartbeats(self) -> None:
         member = self._member
         looks_at = NEVER  # when to look whether a coordinator that lets it wait still is one
         while True:
