@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import logging
 import os
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
@@ -35,6 +36,8 @@ class HasError(Protocol):
     @property
     def error(self) -> Error: ...
 
+
+_log = logging.getLogger(__name__)
 
 _END_LIMIT_S: Final = 5.0
 _streams: WeakSet[FrameStream[Any, Any]] = WeakSet()
@@ -177,7 +180,8 @@ class FrameStream(Generic[Request, Response]):
         except grpc.RpcError as failure:
             error = transport_error(failure, self._address, self._method.name)
             failure.__traceback__ = None  # it is the call itself, which would hold itself through this frame
-        except Exception as failure:  # a callback's: senders must learn that nothing reads any more
+        except BaseException as failure:  # a callback's: senders must learn that nothing reads any more
+            _log.exception("%s at %s: what came could not be taken over", self._method.name, self._address)
             error = TransportError(
                 ErrorCode.UNKNOWN_SERVER_ERROR, f"{self._method.name} at {self._address}: {failure!r}"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.units import timestamp_ms
@@ -31,12 +31,17 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 def list_offsets(
-    cluster: ClusterClient, timestamps: Mapping[TopicPartition, int], *, timeout: float, read_committed: bool = False
+    cluster: ClusterClient,
+    timestamps: Mapping[TopicPartition, int],
+    *,
+    timeout: float,
+    read_committed: bool = False,
+    topic_ids: dict[TopicPartition, TopicId] | None = None,
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
     """By timestamp: -1 is the end, of committed records where the first open transaction begins.
 
-    -2 is the beginning, else the first record at or after it (ms). None where no record is that young. Raises
-    UnknownTopicError, and what the brokers said last where `timeout` seconds passed.
+    -2 is the beginning, else the first record at or after it (ms). None where no record is that young. `topic_ids` gets
+    the topics in which that is. Raises UnknownTopicError, and what the brokers said last after `timeout` seconds.
     """
     started_at = cluster.clock.monotonic()
     found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
@@ -45,6 +50,8 @@ def list_offsets(
         remaining = max(0.001, started_at + timeout - cluster.clock.monotonic())
         view = cluster.fetch_metadata({p.topic for p in left}, timeout=remaining)
         last = _request_leaders(cluster, view, left, found, remaining, read_committed=read_committed)
+        if topic_ids is not None:
+            topic_ids |= {p: view.routes[p].partition_id.topic_id for p in left if p in found}
         if last is not None:
             unknown = isinstance(last, UnknownTopicError)
             pause = backoff.next()
@@ -56,13 +63,19 @@ def list_offsets(
 
 
 def list_offsets_or_end(
-    cluster: ClusterClient, timestamps: Mapping[TopicPartition, int], *, timeout: float, read_committed: bool = False
+    cluster: ClusterClient,
+    timestamps: Mapping[TopicPartition, int],
+    *,
+    timeout: float,
+    read_committed: bool = False,
+    topic_ids: dict[TopicPartition, TopicId] | None = None,
 ) -> dict[TopicPartition, int]:
     """Like `list_offsets`, with the end of the log where no record is that young."""
-    found = list_offsets(cluster, timestamps, timeout=timeout, read_committed=read_committed)
+    how: Any = {"timeout": timeout, "read_committed": read_committed, "topic_ids": topic_ids}
+    found = list_offsets(cluster, timestamps, **how)
     offsets = {partition: at.offset for partition, at in found.items() if at is not None}
     if none := {partition: LATEST_TIMESTAMP for partition in timestamps if partition not in offsets}:
-        ends = list_offsets(cluster, none, timeout=timeout, read_committed=read_committed)
+        ends = list_offsets(cluster, none, **how)
         offsets |= {partition: at.offset for partition, at in ends.items() if at is not None}
     return offsets
 

@@ -126,6 +126,11 @@ class MetadataUpdater:
         with self._changed:
             self._topics |= dict.fromkeys(topics)
 
+    def follow_only(self, topics: Iterable[str]) -> None:
+        """Keep these fresh and no others, from the next time on."""
+        with self._changed:
+            self._topics = dict.fromkeys(topics)
+
     def forget(self, topic: str) -> None:
         """Keep it fresh no more."""
         with self._changed:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from threading import RLock
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from google.protobuf.message import Message
 
@@ -23,6 +23,7 @@ from ottla_proto.contracts import Method
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 Context = TypeVar("Context")
+P = ParamSpec("P")
 
 _GRACE_S: Final = 0.5
 """The broker ends a frame at its timeout by an error response: give it the time to arrive."""
@@ -44,13 +45,18 @@ class BrokerStreams(Generic[Request, Response, Context]):
         clock: Clock,
         on_response: Callable[[Context, Response], None],
         on_failed: Callable[[list[Context], OttlaError], None],
+        on_bug: Callable[[BaseException], None],
     ) -> None:
-        """The callbacks run on the streams' threads, and `on_failed` also on the thread that sends."""
+        """The callbacks run on the streams' threads, and `on_failed` also on the thread that sends.
+
+        `on_bug` gets what the others raise on a stream's thread, where no caller would: the frame is not open any more.
+        """
         self._method: Final = method
         self._connection: Final = connection
         self._clock: Final = clock
         self._on_response: Final = on_response
         self._on_failed: Final = on_failed
+        self._on_bug: Final = on_bug
         self._streams: dict[tuple[str, Hashable], _BrokerStream[Request, Response, Context]] = {}
         self._lock: Final = RLock()  # a forgotten client may be closed by the collector, anywhere
         self._closed = False
@@ -153,11 +159,17 @@ class _BrokerStream(Generic[Request, Response, Context]):
         with self._lock:
             frame = self._open.pop(correlation_id, None)
         if frame is not None:
-            self._streams._on_response(frame.context, response)
+            self._tell(self._streams._on_response, frame.context, response)
 
     def on_broken(self, error: OttlaError, _open: list[int]) -> None:
         self._streams._forget(self)
         with self._lock:
             contexts = [frame.context for frame in self._open.values()]
             self._open.clear()
-        self._streams._on_failed(contexts, self._reason or error)
+        self._tell(self._streams._on_failed, contexts, self._reason or error)
+
+    def _tell(self, callback: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            callback(*args, **kwargs)
+        except BaseException as bug:
+            self._streams._on_bug(bug)

@@ -87,7 +87,7 @@ class Assignment:
         with self._fetcher.lock:
             for partition_range in ranges:
                 position = self._subscription.assign(partition_range.partition)
-                position.stop = partition_range.stop
+                position.stop, position.stop_topic_id = partition_range.stop, partition_range.stop_topic_id
                 if partition_range.offset is not None:
                     self._subscription.seek(position, partition_range.offset)
                 else:

@@ -146,6 +146,7 @@ class BatchReader:
         """
         deadline_at = self._fetcher.clock.monotonic() + seconds(timeout, "timeout")
         while not self._fetcher.closed:
+            self._fetcher.check_failed()
             resolve(self._context)
             left = deadline_at - self._fetcher.clock.monotonic()
             fetched = self._fetcher.take(max(0.0, left))

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import Final
 
-from ottla.client.cluster import ClusterClient
+from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.condition import Condition
 from ottla.client.metadata_updater import MetadataUpdater
 from ottla.client.streams import BrokerStreams
 from ottla.consumer.metrics import Consumed
 from ottla.consumer.offset_validation import Validator
 from ottla.errors import ConfigError, ErrorCode, OttlaError
+from ottla.machines.failures import consumer_failed, stop_gone
 from ottla.machines.metadata import BrokerView, ClusterView
 from ottla.machines.position import Fetch, FetchedData, FetchOutcome, PartitionData
 from ottla.machines.subscription import SubscriptionState
@@ -58,20 +59,22 @@ class Fetcher:
         self.hurried = False  # whether the reader is to come back with what it has
         self.raised: OttlaError | None = None  # the last interruption that was requested, and raised
         self._interruption: OttlaError | None = None
+        self._bug: BaseException | None = None
         self._subscription: Final = subscription
         self.clock: Final = cluster.clock
         self._options: Final = options
         self.read_committed: Final = options.read_committed
         self._timeout: Final = max(request_timeout, options.max_wait_s + _RESPONSE_S)
         self._streams: Final = BrokerStreams(
-            Broker.FETCH, cluster.connection, cluster.clock, self._on_response, self._on_failed
+            Broker.FETCH, cluster.connection, cluster.clock, self._on_response, self._on_failed, self.fail
         )
         self._to_send: Final[deque[Fetch]] = deque()
         self._sending: Final = RLock()  # fetches of a session go out in their order
         self.locks: Final = (self.lock, self._sending)
         self._brokers: Mapping[int, BrokerView] = {}
+        self._gone_since: dict[str, float] = {}  # topics with a stop that is not reached
         self._updater: MetadataUpdater | None = None
-        self._validator: Final = Validator(subscription, cluster, self.lock, self._after)
+        self._validator: Final = Validator(subscription, cluster, self.lock, self._after, self.fail)
 
     def start(self, updater: MetadataUpdater) -> None:
         """Fetch from now on, from the leaders that `updater` knows."""
@@ -81,7 +84,10 @@ class Fetcher:
         """A leader may have moved; the reader may wait for a partition."""
         with self.lock:
             self.lock.notify_all()
-        self.pump()
+        try:
+            self.pump()
+        except BaseException as bug:  # the fetch that it was about to send is under way for ever
+            self.fail(bug)
 
     def pump(self) -> None:
         """Send the fetches that make sense now."""
@@ -95,6 +101,7 @@ class Fetcher:
             if view.brokers is not self._brokers:  # another view, and not a leader more that was learnt
                 self._brokers = view.brokers
                 self._subscription.on_view(now, view.routes, view.brokers)
+                self._look_for_deleted(now, view)
             fetches, refresh = self._subscription.plan(now, view.routes, view.brokers)
             self._to_send.extend(fetches)
             self._validator.validate(self._subscription.checks(now, view.routes))
@@ -108,6 +115,21 @@ class Fetcher:
                 fetch = self._to_send.popleft()
                 address, lane = fetch.target.address, fetch.target
                 self._streams.send(address, self._request(fetch), fetch, timeout=self._timeout, lane=lane)
+
+    def _look_for_deleted(self, now: float, view: ClusterView) -> None:
+        """What has an end is not to wait without end for a topic that no broker has known for some seconds."""
+        gone: dict[str, float] = {}
+        for position in self._subscription.positions.values():
+            if position.stop is None or position.is_behind_stop(position.fetch_offset):
+                continue
+            name = position.partition.topic
+            topic = view.topics.get(name)
+            recreated = topic is not None and not topic.error and position.stop_topic_id not in (None, topic.id)
+            if recreated or topic is None or topic.error:
+                gone[name] = self._gone_since.get(name, now)
+                if now >= gone[name] + UNKNOWN_TOPIC_GRACE_S:
+                    self._subscription.error = stop_gone(name, recreated=recreated)
+        self._gone_since = gone
 
     def take(self, timeout: float) -> FetchedData | None:
         """The next fetched data, waited for up to `timeout` seconds. None also where the client was closed or is done.
@@ -127,7 +149,7 @@ class Fetcher:
                 now = self.clock.monotonic()
                 if fetched is not None or self.closed or now >= deadline_at or self._subscription.done:
                     return fetched
-                if self._subscription.unresolved() or now >= self.attention_at or self.hurried:
+                if self._subscription.unresolved() or now >= self.attention_at or self.hurried or self._bug is not None:
                     return None
                 looks_at = min(self._subscription.wake_at(now), self.attention_at, now + _LONGEST_WAIT_S)
                 wake_at = min(deadline_at, overdue_at, looks_at)
@@ -150,6 +172,21 @@ class Fetcher:
         with self.lock:
             self.hurried = hurried
             self.lock.notify_all()
+
+    def fail(self, bug: BaseException) -> None:
+        """Let the reader raise what failed on another thread, and fetch anew: who knows what that has left undone."""
+        logger.error("a consumer's thread failed", exc_info=bug)
+        with self.lock:
+            self._bug = bug if self._bug is None else self._bug
+            self.lock.notify_all()
+
+    def check_failed(self) -> None:
+        """Raise what `fail` was called with, once."""
+        if self._bug is not None:
+            with self.lock:
+                self._subscription.start_over()
+                bug, self._bug = self._bug, None
+            raise consumer_failed(bug)
 
     def check_interrupted(self) -> None:
         """Raise what `interrupt` was called with, once."""

@@ -24,7 +24,10 @@ _TRY_S: Final = 2.0
 
 
 class Validator:
-    """`lock` guards the subscription; `after` acts on the result of a response, without it."""
+    """`lock` guards the subscription; `after` acts on the result of a response, without it.
+
+    `on_bug` gets an unforeseen error that ended the thread.
+    """
 
     def __init__(
         self,
@@ -32,11 +35,13 @@ class Validator:
         cluster: ClusterClient,
         lock: Condition,
         after: Callable[[FetchOutcome], None],
+        on_bug: Callable[[BaseException], None],
     ) -> None:
         self._subscription: Final = subscription
         self._cluster: Final = cluster
         self._lock: Final = lock
         self._after: Final = after
+        self._on_bug: Final = on_bug
         self._questions: deque[tuple[str, list[EpochCheck]]] = deque()
         self._thread: Thread | None = None
 
@@ -51,6 +56,14 @@ class Validator:
             self._thread.start()
 
     def _run(self) -> None:
+        try:
+            self._validate_all()
+        except BaseException as bug:
+            with self._lock:
+                self._thread = None
+            self._on_bug(bug)
+
+    def _validate_all(self) -> None:
         while True:
             with self._lock:
                 if not self._questions:

@@ -214,6 +214,8 @@ class RecordReader(Generic[K, V]):
         while not self._fetcher.closed and self._left != self._gathered:
             self._in_hand = True
             self._fetcher.check_interrupted()
+            if not holding:
+                self._fetcher.check_failed()
             if (run := self._run) is not None:  # a signal's handler may take it away
                 if not run.stale:
                     return run

@@ -64,7 +64,8 @@ class Seeking:
             )
         (position,) = self._assignment.of([partition])
         with self._lock:
-            position.stop = position.stop if stop is None else stop
+            if stop is not None:
+                position.stop, position.stop_topic_id = stop, None
             self._subscription.seek(position, offset)
             position.topic_id = None if topic_id is None else TopicId(topic_id)
         self.reader.on_seek(position)

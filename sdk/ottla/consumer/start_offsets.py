@@ -15,7 +15,7 @@ from ottla.client.units import timestamp_ms
 from ottla.errors import ConfigError, ErrorCode, config_error
 from ottla.machines.metadata import TopicView
 from ottla.machines.subscription import Reset
-from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
 
 logger = logging.getLogger("ottla.consumer")
 
@@ -24,12 +24,13 @@ _warned: list[str] = []
 
 @dataclass(frozen=True, slots=True)
 class PartitionRange:
-    """Where one partition begins (an `offset`, or a `timestamp` as in ListOffsets) and stops."""
+    """Where one partition begins (an `offset`, or a `timestamp` as in ListOffsets) and stops, in which topic."""
 
     partition: TopicPartition
     offset: int | None
     timestamp: int
     stop: int | None
+    stop_topic_id: TopicId | None
 
 
 class ReadingPlan:
@@ -76,9 +77,10 @@ class ReadingPlan:
                     hint=f"{partition.topic} has partitions 0 to {last}",
                 )
         now_ms = cluster.clock.wall_ms()
-        stops = stop_offsets(self._stop, partitions, cluster, timeout, read_committed=read_committed)
+        ids: dict[TopicPartition, TopicId] = {}
+        stops = stop_offsets(self._stop, partitions, cluster, timeout, read_committed=read_committed, topic_ids=ids)
         timestamp = self._timestamp(now_ms)
-        return [PartitionRange(p, offsets.get(p), timestamp, stops.get(p)) for p in partitions]
+        return [PartitionRange(p, offsets.get(p), timestamp, stops.get(p), ids.get(p)) for p in partitions]
 
     def _timestamp(self, now_ms: int) -> int:
         start = self._start
@@ -96,16 +98,25 @@ class ReadingPlan:
 
 
 def stop_offsets(
-    stop: Any, partitions: Iterable[TopicPartition], cluster: ClusterClient, timeout: float, *, read_committed: bool
+    stop: Any,
+    partitions: Iterable[TopicPartition],
+    cluster: ClusterClient,
+    timeout: float,
+    *,
+    read_committed: bool,
+    topic_ids: dict[TopicPartition, TopicId],
 ) -> Mapping[TopicPartition, int]:
-    """Where each partition's reading ends, looked up now; none where it does not end at an offset."""
+    """Where each partition's reading ends, looked up now, `topic_ids` with the topic that it was looked up in.
+
+    None where it does not end at an offset.
+    """
     if stop is None or isinstance(stop, int):
         return {}
     if isinstance(stop, Mapping):
         return stop
     at = LATEST_TIMESTAMP if stop == "end" else timestamp_ms(stop, now_ms=cluster.clock.wall_ms())
     timestamps = dict.fromkeys(partitions, at)
-    return list_offsets_or_end(cluster, timestamps, timeout=timeout, read_committed=read_committed)
+    return list_offsets_or_end(cluster, timestamps, timeout=timeout, read_committed=read_committed, topic_ids=topic_ids)
 
 
 def checked_topics(topics: Sequence[str]) -> tuple[str, ...]:

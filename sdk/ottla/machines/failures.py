@@ -73,12 +73,33 @@ def topic_recreated(topic: str, reset: str) -> OttlaError:
     )
 
 
+def stop_gone(topic: str, *, recreated: bool) -> OttlaError:
+    """A topic that is read up to a stop was deleted, and perhaps created again: the stop will never be reached."""
+    return error_from_code(
+        ErrorCode.UNKNOWN_TOPIC_ID if recreated else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        f"the topic {topic!r} was deleted{' and created again' * recreated} before it was read to its stop: the rest "
+        "is gone",
+        hint="read what is there now with another consumer, or seek and give another stop=",
+    )
+
+
 def sender_failed(bug: BaseException) -> FatalError:
     """The thread that sends failed by a bug: it does not send any more."""
     error = FatalError(
         ErrorCode.UNKNOWN_SERVER_ERROR,
         f"the producer's sender failed, so it sends nothing any more: {bug!r}",
         hint="close the producer and make another one; please report the cause",
+    )
+    error.__cause__ = bug
+    return error
+
+
+def consumer_failed(bug: BaseException) -> FatalError:
+    """A thread of a consumer failed by a bug: what it was about to do is done anew from the positions on."""
+    error = FatalError(
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        f"one of the consumer's threads failed: {bug!r}",
+        hint="read on, which fetches anew, or close the consumer; please report the cause",
     )
     error.__cause__ = bug
     return error

@@ -21,7 +21,7 @@ class Position:
     group left off) has been looked up. `stop` is the first offset that is not wanted. `fetch_offset` is what comes
     after all that was fetched, and `epoch` the leader epoch of the batch before it, -1 where that is not known.
     `leader_epoch` is of the leader in whose log they are known to be right (KIP-320). `topic_id` is of the topic in
-    which `offset` is valid, None while that is not known.
+    which `offset` is valid, None while that is not known; so is `stop_topic_id` for `stop`.
     """
 
     __slots__ = (
@@ -41,6 +41,7 @@ class Position:
         "route",
         "start",
         "stop",
+        "stop_topic_id",
         "topic_id",
         "version",
         "waiting_bytes",
@@ -52,6 +53,7 @@ class Position:
         self.offset_epoch = NO_EPOCH
         self.start = start
         self.stop: int | None = None
+        self.stop_topic_id: TopicId | None = None
         self.fetch_offset = 0
         self.epoch = NO_EPOCH
         self.leader_epoch = NO_EPOCH
@@ -75,7 +77,7 @@ class Position:
     @property
     def done(self) -> bool:
         """Whether everything up to `stop` was handed out."""
-        return self.stop is not None and self.offset is not None and self.offset >= self.stop
+        return self.offset is not None and self.is_behind_stop(self.offset)
 
     def wants_more(self, share_bytes: int) -> bool:
         """Whether there is a reason to fetch: resolved, nothing under way, not too much waiting, not at its end."""
@@ -84,8 +86,22 @@ class Position:
             and self.in_flight is None
             and not self.paused
             and self.waiting_bytes < share_bytes
-            and (self.stop is None or self.fetch_offset < self.stop)
+            and not self.is_behind_stop(self.fetch_offset)
         )
+
+    def is_behind_stop(self, offset: int) -> bool:
+        """Whether nothing is wanted from `offset` on; an offset in another topic than the stop's says nothing."""
+        if self.stop is None or offset < self.stop:
+            return False
+        return self.topic_id == self.stop_topic_id or None in (self.topic_id, self.stop_topic_id)
+
+    def is_due(self, route: Route, now: float) -> bool:
+        """Whether its leader may be asked: not just after it has failed, nor in another topic than that of its stop."""
+        if self.stop is not None:
+            self.stop_topic_id = self.stop_topic_id or route.partition_id.topic_id
+            if self.stop_topic_id != route.partition_id.topic_id:
+                return False
+        return self.retry_at <= now or route != self.route
 
     def is_checked(self, route: Route) -> bool:
         """Whether its offset is valid in this leader's log: it comes from there, or that can't be checked."""

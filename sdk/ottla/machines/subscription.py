@@ -13,7 +13,7 @@ The rules this file owns:
 * With a new leader a position is checked before it fetches on: where did the epoch of what was fetched last end in that
   leader's log? If that is before the position, the log was truncated: go back to there and say so, or raise (KIP-320).
 * A topic that was recreated under its name is another topic: an offset in the old one is invalid, so that its position
-  is reset, too, and says so once.
+  is reset, too, and says so once. Where its stop is one, nothing is fetched: it would never be reached, or too soon.
 * A leader may name a replica that is closer. It is asked until it fails, the leader changes, or its time is over; what
   it does not have, its leader may have (KIP-392).
 * A fetch that is overdue at a broker which has been replaced is not waited for.
@@ -94,10 +94,8 @@ class SubscriptionState:
 
     def assign(self, partition: TopicPartition, start: int | None = LATEST_TIMESTAMP) -> Position:
         """Begin with a partition where `start` is, unless `seek` or `seek_to_time` says otherwise."""
-        position = self.positions.get(partition)
-        if position is None:
-            position = self.positions[partition] = Position(partition, start)
-            self._on_moved(position)
+        position = self.positions.setdefault(partition, Position(partition, start))
+        self._on_moved(position)  # also where it was assigned: an interrupt in here may have left that out
         return position
 
     def unassign(self, partition: TopicPartition) -> None:
@@ -160,10 +158,11 @@ class SubscriptionState:
 
     def _on_moved(self, position: Position) -> None:
         self._unfinished[position] = None
-        self.unlocated.pop(position, None)
+        self._look_at(position)
         if position.offset is None:
             self.unlocated[position] = None
-        self._look_at(position)
+        else:
+            self.unlocated.pop(position, None)  # last: who is interrupted before locates it once more
 
     def _look_at(self, position: Position) -> None:
         if self.positions.get(position.partition) is position:
@@ -184,7 +183,7 @@ class SubscriptionState:
                 del self._turns[position]
                 continue
             route = routes.get(position.partition)
-            if route is None or (position.retry_at > now and route == position.route):
+            if route is None or not position.is_due(route, now):
                 refresh = self._request_refresh(now, FAILING_PACE_S) or refresh
                 continue
             if self._is_another_topic(position, route, now) or not position.is_checked(route):
@@ -342,7 +341,7 @@ class SubscriptionState:
                 continue
             if position.topic_id not in (None, route.partition_id.topic_id):
                 continue  # an epoch of the topic before it says nothing
-            if position.is_checked(route) or (position.retry_at > now and route == position.route):
+            if position.is_checked(route) or not position.is_due(route, now):
                 continue
             check = EpochCheck(position, route, position.epoch, position.version)
             position.in_flight, position.route = check, route

@@ -10,9 +10,8 @@ An unforeseen error here ends the sending, and every caller gets it: `failed` sa
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from threading import Condition, Lock, RLock, Thread
-from typing import Final, ParamSpec
+from typing import Final
 
 from ottla.client.cluster import ClusterClient
 from ottla.client.condition import sleep_s
@@ -37,8 +36,6 @@ from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
 
 logger = logging.getLogger("ottla.producer")
-
-P = ParamSpec("P")
 
 _LONGEST_WAIT_S: Final = 5.0
 _UNANSWERED_S: Final = 5.0
@@ -66,7 +63,7 @@ class Sender:
         self._attributes: Final = TRANSACTIONAL if options.transactional_id else 0
         self._request_timeout: Final = options.request_timeout_s
         self._streams: Final = BrokerStreams(
-            Broker.PRODUCE, cluster.connection, cluster.clock, self._on_response, self._on_failed
+            Broker.PRODUCE, cluster.connection, cluster.clock, self._on_response, self._on_failed, self._fail
         )
         self._ids: Final = ProducerIdSource(
             cluster, self._request_timeout, self._on_producer_id, self._on_no_producer_id
@@ -146,13 +143,6 @@ class Sender:
         with self.lock:  # what was just being announced when it failed
             self.accumulator.incomplete.clear()
             self.room.notify_all()
-
-    def _or_fail(self, call: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-        """On a thread of the streams: the call, after whose failure a request would be neither answered nor open."""
-        try:
-            call(*args, **kwargs)
-        except BaseException as bug:
-            self._fail(bug)
 
     def _fail_all(self, reason: OttlaError) -> None:
         with self.lock:
@@ -252,11 +242,8 @@ class Sender:
         if response.error.code:
             self._on_failed([request], OttlaError(response.error.code, response.error.message))
         else:
-            self._or_fail(self._enter_response, request, response)
-            self._or_fail(self._pump)
-
-    def _on_failed(self, requests: list[OutgoingRequest], error: OttlaError) -> None:
-        self._or_fail(self._enter_failure, requests, error)
+            self._enter_response(request, response)
+            self._pump()
 
     def _enter_response(self, request: OutgoingRequest, response: pb.ProduceResponse) -> None:
         assert self._updater is not None
@@ -272,7 +259,7 @@ class Sender:
         self._updater.learn(response.partitions)
         self._after(reported)
 
-    def _enter_failure(self, requests: list[OutgoingRequest], error: OttlaError) -> None:
+    def _on_failed(self, requests: list[OutgoingRequest], error: OttlaError) -> None:
         assert self._updater is not None
         self._updater.refresh()  # a broker rejects an acks=0 by ending the stream, without a response (rule 66)
         for request in requests:

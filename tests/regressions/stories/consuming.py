@@ -124,4 +124,51 @@ STORIES = (
         "A consumer that one thread closed while another began to read asked for metadata for ever, 4 times a second",
         Edit("sdk/ottla/client/cluster.py", "                self._to_end.append(end)\n", ""),
     ),
+    Story(
+        "consumers-thread-dies-unmissed",
+        "An unforeseen error on a consumer's thread: nothing came any more, or no heartbeat went, without a word",
+        Edit(
+            "sdk/ottla/consumer/fetcher.py",
+            "            self._bug = bug if self._bug is None else self._bug\n",
+            "",
+        ),
+    ),
+    Story(
+        "callback-that-raises-is-not-logged",
+        "What a stream's callback raised was in no log, and an exit in one left its frames open for ever",
+        Edit(
+            "core/ottla_core/rpc/client.py",
+            "        except BaseException as failure:  # a callback's",
+            "        except Exception as failure:  # a callback's",
+        ),
+        Edit("core/ottla_core/rpc/client.py", "            _log.exception(", "            _log.debug("),
+    ),
+    Story(
+        "assignor-that-exits",
+        "An assignor of the user's own raised SystemExit: its member waited for an assignment for ever, without a word",
+        Edit("sdk/ottla/consumer/group/call.py", "except BaseException as error:", "except Exception as error:"),
+    ),
+    Story(
+        "stop-in-a-topic-that-is-gone",
+        "A topic was deleted, or made anew and shorter, while it was read to its end: that end was waited for for ever",
+        Edit(
+            "sdk/ottla/consumer/fetcher.py",
+            "                    self._subscription.error = stop_gone(name, recreated=recreated)\n",
+            "                    pass\n",
+        ),
+        Edit(
+            "sdk/ottla/machines/position.py",
+            "        return self.topic_id == self.stop_topic_id or None in (self.topic_id, self.stop_topic_id)\n",
+            "        return True\n",
+        ),
+    ),
+    Story(
+        "leader-that-forgets-no-topic",
+        "A group's leader requested the metadata of 30 deleted topics for ever, of all topics and five times a second",
+        Edit(
+            "sdk/ottla/consumer/group/assignment.py",
+            "follow_only(self._followed(result))",
+            "follow(result.partitions_of)",
+        ),
+    ),
 )

@@ -58,7 +58,9 @@ class GroupAssignment:
             self.commits, cluster, options, context.request_timeout_s, read_committed=fetcher.read_committed
         )
         self._initializer: Final = PositionInitializer(finder, self.commits, context)
-        self._heartbeats: Final = Heartbeats(self.member, coordinator, self.lock, cluster.clock, fetcher.call_attention)
+        self._heartbeats: Final = Heartbeats(
+            self.member, coordinator, self.lock, cluster.clock, fetcher.call_attention, fetcher.fail
+        )
         self._context: Final = context
         self._subscription: Final = context.subscription
         self._fetcher: Final = fetcher
@@ -159,6 +161,7 @@ class GroupAssignment:
         with self._fetcher.lock:
             self._fetcher.attention_at = NEVER
         self._start()
+        self._heartbeats.start(self._context.client_id)
         self.commits.run_callbacks()
         if self._heartbeats.error is not None:
             raise self._heartbeats.error
@@ -205,7 +208,6 @@ class GroupAssignment:
         timeout_s = self._context.request_timeout_s
         self._updater.until_known(self.options.topics, timeout_s, check=self._fetcher.check_open)
         self._fetcher.start(self._updater)
-        self._heartbeats.start(self._context.client_id)
         self._started = True
 
     # ---- joining -------------------------------------------------------------------------------------------------
@@ -245,7 +247,7 @@ class GroupAssignment:
             self._joining = None
             return
         self._led = result.partitions_of
-        self._started_updater().follow(result.partitions_of)
+        self._started_updater().follow_only(self._followed(result))
         logger.info(
             "group %s: %s has %d partitions in generation %d",
             self.options.group,
@@ -256,6 +258,13 @@ class GroupAssignment:
         self._assigned = result.partitions
         self.rebalances += 1
         self._joining = None
+
+    def _followed(self, result: JoinResult) -> set[str]:
+        """The topics whose metadata is wanted from now on. By a pattern all are seen: those that are away need not be
+        asked for."""
+        topics = {*self.options.topics, *(partition.topic for partition in (*result.partitions, *self.positions()))}
+        by_pattern = self.options.pattern is not None
+        return topics.union(name for name, count in result.partitions_of.items() if count or not by_pattern)
 
     def _on_join_failed(self, failure: JoinFailure) -> None:
         """A retriable failure is logged now and then, and raised where the group was never reached at all."""
@@ -288,7 +297,7 @@ class GroupAssignment:
             self.commits.known.pop(partition, None)  # others may have committed since
         self._unreported.update(added)
         with self._fetcher.lock:
-            for partition in added:
+            for partition in self._unreported:
                 self._subscription.assign(partition, None)  # where the group left off, which is looked up
         self._callbacks.call(self.options.listener.on_assigned, sorted(self._unreported))
         self._unreported.clear()

@@ -22,7 +22,7 @@ class Call(Generic[T]):
         self._name: Final = name
         self._running: Final = Lock()
         self._outcome: T | None = None
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     def start(self) -> Call[T]:
         """CompletedFetch, unless it does."""
@@ -41,7 +41,7 @@ class Call(Generic[T]):
             return
         try:
             self._outcome = self._work()
-        except Exception as error:
+        except BaseException as error:  # SystemExit of an assignor, too: who waits is to have it
             self.error = error
         self.done = True
         self._on_done()

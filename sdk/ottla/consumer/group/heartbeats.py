@@ -24,7 +24,10 @@ _LEAVE_S: Final = 2.0
 
 
 class Heartbeats:
-    """`lock` guards the member; `on_change` wakes the reader. `error` is what no heartbeat will mend."""
+    """`lock` guards the member; `on_change` wakes the reader. `error` is what no heartbeat will mend.
+
+    `on_bug` gets an unforeseen error that ended the thread: the next `start` starts another.
+    """
 
     def __init__(
         self,
@@ -33,6 +36,7 @@ class Heartbeats:
         lock: Condition,
         clock: Clock,
         on_change: Callable[[], None],
+        on_bug: Callable[[BaseException], None],
     ) -> None:
         self.error: OttlaError | None = None
         self._member: Final = member
@@ -40,11 +44,12 @@ class Heartbeats:
         self._lock: Final = lock
         self._clock: Final = clock
         self._on_change: Final = on_change
+        self._on_bug: Final = on_bug
         self._stopped = False
         self._running: Final = Lock()
 
     def start(self, name: str) -> None:
-        """From now on, whenever the member is in the group; a second call does nothing."""
+        """From now on, whenever the member is in the group; does nothing while it runs."""
         if not self._running.locked():
             Thread(target=self._run, name=f"ottla-heartbeat-{name}", daemon=True).start()
 
@@ -57,6 +62,13 @@ class Heartbeats:
     def _run(self) -> None:
         if not self._running.acquire(blocking=False):
             return  # an interrupt came when another thread was started, so that it was not known
+        try:
+            self._send_heartbeats()
+        except BaseException as bug:
+            self._running.release()
+            self._on_bug(bug)
+
+    def _send_heartbeats(self) -> None:
         member = self._member
         looks_at = NEVER  # when to look whether a coordinator that lets it wait still is one
         while True:

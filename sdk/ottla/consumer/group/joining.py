@@ -81,7 +81,7 @@ class Joining:
             return self._synced(self._joined())
         except OttlaError as error:
             return self._failed(from_core(error))
-        except Exception as error:
+        except BaseException as error:
             self._failed(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"an assignor raised {type(error).__name__}"))
             raise
 

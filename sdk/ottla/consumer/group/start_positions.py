@@ -31,7 +31,8 @@ _RETRY_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """Where one partition begins, and in which epoch the record before it was written; `stop` where it ends.
+    """Where one partition begins, and in which epoch the record before it was written; `stop` where it ends, in which
+    topic.
 
     `topic_id` is that of the topic in which it was committed, if the coordinator knows. `error` instead where nothing
     is committed and auto_offset_reset is "none".
@@ -41,6 +42,7 @@ class StartPosition:
     epoch: int | None = None
     committed: bool = False
     stop: int | None = None
+    stop_topic_id: TopicId | None = None
     error: OttlaError | None = None
     topic_id: TopicId | None = None
 
@@ -63,21 +65,26 @@ class StartPositionFinder:
     def find(self, partitions: Sequence[TopicPartition]) -> StartPositions:
         """The start position of each partition. Raises where no broker answers."""
         topic_ids: dict[TopicPartition, TopicId] = {}
+        stop_ids: dict[TopicPartition, TopicId] = {}
         committed = self._commits.fetch(partitions, self._timeout, topic_ids)
         reset = self._reset_offsets([partition for partition in partitions if partition not in committed])
         stops = stop_offsets(
-            self._options.stop, partitions, self._cluster, self._timeout, read_committed=self._read_committed
+            self._options.stop,
+            partitions,
+            self._cluster,
+            self._timeout,
+            read_committed=self._read_committed,
+            topic_ids=stop_ids,
         )
         found: StartPositions = {}
         for partition in partitions:
-            stop = stops.get(partition)
+            stop, stop_id = stops.get(partition), stop_ids.get(partition)
             if partition in committed:
                 at = committed[partition]
-                found[partition] = StartPosition(
-                    at.offset, at.leader_epoch, committed=True, stop=stop, topic_id=topic_ids.get(partition)
-                )
+                topic_id = topic_ids.get(partition)
+                found[partition] = StartPosition(at.offset, at.leader_epoch, True, stop, stop_id, topic_id=topic_id)
             elif partition in reset:
-                found[partition] = StartPosition(reset[partition], stop=stop)
+                found[partition] = StartPosition(reset[partition], stop=stop, stop_topic_id=stop_id)
             else:
                 found[partition] = StartPosition(error=self._no_offset(partition))
         return found
@@ -179,6 +186,7 @@ class PositionInitializer:
             if position.version != version or start.error is not None:
                 return None if position.version != version else start.error
             position.stop, position.topic_id = start.stop, start.topic_id
+            position.stop_topic_id = start.stop_topic_id
             self._subscription.seek(position, start.offset, NO_EPOCH if start.epoch is None else start.epoch)
         if start.committed:
             self._commits.known[position.partition] = start.offset

@@ -11,12 +11,14 @@ import pytest
 from waiting import wait_until
 
 from ottla.client.metadata_updater import MetadataUpdater
+from ottla.consumer import fetcher
 from ottla.consumer import start_offsets as plan
 from ottla.consumer.consumer import Consumer
 from ottla.consumer.context import ConsumerContext
 from ottla.errors import (
     ConfigError,
     ErrorCode,
+    FatalError,
     OffsetOutOfRangeError,
     OttlaError,
     SerializationError,
@@ -314,6 +316,34 @@ def test_without_a_reset_a_topic_that_was_made_anew_is_an_error_until_somebody_s
         assert [r.offset for r in consumer.poll(WAIT)] == list(range(5, 30))
 
 
+@pytest.mark.story("stop-in-a-topic-that-is-gone")
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize("recreated", [True, False])
+def test_a_topic_that_is_gone_before_it_was_read_to_its_stop_is_an_error(
+    begun: bool, recreated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetcher, "UNKNOWN_TOPIC_GRACE_S", 0.2)
+    cluster = filled({0: 100}, batch_size=100)
+    small: dict[str, Any] = {"prefetch": 16384, "max_partition_fetch_bytes": 200, "metadata_max_age": 0.05}
+    with consumer_of(cluster, start={T0: 0}, stop="end", **small) as consumer:
+        assert consumer.assignment() == {T0}
+        if begun:
+            assert len(consumer.poll(WAIT, max_records=5)) == 5
+        cluster.drop_topic("t")
+        if recreated:
+            cluster.add_topic("t", 1)
+            refill(cluster, {0: 10})
+        for _ in range(2):
+            with pytest.raises(UnknownTopicError, match="before it was read to its stop") as raised:
+                list(consumer)
+            codes = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            assert raised.value.code == (codes[0] if recreated else codes[1])
+        if recreated:
+            consumer.seek(T0, 2, stop=5)
+            assert [r.offset for r in consumer] == [2, 3, 4]
+
+
 @pytest.mark.parametrize(
     "failure", [Break(), Reject(ErrorCode.NOT_LEADER_OR_FOLLOWER), Reject(ErrorCode.OFFSET_NOT_AVAILABLE)]
 )
@@ -568,6 +598,45 @@ def test_a_check_that_fails_is_made_again(failure: Any) -> None:
         send(cluster, b"50")
         assert consumer.poll(WAIT).values() == [50]
     assert len(cluster.requests(pb.OffsetsForLeaderEpochRequest)) == 3
+
+
+def failing_once(owner: object, name: str) -> None:
+    """Where another thread than the reader's calls it."""
+    real, failures = getattr(owner, name), [MemoryError("no more")]
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        if failures and threading.current_thread() is not threading.main_thread():
+            raise failures.pop()
+        return real(*arguments, **named)
+
+    setattr(owner, name, call)
+
+
+@pytest.mark.story("consumers-thread-dies-unmissed")
+@pytest.mark.parametrize("where", ["an answer", "the metadata", "a check"])
+def test_what_fails_on_a_thread_of_the_consumer_is_raised_once_and_reading_goes_on(
+    where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = filled({0: 50}, brokers=2)
+    consumer, _ = half_read(cluster, metadata_max_age=0.05)
+    with consumer:
+        if where == "the metadata":
+            failing_once(consumer._fetcher, "pump")
+        else:
+            failing_once(consumer._subscription, "on_response" if where == "an answer" else "on_checked")
+        cluster.move_leader("t", 0, broker=1, epoch=3)
+        send(cluster, b"50")
+        values: list[int] = []
+        with pytest.raises(FatalError, match="one of the consumer's threads failed") as caught:
+            values += (value for _ in range(2) for value in consumer.poll(WAIT).values())
+        assert isinstance(caught.value.__cause__, MemoryError)
+        while not values:
+            values += consumer.poll(WAIT).values()
+        assert values == [50]
+        send(cluster, b"51")
+        assert consumer.poll(WAIT).values() == [51]
+    (record,) = [r for r in caplog.records if r.message == "a consumer's thread failed"]
+    assert record.exc_info
 
 
 @pytest.mark.feature(32)

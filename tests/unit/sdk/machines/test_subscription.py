@@ -1,5 +1,7 @@
 """Positions and fetches: turns, limits, seeks that make answers stale, and the one error that resets."""
 
+from unittest.mock import Mock
+
 import pytest
 
 from ottla.errors import ErrorCode, TruncationError
@@ -42,6 +44,16 @@ def test_one_fetch_asks_a_broker_for_all_its_partitions_and_for_none_twice() -> 
     assert asked(fetches) == {"b0:1": [(0, 0), (2, 0)], "b1:1": [(1, 0), (3, 0)]}
     assert not unroutable
     assert sub.plan(0.0, ROUTES) == ([], False)
+
+
+def test_who_is_interrupted_while_a_partition_is_assigned_assigns_it_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    sub = SubscriptionState(FetchLimits(), "latest")
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(sub, "_look_at", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            sub.assign(PARTITIONS[0])
+    position = sub.assign(PARTITIONS[0])
+    assert (list(sub.unlocated), list(sub.positions.values())) == ([position], [position])
 
 
 @pytest.mark.feature(61)

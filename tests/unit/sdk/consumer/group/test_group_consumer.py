@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from group_members import Diary, Member
 from scripted_groups import WAIT, BrokenError, T, committed, consumer_of, fill, filled, ghost, number, until_joined
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 
 import ottla.aio
 from ottla.client.offsets import OffsetAndMetadata
@@ -17,6 +17,7 @@ from ottla.errors import (
     CommitFailedError,
     ConfigError,
     ErrorCode,
+    FatalError,
     FencedInstanceError,
     OttlaError,
     UnknownTopicError,
@@ -24,6 +25,7 @@ from ottla.errors import (
 )
 from ottla.fakes.scripted import Hang, Reject, ScriptedCluster
 from ottla.machines.assignors import Assignments, Assignor, Subscriber
+from ottla.machines.membership import MemberIdentity
 from ottla_core.model import TopicPartition
 from ottla_proto import broker_pb2 as b
 from ottla_proto import group_pb2 as pb
@@ -419,28 +421,73 @@ def test_a_pattern_follows_topics_that_are_new() -> None:
         assert len(consumer.poll(WAIT)) == 2
 
 
+@pytest.mark.story("leader-that-forgets-no-topic")
+@pytest.mark.timeout(60)
+def test_a_leader_asks_no_more_for_topics_that_are_gone_and_sees_them_when_they_are_made_anew() -> None:
+    cluster = filled({0: 3})
+    cluster.add_topic("t2", 1)
+    with consumer_of(cluster, pattern="t.*", metadata_max_age=0.05) as consumer:
+        until_joined(consumer, 2)
+        cluster.drop_topic("t2")
+        while asked_for(cluster) != {"t"}:
+            consumer.poll(0.05)
+        assert consumer.assignment() == {T[0]}
+        cluster.add_topic("t2", 2)
+        until_joined(consumer, 3)
+        fill(cluster, {0: 1, 1: 1}, topic="t2")
+        got: list[Any] = []
+        while len([r for r in got if r.topic == "t2"]) < 2:
+            got += consumer.poll(WAIT)
+
+
+@pytest.mark.story("leader-that-forgets-no-topic")
+@pytest.mark.timeout(60)
+def test_a_leader_asks_no_more_for_what_a_member_read_that_has_left() -> None:
+    cluster = filled({0: 3})
+    cluster.add_topic("u", 1)
+    with consumer_of(cluster, metadata_max_age=0.05, client_id="leader") as leader:
+        until_joined(leader, 1)
+        other = Member(consumer_of(cluster, "u"))
+        while set(other.owned) != {TopicPartition("u", 0)}:
+            leader.poll(0.05)
+        while asked_for(cluster) != {"t", "u"}:
+            leader.poll(0.05)
+        other.stop()
+        while asked_for(cluster) != {"t"}:
+            leader.poll(0.05)
+
+
+def asked_for(cluster: ScriptedCluster) -> set[str]:
+    """The topics in the last requests for the metadata, more than joinings make in a row."""
+    requests = [request for request in cluster.requests(b.MetadataRequest) if not request.shards]
+    return {topic for request in requests[-10:] for topic in request.topics}
+
+
 class Odd(Assignor):
     """Raises at first; then it gives out all but the last partition."""
 
     name = "odd"
 
-    def __init__(self) -> None:
+    def __init__(self, failure: type[BaseException]) -> None:
         self.calls = 0
+        self.failure = failure
 
     def assign(self, partitions_of: Mapping[str, int], members: Iterable[Subscriber]) -> Assignments:
         self.calls += 1
         if self.calls == 1:
-            raise BrokenError
+            raise self.failure
         return {m.member_id: [TopicPartition("t", n) for n in range(partitions_of["t"] - 1)] for m in members}
 
 
 @pytest.mark.feature(72)
+@pytest.mark.story("assignor-that-exits")
+@pytest.mark.parametrize("failure", [BrokenError, SystemExit])
 def test_an_assignor_of_ones_own_may_fail_and_forget_something_and_the_group_goes_on(
-    caplog: pytest.LogCaptureFixture,
+    failure: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster = filled({0: 3, 1: 3})
-    with consumer_of(cluster, assignors=Odd()) as consumer:
-        with pytest.raises(BrokenError):
+    with consumer_of(cluster, assignors=Odd(failure)) as consumer:
+        with pytest.raises(failure):
             consumer.poll(WAIT)
         assert len(consumer.poll(WAIT)) == 3
         assert consumer.assignment() == {T[0]}
@@ -518,6 +565,47 @@ async def test_the_same_with_asyncio() -> None:
                 break
     assert told == [None]
     assert committed(cluster) == {0: 8}
+
+
+@pytest.mark.story("consumers-thread-dies-unmissed")
+def test_heartbeats_that_fail_are_raised_once_and_begin_anew(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = filled({0: 3})
+    with consumer_of(cluster) as consumer:
+        assert len(consumer.poll(WAIT)) == 3
+        assert consumer._group is not None
+        heartbeats: Any = consumer._group._heartbeats
+        failures = [MemoryError("no more")]
+        send = heartbeats._send_heartbeat
+
+        def send_or_fail(who: MemberIdentity) -> None:
+            if failures:
+                raise failures.pop()
+            send(who)
+
+        heartbeats._send_heartbeat = send_or_fail
+        with pytest.raises(FatalError, match="one of the consumer's threads failed") as caught:
+            consumer.poll(LIMIT_S)
+        assert isinstance(caught.value.__cause__, MemoryError)
+        sent = len(cluster.requests(pb.HeartbeatRequest))
+        fill(cluster, {0: 2})
+        got: list[Any] = []
+        while len(got) < 2 or len(cluster.requests(pb.HeartbeatRequest)) <= sent:
+            got += consumer.poll(0.05)
+    assert "a consumer's thread failed" in caplog.text
+
+
+@pytest.mark.story("stop-in-a-topic-that-is-gone")
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("count", [5, 20])
+def test_a_group_that_reads_to_the_end_begins_a_topic_that_was_made_anew_at_its_beginning(count: int) -> None:
+    cluster = filled({0: 10})
+    with consumer_of(cluster, stop="end") as consumer:
+        assert len(list(consumer)) == 10
+    cluster.drop_topic("t")
+    cluster.add_topic("t", 1)
+    fill(cluster, {0: count})
+    with consumer_of(cluster, stop="end") as consumer:
+        assert [record.offset for record in consumer] == list(range(count))
 
 
 def test_a_consumer_that_nobody_has_any_more_leaves() -> None:
