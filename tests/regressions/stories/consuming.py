@@ -99,6 +99,15 @@ STORIES = (
         ),
     ),
     Story(
+        "closed-with-a-reset-position",
+        "A position was reset between a poll and close(): KeyError, and nothing of any partition was committed",
+        Edit(
+            "sdk/ottla/consumer/group/reader.py",
+            "offsets.get(position.partition)  # none",
+            "offsets[position.partition]  # none",
+        ),
+    ),
+    Story(
         "closed-while-it-starts",
         "A consumer that one thread closed while another began to read asked for metadata for ever, 4 times a second",
         Edit("sdk/ottla/client/cluster.py", "                self._to_end.append(end)\n", ""),

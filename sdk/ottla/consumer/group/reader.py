@@ -106,10 +106,8 @@ class GroupReader(RecordReader[K, V]):
         if handing is not None and handing.at is not None and handing.is_good(handing.at) and handing.at.offset:
             offsets[handing.at.partition] = offset_and_epoch(handing.at.offset - 1, NO_EPOCH)
         for position, (offset, epoch) in () if well and self.polls else self._before.items():
-            if (
-                self._subscription.positions.get(position.partition) is position
-                and offset < offsets[position.partition].offset
-            ):
+            at = offsets.get(position.partition)  # none where it was reset since
+            if at and self._subscription.positions.get(position.partition) is position and offset < at.offset:
                 offsets[position.partition] = offset_and_epoch(offset, epoch)
         return offsets
 

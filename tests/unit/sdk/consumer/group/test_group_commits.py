@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import scripted_groups
 from group_members import Diary
-from scripted_groups import WAIT, BrokenError, T, committed, consumer_of, fill, filled, until_joined
+from scripted_groups import WAIT, BrokenError, T, committed, consumer_of, fill, filled, reset_in_hand, until_joined
 from waiting import wait_until
 
 from ottla.client.offsets import OffsetAndMetadata
@@ -464,6 +464,19 @@ def test_a_commit_into_a_topic_that_is_another_now_is_not_tried_again() -> None:
         cluster.forget(Group.COMMIT_OFFSETS)
 
 
+@pytest.mark.story("closed-with-a-reset-position")
+@pytest.mark.parametrize("raises", [False, True], ids=["close", "block"])
+def test_a_position_that_was_reset_keeps_no_other_from_its_last_commit(raises: bool) -> None:
+    cluster, consumer = reset_in_hand()
+    if raises:
+        with pytest.raises(BrokenError), consumer:
+            raise BrokenError
+    else:
+        consumer.close()
+    assert committed(cluster) == {1: 10}
+    assert cluster.groups.group("g").left == [("member-1", "the consumer was closed")]
+
+
 @pytest.mark.story("one-bad-argument-ends-all-commits")
 @pytest.mark.parametrize(
     "offsets",
@@ -514,6 +527,13 @@ cluster = filled({{0: 10}})
     if record.offset == 4:
         os.kill(os.getpid(), signal.SIGINT)
 """
+_EXIT = """
+import atexit, sys
+sys.path.insert(0, {support!r})
+atexit.register(lambda: print(committed(cluster), cluster.groups.group("g").left, flush=True))
+from scripted_groups import committed, reset_in_hand
+cluster, consumer = reset_in_hand()
+"""
 _LOOPS = ("for record in consumer_of(cluster):", "consumer = consumer_of(cluster)\nfor record in consumer:")
 
 
@@ -526,3 +546,11 @@ def test_ctrl_c_in_a_loop_that_no_block_closes_commits_and_leaves(loop: str) -> 
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert "KeyboardInterrupt" in done.stderr
     assert done.stdout.startswith("{0: 4} [('member-1', "), done.stdout
+
+
+@pytest.mark.story("closed-with-a-reset-position")
+def test_a_script_that_ends_with_a_reset_position_commits_the_others_and_leaves() -> None:
+    support = str(Path(scripted_groups.__file__).parent)
+    command = [sys.executable, "-c", _EXIT.format(support=support)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.startswith("{1: 10} [('member-1', "), done.stdout + done.stderr
