@@ -60,6 +60,16 @@ def committed(cluster: ScriptedCluster) -> dict[int, int]:
         return {p.partition: place.offset for p, place in cluster.groups.group("g").offsets.items()}
 
 
+def make_anew(cluster: ScriptedCluster, *consumers: Consumer[Any, Any], records: int = 0) -> None:
+    """Another topic gets the name "t", with so many records in its only partition, and the consumers notice it."""
+    cluster.drop_topic("t")
+    cluster.add_topic("t", 1)
+    if records:
+        fill(cluster, {0: records})
+    for consumer in consumers:
+        wait_until(lambda consumer=consumer: consumer.metrics["position-reset-total"] == 1)
+
+
 def reset_in_hand() -> tuple[ScriptedCluster, Consumer[Any, Any]]:
     """Ten records of each of two partitions are processed, and the first one is reset with three more in hand."""
     cluster = filled({0: 10, 1: 10})

@@ -108,6 +108,20 @@ STORIES = (
         ),
     ),
     Story(
+        "offsets-of-the-topic-that-was-read",
+        "commit(offsets) after their topic was made anew: a place in the new one, whose records before it nobody read",
+        Edit("sdk/ottla/consumer/group/assignment.py", "at.read_topic_id or at.topic_id", "at.topic_id"),
+    ),
+    Story(
+        "interrupted-reading-of-another-topic",
+        "Ctrl-C in a poll that had gathered of a topic made anew: offsets of the former one were committed in it",
+        Edit(
+            "sdk/ottla/consumer/reader.py",
+            "                position.read_topic_id = topic_id\n",
+            "",
+        ),
+    ),
+    Story(
         "closed-while-it-starts",
         "A consumer that one thread closed while another began to read asked for metadata for ever, 4 times a second",
         Edit("sdk/ottla/client/cluster.py", "                self._to_end.append(end)\n", ""),
