@@ -122,6 +122,11 @@ STORIES = (
         ),
     ),
     Story(
+        "offsets-of-a-transactions-topic",
+        "A transaction committed what was read of a topic that was made anew since: a place in the new one",
+        Edit("sdk/ottla/producer/txn_client.py", "to_commit(offsets, group.topic_ids)", "to_commit(offsets, {})"),
+    ),
+    Story(
         "closed-while-it-starts",
         "A consumer that one thread closed while another began to read asked for metadata for ever, 4 times a second",
         Edit("sdk/ottla/client/cluster.py", "                self._to_end.append(end)\n", ""),
