@@ -64,8 +64,7 @@ def make_anew(cluster: ScriptedCluster, *consumers: Consumer[Any, Any], records:
     """Another topic gets the name "t", with so many records in its only partition, and the consumers notice it."""
     cluster.drop_topic("t")
     cluster.add_topic("t", 1)
-    if records:
-        fill(cluster, {0: records})
+    fill(cluster, {0: records})
     for consumer in consumers:
         wait_until(lambda consumer=consumer: consumer.metrics["position-reset-total"] == 1)
 

@@ -17,7 +17,7 @@ from ottla.consumer.group.assignment import GroupAssignment
 from ottla.consumer.reader import RecordReader
 from ottla.errors import config_error
 from ottla.machines.subscription import SubscriptionState
-from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
 
 
 class Seeking:
@@ -58,12 +58,7 @@ class Seeking:
             raise config_error(
                 f"offset={offset!r} is not an offset", hint="give 0 or more, or use seek_to_beginning/_end"
             )
-        (position,) = self._assignment.of([partition])
-        with self._lock:
-            position.stop = position.stop if stop is None else stop
-            self._subscription.seek(position, offset)
-            position.topic_id = None  # in whichever topic has the name now
-        self.reader.on_seek(position)
+        self._seek_in(partition, offset, None, stop)
 
     @guarded
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
@@ -143,6 +138,18 @@ class Seeking:
     @property
     def _look_up(self) -> dict[str, Any]:
         return {"timeout": self._timeout, "read_committed": self._fetcher.read_committed}
+
+    @guarded
+    def _seek_in(
+        self, partition: tuple[str, int], offset: int, topic_id: TopicId | None, stop: int | None = None
+    ) -> None:
+        """In the topic of that id; None: in whichever has the name now."""
+        (position,) = self._assignment.of([partition])
+        with self._lock:
+            position.stop = position.stop if stop is None else stop
+            self._subscription.seek(position, offset)
+            position.topic_id = topic_id
+        self.reader.on_seek(position)
 
     def _seek_to_time(self, timestamp: int | None, partitions: Sequence[tuple[str, int]]) -> None:
         for position in self._assignment.of(partitions):

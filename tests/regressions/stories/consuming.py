@@ -127,6 +127,26 @@ STORIES = (
         Edit("sdk/ottla/producer/txn_client.py", "to_commit(offsets, group.topic_ids)", "to_commit(offsets, {})"),
     ),
     Story(
+        "handled-of-a-topic-made-anew",
+        "An App whose topic was made anew committed how far the former one was handled: the new one's first were lost",
+        Edit("sdk/ottla/machines/progress.py", "progress is None or progress.topic_id != topic_id", "progress is None"),
+        Edit("sdk/ottla/app/worker.py", "topic_id=self._in_flight.topic_id(p))", "topic_id=b'')"),
+    ),
+    Story(
+        "app-that-stops-reading-a-topic-made-anew",
+        "An App whose commit was of a topic that is another now repeated it for ever, and read no more once full",
+        Edit("sdk/ottla/app/worker.py", "                self._in_flight.leave(offsets)\n", "                pass\n"),
+    ),
+    Story(
+        "round-of-a-topic-made-anew",
+        "An exact App's round was aborted and its topic made anew: it went on at the former's offset in the new one",
+        Edit(
+            "sdk/ottla/app/exactly_once.py",
+            "starts[partition], self._topic_ids[partition])",
+            "starts[partition], None)",
+        ),
+    ),
+    Story(
         "closed-while-it-starts",
         "A consumer that one thread closed while another began to read asked for metadata for ever, 4 times a second",
         Edit("sdk/ottla/client/cluster.py", "                self._to_end.append(end)\n", ""),
