@@ -34,7 +34,7 @@ PACKAGES: Final = {
     "ottla_stack": "stack",
     "pyspark_ottla": "spark",
 }
-MOST_CODE_LINES: Final = 57_500
+MOST_CODE_LINES: Final = 58_000
 """Before the rooms there were 40,760, and after them 41,497: imports, and lines that longer names wrap.
 
 Raised since, so that cost follows the work and not the number of partitions: fetch sessions, changes of metadata by
@@ -42,7 +42,8 @@ partition (520), logs made together, parked fetches, metadata kept encoded, an i
 compaction (1,200), tools that read its files without a broker (900), and tables in the SDK (1,000); to compact offline
 and to import a log (400). For transactions: the txn-coordinator (1,500), what a partition knows of them (700), offsets
 in them (500), the Kafka APIs (600), the SDK's (1,500). For the mirror (2,300),
-its failover, its proof and its demonstration (2,000), and batches as bytes in the SDK (200)."""
+its failover, its proof and its demonstration (2,000), and batches as bytes in the SDK (200). So that clients keep their
+word where a topic is made anew, a thread fails or nobody closes them (500)."""
 
 LEAST_WITHOUT_IO: Final = 0.47
 """The aim is 0.57: adapters that only log (6 %), wait (8 %), or take a path (3 %) import what does."""

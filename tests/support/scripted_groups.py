@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from waiting import wait_until
+
 from ottla.consumer.consumer import Consumer
 from ottla.fakes.scripted import ScriptedCluster
 from ottla.fakes.scripted_group import ScriptedMember
@@ -56,6 +58,30 @@ def consumer_of(cluster: ScriptedCluster, *topics: str, **arguments: Any) -> Con
 def committed(cluster: ScriptedCluster) -> dict[int, int]:
     with cluster.changed:
         return {p.partition: place.offset for p, place in cluster.groups.group("g").offsets.items()}
+
+
+def make_anew(cluster: ScriptedCluster, *consumers: Consumer[Any, Any], records: int = 0) -> None:
+    """Another topic gets the name "t", with so many records in its only partition, and the consumers notice it."""
+    cluster.drop_topic("t")
+    cluster.add_topic("t", 1)
+    fill(cluster, {0: records})
+    for consumer in consumers:
+        wait_until(lambda consumer=consumer: consumer.metrics["position-reset-total"] == 1)
+
+
+def reset_in_hand() -> tuple[ScriptedCluster, Consumer[Any, Any]]:
+    """Ten records of each of two partitions are processed, and the first one is reset with three more in hand."""
+    cluster = filled({0: 10, 1: 10})
+    consumer = consumer_of(cluster, auto_commit_interval=1000.0)
+    read = 0
+    while read < 20:
+        read += len(consumer.poll(WAIT))
+    fill(cluster, {0: 3})
+    while read < 23:
+        read += len(consumer.poll(WAIT))
+    cluster.truncate("t", 0, before=100)
+    wait_until(lambda: consumer.metrics["position-reset-total"] == 1)
+    return cluster, consumer
 
 
 def until_joined(consumer: Consumer[Any, Any], partitions: int) -> None:

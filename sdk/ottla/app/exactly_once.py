@@ -9,7 +9,8 @@ The rules this file owns:
   is sent for a record that comes after an unfinished one would be sent again with that one's offset.
 * What a failed attempt has sent would count. So where it has sent something, the round is spoiled; the attempt is
   remembered (`Attempts.failed`), so that the record comes to its end all the same.
-* Partitions are given up between rounds. Where some were lost with a round's records, the round is spoiled.
+* Partitions are given up between rounds. Where some were lost with a round's records, the round is spoiled; so it is
+  where a topic was made anew, and then it begins again with the first records of the new one.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from ottla.errors import (
     TransactionAborted,
     WakeupError,
 )
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 
 logger = logging.getLogger("ottla.app")
 
@@ -60,6 +61,7 @@ class ExactlyOnceWorker(Worker):
         self._stop_app: Final = on_failure
         self._round: Round | None = None
         self._resume_at = 0.0
+        self._topic_ids: Final[dict[TopicPartition, TopicId | None]] = {}  # of what was read last
         self._settled: Final = asyncio.Event()
         self._make_producer: Final = make_producer
         super().__init__(handler, consumer, _no_round, self._fail, drain_s)
@@ -99,6 +101,13 @@ class ExactlyOnceWorker(Worker):
             now.member_id = batch.group_metadata.member_id
             self._commit_at = self._loop.time() + self._handler.commit_interval_s
         for partition, offset in batch.first_offsets.items():
+            topic_id = batch.topic_ids.get(partition)
+            if self._topic_ids.setdefault(partition, topic_id) != topic_id:
+                self._topic_ids[partition] = topic_id
+                self.attempts.forget([partition])
+                if partition in now.starts:
+                    now.starts[partition] = offset
+                    self._spoil()
             now.starts.setdefault(partition, offset)
         if not now.spoiled:
             await super()._take(batch)
@@ -153,7 +162,7 @@ class ExactlyOnceWorker(Worker):
             return {}
         offsets = self._in_flight.to_commit()
         try:
-            await ended.end(offsets, self._consumer.group_metadata)
+            await ended.end(self._in_topics(offsets), self._consumer.group_metadata)
         except (TransactionAborted, CommitFailedError, RebalanceInProgressError, RetriableError, FencedError) as error:
             if isinstance(error, FencedError) and self._shares_id:
                 raise
@@ -185,7 +194,7 @@ class ExactlyOnceWorker(Worker):
                 continue
             for partition in mine:
                 if committed[partition] is None:
-                    self._consumer.seek(partition, starts[partition])
+                    self._consumer.seek(partition, starts[partition], topic_id=self._topic_ids[partition])
                 else:
                     self._consumer.seek_to_committed(partition)
             return

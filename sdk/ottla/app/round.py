@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ottla.aio.producer import Producer
 from ottla.aio.sending import Sending
-from ottla.client.offsets import GroupMetadata
+from ottla.client.offsets import GroupMetadata, Offsets
 from ottla.errors import CommitFailedError, ErrorCode, TransactionAborted
 from ottla_core.model import TopicPartition
 
@@ -33,7 +33,7 @@ class Round:
             raise _aborted("the round of this record is over, and the record is handled again")
         return self._producer.send(value, **arguments)
 
-    async def end(self, offsets: dict[TopicPartition, int], group: GroupMetadata) -> None:
+    async def end(self, offsets: Offsets, group: GroupMetadata) -> None:
         """Commit, with the offsets, as `group`; where it is spoiled, or that can't be, abort and raise why."""
         self._is_over = True
         async with self._transaction:

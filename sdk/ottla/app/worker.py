@@ -17,10 +17,11 @@ from typing import Any, Final, TypeVar
 from ottla.app.attempts import Attempts, HandlingOutcome, Work
 from ottla.app.context import Send
 from ottla.app.handler import RecordHandler
+from ottla.client.offsets import OffsetAndMetadata, Offsets
 from ottla.consumer.batch import Batch
 from ottla.consumer.consumer import Consumer
 from ottla.consumer.group.listener import Partitions, RebalanceListener
-from ottla.errors import CommitFailedError, OttlaError, RebalanceInProgressError, RetriableError, WakeupError
+from ottla.errors import CommitFailedError, ErrorCode, OttlaError, RebalanceInProgressError, RetriableError, WakeupError
 from ottla.machines.lanes import Job, Lanes
 from ottla.machines.progress import RecordsInFlight
 from ottla_core.model import TopicPartition
@@ -119,7 +120,7 @@ class Worker:
         by_key = self._handler.order == "key"
         sizes: list[int] = []
         for partition, part in batch.segments:
-            progress = self._in_flight.of(partition)
+            progress = self._in_flight.of(partition, batch.topic_ids.get(partition))
             for raw in part:
                 sizes.append(_size_bytes(raw))
                 progress.begin(raw[0])
@@ -174,22 +175,34 @@ class Worker:
         return due and now >= self._commit_again_at
 
     async def _commit(self) -> None:
-        offsets = self._in_flight.to_commit()
         self._commit_at = self._loop.time() + self._handler.commit_interval_s
         self._commit_again_at = 0.0
-        if not offsets:
-            return
+        if offsets := self._in_flight.to_commit():
+            await self._commit_these(offsets)
+
+    async def _commit_these(self, offsets: Mapping[TopicPartition, int]) -> None:
         try:
-            await self._on_thread(self._consumer.commit, offsets, timeout=_COMMIT_S)
+            await self._on_thread(self._consumer.commit, self._in_topics(offsets), timeout=_COMMIT_S)
         except (CommitFailedError, RebalanceInProgressError, RetriableError) as error:
-            self._commit_again_at = self._loop.time() + _COMMIT_AGAIN_S
+            if error.code == ErrorCode.UNKNOWN_TOPIC_ID and len(offsets) > 1:  # of which of them it does not say
+                for partition, offset in offsets.items():
+                    await self._commit_these({partition: offset})
+                return
+            if error.code == ErrorCode.UNKNOWN_TOPIC_ID:
+                self._in_flight.leave(offsets)
+            else:
+                self._commit_again_at = self._loop.time() + _COMMIT_AGAIN_S
             logger.info("group %s: %s", self._handler.group, error)
         else:
             self._in_flight.on_committed(offsets)
 
+    def _in_topics(self, offsets: Mapping[TopicPartition, int]) -> Offsets:
+        """In the topics that they were read from."""
+        return {p: OffsetAndMetadata(offset, topic_id=self._in_flight.topic_id(p)) for p, offset in offsets.items()}
+
     # ---- giving up -----------------------------------------------------------------------------------------------
 
-    async def hand_back(self, partitions: Partitions) -> dict[TopicPartition, int]:
+    async def hand_back(self, partitions: Partitions) -> Offsets:
         """These go to others: begin nothing of them any more, wait for what runs, and say what is to be committed."""
         self._in_flight.give_up(partitions)
         self.lanes.drop(partitions)
@@ -205,7 +218,7 @@ class Worker:
                 )
             for task in late if self._handler.is_coroutine else ():
                 task.cancel()
-        return self._in_flight.to_commit(partitions)
+        return self._in_topics(self._in_flight.to_commit(partitions))
 
     def forget(self, partitions: Partitions) -> None:
         """These are others' by now. What runs of them continues, and counts for nothing."""
@@ -239,7 +252,7 @@ class Worker:
             logger.warning("group %s: records will be handled again: %s", self._handler.group, error)
         self.on_lost(partitions)
 
-    def _commit_last(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def _commit_last(self, offsets: Offsets) -> None:
         try:
             self._consumer.commit(offsets, timeout=_COMMIT_S)
         except WakeupError:  # of a `stop` that came just now

@@ -105,7 +105,8 @@ class Coordinators:
                 return once(max(0.001, over_at - clock.monotonic()))
             except OttlaError as error:
                 pause = backoff.next()
-                if not error.retriable or clock.monotonic() + pause >= over_at:
+                is_final = not error.retriable or error.code == ErrorCode.UNKNOWN_TOPIC_ID  # it stays another topic
+                if is_final or clock.monotonic() + pause >= over_at:
                     raise
                 if error.code != ErrorCode.CONCURRENT_TRANSACTIONS:  # else it is the right one, and is busy
                     self.forget()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ottla.errors import config_error
@@ -15,11 +16,14 @@ class OffsetAndMetadata(NamedTuple):
     """A committed position: `offset` is of the next record to read, `metadata` a note of your own.
 
     `leader_epoch` is of the record before it, None where it is not known: by it a reader sees that a log was truncated.
+    `topic_id` is of the topic in which it is valid: None for the one whose records were handed out last, b"" for the
+    one that has the name.
     """
 
     offset: int
     metadata: str = ""
     leader_epoch: int | None = None
+    topic_id: bytes | None = None
 
 
 Offsets = dict[TopicPartition, OffsetAndMetadata]
@@ -28,13 +32,18 @@ OffsetsLike = Mapping[Any, int | OffsetAndMetadata]
 """{(topic, partition): offset, or OffsetAndMetadata}."""
 
 
-class GroupMetadata(NamedTuple):
-    """As whom a consumer is in its group; `generation` is -1 and `member_id` "" while it is not."""
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """As whom a consumer is in its group; `generation` is -1 and `member_id` "" while it is not.
+
+    `topic_ids` are of the topics whose records it was handed out last: offsets are valid in those.
+    """
 
     group: str
     generation: int
     member_id: str
     instance_id: str | None
+    topic_ids: Mapping[TopicPartition, TopicId] = field(default_factory=dict, compare=False, repr=False)
 
 
 def checked_offsets(offsets: OffsetsLike) -> Offsets:
@@ -61,6 +70,8 @@ def _checked_offset(partition: Any, offset: Any) -> OffsetAndMetadata:
         )
     if committed.leader_epoch is not None and not _is_within(committed.leader_epoch, 31):
         raise config_error(f"leader_epoch={committed.leader_epoch!r} of {partition} is none", hint="leave it out")
+    if committed.topic_id is not None and not _is_topic_id(committed.topic_id):
+        raise config_error(f"topic_id={committed.topic_id!r} of {partition} is none", hint="leave it out")
     if not isinstance(committed.metadata, str):
         raise config_error(
             f"metadata={committed.metadata!r} of {partition} is not a str", hint="give a note as text, or none"
@@ -72,8 +83,12 @@ def _is_within(number: Any, bits: int) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 1 << bits
 
 
+def _is_topic_id(given: Any) -> bool:
+    return isinstance(given, bytes) and len(given) in (0, 16)
+
+
 def to_commit(offsets: Offsets, topic_ids: Mapping[TopicPartition, TopicId]) -> list[pb.OffsetToCommit]:
-    """As CommitOffsets carries them, with the ids of the topics in which they are valid, where those are known."""
+    """As CommitOffsets carries them, with the ids of their topics: `topic_ids` where an offset does not say which."""
     return [
         pb.OffsetToCommit(
             topic=partition.topic,
@@ -81,7 +96,7 @@ def to_commit(offsets: Offsets, topic_ids: Mapping[TopicPartition, TopicId]) -> 
             offset=committed.offset,
             leader_epoch=committed.leader_epoch,
             metadata=committed.metadata,
-            topic_id=topic_ids.get(partition, b""),
+            topic_id=topic_ids.get(partition, b"") if committed.topic_id is None else committed.topic_id,
         )
         for partition, committed in offsets.items()
     ]
@@ -100,6 +115,6 @@ def committed_offset(response: pb.CommittedOffset) -> OffsetAndMetadata | None:
     return OffsetAndMetadata(response.offset, response.metadata, epoch)
 
 
-def offset_and_epoch(offset: int, epoch: int) -> OffsetAndMetadata:
+def offset_and_epoch(offset: int, epoch: int, topic_id: bytes | None) -> OffsetAndMetadata:
     """A position as it is committed."""
-    return OffsetAndMetadata(offset, leader_epoch=None if epoch == NO_EPOCH else epoch)
+    return OffsetAndMetadata(offset, "", None if epoch == NO_EPOCH else epoch, topic_id)

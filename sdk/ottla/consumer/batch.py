@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from ottla.consumer.columns import to_arrow, to_pandas
@@ -10,7 +10,7 @@ from ottla.consumer.completed_fetch import RecordRange, first_offset, next_offse
 from ottla.generics import K, V
 from ottla.record import Record
 from ottla.serdes.record_reader import Serdes
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 
 if TYPE_CHECKING:
     from ottla.client.offsets import GroupMetadata
@@ -86,6 +86,11 @@ class Batch(Sequence[Record[K, V]]):
     def segments(self) -> list[Segment]:
         """The records as they came: of one partition after the other, not deserialized."""
         return self._segments
+
+    @property
+    def topic_ids(self) -> Mapping[TopicPartition, TopicId]:
+        """Of a group's: for each partition the id of the topic that it was read from."""
+        return {} if self.group_metadata is None else self.group_metadata.topic_ids
 
     @property
     def first_offsets(self) -> dict[TopicPartition, int]:

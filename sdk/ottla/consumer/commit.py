@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.client.by_partition import ByPartition
-from ottla.client.offsets import GroupMetadata, OffsetAndMetadata, OffsetsLike, checked_offsets
+from ottla.client.offsets import GroupMetadata, OffsetAndMetadata, OffsetsLike
 from ottla.client.units import Duration, seconds
 from ottla.consumer.assignment import Assignment
 from ottla.consumer.concurrent_use import ConcurrentUseGuard, guarded
@@ -34,10 +34,11 @@ class Committing:
         up to `timeout` seconds while the coordinator is away.
 
         Raises CommitFailedError where the group has gone on without this consumer, RebalanceInProgressError where it
-        is to read on first, ottla.TimeoutError, WakeupError.
+        is to read on first, UnknownTopicError where a topic is away, or was made anew since the records were handed
+        out (the other partitions are committed), ottla.TimeoutError, WakeupError.
         """
         group = self._member()
-        to_commit = group.committer.handed_out() if offsets is None else checked_offsets(offsets)
+        to_commit = group.committer.to_commit(offsets)
         group.commits.run_callbacks()
         group.committer.commit(to_commit, seconds(timeout, "timeout"))
 
@@ -49,8 +50,7 @@ class Committing:
         went well.
         """
         group = self._member()
-        to_commit = group.committer.handed_out() if offsets is None else checked_offsets(offsets)
-        group.commits.begin(to_commit, callback=callback)
+        group.commits.begin(group.committer.to_commit(offsets), callback=callback)
 
     @guarded
     def committed(
@@ -66,7 +66,8 @@ class Committing:
     def group_metadata(self) -> GroupMetadata:
         """As whom this consumer is in its group; after it was evicted as whom it was, until it joins anew, so that what
         is committed by it is rejected. From any thread."""
-        return self._member().group_metadata
+        member = self._member()
+        return member.metadata(member.committer.topic_ids())
 
     def enforce_rebalance(self, reason: str = "") -> None:
         """Have the group's partitions assigned anew, which begins with the next poll: for an assignor of your own that

@@ -26,7 +26,7 @@ from ottla.generics import K, V
 from ottla.machines.position import Position
 from ottla.record import Record
 from ottla.serdes.record_reader import Serdes
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 from ottla_core.records.record import RawRecord
 
 logger = logging.getLogger("ottla.consumer")
@@ -65,7 +65,8 @@ class RecordReader(Generic[K, V]):
         self._run: CompletedFetch | None = None
         self._handing: Handing | None = None
         self._in_hand = False
-        self._before: dict[Position, tuple[int, int]] = {}  # offset and epoch, before the last gathering
+        # Offset, epoch and the topic of what was handed out, before the last gathering.
+        self._before: dict[Position, tuple[int, int, TopicId | None]] = {}
         self._gathered = 0  # records that are in hand
 
     def records(self, owner: object, use_guard: ConcurrentUseGuard) -> Iterator[Record[K, V]]:
@@ -144,7 +145,8 @@ class RecordReader(Generic[K, V]):
         if not self._in_hand:
             return
         with self._fetcher.lock:
-            for position, (offset, epoch) in self._before.items():
+            for position, (offset, epoch, topic_id) in self._before.items():
+                position.read_topic_id = topic_id
                 if position.offset is not None and position.offset > offset:
                     position.offset, position.offset_epoch = offset, epoch
             self._subscription.start_over()
@@ -169,6 +171,7 @@ class RecordReader(Generic[K, V]):
     def on_seek(self, position: Position) -> None:
         """A seek: the position before does not count."""
         self._before.pop(position, None)
+        position.read_topic_id = None
 
     def _begin(self) -> None:
         """Whatever was handed out before is; what an abandoned loop did not reach is read again."""
@@ -294,8 +297,8 @@ class RecordReader(Generic[K, V]):
         if self._skip_bad:
             part = self._readable(run.partition, part)
         if position not in self._before:
-            self._before[position] = (position.offset or 0, position.offset_epoch)
-        position.offset, position.offset_epoch = after, run.epoch
+            self._before[position] = (position.offset or 0, position.offset_epoch, position.read_topic_id)
+        position.offset, position.offset_epoch, position.read_topic_id = after, run.epoch, run.fetched.topic_id
         self._gathered += len(part)
         return part
 

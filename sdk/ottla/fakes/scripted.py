@@ -50,7 +50,7 @@ class ScriptedCluster:
         self.racks: dict[int, str] = {}
         self.stopped: set[str] = set()
         self.coordinator = 0  # the broker at whose address the groups' coordinator answers
-        self.groups = ScriptedGroups(self.changed)
+        self.groups = ScriptedGroups(self.changed, self._ids)
         self._producer_ids = itertools.count(1000)
         self.transactions = ScriptedTransactions(self.groups, self._producer_ids)
         self._topic_ids = itertools.count(1)

@@ -7,7 +7,7 @@ a member is away when it has left, or when a test lets it be forgotten.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Condition
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
 
@@ -49,10 +49,11 @@ class ScriptedGroup:
 
 
 class ScriptedGroups:
-    """All groups. `changed` is held in every call, and released in the wait for members."""
+    """All groups. `changed` is held in every call, and released in the wait for members. `topic_ids` is as of now."""
 
-    def __init__(self, changed: Condition) -> None:
+    def __init__(self, changed: Condition, topic_ids: Mapping[str, TopicId]) -> None:
         self._changed = changed
+        self._topic_ids = topic_ids
         self._groups: dict[str, ScriptedGroup] = {}
         self._ids = itertools.count(1)
 
@@ -203,12 +204,22 @@ class ScriptedGroups:
         if group.assignments is None and not group.gathers:
             raise OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, "it is not given out yet")
 
-    def enter(self, request: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:
-        """These are committed."""
+    def judge(self, request: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:
+        """Whether each offset is of the topic that has its name now, as far as the client says."""
         response = pb.CommitOffsetsResponse()
         for offset in request.offsets:
-            self.group(request.group).offsets[TopicPartition(offset.topic, offset.partition)] = offset
-            response.partitions.add(topic=offset.topic, partition=offset.partition)
+            outcome = response.partitions.add(topic=offset.topic, partition=offset.partition)
+            if offset.topic_id and self._topic_ids.get(offset.topic, offset.topic_id) != offset.topic_id:
+                outcome.error.code = ErrorCode.UNKNOWN_TOPIC_ID
+                outcome.error.message = f"{offset.topic} is another topic now"
+        return response
+
+    def enter(self, request: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:
+        """Those of them that can be are committed."""
+        response = self.judge(request)
+        for offset, outcome in zip(request.offsets, response.partitions, strict=True):
+            if not outcome.error.code:
+                self.group(request.group).offsets[TopicPartition(offset.topic, offset.partition)] = offset
         return response
 
     def _commit(self, request: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:

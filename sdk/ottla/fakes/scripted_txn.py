@@ -118,7 +118,7 @@ class ScriptedTransactions:
         producer = (request.transaction.producer.id, request.transaction.producer.epoch)
         transaction = self._current(request.transaction.transactional_id, producer, ErrorCode.INVALID_PRODUCER_EPOCH)
         transaction.offsets.append(request)
-        return group_pb2.CommitOffsetsResponse()
+        return self._groups.judge(request)
 
     def _describe(self, request: txn_pb2.DescribeTransactionsRequest) -> txn_pb2.DescribeTransactionsResponse:
         response = txn_pb2.DescribeTransactionsResponse()

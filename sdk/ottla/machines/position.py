@@ -21,7 +21,9 @@ class Position:
     group left off) has been looked up. `stop` is the first offset that is not wanted. `fetch_offset` is what comes
     after all that was fetched, and `epoch` the leader epoch of the batch before it, -1 where that is not known.
     `leader_epoch` is of the leader in whose log they are known to be right (KIP-320). `topic_id` is of the topic in
-    which `offset` is valid, None while that is not known; so is `stop_topic_id` for `stop`.
+    which `offset` is valid, None while that is not known; so is `stop_topic_id` for `stop`. `read_topic_id` is of the
+    topic whose records were handed out last, whatever has its name now, and None before that and after a seek of the
+    user's.
     """
 
     __slots__ = (
@@ -35,6 +37,7 @@ class Position:
         "offset_epoch",
         "partition",
         "paused",
+        "read_topic_id",
         "replica",
         "replica_until",
         "retry_at",
@@ -58,6 +61,7 @@ class Position:
         self.epoch = NO_EPOCH
         self.leader_epoch = NO_EPOCH
         self.topic_id: TopicId | None = None
+        self.read_topic_id: TopicId | None = None
         self.version = 0
         self.in_flight: FetchPart | EpochCheck | None = None
         self.waiting_bytes = 0
@@ -233,12 +237,13 @@ class PartitionData:
 
 @dataclass(slots=True)
 class FetchedData:
-    """Whole batches of one partition that came in one answer; `aborted` as in PartitionData."""
+    """Whole batches of one partition of the topic `topic_id` that came in one answer; `aborted` as in PartitionData."""
 
     position: Position
     version: int
     records: bytes
     aborted: tuple[tuple[int, int], ...] = ()
+    topic_id: TopicId | None = None
 
 
 @dataclass(slots=True)

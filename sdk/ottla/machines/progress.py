@@ -8,7 +8,8 @@ The rules this file owns:
 
 * A partition is committed up to its lowest unfinished record, and never past it: so nothing is lost with the process.
 * `count` is what would be repeated if the process died now: all that was begun and is not committed.
-* What was given up, or given up and begun again, ignores the end of what was begun before.
+* What was given up, or given up and begun again, ignores the end of what was begun before. A topic that was made anew
+  begins anew: what is still being handled of the former one is handled, and commits nothing.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 
 
 class PartitionProgress:
-    """One partition, from when it was assigned until it is given up. `end` is where reading continues."""
+    """One partition of one topic, from when it was assigned until it is given up. `end` is where reading continues."""
 
-    __slots__ = ("_front", "_open", "_out_of_order", "committed", "end", "released")
+    __slots__ = ("_front", "_open", "_out_of_order", "committed", "end", "released", "topic_id")
 
-    def __init__(self) -> None:
+    def __init__(self, topic_id: TopicId | None = None) -> None:
+        self.topic_id = topic_id
         self.end = 0
         self.committed: int | None = None  # by us
         self.released = False  # or about to be: what is not finished is for others to do
@@ -73,9 +75,21 @@ class RecordsInFlight:
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
 
-    def of(self, partition: TopicPartition) -> PartitionProgress:
-        """The partition's progress, which begins at the first call."""
-        return self._partitions.setdefault(partition, PartitionProgress())
+    def of(self, partition: TopicPartition, topic_id: TopicId | None = None) -> PartitionProgress:
+        """The partition's progress, which begins at the first call, and anew where it is another topic's."""
+        progress = self._partitions.get(partition)
+        if progress is None or progress.topic_id != topic_id:
+            progress = self._partitions[partition] = PartitionProgress(topic_id)
+        return progress
+
+    def leave(self, partitions: Iterable[TopicPartition]) -> None:
+        """Their topic is another one now: what is still being handled of these is handled, and commits nothing."""
+        for name in partitions:
+            self._partitions.pop(name, None)
+
+    def topic_id(self, partition: TopicPartition) -> TopicId | None:
+        """Of which topic its progress is."""
+        return self._partitions[partition].topic_id
 
     @property
     def count(self) -> int:
@@ -107,5 +121,4 @@ class RecordsInFlight:
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """These are others' now; what is still being handled of them counts for nothing."""
         self.give_up(partitions)
-        for name in partitions:
-            self._partitions.pop(name, None)
+        self.leave(partitions)

@@ -300,7 +300,8 @@ class SubscriptionState:
             return
         position.waiting_bytes += len(records)
         self.waiting_bytes += len(records)
-        self._fetched.append(FetchedData(position, part.version, records, response.aborted))
+        topic_id = part.route.partition_id.topic_id
+        self._fetched.append(FetchedData(position, part.version, records, response.aborted, topic_id))
 
     def _on_error(self, part: FetchPart, response: PartitionData, now: float, outcome: FetchOutcome) -> None:
         position = part.position

@@ -60,7 +60,8 @@ class Transactional:
         """Commit {(topic, partition): offset of the next record} for the group, with the transaction.
 
         `group_metadata` is a consumer's, or the consumer. Raises CommitFailedError where the group has gone on without
-        that consumer; whatever is raised, the transaction can only be aborted then.
+        that consumer, UnknownTopicError where a topic was made anew since its records were handed out; whatever is
+        raised, the transaction can only be aborted then.
         """
         group = group_metadata if isinstance(group_metadata, GroupMetadata) else group_metadata.group_metadata
         self._transactions().send_offsets(group, checked_offsets(offsets))

@@ -64,7 +64,7 @@ class TxnClient:
             group=group.group,
             member=group_pb2.Member(member_id=group.member_id, instance_id=group.instance_id),
             generation=group.generation,
-            offsets=to_commit(offsets, {}),
+            offsets=to_commit(offsets, group.topic_ids),
             transaction=group_pb2.OffsetsTransaction(
                 transactional_id=self._id, producer=_message(producer), transaction_version=TRANSACTIONS_V2
             ),

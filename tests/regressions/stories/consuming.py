@@ -120,6 +120,54 @@ STORIES = (
         ),
     ),
     Story(
+        "closed-with-a-reset-position",
+        "A position was reset between a poll and close(): KeyError, and nothing of any partition was committed",
+        Edit(
+            "sdk/ottla/consumer/group/reader.py",
+            "offsets.get(position.partition)  # none",
+            "offsets[position.partition]  # none",
+        ),
+    ),
+    Story(
+        "offsets-of-the-topic-that-was-read",
+        "commit(offsets) after their topic was made anew: a place in the new one, whose records before it nobody read",
+        Edit("sdk/ottla/consumer/group/assignment.py", "at.read_topic_id or at.topic_id", "at.topic_id"),
+    ),
+    Story(
+        "interrupted-reading-of-another-topic",
+        "Ctrl-C in a poll that had gathered of a topic made anew: offsets of the former one were committed in it",
+        Edit(
+            "sdk/ottla/consumer/reader.py",
+            "                position.read_topic_id = topic_id\n",
+            "",
+        ),
+    ),
+    Story(
+        "offsets-of-a-transactions-topic",
+        "A transaction committed what was read of a topic that was made anew since: a place in the new one",
+        Edit("sdk/ottla/producer/txn_client.py", "to_commit(offsets, group.topic_ids)", "to_commit(offsets, {})"),
+    ),
+    Story(
+        "handled-of-a-topic-made-anew",
+        "An App whose topic was made anew committed how far the former one was handled: the new one's first were lost",
+        Edit("sdk/ottla/machines/progress.py", "progress is None or progress.topic_id != topic_id", "progress is None"),
+        Edit("sdk/ottla/app/worker.py", "topic_id=self._in_flight.topic_id(p))", "topic_id=b'')"),
+    ),
+    Story(
+        "app-that-stops-reading-a-topic-made-anew",
+        "An App whose commit was of a topic that is another now repeated it for ever, and read no more once full",
+        Edit("sdk/ottla/app/worker.py", "                self._in_flight.leave(offsets)\n", "                pass\n"),
+    ),
+    Story(
+        "round-of-a-topic-made-anew",
+        "An exact App's round was aborted and its topic made anew: it went on at the former's offset in the new one",
+        Edit(
+            "sdk/ottla/app/exactly_once.py",
+            "starts[partition], topic_id=self._topic_ids[partition])",
+            "starts[partition], None)",
+        ),
+    ),
+    Story(
         "closed-while-it-starts",
         "A consumer that one thread closed while another began to read asked for metadata for ever, 4 times a second",
         Edit("sdk/ottla/client/cluster.py", "                self._to_end.append(end)\n", ""),

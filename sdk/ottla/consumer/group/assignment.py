@@ -127,11 +127,10 @@ class GroupAssignment:
         if self.member.state is not MemberState.LEFT:
             self._leave("the consumer was dropped")
 
-    @property
-    def group_metadata(self) -> GroupMetadata:
-        """As whom it is in the group, or was while it has not joined anew."""
+    def metadata(self, topic_ids: Mapping[TopicPartition, TopicId]) -> GroupMetadata:
+        """As whom it is in the group, or was while it has not joined anew, and what it has read."""
         who = self.member.commits_as
-        return GroupMetadata(self.options.group, who.generation, who.member_id, who.instance_id)
+        return GroupMetadata(self.options.group, who.generation, who.member_id, who.instance_id, topic_ids)
 
     @property
     def in_group(self) -> bool:
@@ -153,7 +152,7 @@ class GroupAssignment:
     def _topic_ids(self) -> dict[TopicPartition, TopicId]:
         with self._fetcher.lock:
             positions = self._subscription.positions.items()
-            return {name: position.topic_id for name, position in positions if position.topic_id is not None}
+            return {name: topic_id for name, at in positions if (topic_id := at.read_topic_id or at.topic_id)}
 
     # ---- coming by -----------------------------------------------------------------------------------------------
 

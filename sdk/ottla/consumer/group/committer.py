@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from ottla.client.offsets import Offsets, offset_and_epoch
+from ottla.client.offsets import Offsets, OffsetsLike, checked_offsets, offset_and_epoch
 from ottla.consumer.context import ConsumerContext
 from ottla.consumer.group.commits import Commits
 from ottla.consumer.group.options import GroupOptions
 from ottla.errors import OttlaError, WakeupError
 from ottla.machines.membership import NEVER, NO_GENERATION, Membership, MemberState
+from ottla_core.model import TopicId, TopicPartition
 
 logger = logging.getLogger("ottla.group")
 
@@ -31,12 +32,34 @@ class OffsetCommitter:
 
     def handed_out(self) -> Offsets:
         """For each partition the offset after the records that were handed out."""
+        subscription = self._context.subscription
         with self._context.fetcher.lock:
             return {
-                partition: offset_and_epoch(position.offset, position.offset_epoch)
-                for partition, position in self._context.subscription.positions.items()
-                if position.offset is not None
+                partition: offset_and_epoch(position.offset, position.offset_epoch, position.topic_id or b"")
+                for partition, position in subscription.positions.items()
+                if position.offset is not None and position not in subscription.unlocated
             }
+
+    def to_commit(self, offsets: OffsetsLike | None) -> Offsets:
+        """What the user wants to commit, None for all that was handed out. Raises ConfigError for what is no offset.
+
+        What continues where the position is, is of the position's topic; all else is of the one that was read last.
+        """
+        at = self.handed_out()
+        if offsets is None:
+            return at
+        return {
+            partition: offset._replace(topic_id=at[partition].topic_id)
+            if offset.topic_id is None and partition in at and at[partition].offset == offset.offset
+            else offset
+            for partition, offset in checked_offsets(offsets).items()
+        }
+
+    def topic_ids(self) -> dict[TopicPartition, TopicId]:
+        """Of each partition of which something was handed out the topic of what was so last."""
+        with self._context.fetcher.lock:
+            positions = self._context.subscription.positions.items()
+            return {partition: topic_id for partition, at in positions if (topic_id := at.read_topic_id)}
 
     def uncommitted(self, offsets: Offsets) -> Offsets:
         """Those of them that the group does not have yet, as far as known."""

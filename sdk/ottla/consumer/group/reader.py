@@ -89,7 +89,8 @@ class GroupReader(RecordReader[K, V]):
 
     def batch(self, segments: list[Segment]) -> Batch[K, V]:
         """Records as they are handed out, to the member of now."""
-        return Batch(segments, self._serdes, self._member.group_metadata)
+        read = {position.partition: topic_id for position in self._before if (topic_id := position.read_topic_id)}
+        return Batch(segments, self._serdes, self._member.metadata(read))
 
     def take_back(self) -> None:
         """Like Reader.take_back, except in a callback of the group: it leaves what is being gathered alone."""
@@ -104,13 +105,11 @@ class GroupReader(RecordReader[K, V]):
             return offsets
         handing = self._handing
         if handing is not None and handing.at is not None and handing.is_good(handing.at) and handing.at.offset:
-            offsets[handing.at.partition] = offset_and_epoch(handing.at.offset - 1, NO_EPOCH)
-        for position, (offset, epoch) in () if well and self.polls else self._before.items():
-            if (
-                self._subscription.positions.get(position.partition) is position
-                and offset < offsets[position.partition].offset
-            ):
-                offsets[position.partition] = offset_and_epoch(offset, epoch)
+            offsets[handing.at.partition] = offset_and_epoch(handing.at.offset - 1, NO_EPOCH, handing.at.read_topic_id)
+        for position, (offset, epoch, _) in () if well and self.polls else self._before.items():
+            at = offsets.get(position.partition)  # none where it was reset since
+            if at and self._subscription.positions.get(position.partition) is position and offset < at.offset:
+                offsets[position.partition] = offset_and_epoch(offset, epoch, position.read_topic_id)
         return offsets
 
     def _next_stride(self) -> Batch[K, V]:

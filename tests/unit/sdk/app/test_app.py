@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from scripted_groups import BrokenError, T, committed, fill, filled
+from scripted_groups import BrokenError, T, committed, fill, filled, make_anew
 from waiting import until
 
 import ottla
@@ -698,3 +698,58 @@ async def test_an_app_that_is_stopped_before_it_begins_ends_as_soon_as_it_does()
     assert late, "it is stopped once"
     app.stop()
     await asyncio.wait_for(running, 10.0)
+
+
+# ---- a topic that is made anew --------------------------------------------------------------------------------------
+
+
+@pytest.mark.story("handled-of-a-topic-made-anew")
+async def test_what_was_handled_of_a_topic_that_was_made_anew_is_no_place_in_it() -> None:
+    cluster = filled({0: 10})
+    app = app_of(cluster, metadata_max_age=0.05)
+    desk = desk_of(app, commit_interval=1000.0, concurrency=50)
+    async with app:
+        await until(lambda: len(desk.there) == 10)
+        await asyncio.to_thread(make_anew, cluster)
+        desk.let_go(*range(5))
+        await asyncio.to_thread(fill, cluster, {0: 5})
+        await until(lambda: len(desk.seen) == 15)
+        desk.let_go()
+        await until(lambda: not desk.there)
+    assert committed(cluster) == {0: 5}
+
+
+@pytest.mark.story("handled-of-a-topic-made-anew")
+async def test_an_app_that_stops_after_its_topic_was_made_anew_commits_nothing_in_it() -> None:
+    cluster = filled({0: 10})
+    app = app_of(cluster, metadata_max_age=0.05)
+    desk = desk_of(app, commit_interval=1000.0, concurrency=50)
+    async with app:
+        await until(lambda: len(desk.there) == 10)
+        desk.let_go()
+        await until(lambda: not desk.there)
+        await asyncio.to_thread(make_anew, cluster)
+        await beats(cluster)
+    assert committed(cluster) == {}
+
+
+@pytest.mark.story("app-that-stops-reading-a-topic-made-anew")
+async def test_an_app_whose_commit_is_of_a_former_topic_reads_on_and_commits_the_others() -> None:
+    cluster = filled({0: 17})
+    cluster.add_topic("u", 1)
+    fill(cluster, {0: 3}, topic="u")
+    app = app_of(cluster, metadata_max_age=0.05)
+    handled: list[int] = []
+    released = asyncio.Event()
+
+    @app.on("t", "u", value="bytes", commit_interval=1000.0, max_in_flight=20, concurrency=20)
+    async def handle(value: Any, ctx: ottla.Context) -> None:
+        handled.append(ctx.offset)
+        await released.wait()
+
+    async with app:
+        await until(lambda: len(handled) == 20)
+        await asyncio.to_thread(make_anew, cluster, records=5)
+        released.set()
+        await until(lambda: len(handled) == 25)
+    assert {p.topic: at.offset for p, at in cluster.groups.group("g").offsets.items()} == {"t": 5, "u": 3}

@@ -8,12 +8,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from scripted_groups import BrokenError, T, committed, fill, filled
+from scripted_groups import BrokenError, T, committed, fill, filled, make_anew
 from waiting import until
 
 import ottla
 from ottla.app.round import Round
-from ottla.client.offsets import GroupMetadata
+from ottla.client.offsets import GroupMetadata, OffsetAndMetadata
 from ottla.fakes.scripted import Hang, Reject, ScriptedCluster
 from ottla_core.errors import ErrorCode
 from ottla_proto import group_pb2, txn_pb2
@@ -377,7 +377,7 @@ async def test_who_is_another_in_its_group_by_now_commits_nothing(who: GroupMeta
         round_.member_id = "it"
         await round_.send("late", topic="out")
         with pytest.raises(ottla.CommitFailedError):
-            await round_.end({T[0]: 1}, who)
+            await round_.end({T[0]: OffsetAndMetadata(1)}, who)
     assert (out(cluster), transactions(cluster)) == ([], [False])
     assert not cluster.requests(group_pb2.CommitOffsetsRequest)
 
@@ -543,3 +543,35 @@ async def test_what_is_sent_is_bounded_by_the_producer_in_a_thousand_records_of_
         await until(lambda: committed(cluster).get(0, 0) >= 500)
     assert sorted(map(int, out(cluster))) == list(range(committed(cluster)[0]))
     assert set(seen.values()) == {1}
+
+
+# ---- a topic that is made anew --------------------------------------------------------------------------------------
+
+
+@pytest.mark.story("round-of-a-topic-made-anew")
+@pytest.mark.parametrize("reads_on", [False, True], ids=["between rounds", "within one"])
+async def test_a_round_of_a_topic_that_was_made_anew_begins_again_in_the_new_one(reads_on: bool) -> None:
+    cluster = with_out({0: 0})
+    fill(cluster, {0: 10}, batch_size=70)
+    cluster.truncate("t", 0, before=5)
+    app = app_of(cluster, metadata_max_age=0.05)
+    seen: list[int] = []
+    first, released = asyncio.Event(), asyncio.Event()
+
+    @app.on("t", commit_interval=0.01, concurrency=50)
+    async def handle(value: str, ctx: ottla.Context) -> None:
+        seen.append(ctx.offset)
+        if ctx.offset == 7 and not released.is_set():
+            first.set()
+            await released.wait()
+        await ctx.send(value, topic="out")
+
+    async with app:
+        await first.wait()
+        await asyncio.to_thread(make_anew, cluster, records=30)
+        beats = len(cluster.requests(group_pb2.HeartbeatRequest))
+        if reads_on:
+            await until(lambda: len(cluster.requests(group_pb2.HeartbeatRequest)) > beats + 4)
+        released.set()
+        await until(lambda: committed(cluster) == {0: 30})
+    assert [int(value) for value in out(cluster)] == list(range(30))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.machines.progress import PartitionProgress, RecordsInFlight
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 
 P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -72,3 +72,15 @@ def test_what_was_given_up_counts_for_nothing_when_the_partition_comes_back() ->
     before.finish(0)
     assert not again.released
     assert in_flight.to_commit() == {}
+
+
+def test_a_topic_that_was_made_anew_begins_anew_and_ignores_the_end_of_the_former_one() -> None:
+    records = RecordsInFlight()
+    former = records.of(P, TopicId(b"a" * 16))
+    former.begin(9)
+    new = records.of(P, TopicId(b"b" * 16))
+    new.begin(0)
+    former.finish(9)
+    assert records.to_commit() == {}
+    new.finish(0)
+    assert (records.to_commit(), records.topic_id(P), former.released) == ({P: 1}, b"b" * 16, False)

@@ -7,10 +7,19 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from scripted_groups import consumer_of, filled, make_anew
 from waiting import wait_until
 
 import ottla
-from ottla.errors import CommitFailedError, ConfigError, ErrorCode, FencedError, OttlaError, TransactionAborted
+from ottla.errors import (
+    CommitFailedError,
+    ConfigError,
+    ErrorCode,
+    FencedError,
+    OttlaError,
+    TransactionAborted,
+    UnknownTopicError,
+)
 from ottla.errors import TimeoutError as OttlaTimeoutError
 from ottla.fakes.scripted import Break, Hang, Hold, Reject, ScriptedCluster
 from ottla.producer.producer import Producer
@@ -21,6 +30,7 @@ from ottla_proto import txn_pb2
 from ottla_proto.contracts import Broker, Group, Txn
 
 WAIT = 10.0
+WAIT_IN_VAIN = 1000.0
 
 
 def producer_of(cluster: ScriptedCluster, **arguments: Any) -> Producer[Any, Any]:
@@ -410,6 +420,29 @@ def test_a_block_that_closes_its_producer_does_not_pass_for_committed() -> None:
     with pytest.raises(ConfigError, match="closed"):
         attempt(producer, b"x", then=producer.close)
     assert ends(cluster) == [False]
+
+
+@pytest.mark.story("offsets-of-a-transactions-topic")
+def test_what_was_read_before_its_topic_was_made_anew_is_committed_by_no_transaction() -> None:
+    cluster = filled({0: 10})
+    cluster.add_topic("out", 1)
+    with (
+        producer_of(cluster, topic="out", max_block=WAIT_IN_VAIN) as producer,
+        consumer_of(cluster, commit="manual", metadata_max_age=0.05) as consumer,
+    ):
+        batch = consumer.poll(WAIT)
+        make_anew(cluster, consumer, records=30)
+        for group in (consumer, consumer.group_metadata):
+            with pytest.raises(UnknownTopicError), producer.transaction():
+                producer.send_offsets_to_transaction(batch.offsets, group)
+        newer = consumer.poll(WAIT)
+        with pytest.raises(UnknownTopicError), producer.transaction(consumer) as tx:
+            tx.commit_offsets(batch)
+        assert ends(cluster) == [False] * 3
+        assert cluster.groups.group("g").offsets == {}
+        with producer.transaction(consumer) as tx:
+            tx.commit_offsets(newer)
+        assert cluster.groups.group("g").offsets[TopicPartition("t", 0)].offset == 30
 
 
 def test_offsets_are_committed_with_the_transaction_and_a_group_that_went_on_fails_it() -> None:

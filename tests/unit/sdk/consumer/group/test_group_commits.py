@@ -11,7 +11,18 @@ from typing import Any
 import pytest
 import scripted_groups
 from group_members import Diary
-from scripted_groups import WAIT, BrokenError, T, committed, consumer_of, fill, filled, until_joined
+from scripted_groups import (
+    WAIT,
+    BrokenError,
+    T,
+    committed,
+    consumer_of,
+    fill,
+    filled,
+    make_anew,
+    reset_in_hand,
+    until_joined,
+)
 from waiting import wait_until
 
 from ottla.client.offsets import OffsetAndMetadata
@@ -25,6 +36,7 @@ from ottla.errors import (
     OttlaError,
     RebalanceInProgressError,
     SerializationError,
+    UnknownTopicError,
     WakeupError,
 )
 from ottla.fakes.scripted import Reject
@@ -464,12 +476,102 @@ def test_a_commit_into_a_topic_that_is_another_now_is_not_tried_again() -> None:
         cluster.forget(Group.COMMIT_OFFSETS)
 
 
+def _commit_later(consumer: Consumer[Any, Any], offsets: Any) -> None:
+    done: list[OttlaError | None] = []
+    consumer.commit_async(lambda _, error: done.append(error), offsets=offsets)
+    while not done:
+        consumer.poll(0.01)
+    if done[0] is not None:
+        raise done[0]
+
+
+def _commit_now(consumer: Consumer[Any, Any], offsets: Any) -> None:
+    consumer.commit(offsets, timeout=WAIT)
+
+
+@pytest.mark.story("offsets-of-the-topic-that-was-read")
+@pytest.mark.parametrize("commit", [_commit_now, _commit_later])
+def test_what_was_read_before_its_topic_was_made_anew_is_committed_nowhere(commit: Any) -> None:
+    cluster = filled({0: 10})
+    cluster.add_topic("u", 1)
+    with consumer_of(cluster, "t", "u", commit="manual", metadata_max_age=0.05) as consumer:
+        offsets = consumer.poll(WAIT).offsets
+        make_anew(cluster, consumer)
+        with pytest.raises(UnknownTopicError, match="another topic"):
+            commit(consumer, {**offsets, ("u", 0): 0})
+        assert cluster.groups.group("g").offsets.keys() == {("u", 0)}
+        consumer.commit({T[0]: consumer.position(T[0])}, timeout=WAIT)
+        assert committed(cluster) == {0: 0}, "where it is in the new one, though nothing was read of it"
+        with pytest.raises(UnknownTopicError):
+            commit(consumer, offsets)
+        consumer.seek(T[0], 0)
+        consumer.commit({T[0]: 3}, timeout=WAIT)
+        assert committed(cluster) == {0: 3}, "who has moved knows of it"
+
+
+def test_what_is_read_of_a_topic_that_was_made_anew_is_committed_in_it() -> None:
+    cluster = filled({0: 10})
+    with consumer_of(cluster, commit="manual", metadata_max_age=0.05) as consumer:
+        assert len(consumer.poll(WAIT)) == 10
+        make_anew(cluster, consumer, records=30)
+        batch = consumer.poll(WAIT, max_records=20)
+        consumer.commit({T[0]: batch[9].offset + 1}, timeout=WAIT)
+        assert committed(cluster) == {0: 10}
+
+
+@pytest.mark.story("interrupted-reading-of-another-topic")
+def test_what_an_interrupt_took_back_was_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = filled({0: 10})
+    with consumer_of(cluster, commit="manual", metadata_max_age=0.05) as consumer:
+        offsets = consumer.poll(WAIT).offsets
+        make_anew(cluster, consumer, records=30)
+        with monkeypatch.context() as patched:
+            patched.setattr(RecordReader, "on_handed_out", _ctrl_c)
+            with pytest.raises(KeyboardInterrupt):
+                consumer.poll(WAIT)
+        with pytest.raises(UnknownTopicError):
+            consumer.commit(offsets, timeout=WAIT)
+        assert consumer.poll(WAIT).first_offsets == {T[0]: 0}
+
+
+def _ctrl_c(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_what_a_poll_of_another_topic_gave_is_not_taken_for_a_place_in_it() -> None:
+    """The position is after what the poll before the end has given, of which nobody knows whether it is processed."""
+    cluster = filled({0: 10})
+    consumer = consumer_of(cluster, auto_offset_reset="latest", metadata_max_age=0.05, auto_commit_interval=1000.0)
+    until_joined(consumer, 1)
+    consumer.seek(T[0], 5)
+    assert len(consumer.poll(WAIT)) == 5
+    make_anew(cluster, consumer, records=30)
+    assert consumer.position(T[0]) == 30
+    consumer.close()
+    assert committed(cluster) == {}
+
+
+@pytest.mark.story("closed-with-a-reset-position")
+@pytest.mark.parametrize("raises", [False, True], ids=["close", "block"])
+def test_a_position_that_was_reset_keeps_no_other_from_its_last_commit(raises: bool) -> None:
+    cluster, consumer = reset_in_hand()
+    if raises:
+        with pytest.raises(BrokenError), consumer:
+            raise BrokenError
+    else:
+        consumer.close()
+    assert committed(cluster) == {1: 10}
+    assert cluster.groups.group("g").left == [("member-1", "the consumer was closed")]
+
+
 @pytest.mark.story("one-bad-argument-ends-all-commits")
 @pytest.mark.parametrize(
     "offsets",
     [
         {T[0]: OffsetAndMetadata(1, metadata=123)},  # type: ignore[arg-type]  # what no type allows
         {T[0]: OffsetAndMetadata(1, leader_epoch=-5)},
+        {T[0]: OffsetAndMetadata(1, topic_id=b"t")},
+        {T[0]: OffsetAndMetadata(1, topic_id="")},  # type: ignore[arg-type]  # the same
         {T[0]: 1 << 63},
         {T[0]: -1},
         {T[0]: True},
@@ -517,6 +619,13 @@ _CTRL_C = """
     if record.offset == 4:
         os.kill(os.getpid(), signal.SIGINT)
 """
+_EXIT = """
+import atexit, sys
+sys.path.insert(0, {support!r})
+atexit.register(lambda: print(committed(cluster), cluster.groups.group("g").left, flush=True))
+from scripted_groups import committed, reset_in_hand
+cluster, consumer = reset_in_hand()
+"""
 _LOOPS = ("for record in consumer_of(cluster):", "consumer = consumer_of(cluster)\nfor record in consumer:")
 _IN_A_THREAD = """
 consumer, seen = consumer_of(cluster), []
@@ -546,3 +655,11 @@ def test_the_main_threads_end_commits_what_a_daemon_thread_has_read_and_leaves()
     done = ended(_IN_A_THREAD)
     assert (done.returncode, done.stderr) == (3, "")
     assert done.stdout.startswith("{0: 10} [('member-1', "), done.stdout
+
+
+@pytest.mark.story("closed-with-a-reset-position")
+def test_a_script_that_ends_with_a_reset_position_commits_the_others_and_leaves() -> None:
+    support = str(Path(scripted_groups.__file__).parent)
+    command = [sys.executable, "-c", _EXIT.format(support=support)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.startswith("{1: 10} [('member-1', "), done.stdout + done.stderr

@@ -11,7 +11,7 @@ from scripted_groups import WAIT, BrokenError, T, committed, consumer_of, fill, 
 from waiting import LIMIT_S, wait_until
 
 import ottla.aio
-from ottla.client.offsets import OffsetAndMetadata
+from ottla.client.offsets import GroupMetadata, OffsetAndMetadata
 from ottla.consumer.group.joining import Claims, JoinFailure, Joining
 from ottla.errors import (
     CommitFailedError,
@@ -47,7 +47,7 @@ def test_the_first_poll_finds_the_coordinator_joins_and_reads_what_it_is_given()
         while count < 5:
             count += len(consumer.poll(WAIT))
         assert consumer.assignment() == {T[0], T[1]}
-        assert consumer.group_metadata == ("g", 1, "member-1", None)
+        assert consumer.group_metadata == GroupMetadata("g", 1, "member-1", None)
     asked = [body for _, body in cluster.seen]
     assert any(isinstance(body, b.MetadataRequest) and body.shards for body in asked)
     joins = cluster.requests(pb.JoinRequest)
