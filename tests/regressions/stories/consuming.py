@@ -164,7 +164,7 @@ STORIES = (
         Edit(
             "sdk/ottla/app/exactly_once.py",
             "starts[partition], topic_id=self._topic_ids[partition])",
-            "starts[partition], None)",
+            "starts[partition])",
         ),
     ),
     Story(
