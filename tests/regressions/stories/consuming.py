@@ -159,6 +159,15 @@ STORIES = (
         Edit("sdk/ottla/app/worker.py", "                self._in_flight.leave(offsets)\n", "                pass\n"),
     ),
     Story(
+        "same-offset-in-another-topic",
+        "A topic made anew was read as far as the former one had been committed, and that was not committed in it",
+        Edit(
+            "sdk/ottla/consumer/group/committer.py",
+            "return not known.topic_id or not committed.topic_id or known.topic_id == committed.topic_id",
+            "return True",
+        ),
+    ),
+    Story(
         "round-of-a-topic-made-anew",
         "An exact App's round was aborted and its topic made anew: it went on at the former's offset in the new one",
         Edit(

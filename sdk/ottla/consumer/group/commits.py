@@ -68,7 +68,7 @@ class Commits:
         on_done: Callable[[], None],
         topic_ids: Callable[[], Mapping[TopicPartition, TopicId]],
     ) -> None:
-        self.known: Final[dict[TopicPartition, int]] = {}  # what the group has last committed, as far as known
+        self.known: Final[Offsets] = {}  # what the group has last committed, as far as known
         self.count = 0
         self._member: Final = member
         self._coordinator: Final = coordinator
@@ -189,7 +189,7 @@ class Commits:
                 commit.done, commit.error = True, error
                 if error is None:
                     self.count += 1
-                    self.known.update((partition, committed.offset) for partition, committed in commit.offsets.items())
+                    self.known.update(commit.offsets)
                 if commit.callback is not None:
                     self._to_call.append(commit)
                 self._lock.notify_all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from ottla.client.offsets import Offsets, OffsetsLike, checked_offsets, offset_and_epoch
+from ottla.client.offsets import OffsetAndMetadata, Offsets, OffsetsLike, checked_offsets, offset_and_epoch
 from ottla.consumer.context import ConsumerContext
 from ottla.consumer.group.commits import Commits
 from ottla.consumer.group.options import GroupOptions
@@ -63,7 +63,7 @@ class OffsetCommitter:
 
     def uncommitted(self, offsets: Offsets) -> Offsets:
         """Those of them that the group does not have yet, as far as known."""
-        return {p: committed for p, committed in offsets.items() if self._commits.known.get(p) != committed.offset}
+        return {p: committed for p, committed in offsets.items() if not _is_same(self._commits.known.get(p), committed)}
 
     def commit(self, offsets: Offsets, timeout: float | None = None) -> None:
         """Commit, and wait for it. Raises CommitFailedError and whatever else prevents the commit."""
@@ -109,3 +109,10 @@ class OffsetCommitter:
         """Raise where the wait is to end, except at the end of the consumer, when nothing else would commit."""
         if not self._leaving:
             self._context.fetcher.check_open()
+
+
+def _is_same(known: OffsetAndMetadata | None, committed: OffsetAndMetadata) -> bool:
+    """Whether both are one place: the same offset in a topic that was made anew is another."""
+    if known is None or known.offset != committed.offset:
+        return False
+    return not known.topic_id or not committed.topic_id or known.topic_id == committed.topic_id

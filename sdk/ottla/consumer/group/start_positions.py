@@ -14,6 +14,7 @@ from typing import Final
 from ottla.client.cluster import ClusterClient
 from ottla.client.condition import Condition
 from ottla.client.list_offsets import list_offsets_or_end
+from ottla.client.offsets import offset_and_epoch
 from ottla.consumer.context import ConsumerContext
 from ottla.consumer.group.call import Call
 from ottla.consumer.group.commits import Commits
@@ -189,5 +190,5 @@ class PositionInitializer:
             position.stop_topic_id = start.stop_topic_id
             self._subscription.seek(position, start.offset, NO_EPOCH if start.epoch is None else start.epoch)
         if start.committed:
-            self._commits.known[position.partition] = start.offset
+            self._commits.known[position.partition] = offset_and_epoch(start.offset, NO_EPOCH, start.topic_id)
         return None

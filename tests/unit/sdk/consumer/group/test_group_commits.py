@@ -519,6 +519,20 @@ def test_what_is_read_of_a_topic_that_was_made_anew_is_committed_in_it() -> None
         assert committed(cluster) == {0: 10}
 
 
+@pytest.mark.story("same-offset-in-another-topic")
+def test_the_same_offset_in_a_topic_that_was_made_anew_is_committed_as_well() -> None:
+    cluster = filled({0: 10})
+    with consumer_of(cluster, metadata_max_age=0.05, auto_commit_interval=0.05) as consumer:
+        assert len(consumer.poll(WAIT)) == 10
+        while not committed(cluster):
+            consumer.poll(0.05)
+        make_anew(cluster, consumer, records=10)
+        assert len(consumer.poll(WAIT)) == 10
+    commits = cluster.requests(pb.CommitOffsetsRequest)
+    assert [offset.offset for commit in commits for offset in commit.offsets] == [10, 10]
+    assert commits[0].offsets[0].topic_id != commits[1].offsets[0].topic_id
+
+
 @pytest.mark.story("interrupted-reading-of-another-topic")
 def test_what_an_interrupt_took_back_was_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = filled({0: 10})
