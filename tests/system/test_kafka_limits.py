@@ -6,7 +6,7 @@ import asyncio
 import socket
 import struct
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -274,6 +274,16 @@ async def test_idle_connections_are_closed_and_too_many_are_refused() -> None:
         again, writer = await connect(listener)
         writer.write(REQUEST)
         await again.readexactly(ANSWER_BYTES)
+
+
+@pytest.mark.parametrize("how", [Listener.kill, Listener.stop])
+async def test_a_connection_that_comes_as_the_listener_closes_is_cut(
+    how: Callable[[Listener], Awaitable[None]],
+) -> None:
+    """Nothing else would end it: all that were open have been cut."""
+    async with listening(Answers()) as listener:
+        await how(listener)
+        assert not listener.on_open(KafkaConnection(listener, "late"), "client's host")
 
 
 @pytest.mark.story("one-connections-bug-ends-all-limits")

@@ -79,14 +79,16 @@ def until_same(offsets: RedisOffsets, flow: Flow, topic: str, count: int) -> Non
     wait_until(lambda: is_same(offsets, flow, topic))
 
 
-def test_the_programs_of_the_page(
-    cluster: Cluster, west: Cluster, topic: str, redis: RedisServer, tmp_path: Path
-) -> None:
+def test_the_programs_of_the_page(cluster: Cluster, topic: str, redis: RedisServer, tmp_path: Path) -> None:
+    """Into a cluster of its own: a flow that failed over stays so there."""
     source, copy, group = ottla.TopicPartition(topic, 0), ottla.TopicPartition(f"east.{topic}", 0), f"g-{topic}"
     write(cluster, topic, [str(n) for n in range(50)])
     with ottla.Admin(cluster.bootstrap) as admin:
         admin.groups.commit(group, {source: 30})
-    with MirrorProcess(tmp_path, cluster.bootstrap, west.bootstrap, topic, redis=redis.url) as mirror:
+    with (
+        Cluster(brokers=1, txn_coordinators=1) as west,
+        MirrorProcess(tmp_path, cluster.bootstrap, west.bootstrap, topic, redis=redis.url) as mirror,
+    ):
         wait_until(lambda: redis.client.hgetall(KEYS.group(group)) == {f"{copy.topic}:0": "30"})
         by_the_mirror, with_redis = programs(text("docs/operate/mirror.md"))
         for program in (with_redis, by_the_mirror):
@@ -99,8 +101,8 @@ def test_the_programs_of_the_page(
             ):
                 program = program.replace(name, here)
             exec(program, {})
-    with ottla.Admin(west.bootstrap) as admin:
-        assert admin.groups.committed(group) == {copy: 30}
+        with ottla.Admin(west.bootstrap) as admin:
+            assert admin.groups.committed(group) == {copy: 30}
 
 
 def written(redis: RedisServer) -> tuple[str, int]:

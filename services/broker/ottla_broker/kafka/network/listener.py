@@ -68,6 +68,7 @@ class Listener:
         self._large_waiting: Final[dict[KafkaConnection, None]] = {}  # for their turn, in the order of their coming
         self._large_until: Final[dict[int, float]] = {FETCH_KEY: math.inf}
         self._servers: Final[list[asyncio.Server]] = []
+        self._is_closed = False
         self._ticking: asyncio.Task[None] | None = None
         self._empty = asyncio.Event()
         metrics.gauge("ottla_kafka_connections", "Open Kafka connections.", lambda: float(len(self._connections)))
@@ -117,6 +118,8 @@ class Listener:
     # ---- what connections report -----------------------------------------------------------------------------------
 
     def on_open(self, connection: KafkaConnection, client_host: str) -> bool:
+        if self._is_closed:  # accepted in the turn of the loop in which that was
+            return False
         self._connections.add(connection)
         if len(self._connections) <= self.limits.max_connections:
             return True
@@ -179,6 +182,7 @@ class Listener:
 
     async def _close(self) -> None:
         """Take no connection any more."""
+        self._is_closed = True
         await end_task(self._ticking)
         for server in self._servers:
             server.close()
