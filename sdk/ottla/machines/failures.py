@@ -85,22 +85,18 @@ def stop_gone(topic: str, *, recreated: bool) -> OttlaError:
 
 def sender_failed(bug: BaseException) -> FatalError:
     """The thread that sends failed by a bug: it does not send any more."""
-    error = FatalError(
-        ErrorCode.UNKNOWN_SERVER_ERROR,
-        f"the producer's sender failed, so it sends nothing any more: {bug!r}",
-        hint="close the producer and make another one; please report the cause",
+    return _by_a_bug(
+        "the producer's sender failed, so it sends nothing any more", bug, "close the producer and make another one"
     )
-    error.__cause__ = bug
-    return error
 
 
 def consumer_failed(bug: BaseException) -> FatalError:
     """A thread of a consumer failed by a bug: what it was about to do is done anew from the positions on."""
-    error = FatalError(
-        ErrorCode.UNKNOWN_SERVER_ERROR,
-        f"one of the consumer's threads failed: {bug!r}",
-        hint="read on, which fetches anew, or close the consumer; please report the cause",
-    )
+    return _by_a_bug("one of the consumer's threads failed", bug, "read on, which fetches anew, or close the consumer")
+
+
+def _by_a_bug(what: str, bug: BaseException, hint: str) -> FatalError:
+    error = FatalError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{what}: {bug!r}", hint=f"{hint}; please report the cause")
     error.__cause__ = bug
     return error
 

@@ -634,10 +634,7 @@ _CTRL_C = """
         os.kill(os.getpid(), signal.SIGINT)
 """
 _EXIT = """
-import atexit, sys
-sys.path.insert(0, {support!r})
-atexit.register(lambda: print(committed(cluster), cluster.groups.group("g").left, flush=True))
-from scripted_groups import committed, reset_in_hand
+from scripted_groups import reset_in_hand
 cluster, consumer = reset_in_hand()
 """
 _LOOPS = ("for record in consumer_of(cluster):", "consumer = consumer_of(cluster)\nfor record in consumer:")
@@ -673,7 +670,5 @@ def test_the_main_threads_end_commits_what_a_daemon_thread_has_read_and_leaves()
 
 @pytest.mark.story("closed-with-a-reset-position")
 def test_a_script_that_ends_with_a_reset_position_commits_the_others_and_leaves() -> None:
-    support = str(Path(scripted_groups.__file__).parent)
-    command = [sys.executable, "-c", _EXIT.format(support=support)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = ended(_EXIT)
     assert done.stdout.startswith("{1: 10} [('member-1', "), done.stdout + done.stderr
