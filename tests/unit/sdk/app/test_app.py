@@ -703,7 +703,6 @@ async def test_an_app_that_is_stopped_before_it_begins_ends_as_soon_as_it_does()
 # ---- a topic that is made anew --------------------------------------------------------------------------------------
 
 
-@pytest.mark.story("handled-of-a-topic-made-anew")
 async def test_what_was_handled_of_a_topic_that_was_made_anew_is_no_place_in_it() -> None:
     cluster = filled({0: 10})
     app = app_of(cluster, metadata_max_age=0.05)
