@@ -49,11 +49,18 @@ class SameOffsetsCopier(Copier):
         }
 
     def _read(self, partition: CopiedPartition) -> None:
-        """After a conflict the copy may have been deleted, and with it what the group had committed for it."""
-        if partition.error and self._member.committed([partition.copy])[partition.copy] is None:
+        """After a conflict the copy may have been deleted and made anew: it is begun anew, whatever is committed."""
+        if partition.error and self._is_empty(*partition.copy):
             partition.begin_anew()
             self._ends.pop(partition, None)
         super()._read(partition)
+
+    def _is_empty(self, topic: str, partition: int) -> bool:
+        """Whether nothing has ever been written to it, as far as known."""
+        try:
+            return self._target.topics.offsets(topic)[partition] == 0
+        except (OttlaError, KeyError):  # it has gone, or the target is away: it is tried again
+            return False
 
     def _send(self, partition: CopiedPartition, fetched: FetchedBlock) -> None:
         former = partition.position
@@ -90,9 +97,10 @@ class SameOffsetsCopier(Copier):
         found, base_offset = self._target.topics.offsets(name)[number] or 0, left[0].base_offset
         is_resumed = partition not in self._ends and partition.position is not None
         between = not any(batch.base_offset < found < batch.next_offset for batch in left)
-        goes_on = found <= base_offset or (between and self._is_compacted(name))
+        goes_on = 0 < found <= base_offset or (between and self._is_compacted(name))
         if found == min(end, base_offset) or not (is_resumed and goes_on):
-            raise _conflict(partition, f"other records end there at offset {found}")
+            reason = f"other records end there at offset {found}" if found else "it was emptied"
+            raise _conflict(partition, reason)
         return found
 
     def _is_compacted(self, copy: str) -> bool:

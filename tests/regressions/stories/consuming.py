@@ -134,6 +134,24 @@ STORIES = (
         Edit("sdk/ottla/consumer/group/assignment.py", "at.read_topic_id or at.topic_id", "at.topic_id"),
     ),
     Story(
+        "late-commit-of-what-nobody-read",
+        "A commit for a partition of which nothing was read waited while its topic was away, and went into the next",
+        Edit(
+            "sdk/ottla/consumer/group/start_positions.py",
+            "stop_topic_id=stop_id, topic_id=topic_id)\n            else",
+            "stop_topic_id=stop_id)\n            else",
+        ),
+    ),
+    Story(
+        "late-commit-holds-a-copy-up",
+        "A mirror's commit came when its copy had been deleted and made anew: nothing was ever copied into that",
+        Edit(
+            "services/mirror/ottla_mirror/same_offsets.py",
+            "if partition.error and self._is_empty(*partition.copy):",
+            "if partition.error and self._is_empty(*partition.copy) and partition.committed is None:",
+        ),
+    ),
+    Story(
         "interrupted-reading-of-another-topic",
         "Ctrl-C in a poll that had gathered of a topic made anew: offsets of the former one were committed in it",
         Edit(

@@ -68,7 +68,7 @@ class StartPositionFinder:
         topic_ids: dict[TopicPartition, TopicId] = {}
         stop_ids: dict[TopicPartition, TopicId] = {}
         committed = self._commits.fetch(partitions, self._timeout, topic_ids)
-        reset = self._reset_offsets([partition for partition in partitions if partition not in committed])
+        reset = self._reset_offsets([partition for partition in partitions if partition not in committed], topic_ids)
         stops = stop_offsets(
             self._options.stop,
             partitions,
@@ -79,18 +79,19 @@ class StartPositionFinder:
         )
         found: StartPositions = {}
         for partition in partitions:
-            stop, stop_id = stops.get(partition), stop_ids.get(partition)
+            stop, stop_id, topic_id = stops.get(partition), stop_ids.get(partition), topic_ids.get(partition)
             if partition in committed:
                 at = committed[partition]
-                topic_id = topic_ids.get(partition)
                 found[partition] = StartPosition(at.offset, at.leader_epoch, True, stop, stop_id, topic_id=topic_id)
             elif partition in reset:
-                found[partition] = StartPosition(reset[partition], stop=stop, stop_topic_id=stop_id)
+                found[partition] = StartPosition(reset[partition], stop=stop, stop_topic_id=stop_id, topic_id=topic_id)
             else:
                 found[partition] = StartPosition(error=self._no_offset(partition))
         return found
 
-    def _reset_offsets(self, uncommitted: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    def _reset_offsets(
+        self, uncommitted: Sequence[TopicPartition], topic_ids: dict[TopicPartition, TopicId]
+    ) -> dict[TopicPartition, int]:
         reset = self._options.reset
         if not uncommitted or reset == "none":
             return {}
@@ -105,7 +106,7 @@ class StartPositionFinder:
         at = EARLIEST_TIMESTAMP if reset == "earliest" else LATEST_TIMESTAMP
         timestamps = dict.fromkeys(uncommitted, at)
         return list_offsets_or_end(
-            self._cluster, timestamps, timeout=self._timeout, read_committed=self._read_committed
+            self._cluster, timestamps, timeout=self._timeout, read_committed=self._read_committed, topic_ids=topic_ids
         )
 
     def _no_offset(self, partition: TopicPartition) -> OttlaError:

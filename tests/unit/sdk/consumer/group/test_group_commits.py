@@ -509,6 +509,21 @@ def test_what_was_read_before_its_topic_was_made_anew_is_committed_nowhere(commi
         assert committed(cluster) == {0: 3}, "who has moved knows of it"
 
 
+@pytest.mark.story("late-commit-of-what-nobody-read")
+def test_offsets_of_a_partition_of_which_nothing_was_read_are_of_the_topic_that_was_assigned() -> None:
+    """Its own progress is committed by who copies, or reads by other means."""
+    cluster = filled({0: 10})
+    consumer: Consumer[Any, Any]
+    with consumer_of(cluster, commit="manual", on_assigned=lambda given: consumer.pause(*given)) as consumer:
+        until_joined(consumer, 1)
+        assert consumer.position(T[0]) == 0
+        cluster.drop_topic("t")
+        cluster.add_topic("t", 1)
+        with pytest.raises(UnknownTopicError, match="another topic"):
+            consumer.commit({T[0]: 5}, timeout=WAIT)
+    assert committed(cluster) == {}
+
+
 def test_what_is_read_of_a_topic_that_was_made_anew_is_committed_in_it() -> None:
     cluster = filled({0: 10})
     with consumer_of(cluster, commit="manual", metadata_max_age=0.05) as consumer:
