@@ -74,12 +74,14 @@ class AdminHttp:
             raise OSError(f"the admin port {host}:{port} can't be bound ({error.strerror}); choose another") from None
         self._ticked_at = time.monotonic()
         self._ticking = asyncio.create_task(self._tick(), name="admin-http-heartbeat")
-        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="admin-http", daemon=True).start()
+        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 1.0}, name="admin-http", daemon=True).start()
 
     async def stop(self) -> None:
         if self._ticking is not None:
             self._ticking.cancel()
         if self._server is not None:
+            with contextlib.suppress(OSError):  # elsewhere than on Linux: it ends when it looks
+                self._server.socket.shutdown(socket.SHUT_RDWR)  # it wakes up
             await asyncio.to_thread(self._server.shutdown)
             self._server.server_close()
 

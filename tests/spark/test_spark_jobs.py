@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,20 @@ def weather(flights: list[Flight]) -> list[Observation]:
 
 @pytest.fixture(scope="module")
 def topics(cluster: Cluster, flights: list[Flight], weather: list[Observation]) -> Cluster:
-    """The cluster, with `flights` (three partitions, by carrier), `weather` and an empty `clock`."""
+    fill(cluster, flights, weather)
+    return cluster
+
+
+@pytest.fixture
+def own_topics(flights: list[Flight], weather: list[Observation]) -> Iterator[Cluster]:
+    """In a cluster of the test's own, for one that sends to them: it may be run again."""
+    with Cluster(group_coordinators=1, txn_coordinators=1) as cluster:
+        fill(cluster, flights, weather)
+        yield cluster
+
+
+def fill(cluster: Cluster, flights: list[Flight], weather: list[Observation]) -> None:
+    """With `flights` (three partitions, by carrier), `weather` and an empty `clock`."""
     with ottla.Admin(cluster.bootstrap) as admin:
         for name, partitions in {"flights": 3, "weather": 3, "clock": 1, "delays": 2, "replayed": 3}.items():
             admin.topics.create(name, partitions=partitions, config={"retention.ms": "-1"})
@@ -60,18 +73,18 @@ def topics(cluster: Cluster, flights: list[Flight], weather: list[Observation]) 
             )
         for seen in weather:
             producer.send(seen.value, topic="weather", key=seen.origin, timestamp=seen.timestamp_ms)
-    return cluster
 
 
 @pytest.fixture
 def run(spark: SparkSession, topics: Cluster) -> Callable[..., dict[str, Any]]:
     """`run(lake, "--topic", "flights", …)` runs a job in the tests' session."""
 
-    def run(job: Any, *arguments: object) -> dict[str, Any]:
-        options: argparse.Namespace = job.parser().parse_args(["--bootstrap", topics.bootstrap, *map(str, arguments)])
-        return dict(job.run(spark, options))
+    return partial(run_job, spark, topics)
 
-    return run
+
+def run_job(spark: SparkSession, cluster: Cluster, job: Any, *arguments: object) -> dict[str, Any]:
+    options: argparse.Namespace = job.parser().parse_args(["--bootstrap", cluster.bootstrap, *map(str, arguments)])
+    return dict(job.run(spark, options))
 
 
 def command(cluster: Cluster, job: str, *arguments: object) -> subprocess.Popen[str]:
@@ -112,22 +125,22 @@ def assert_equal(found: pd.DataFrame, wanted: pd.DataFrame) -> None:
 
 @pytest.mark.story("spark-windows-twice-in-their-topic")
 def test_delays_joins_two_streams_and_closes_windows_as_the_clock_moves(
-    run: Callable[..., dict[str, Any]],
-    topics: Cluster,
+    spark: SparkSession,
+    own_topics: Cluster,
     flights: list[Flight],
     weather: list[Observation],
     tmp_path: Path,
 ) -> None:
-    out = tmp_path / "delays"
+    out, run = tmp_path / "delays", partial(run_job, spark, own_topics)
     arguments = ["--clock", "clock", "--to-parquet", out, "--available-now", "--exactly-once"]
     wanted = expected(flights, weather)
     first = run(delays, *arguments)
     assert 0 < first["windows"] < len(wanted), "the last windows are open: a flight may still come"
     end = flights[-1].timestamp_ms + 3 * HOUR_MS
-    with ottla.Producer(topics.bootstrap, topic="clock") as producer:
+    with ottla.Producer(own_topics.bootstrap, topic="clock") as producer:
         producer.send(None, timestamp=end)
     late = flights[0]
-    with ottla.Producer(topics.bootstrap, topic="flights", key="str", value="bytes") as producer:
+    with ottla.Producer(own_topics.bootstrap, topic="flights", key="str", value="bytes") as producer:
         producer.send(late.value, key=late.carrier, timestamp=late.timestamp_ms)
     second = run(delays, *arguments)
     assert first["windows"] + second["windows"] == len(wanted)
@@ -135,7 +148,7 @@ def test_delays_joins_two_streams_and_closes_windows_as_the_clock_moves(
     assert run(delays, *arguments)["windows"] > 0, "a micro-batch with windows is done again"
     table = pd.read_parquet(out)
     assert_equal(table, wanted)
-    records = list(ottla.read("delays", bootstrap=topics.bootstrap, value="json"))
+    records = list(ottla.read("delays", bootstrap=own_topics.bootstrap, value="json"))
     assert_equal(pd.DataFrame([record.value for record in records]), wanted)
     assert len({record.key for record in records}) == len(records) == len(wanted)
 

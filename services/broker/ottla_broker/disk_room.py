@@ -19,7 +19,7 @@ from ottla_core.tasks import end_task
 
 _log = logging.getLogger(__name__)
 
-_TICK_S: Final = 0.1
+_TICK_S: Final = 0.5
 _TRY_S: Final = 1.0
 
 
