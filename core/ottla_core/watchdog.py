@@ -23,7 +23,7 @@ from ottla_core.telemetry import Counter, Metrics
 LIMIT_S: Final = 0.1
 """Of CPU time for one turn: what takes longer belongs into slices or another thread."""
 
-_IDLE_TICK_S: Final = 0.1
+_IDLE_TICK_S: Final = 0.05
 _BUSY_TICK_S: Final = 0.01
 _BUSY_SHARE: Final = 0.1
 _LOOK_S: Final = 0.1
