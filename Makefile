@@ -100,7 +100,7 @@ test: check  ## everything, on a fresh machine too
 	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests --ignore tests/unit --ignore tests/architecture
 
 test-busy: $(VENV)/.dev  ## `make test` beside 8 busy processes, three times in a row; TIMES=1
-	$(BIN)/python tools/busy.py --processes 8 --times $(or $(TIMES),3) -- $(MAKE) test
+	$(BIN)/python -m tools.busy --processes 8 --times $(or $(TIMES),3) -- $(MAKE) test
 
 walk: $(VENV)/.dev  ## README.md and docs/use/sdk.md line by line, as a new user meets them: in a clean virtual environment
 	$(BIN)/python -m tests.walk

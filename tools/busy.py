@@ -1,4 +1,4 @@
-"""`python tools/busy.py -- make test`: a command beside processes that want all of the processor, time after time.
+"""`python -m tools.busy -- make test`: a command beside processes that want all of the processor, time after time.
 
 Ends with the first time that the command fails, and with its exit code. The last line is one JSON object; `busy_share`
 is what the busy processes got of all cores, each time.
@@ -13,9 +13,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+
+from loadtest.rows.footprint import cpu_seconds
 
 
 @contextmanager
@@ -43,12 +44,6 @@ def run(command: Sequence[str]) -> int:
             raise
 
 
-def used_s(processes: Iterable[subprocess.Popen[bytes]]) -> float:
-    """The processor's time that they have had so far."""
-    stats = (Path(f"/proc/{each.pid}/stat").read_text().rpartition(")")[2].split() for each in processes)
-    return sum(int(stat[11]) + int(stat[12]) for stat in stats) / os.sysconf("SC_CLK_TCK")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--processes", type=int, default=8)
@@ -60,11 +55,12 @@ def main() -> int:
     code, cores = 0, os.cpu_count() or 1
     with busy(given.processes) as hogs:
         while code == 0 and len(seconds) < given.times:
-            began, used = time.monotonic(), used_s(hogs)
+            began, used_s = time.monotonic(), sum(cpu_seconds(hog.pid) for hog in hogs)
             code = run(given.command)
             took_s = time.monotonic() - began
             seconds.append(round(took_s))
-            shares.append(round((used_s(hogs) - used) / took_s / cores, 2))
+            used_s = sum(cpu_seconds(hog.pid) for hog in hogs) - used_s
+            shares.append(round(used_s / took_s / cores, 2))
             if any(hog.poll() is not None for hog in hogs):
                 print("a busy process has ended: this was no test beside all of them")
                 code = code or 1

@@ -50,15 +50,15 @@ class SameOffsetsCopier(Copier):
 
     def _read(self, partition: CopiedPartition) -> None:
         """After a conflict the copy may have been deleted and made anew: it is begun anew, whatever is committed."""
-        if partition.error and self._is_empty(*partition.copy):
+        if partition.error and self._is_empty(partition):
             partition.begin_anew()
             self._ends.pop(partition, None)
         super()._read(partition)
 
-    def _is_empty(self, topic: str, partition: int) -> bool:
-        """Whether nothing has ever been written to it, as far as known."""
+    def _is_empty(self, partition: CopiedPartition) -> bool:
+        """Whether nothing has ever been written to its copy, as far as known."""
         try:
-            return self._target.topics.offsets(topic)[partition] == 0
+            return self._end_of_copy(partition) == 0
         except (OttlaError, KeyError):  # it has gone, or the target is away: it is tried again
             return False
 
@@ -93,15 +93,17 @@ class SameOffsetsCopier(Copier):
 
     def _end_after_mismatch(self, partition: CopiedPartition, end: int, left: Sequence[KeptBatch]) -> int:
         """Where the copy ends in truth, if it can go on from there with what is left. Raises OFFSET_MISMATCH."""
-        name, number = partition.copy
-        found, base_offset = self._target.topics.offsets(name)[number] or 0, left[0].base_offset
+        found, base_offset = self._end_of_copy(partition), left[0].base_offset
         is_resumed = partition not in self._ends and partition.position is not None
         between = not any(batch.base_offset < found < batch.next_offset for batch in left)
-        goes_on = 0 < found <= base_offset or (between and self._is_compacted(name))
+        goes_on = 0 < found <= base_offset or (between and self._is_compacted(partition.copy.topic))
         if found == min(end, base_offset) or not (is_resumed and goes_on):
             reason = f"other records end there at offset {found}" if found else "it was emptied"
             raise _conflict(partition, reason)
         return found
+
+    def _end_of_copy(self, partition: CopiedPartition) -> int:
+        return self._target.topics.offsets(partition.copy.topic)[partition.copy.partition] or 0
 
     def _is_compacted(self, copy: str) -> bool:
         """What a predecessor has imported and not committed may have been cleaned in the source since, and differ."""

@@ -147,8 +147,8 @@ STORIES = (
         "A mirror's commit came when its copy had been deleted and made anew: nothing was ever copied into that",
         Edit(
             "services/mirror/ottla_mirror/same_offsets.py",
-            "if partition.error and self._is_empty(*partition.copy):",
-            "if partition.error and self._is_empty(*partition.copy) and partition.committed is None:",
+            "if partition.error and self._is_empty(partition):",
+            "if partition.error and self._is_empty(partition) and partition.committed is None:",
         ),
     ),
     Story(

@@ -137,7 +137,8 @@ def test_a_copy_that_is_empty_all_at_once_is_a_conflict_and_stays_one(successor:
     copier = copier_to(target)
     send(copier, partition, (5, 0))
     target.batches, target.end = {}, 0
-    copier, partition = (copier_to(target), partition_at(5)) if successor else (copier, partition)
+    if successor:
+        copier, partition = copier_to(target), partition_at(5)
     for _ in range(2):
         with pytest.raises(OttlaError, match="it was emptied"):
             send(copier, partition, (5, 5), offset=5)
