@@ -122,6 +122,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--only", default="", help="programs, with commas between: " + ", ".join(PROGRAMS))
     given = parser.parse_args(arguments)
     only = [name for name in given.only.split(",") if name]
+    if given.pairs < _LEAST_PAIRS:
+        parser.error(f"{given.pairs} pairs tell nothing: PAIRS={_LEAST_PAIRS} at least")
     if unknown := set(only) - set(PROGRAMS):
         parser.error(f"no such program: {', '.join(sorted(unknown))}")
     known = subprocess.run(

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 Program = Literal[
-    "sdk_produce", "sdk_consume", "kafka_produce", "kafka_consume", "latency", "commits", "spark_read", "spark_write"
+    "sdk_produce",
+    "sdk_consume",
+    "sdk_batches",
+    "kafka_produce",
+    "kafka_consume",
+    "latency",
+    "commits",
+    "spark_read",
+    "spark_write",
 ]
 
 Run = Mapping[str, Any]
@@ -57,6 +65,7 @@ def _traffic(program: Program) -> tuple[Row, Row]:
 ROWS: Final = (
     *_traffic("sdk_produce"),
     *_traffic("sdk_consume"),
+    *_traffic("sdk_batches"),
     *_traffic("kafka_produce"),
     *_traffic("kafka_consume"),
     Row("acks_all_p50", "latency", "p50_ms", "latency"),
@@ -68,7 +77,7 @@ PROGRAMS: Final = tuple(dict.fromkeys(row.program for row in ROWS))
 
 
 def records_of(program: Program) -> int:
-    return _MANY_RECORDS if program in ("kafka_produce", "kafka_consume") else _RECORDS
+    return _MANY_RECORDS if program in ("sdk_batches", "kafka_produce", "kafka_consume") else _RECORDS
 
 
 def verdict(pairs: Mapping[Program, Sequence[Pair]]) -> dict[str, Any]:

@@ -59,8 +59,12 @@ class Programs:
     def kafka_produce(self, records: int) -> dict[str, Any]:
         return self._produced("kafka.produce", self._side.bootstrap, records)
 
-    def sdk_consume(self, records: int) -> dict[str, Any]:
-        return _whole(observed(self._side, "rows.consume", self._stack.bootstrap, "--topic", self._filled(records)))
+    def sdk_consume(self, records: int, *options: str) -> dict[str, Any]:
+        arguments = ("--topic", self._filled(records), *options)
+        return _whole(observed(self._side, "rows.consume", self._stack.bootstrap, *arguments))
+
+    def sdk_batches(self, records: int) -> dict[str, Any]:
+        return self.sdk_consume(records, "--batches")
 
     def kafka_consume(self, records: int) -> dict[str, Any]:
         arguments = ("--topic", self._filled(records), "--records", str(records))

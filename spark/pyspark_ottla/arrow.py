@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
 """The values of `timestampType`, as Kafka numbers them."""
 
+_FIELDS: Final = (KEY, VALUE, OFFSET, TIMESTAMP, HEADERS)
 _PLAIN_COLUMNS: Final = 7
 _AT_A_TIME: Final = 1_000
 
@@ -53,18 +54,17 @@ def _chunks(parts: Iterable[RecordRange]) -> Iterator[list[RecordRange]]:
 
 def _columns(parts: Sequence[RecordRange], schema: pa.Schema) -> list[pa.Array]:
     """What differs from record to record: key, value, offset, timestamp and, where they are read, the headers."""
-
-    def column(field: int) -> list[Any]:
-        return [*chain.from_iterable(part.column(field) for part in parts)]
-
+    fields = _FIELDS if len(schema) > _PLAIN_COLUMNS else _FIELDS[:-1]
+    pieces = zip(*(part.columns(*fields) for part in parts), strict=True)
+    key, value, offset, timestamp, *headers = ([*chain.from_iterable(column)] for column in pieces)
     columns = [
-        pa.array(column(KEY), pa.binary()),
-        pa.array(column(VALUE), pa.binary()),
-        pa.array(column(OFFSET), pa.int64()),
+        pa.array(key, pa.binary()),
+        pa.array(value, pa.binary()),
+        pa.array(offset, pa.int64()),
         # Microseconds, as Spark keeps them; none is -1 ms, as in Spark's own source.
-        pa.array(column(TIMESTAMP), pa.timestamp("ms", tz="UTC")).cast(schema.field(5).type),
+        pa.array(timestamp, pa.timestamp("ms", tz="UTC")).cast(schema.field(5).type),
     ]
-    if len(schema) > _PLAIN_COLUMNS:
-        headers = [[{"key": name, "value": value} for name, value in each] or None for each in column(HEADERS)]
-        columns.append(pa.array(headers, schema.field(_PLAIN_COLUMNS).type))
+    for column in headers:
+        pairs = [[{"key": name, "value": value} for name, value in each] or None for each in column]
+        columns.append(pa.array(pairs, schema.field(_PLAIN_COLUMNS).type))
     return columns

@@ -75,13 +75,6 @@ class PureBuilder(RecordBatchBuilder):
         return header, b"".join(self._records)
 
 
-class PureRecords(list[RawRecord]):
-    """ParsedRecords in Python."""
-
-    def column(self, field: int) -> list[Any]:
-        return [record[field] for record in self]
-
-
 class PureSource:
     """RecordSource in Python."""
 
@@ -104,8 +97,12 @@ class PureSource:
         if at != len(data):
             raise ValueError(f"{len(data) - at} bytes are left behind the last record")
 
-    def parsed(self) -> PureRecords:
-        return PureRecords(self.records())
+    def columns(self, *fields: int) -> Sequence[list[Any]]:
+        columns: list[list[Any]] = [[] for _ in fields]
+        for record in self.records():
+            for field, column in zip(fields, columns, strict=True):
+                column.append(record[field])
+        return columns
 
     def _record(self, data: bytes, at: int) -> tuple[RawRecord, int]:
         length, start = decode_varint(data, at)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 Header: TypeAlias = tuple[str, bytes | None]
@@ -22,16 +22,6 @@ HEADERS: Final = 4
 MAX_TIMESTAMP_MS: Final = (1 << 63) - 1
 
 
-class ParsedRecords(Protocol):
-    """Records of one batch that were parsed all at once."""
-
-    def __iter__(self) -> Iterator[RawRecord]: ...
-
-    def column(self, field: int) -> list[Any]:
-        """That field of each record: OFFSET, TIMESTAMP, KEY, VALUE or HEADERS."""
-        ...
-
-
 class RecordSource(Protocol):
     """The records of one batch, parsed while they are asked for; each call parses from the start.
 
@@ -44,4 +34,6 @@ class RecordSource(Protocol):
 
     def records(self) -> Iterator[RawRecord]: ...
 
-    def parsed(self) -> ParsedRecords: ...
+    def columns(self, *fields: int) -> Sequence[list[Any]]:
+        """These fields of all records, a list a field: OFFSET, TIMESTAMP, KEY, VALUE or HEADERS."""
+        ...

@@ -7,7 +7,7 @@ after the stop, control batches, and records of aborted transactions (rule 38). 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -22,7 +22,7 @@ from ottla_core.records.record import RawRecord
 
 
 class OpenBatch:
-    """All records of one batch."""
+    """All records of one batch: its bytes, of which records are made when they are wanted."""
 
     __slots__ = ("_records", "first_offset", "has_log_append_time", "next_offset")
 
@@ -38,9 +38,9 @@ class OpenBatch:
     def __iter__(self) -> Iterator[RawRecord]:
         return iter(self._records)
 
-    def column(self, field: int) -> list[Any]:
-        """That field of each record: OFFSET, TIMESTAMP and so on of `ottla_core.records.record`."""
-        return self._records.column(field)
+    def columns(self, *fields: int) -> Sequence[list[Any]]:
+        """These fields of all records, a list a field: OFFSET, TIMESTAMP and so on of `ottla_core.records.record`."""
+        return self._records.columns(*fields)
 
 
 class Records(list[RawRecord]):
@@ -52,9 +52,9 @@ class Records(list[RawRecord]):
         super().__init__(records)
         self.has_log_append_time = has_log_append_time
 
-    def column(self, field: int) -> list[Any]:
+    def columns(self, *fields: int) -> Sequence[list[Any]]:
         """As of a whole batch."""
-        return [raw[field] for raw in self]
+        return [[raw[field] for raw in self] for field in fields]
 
 
 RecordRange = OpenBatch | Records

@@ -54,19 +54,28 @@ def on_uvloop(test: Callable[[], object]) -> None:
         runner.run(test())  # type: ignore[arg-type]  # any awaitable will do
 
 
-def test_a_long_turn_is_counted_and_told_with_what_it_ran(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_long_turn_is_counted_and_told_with_what_it_ran(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "_LOG_INTERVAL_S", 0.0)
+
+    def told() -> list[str]:
+        return [each.getMessage() for each in caplog.records if each.name == watchdog.__name__]
+
     async def test() -> None:
         with watching() as dog:
             await asyncio.sleep(0.06)
-            burn(3 * LIMIT_S)
-            await until(lambda: dog.long_turns.value)
-            assert dog.long_turns.value == 1
-            assert 3 * LIMIT_S <= dog.max_cpu_s < 4 * LIMIT_S
+            for turns in range(1, 11):  # on a busy machine the last look may come when the turn has just ended
+                burn(3 * LIMIT_S)
+                await until(lambda: dog.long_turns.value >= turns)  # noqa: B023
+                assert dog.long_turns.value == turns == len(told())
+                assert 3 * LIMIT_S <= dog.max_cpu_s < 4 * LIMIT_S
+                if "burn (test_watchdog.py:" in told()[-1]:
+                    break
 
     on_uvloop(test)
-    (record,) = [each for each in caplog.records if each.name == watchdog.__name__]
-    assert "ms of CPU time" in record.getMessage()
-    assert "burn (test_watchdog.py:" in record.getMessage()
+    assert "ms of CPU time" in told()[-1]
+    assert "burn (test_watchdog.py:" in told()[-1]
 
 
 def test_many_short_turns_are_none() -> None:

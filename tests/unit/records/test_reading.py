@@ -12,7 +12,8 @@ from batches import NOON, raw_batch, raw_record, sealed, simple_records, with_fr
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import LOG_APPEND_TIME, iter_headers
 from ottla_core.records.compression import Codec, compress
-from ottla_core.records.reader import read_records
+from ottla_core.records.reader import BatchRecords, read_records
+from ottla_core.records.record import OFFSET, VALUE
 from ottla_core.records.varint import encode_varint as varint
 
 NULL = varint(-1)
@@ -63,11 +64,11 @@ def test_any_buffer_is_read_and_the_end_stays_the_end(pure: bool) -> None:
 
 
 def test_columns_are_the_fields_of_the_records(pure: bool) -> None:
-    for count in (3, 5000):  # one that is parsed once, and one that is parsed while it is handed out
+    for count in (3, 5000):  # few are checked all at once, and many step by step
         records = read_records(sealed(simple_records(count), Codec.NONE), pure=pure)
         assert len(records) == count
-        for field in range(5):
-            assert records.column(field) == [record[field] for record in simple_records(count)]
+        assert [*records.columns(*range(5))] == [list(column) for column in zip(*simple_records(count), strict=True)]
+        assert [*records.columns(VALUE, OFFSET)] == [*reversed(records.columns(OFFSET, VALUE))]
 
 
 def test_each_batch_of_a_fetch_is_read_by_itself(pure: bool) -> None:
@@ -153,17 +154,25 @@ def test_header_is_checked_before_the_inside(pure: bool) -> None:
         assert caught.value.code == code
 
 
-def test_batch_of_many_records_costs_the_memory_of_its_bytes(pure: bool) -> None:
-    records = b"".join(raw_record(n) for n in range(20_000))
-    batch = raw_batch(records, 20_000)
-    assert sum(1 for _ in read_records(batch, pure=pure)) == 20_000  # what is imported and cached is not counted below
+@pytest.mark.parametrize("count", [1_000, 20_000])
+def test_batches_that_wait_cost_the_memory_of_their_bytes(count: int, pure: bool) -> None:
+    """Also where they are read: of twenty thousand records none is kept."""
+    batch = raw_batch(b"".join(raw_record(n) for n in range(count)), count)
+
+    def read() -> list[BatchRecords]:
+        waiting = [read_records(batch, pure=pure) for _ in range(20_000 // count)]
+        assert sum(1 for records in waiting for _ in records) == 20_000
+        return waiting
+
+    read()  # what is imported and cached is not counted below
     tracemalloc.start()
     try:
-        assert sum(1 for _ in read_records(batch, pure=pure)) == 20_000
-        peak_bytes = tracemalloc.get_traced_memory()[1]
+        waiting = read()
+        kept_bytes, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak_bytes < 5 * len(batch)
+    whole = len(batch) * len(waiting)
+    assert (kept_bytes < 2 * whole, peak_bytes < 5 * whole) == (True, True), (kept_bytes, peak_bytes, whole)
 
 
 def test_header_view_imports_neither_codecs_nor_the_compiled_twin() -> None:
