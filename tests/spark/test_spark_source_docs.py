@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from spark_source import committed_by
 from tests.walk.pages import programs, section, text
 from waiting import wait_until
 
@@ -48,7 +47,7 @@ def test_the_page_runs_from_top_to_bottom(
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
         spark.streams.removeListener(names["listener"])
     assert [record.key for record in cluster.read("orders-copy", key="str")] == ["eu", "us", "eu"]
-    wait_until(lambda: sum(committed_by(orders, "orders-lake").values()) == 3)
+    wait_until(lambda: sum(orders.groups.committed("orders-lake", if_missing="ok").values()) == 3)
 
 
 def test_the_page_has_every_option() -> None:

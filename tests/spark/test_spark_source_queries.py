@@ -12,7 +12,7 @@ from knocks import Knocks
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
-from spark_source import committed_by, offsets
+from spark_source import offsets
 from waiting import SPARK_LIMIT_S, wait_until
 
 import ottla
@@ -171,7 +171,9 @@ def test_a_stream_goes_on_where_it_was_and_its_group_knows_the_last_batch(
     send(cluster, "resumed", *"abcdefghij")
     assert runs.finish("resumed", maxOffsetsPerTrigger=4, **asked) == [*"abcdefghij"]
     assert runs.batches == [4, 4, 2]
-    wait_until(lambda: sum(committed_by(admin, "resumed").values()) == 10)  # its reader ends after the query
+    wait_until(
+        lambda: sum(admin.groups.committed("resumed", if_missing="ok").values()) == 10
+    )  # its reader ends after the query
     assert sum(each.records or 0 for each in admin.groups.lag("resumed").partitions) == 0
     send(cluster, "resumed", "k", "l")
     assert runs.finish("resumed", trigger={"once": True}, maxOffsetsPerTrigger=1, **asked) == ["k", "l"]

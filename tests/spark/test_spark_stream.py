@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from knocks import Knocks
-from spark_source import Stream, committed_by, offsets, partition, texts
+from spark_source import Stream, offsets, partition, texts
 from waiting import wait_until
 
 import ottla
@@ -642,7 +642,7 @@ def test_what_was_processed_is_committed_to_a_group(
     stream = begin(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=4, commitOffsets=topic)
 
     def committed() -> list[int | None]:
-        return [committed_by(admin, topic).get(partition(topic, n)) for n in range(2)]
+        return [admin.groups.committed(topic, if_missing="ok").get(partition(topic, n)) for n in range(2)]
 
     assert len(stream.batch() or []) == 4
     assert len(stream.batch() or []) == 2  # Spark has asked for it once the first one was processed
@@ -674,7 +674,9 @@ def test_a_group_with_members_or_without_a_coordinator_does_not_hold_up_a_query(
         assert stream.values() == sent
         assert stream.batch() is None
         wait_until(warned)
-    wait_until(lambda: committed_by(admin, group).get(partition(topic, 1)) == 1)  # the member has gone
+    wait_until(
+        lambda: admin.groups.committed(group, if_missing="ok").get(partition(topic, 1)) == 1
+    )  # the member has gone
     assert len(warned()) == 1
     cluster.group_coordinators[0].kill()
     try:
@@ -685,7 +687,7 @@ def test_a_group_with_members_or_without_a_coordinator_does_not_hold_up_a_query(
         assert time.monotonic() - began_at < 5
     finally:
         cluster.group_coordinators[0].restart()
-    wait_until(lambda: committed_by(admin, group).get(partition(topic, 1)) == 2)
+    wait_until(lambda: admin.groups.committed(group, if_missing="ok").get(partition(topic, 1)) == 2)
 
 
 @OPTION("commitOffsets")

@@ -14,8 +14,6 @@ from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSourceReader, Filter
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-import ottla
-from ottla_core.errors import ErrorCode
 from ottla_core.model import TopicPartition
 from pyspark_ottla.batch_reader import OttlaBatchReader
 from pyspark_ottla.filters import FilteringBatchReader
@@ -140,17 +138,6 @@ def texts(rows: list[Row]) -> list[str]:
 def offsets(topic: str, *at: int) -> str:
     """JSON of a place in each partition, from partition 0 on."""
     return json.dumps({topic: {str(number): offset for number, offset in enumerate(at)}})
-
-
-def committed_by(admin: ottla.Admin, group: str) -> dict[TopicPartition, int]:
-    """Nothing while there is no such group: it comes into being with its first commit, and may go between its members
-    and that."""
-    try:
-        return admin.groups.committed(group)
-    except ottla.FatalError as error:
-        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
-            raise
-        return {}
 
 
 def partition(topic: str, number: int = 0) -> TopicPartition:

@@ -251,12 +251,19 @@ class Groups:
         self._coordinators.call(group, Group.LEAVE, request, timeout=deadline.left(), check=check)
         return found
 
-    def committed(self, group: str, *, timeout: Duration | None = None) -> dict[TopicPartition, int]:
-        """The offset that comes next in each partition, as the group has committed it."""
+    def committed(
+        self, group: str, *, if_missing: Literal["error", "ok"] = "error", timeout: Duration | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offset that comes next in each partition, as the group has committed it.
+
+        Raises GROUP_ID_NOT_FOUND where there is no such group; with if_missing="ok" it has committed nothing. A group
+        comes into being with its first member or commit, and may be gone between its members and that commit.
+        """
+        one_of(if_missing, "if_missing", ("error", "ok"))
         deadline = self._channel.deadline(timeout)
         request = pb.FetchOffsetsRequest(group=group, all=True)
         response = self._coordinators.call(group, Group.FETCH_OFFSETS, request, timeout=deadline.left())
-        if not response.offsets:
+        if not response.offsets and if_missing == "error":
             self.describe(group, timeout=deadline.left())
         return {TopicPartition(p.topic, p.partition): p.offset for p in response.offsets}
 
@@ -285,7 +292,7 @@ class Groups:
 
     def _unknown(self, group: str) -> OttlaError:
         try:
-            names = [known.name for known in self.list(timeout=_NEAREST_S)]
+            names = [known.name for known in self.list(timeout=_NEAREST_S) if known.name != group]
         except OttlaError:
             names = []
         near = difflib.get_close_matches(group, names, n=3, cutoff=0.6)

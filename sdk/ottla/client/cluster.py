@@ -180,9 +180,9 @@ class ClusterClient:
         return view
 
     def unknown_topic(self, name: str, otherwise: str = "create it with Admin().topics.create(…)") -> UnknownTopicError:
-        """The error for a topic that does not exist, with the nearest names that do; `otherwise` for want of them."""
+        """The error for a topic that does not exist, with the nearest of others; `otherwise` for want of them."""
         try:
-            names = list(self.fetch_metadata(all_topics=True, timeout=2.0).topics)
+            names = [known for known in self.fetch_metadata(all_topics=True, timeout=2.0).topics if known != name]
         except OttlaError:
             names = []
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)

@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import ottla
-from ottla_core.errors import ErrorCode, OttlaError
 from ottla_stack.demo import flights, pandas_check
 from ottla_stack.demo.pandas_check import by_pandas, differences
 from ottla_stack.demo.planted import plant_in_lake
@@ -65,12 +64,7 @@ class Pipeline:
         """Until the stream has read that many flights, by what it has committed to its group."""
 
         def has_read() -> bool:
-            try:
-                committed = admin.groups.committed(GROUP).items()
-            except OttlaError as error:
-                if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
-                    raise
-                return False  # its first micro-batch is still at work
+            committed = admin.groups.committed(GROUP, if_missing="ok").items()  # nothing before its first micro-batch
             return sum(offset for partition, offset in committed if partition.topic == flights.TOPIC) >= count
 
         with ottla.Admin(self._bootstrap) as admin:

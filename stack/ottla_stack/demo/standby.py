@@ -135,7 +135,7 @@ def _firsts(positions: Iterable[_Position]) -> dict[int, int]:
 def _starts(bootstrap: str, copies: dict[int, _Position]) -> dict[int, int]:
     """The first flight of each partition that the group would read in B, by what is committed there."""
     with ottla.Admin(bootstrap) as admin:
-        committed = admin.groups.committed(GROUP) if admin.groups.exists(GROUP) else {}
+        committed = admin.groups.committed(GROUP, if_missing="ok")
     begin = {p.partition: offset for p, offset in committed.items() if p.topic == COPY}
     return _firsts((p, offset) for p, offset in copies.values() if p in begin and offset >= begin[p])
 

@@ -13,7 +13,6 @@ from tests.faults.transactions.client import PARTITIONS
 from tests.faults.transactions.producers import SOURCE
 
 import ottla
-from ottla.errors import ErrorCode
 
 COORDINATORS: Final = 2
 SHARDS: Final = 4
@@ -104,9 +103,5 @@ class TransactionCluster(FaultCluster):
 
     def committed(self, group: str) -> int:
         """How far it has read the topic `source`; 0 of a group that has never committed. Raises OttlaError."""
-        try:
-            return self.admin().groups.committed(group, timeout=_ASK_S).get(ottla.TopicPartition(SOURCE, 0), 0)
-        except ottla.OttlaError as error:
-            if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
-                return 0
-            raise
+        committed = self.admin().groups.committed(group, if_missing="ok", timeout=_ASK_S)
+        return committed.get(ottla.TopicPartition(SOURCE, 0), 0)

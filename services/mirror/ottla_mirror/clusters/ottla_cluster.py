@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple, Self
 
 import ottla
 from ottla.connect import BatchReader, ClusterClient, bootstrap_addresses, grpc_transport, list_offsets
-from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.records.builder import SealedBatch
 from ottla_mirror.clusters.cluster import (
@@ -214,12 +213,7 @@ class OttlaAdmin:
         return [group.name for group in self._admin.groups.list(timeout=timeout)]
 
     def committed(self, group: str) -> Committed:
-        try:
-            return self._admin.groups.committed(group)
-        except OttlaError as error:
-            if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
-                raise
-            return {}
+        return self._admin.groups.committed(group, if_missing="ok")
 
     def commit(self, group: str, offsets: Committed) -> None:
         self._admin.groups.commit(group, offsets)

@@ -167,7 +167,10 @@ def test_every_shard_is_told_of_by_its_owner_or_as_nobodys(cluster: FakeCluster,
 
 
 def test_an_unknown_group_is_told_with_the_nearest_names(cluster: FakeCluster, groups: Any) -> None:
-    cluster.answer(Group.LIST_GROUPS, pb.ListGroupsResponse(groups=[pb.ListedGroup(group="billing")]))
+    """Other names: it may have come into being since, and is no suggestion for itself."""
+    cluster.answer(
+        Group.LIST_GROUPS, pb.ListGroupsResponse(groups=[pb.ListedGroup(group=g) for g in ("billing", "biling")])
+    )
     cluster.answer(Group.LAG, pb.LagResponse(error=refused(ErrorCode.GROUP_ID_NOT_FOUND)))
     with pytest.raises(OttlaError, match="the group 'biling' does not exist") as raised:
         groups.lag("biling")
@@ -175,6 +178,17 @@ def test_an_unknown_group_is_told_with_the_nearest_names(cluster: FakeCluster, g
     assert (raised.value.code, raised.value.hint) == (ErrorCode.GROUP_ID_NOT_FOUND, "did you mean billing?")
     cluster.answer(Group.DESCRIBE_GROUPS, described(code=ErrorCode.GROUP_ID_NOT_FOUND))
     assert not groups.exists("biling")
+
+
+def test_a_group_that_is_missing_has_committed_nothing_where_that_is_ok(cluster: FakeCluster, groups: Any) -> None:
+    cluster.answer(Group.FETCH_OFFSETS, pb.FetchOffsetsResponse())
+    cluster.answer(Group.DESCRIBE_GROUPS, described(code=ErrorCode.GROUP_ID_NOT_FOUND))
+    assert groups.committed("g", if_missing="ok") == {}
+    with pytest.raises(OttlaError) as raised:
+        groups.committed("g")
+    assert raised.value.code == ErrorCode.GROUP_ID_NOT_FOUND
+    with pytest.raises(ottla.ConfigError, match="if_missing"):
+        groups.committed("g", if_missing="no")
 
 
 def test_members_are_told_in_words_where_they_are_consumers(cluster: FakeCluster, groups: Any) -> None:
