@@ -183,6 +183,7 @@ def test_an_unknown_group_is_told_with_the_nearest_names(cluster: FakeCluster, g
 def test_a_group_that_is_missing_has_committed_nothing_where_that_is_ok(cluster: FakeCluster, groups: Any) -> None:
     cluster.answer(Group.FETCH_OFFSETS, pb.FetchOffsetsResponse())
     cluster.answer(Group.DESCRIBE_GROUPS, described(code=ErrorCode.GROUP_ID_NOT_FOUND))
+    cluster.answer(Group.LIST_GROUPS, pb.ListGroupsResponse())
     assert groups.committed("g", if_missing="ok") == {}
     with pytest.raises(OttlaError) as raised:
         groups.committed("g")
