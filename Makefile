@@ -102,6 +102,20 @@ test: check  ## everything, on a fresh machine too
 test-busy: $(VENV)/.dev  ## `make test` beside 8 busy processes, three times in a row; TIMES=1
 	$(BIN)/python -m tools.busy --processes 8 --times $(or $(TIMES),3) -- $(MAKE) test
 
+# The tools of the tests are the newest all the same. Beside the server the SDK has a later gRPC than it asks for alone.
+OLDEST := $(VENV)-oldest
+test-oldest: $(VENV)/.dev  ## unit tests and the first ones with real services, on the oldest versions that pyproject.toml allows
+	$(BIN)/python -m pip install -q --disable-pip-version-check uv
+	@rm -rf $(OLDEST) && $(PYTHON) -m venv --without-pip $(OLDEST)
+	$(BIN)/uv pip install -q --python $(OLDEST) --resolution lowest-direct -e '.[server,kafka,arrow,spark]'
+	$(BIN)/uv pip freeze -q --python $(OLDEST) --exclude-editable > $(OLDEST)/oldest.txt
+	$(BIN)/uv pip install -q --python $(OLDEST) --no-deps --no-verify-hashes --override $(OLDEST)/oldest.txt \
+	  -r requirements/dev.txt -r requirements/demo-data.txt
+	$(OLDEST)/bin/python -m pytest -q -n $(WORKERS) --dist worksteal tests/unit
+	$(OLDEST)/bin/python -m pytest -q -n $(WORKERS) --dist loadfile tests/system/test_{cli,stack,sdk,sdk_transactions,kafka_admin,mirror}.py
+	$(BIN)/uv pip install -q --python $(OLDEST) --resolution lowest-direct --upgrade -e .
+	$(OLDEST)/bin/python -m pytest -q -n $(WORKERS) --dist worksteal tests/unit/{sdk,records,cli}
+
 walk: $(VENV)/.dev  ## README.md and docs/use/sdk.md line by line, as a new user meets them: in a clean virtual environment
 	$(BIN)/python -m tests.walk
 
@@ -171,4 +185,4 @@ clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup lock proto demo demo-selftest demo-mirror up down check format test test-busy test-spark walk regressions coverage-table house pictures bench-before bench bench-log bench-mirror bench-kafka bench-spark scaling compose compat faults faults-spark fuzz sim load soak clean
+.PHONY: help setup lock proto demo demo-selftest demo-mirror up down check format test test-busy test-spark walk test-oldest regressions coverage-table house pictures bench-before bench bench-log bench-mirror bench-kafka bench-spark scaling compose compat faults faults-spark fuzz sim load soak clean
