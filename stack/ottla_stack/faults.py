@@ -14,9 +14,10 @@ version spells errors in its own way.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
 
 from google.protobuf.message import Message
 
@@ -27,7 +28,6 @@ from ottla_broker.kafka.frames import KafkaContext, Parts
 from ottla_broker.kafka.handling import Handler
 from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.primitives import Reader
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.server import Around, RpcHandler
 from ottla_core.rpc.status import error_message
@@ -77,12 +77,48 @@ class Fault:
         return self.left != 0 and method == self.method and where
 
 
+class _Gate:
+    """Of an instance. Shut, it lets its calls wait; open, they go on in order, and before those that come later."""
+
+    def __init__(self) -> None:
+        self._shut = False
+        self._queue: Final = asyncio.Lock()  # it is fair
+        self._entered = 0
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether a call that comes now overtakes no other."""
+        return not (self._shut or self._entered)
+
+    async def shut(self) -> None:
+        if not self._shut:
+            await self._queue.acquire()
+            self._shut = True
+
+    def open(self) -> None:
+        if self._shut:
+            self._shut = False
+            self._queue.release()
+
+    def enter(self) -> Coroutine[Any, Any, None]:
+        """Wait for one's turn. The place is taken now, before this is awaited."""
+        self._entered += 1
+        return self._pass()
+
+    async def _pass(self) -> None:
+        try:
+            async with self._queue:
+                pass
+        finally:
+            self._entered -= 1
+
+
 class Faults:
     """The plan. Add and clear from any thread; the newest fault that matches a call meets it."""
 
     def __init__(self) -> None:
         self._plan: list[Fault] = []
-        self._paused: dict[str, asyncio.Event] = {}
+        self._gates: Final = defaultdict[str, _Gate](_Gate)
 
     def error(self, method: str, code: ErrorCode, *, broker: int | None = None) -> Fault:
         """Respond with an error: of each requested partition, or of the whole request where it has none."""
@@ -124,20 +160,21 @@ class Faults:
 
     async def pause(self, instance: str) -> None:
         """Let every call of the instance wait. On the cluster's loop."""
-        self._paused.setdefault(instance, asyncio.Event())
+        await self._gates[instance].shut()
 
     async def resume(self, instance: str) -> None:
         """Let them go on, in their order. On the cluster's loop."""
-        if (paused := self._paused.pop(instance, None)) is not None:
-            paused.set()
+        self._gates[instance].open()
 
     def around(self, instance: str) -> Around:
         """What `RpcServer` is to put around the methods of this instance, such as "broker-0"."""
 
+        gate = self._gates[instance]
+
         def around(method: Method[Any, Any], handler: RpcHandler) -> RpcHandler:
             async def handle_or_fail(request: Any, context: RequestContext) -> Any:
-                if (paused := self._paused.get(instance)) is not None:
-                    await paused.wait()
+                if not gate.is_clear:
+                    await gate.enter()
                 fault = self._find(method.name, instance, context.client_id)
                 if fault is None:
                     return await handler(request, context)
@@ -150,27 +187,32 @@ class Faults:
     def around_kafka(self, instance: str) -> AroundApi:
         """The same for the APIs of its Kafka listener."""
 
+        gate = self._gates[instance]
+
         def around(name: str, handler: Handler) -> Handler:
             def handle_or_fail(backend: Backend, request: KafkaContext) -> HandlerResult:
-                if instance not in self._paused and self._find(name, instance, request.client_id, kafka=True) is None:
+                if gate.is_clear and self._find(name, instance, request.client_id, kafka=True) is None:
                     return handler(backend, request)
-                body = request.body  # its bytes are the connection's, and gone when this returns
-                kept = replace(request, body=Reader(memoryview(bytes(body.data)), body.at, flexible=body.flexible))
-                return self._later(name, instance, kept, lambda: handler(backend, kept))
+                kept = request.kept()
+                return self._later(name, instance, kept, gate.enter(), lambda: handler(backend, kept))
 
             return handle_or_fail
 
         return around
 
     async def _later(
-        self, name: str, instance: str, request: KafkaContext, begin: Callable[[], HandlerResult]
+        self,
+        name: str,
+        instance: str,
+        request: KafkaContext,
+        turn: Awaitable[None],
+        begin: Callable[[], HandlerResult],
     ) -> Parts | None:
         async def handle() -> Parts | None:
             result = begin()
             return await result if asyncio.iscoroutine(result) else result
 
-        if (paused := self._paused.get(instance)) is not None:
-            await paused.wait()
+        await turn
         fault = self._find(name, instance, request.client_id, kafka=True)
         if fault is None:
             return await handle()
