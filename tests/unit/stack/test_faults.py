@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from typing import Any, cast
 
 import pytest
@@ -28,14 +27,13 @@ class Service:
         self._handle_kafka = faults.around_kafka(NAME)("Produce", cast("Handler", self._note_kafka))
         self._handle = faults.around(NAME)(Broker.PRODUCE, self._note)
 
-    def call(self, number: int) -> asyncio.Task[Any] | None:
+    def call(self, number: int) -> asyncio.Future[Any] | None:
         """None where it is carried out at once."""
         if not self._kafka:
-            calling = self._handle(number, RequestContext())
-        else:
-            request = KafkaContext(9, number, "client", Reader(memoryview(b"")), Caller("here", "there"))
-            calling = self._handle_kafka(cast("Backend", None), request)
-        return asyncio.create_task(cast("Coroutine[Any, Any, Any]", calling)) if asyncio.iscoroutine(calling) else None
+            return asyncio.ensure_future(self._handle(number, RequestContext()))
+        request = KafkaContext(9, number, "client", Reader(memoryview(b"")), Caller("here", "there"))
+        response = self._handle_kafka(cast("Backend", None), request)
+        return asyncio.create_task(response) if asyncio.iscoroutine(response) else None
 
     def _note_kafka(self, _backend: object, request: KafkaContext) -> list[bytes]:
         self.carried_out.append(request.correlation_id)
