@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
@@ -100,12 +100,11 @@ class _Gate:
             self._shut = False
             self._queue.release()
 
-    def enter(self) -> Coroutine[Any, Any, None]:
-        """Wait for one's turn. The place is taken now, before this is awaited."""
+    def enter(self) -> None:
+        """A call has come: what comes now is behind it. Its `turn` is to be awaited."""
         self._entered += 1
-        return self._pass()
 
-    async def _pass(self) -> None:
+    async def turn(self) -> None:
         try:
             async with self._queue:
                 pass
@@ -174,7 +173,8 @@ class Faults:
         def around(method: Method[Any, Any], handler: RpcHandler) -> RpcHandler:
             async def handle_or_fail(request: Any, context: RequestContext) -> Any:
                 if not gate.is_clear:
-                    await gate.enter()
+                    gate.enter()
+                    await gate.turn()
                 fault = self._find(method.name, instance, context.client_id)
                 if fault is None:
                     return await handler(request, context)
@@ -194,25 +194,21 @@ class Faults:
                 if gate.is_clear and self._find(name, instance, request.client_id, kafka=True) is None:
                     return handler(backend, request)
                 kept = request.kept()
-                return self._later(name, instance, kept, gate.enter(), lambda: handler(backend, kept))
+                gate.enter()
+                return self._later(name, instance, kept, lambda: handler(backend, kept))
 
             return handle_or_fail
 
         return around
 
     async def _later(
-        self,
-        name: str,
-        instance: str,
-        request: KafkaContext,
-        turn: Awaitable[None],
-        begin: Callable[[], HandlerResult],
+        self, name: str, instance: str, request: KafkaContext, begin: Callable[[], HandlerResult]
     ) -> Parts | None:
         async def handle() -> Parts | None:
             result = begin()
             return await result if asyncio.iscoroutine(result) else result
 
-        await turn
+        await self._gates[instance].turn()
         fault = self._find(name, instance, request.client_id, kafka=True)
         if fault is None:
             return await handle()
