@@ -46,8 +46,10 @@ $(VENV)/.load: requirements/load.txt pyproject.toml | $(VENV)/bin/python
 
 setup: $(VENV)/.dev  ## a virtual environment with everything that development needs
 
-lock: $(VENV)/bin/python  ## pin the requirements anew
+$(BIN)/uv: | $(VENV)/bin/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check uv
+
+lock: $(BIN)/uv  ## pin the requirements anew
 	@compile="$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11"; \
 	$$compile --extra dev pyproject.toml -o requirements/dev.txt; \
 	$$compile --extra demo -c requirements/dev.txt pyproject.toml -o requirements/demo.txt; \
@@ -104,8 +106,7 @@ test-busy: $(VENV)/.dev  ## `make test` beside 8 busy processes, three times in 
 
 # The tools of the tests are the newest all the same. Beside the server the SDK has a later gRPC than it asks for alone.
 OLDEST := $(VENV)-oldest
-test-oldest: $(VENV)/.dev  ## unit tests and the first ones with real services, on the oldest versions that pyproject.toml allows
-	$(BIN)/python -m pip install -q --disable-pip-version-check uv
+test-oldest: $(VENV)/.dev $(BIN)/uv  ## unit tests and the first ones with real services, on the oldest versions that pyproject.toml allows
 	@rm -rf $(OLDEST) && $(PYTHON) -m venv --without-pip $(OLDEST)
 	$(BIN)/uv pip install -q --python $(OLDEST) --resolution lowest-direct -e '.[server,kafka,arrow,spark]'
 	$(BIN)/uv pip freeze -q --python $(OLDEST) --exclude-editable > $(OLDEST)/oldest.txt
@@ -182,7 +183,7 @@ soak: $(VENV)/.load  ## half of the maximum for MINUTES=10: nothing fails, nothi
 	$(BIN)/python -m loadtest.locust.soak --minutes $(or $(MINUTES),10)
 
 clean:  ## what builds leave behind (not the data in .ottla)
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: help setup lock proto demo demo-selftest demo-mirror up down check format test test-busy test-spark walk test-oldest regressions coverage-table house pictures bench-before bench bench-log bench-mirror bench-kafka bench-spark scaling compose compat faults faults-spark fuzz sim load soak clean

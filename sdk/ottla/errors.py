@@ -8,6 +8,7 @@ deadline allowed, so a caller that sees a RetriableError has run out of time, no
 from __future__ import annotations
 
 import builtins
+from collections.abc import Iterable
 from typing import Final
 
 from ottla_core.errors import ErrorCode, OttlaError, is_retriable
@@ -260,6 +261,14 @@ def from_core(error: OttlaError, *, broker: str = "") -> OttlaError:
 def config_error(message: str, *, hint: str = "") -> ConfigError:
     """A ConfigError with Kafka's INVALID_CONFIG."""
     return ConfigError(ErrorCode.INVALID_CONFIG, message, hint=hint)
+
+
+def did_you_mean(name: str, names: Iterable[str], otherwise: str) -> str:
+    """A hint: the nearest of `names`, `otherwise` for want of them. `name`, which may have come since, is no hint."""
+    from difflib import get_close_matches  # only who errs waits for its import
+
+    near = get_close_matches(name, [known for known in names if known != name], n=3)
+    return f"did you mean {' or '.join(near)}?" if near else otherwise
 
 
 def _name(code: int) -> str:

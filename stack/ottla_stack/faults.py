@@ -81,23 +81,20 @@ class _Gate:
     """Of an instance. Shut, it lets its calls wait; open, they go on in order, and before those that come later."""
 
     def __init__(self) -> None:
-        self._shut = False
-        self._queue: Final = asyncio.Lock()  # it is fair
+        self._queue: Final = asyncio.Lock()  # it is fair; held while the gate is shut
         self._entered = 0
 
     @property
     def is_clear(self) -> bool:
         """Whether a call that comes now overtakes no other."""
-        return not (self._shut or self._entered)
+        return not (self._queue.locked() or self._entered)
 
     async def shut(self) -> None:
-        if not self._shut:
+        if not self._queue.locked():
             await self._queue.acquire()
-            self._shut = True
 
     def open(self) -> None:
-        if self._shut:
-            self._shut = False
+        if self._queue.locked():
             self._queue.release()
 
     def enter(self) -> None:

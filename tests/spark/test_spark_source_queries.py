@@ -171,9 +171,8 @@ def test_a_stream_goes_on_where_it_was_and_its_group_knows_the_last_batch(
     send(cluster, "resumed", *"abcdefghij")
     assert runs.finish("resumed", maxOffsetsPerTrigger=4, **asked) == [*"abcdefghij"]
     assert runs.batches == [4, 4, 2]
-    wait_until(
-        lambda: sum(admin.groups.committed("resumed", if_missing="ok").values()) == 10
-    )  # its reader ends after the query
+    # Its reader ends after the query.
+    wait_until(lambda: sum(admin.groups.committed("resumed", if_missing="ok").values()) == 10)
     assert sum(each.records or 0 for each in admin.groups.lag("resumed").partitions) == 0
     send(cluster, "resumed", "k", "l")
     assert runs.finish("resumed", trigger={"once": True}, maxOffsetsPerTrigger=1, **asked) == ["k", "l"]

@@ -674,9 +674,8 @@ def test_a_group_with_members_or_without_a_coordinator_does_not_hold_up_a_query(
         assert stream.values() == sent
         assert stream.batch() is None
         wait_until(warned)
-    wait_until(
-        lambda: admin.groups.committed(group, if_missing="ok").get(partition(topic, 1)) == 1
-    )  # the member has gone
+    # The member has gone.
+    wait_until(lambda: admin.groups.committed(group, if_missing="ok").get(partition(topic, 1)) == 1)
     assert len(warned()) == 1
     cluster.group_coordinators[0].kill()
     try:

@@ -16,10 +16,9 @@ from aiokafka.record._crecords.default_records import DefaultRecordBatch, Defaul
 
 from ottla_core.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, BatchHeader, read_header, write_header
 from ottla_core.records.builder import RecordBatchBuilder, check_timestamp
-from ottla_core.records.record import MAX_TIMESTAMP_MS, Header, Headers, RawRecord
+from ottla_core.records.record import MAX_TIMESTAMP_MS, OFFSET, Header, Headers, RawRecord
 
 _NAMES: Final = ("offset", "timestamp", "key", "value", "headers")
-_offset = attrgetter("offset")
 _fields = attrgetter(*_NAMES)
 _getters: Final = tuple(map(attrgetter, _NAMES))
 _AT_ONCE: Final = 1_000
@@ -70,7 +69,7 @@ class CompiledSource:
         self._batch = memoryview(b"".join((write_header(header), records, _PADDING)))[: -len(_PADDING)]
 
     def offsets(self) -> Iterator[int]:
-        return map(_offset, DefaultRecordBatch(self._batch))
+        return map(_getters[OFFSET], DefaultRecordBatch(self._batch))
 
     def records(self) -> Iterator[RawRecord]:
         return map(_fields, self._parsed())

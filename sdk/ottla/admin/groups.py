@@ -31,7 +31,7 @@ from ottla.client.by_partition import OffsetsByPartition
 from ottla.client.coordinators import Coordinators, shard_owners
 from ottla.client.settings import one_of
 from ottla.client.units import Duration
-from ottla.errors import ErrorCode, OttlaError, config_error, error_from_code
+from ottla.errors import ErrorCode, OttlaError, config_error, did_you_mean, error_from_code
 from ottla_core.model import TopicPartition
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import ShardsRequest
@@ -292,11 +292,10 @@ class Groups:
 
     def _unknown(self, group: str) -> OttlaError:
         try:
-            names = [known.name for known in self.list(timeout=_NEAREST_S) if known.name != group]
+            names = [known.name for known in self.list(timeout=_NEAREST_S)]
         except OttlaError:
             names = []
-        near = difflib.get_close_matches(group, names, n=3, cutoff=0.6)
-        hint = f"did you mean {' or '.join(near)}?" if near else "groups come into being when a consumer joins"
+        hint = did_you_mean(group, names, "groups come into being when a consumer joins")
         return error_from_code(ErrorCode.GROUP_ID_NOT_FOUND, f"the group {group!r} does not exist", hint=hint)
 
     # ---- the steps of a reset ---------------------------------------------------------------------------------------

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from typing import Any, Final
 
 from ottla.cli.failures import NotFoundError
 from ottla.client.settings import CONSUMER_NAMES, PRODUCER_NAMES
+from ottla.errors import did_you_mean
 from ottla_core.config_key import ConfigKey, Scope
 from ottla_core.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
 from ottla_core.kafka_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, OTHER_BROKER_CONFIGS
@@ -25,8 +25,8 @@ def explained(names: Sequence[str]) -> Iterator[dict[str, Any]]:
     for name in names or sorted({*TOPIC_CONFIGS, *BROKER_CONFIGS}):
         keys = [table[name] for table in _TABLES if name in table]
         if not keys:
-            near = get_close_matches(name, [known for table in _TABLES for known in table], n=3)
-            hint = f"did you mean {' or '.join(near)}?" if near else "see all of them with `ottla config explain`"
+            known = (known for table in _TABLES for known in table)
+            hint = did_you_mean(name, known, "see all of them with `ottla config explain`")
             raise NotFoundError(f"there is no config {name!r}", hint=of_client(name) or hint)
         yield from map(_item, keys)
 

@@ -10,7 +10,6 @@ once waits for as long as its timeouts say.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +21,15 @@ from google.protobuf.message import Message
 from ottla.client.diagnose import LIMIT_S, Diagnosis, diagnose_address, diagnose_all, stranger
 from ottla.client.guard import Guard
 from ottla.client.transport import Connection, Transport
-from ottla.errors import ErrorCode, NotABrokerError, OttlaError, UnknownTopicError, error_from_code, from_core
+from ottla.errors import (
+    ErrorCode,
+    NotABrokerError,
+    OttlaError,
+    UnknownTopicError,
+    did_you_mean,
+    error_from_code,
+    from_core,
+)
 from ottla.machines.metadata import BrokerView, ClusterView, PartitionView, TopicView, build_view
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.model import TopicId
@@ -182,11 +189,10 @@ class ClusterClient:
     def unknown_topic(self, name: str, otherwise: str = "create it with Admin().topics.create(…)") -> UnknownTopicError:
         """The error for a topic that does not exist, with the nearest of others; `otherwise` for want of them."""
         try:
-            names = [known for known in self.fetch_metadata(all_topics=True, timeout=2.0).topics if known != name]
+            names = list(self.fetch_metadata(all_topics=True, timeout=2.0).topics)
         except OttlaError:
             names = []
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
-        hint = f"did you mean {' or '.join(near)}?" if near else otherwise
+        hint = did_you_mean(name, names, otherwise)
         return UnknownTopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {name!r} does not exist", hint=hint)
 
     def wait(self, pause: float) -> None:

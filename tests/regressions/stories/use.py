@@ -64,6 +64,6 @@ STORIES = (
     Story(
         "calls-that-overtake-at-the-end-of-a-pause",
         "`ottla.testing`: a produce that came just as a pause ended was carried out before those that waited",
-        Edit("stack/ottla_stack/faults.py", "not (self._shut or self._entered)", "not self._shut"),
+        Edit("stack/ottla_stack/faults.py", "not (self._queue.locked() or self._entered)", "not self._queue.locked()"),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import subprocess
 import sys
 import textwrap
@@ -72,6 +73,7 @@ def test_a_long_turn_is_counted_and_told_with_what_it_ran(
                 assert 3 * LIMIT_S <= dog.max_cpu_s < 4 * LIMIT_S
                 if "burn (test_watchdog.py:" in told()[-1]:
                     break
+                assert re.search(r"(> run \(runners\.py:\d+\)|was not seen)$", told()[-1]), "it names no other code"
 
     on_uvloop(test)
     assert "ms of CPU time" in told()[-1]

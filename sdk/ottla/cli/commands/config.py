@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -15,7 +14,7 @@ from ottla.cli.options import DryRun
 from ottla.cli.output import Item, Listing, form_for, write
 from ottla.cli.prompts import report
 from ottla.cli.settings import Settings, pairs
-from ottla.errors import config_error
+from ottla.errors import config_error, did_you_mean
 
 if TYPE_CHECKING:
     from ottla.admin.configs import ConfigEntry
@@ -137,8 +136,7 @@ def _check_exists(name: str, entries: dict[str, ConfigEntry]) -> None:
     if name not in entries:
         from ottla.cli.explain import of_client
 
-        near = get_close_matches(name, entries, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "see the names with --all"
+        hint = did_you_mean(name, entries, "see the names with --all")
         raise NotFoundError(f"there is no config {name!r} here", hint=of_client(name) or hint)
 
 
