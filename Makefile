@@ -80,15 +80,14 @@ down: $(VENV)/.demo  ## stop it
 	$(BIN)/ottla down
 
 # ---- checks -------------------------------------------------------------------------------------------------------
-check: $(VENV)/.dev  ## format, lint, strict types, import rules, unit tests
+check: $(VENV)/.dev  ## format, lint, strict types, rules of structure, unit tests
 	$(BIN)/ruff format --check -q .
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/house.py
 	$(PYTEST) -n $(UNIT_WORKERS) --dist worksteal tests/unit tests/architecture
 
-house: $(VENV)/.dev  ## sizes, complexity, import cycles, purity, docstrings: each with its goal
+house: $(VENV)/.dev  ## layers, purity, import cycles and types as rules; sizes, complexity and docstrings as signals, worst first
 	$(BIN)/python tools/house.py
 
 pictures: $(VENV)/.dev  ## draw the imports of each package into docs/design/pictures

@@ -1,4 +1,4 @@
-"""`make house` finds what it is there to find: each figure is of sources that are out of order in that way alone."""
+"""`make house` finds each kind of disorder: the sources in every test are out of order in one way alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tools import house
-from tools.house import Figure, Module
+from tools.house import Module, Rule, Signal
 
 LONG = "\n".join(["def long() -> None:", *["    pass"] * 60])
 LARGE = "\n".join(["class Large:", *["    n = 1"] * 350])
@@ -28,31 +28,34 @@ def module(root: Path, text: str, name: str = "sdk/ottla/m.py") -> Module:
     return Module(path, ast.parse(text))
 
 
-def test_the_longest_function_and_the_largest_class_are_named(root: Path) -> None:
-    found = [module(root, LONG), module(root, LARGE, "sdk/ottla/n.py")]
-    function = house.longest("f", found, 60, ast.FunctionDef)
-    assert (function.value, function.where, function.missed) == (61, "sdk/ottla/m.py:long", True)
-    large = house.longest("c", found, 350, ast.ClassDef)
-    assert (large.value, large.where, large.missed) == (351, "sdk/ottla/n.py:Large", True)
+def test_the_longest_function_and_the_largest_class_come_first(root: Path) -> None:
+    found = [module(root, "def short() -> None: ..."), module(root, LONG, "sdk/ottla/o.py"), module(root, LARGE)]
+    function = house.longest("f", found, ast.FunctionDef)
+    assert function.value == 61
+    assert function.worst == [(61, "sdk/ottla/o.py:long"), (1, "sdk/ottla/m.py:short")]
+    assert house.longest("c", found, ast.ClassDef).worst == [(351, "sdk/ottla/m.py:Large")]
+
+
+def test_a_signal_shows_several_of_the_worst_places() -> None:
+    signal = house.highest("s", [(1, "a"), (9, "b"), (3, "c"), (3, "d"), (2, "e"), (4, "f")], "t")
+    assert signal.worst == [(9, "b"), (4, "f"), (3, "c"), (3, "d"), (2, "e")]
 
 
 def test_what_imports_io_counts_with_all_of_its_lines(root: Path) -> None:
     pure, impure = "import json\n\n\n", "from time import monotonic\n"
     assert house.without_io([module(root, pure), module(root, impure, "sdk/ottla/n.py")]).value == 0.75
-    assert house.without_io([module(root, "import socket.x as y\n")]).missed
 
 
-def test_what_is_public_needs_a_docstring(root: Path) -> None:
+def test_what_is_public_and_has_no_docstring_is_counted(root: Path) -> None:
     text = '"""M."""\nclass C:\n  """C."""\n  def f(self): ...\n  def _g(self): ...\n  @x.setter\n  def y(self): ...\n'
     figure = house.docstrings([module(root, text)])
-    assert (figure.value, figure.missed) == (0.667, True)
+    assert (figure.value, figure.worst) == (0.667, [(1, "sdk/ottla/m.py")])
 
 
-def test_folders_of_many_files_are_named(root: Path) -> None:
+def test_folders_of_many_files_are_named_and_handlers_are_left_out(root: Path) -> None:
     found = [module(root, "", f"sdk/ottla/cli/m{n}.py") for n in range(26)]
     found += [module(root, "", f"services/broker/ottla_broker/kafka/handlers/m{n}.py") for n in range(40)]
-    figure = house.folders(found)
-    assert (figure.value, figure.where, figure.missed) == (26, "sdk/ottla/cli", True)
+    assert house.folders(found).worst == [(26, "sdk/ottla/cli")]
 
 
 def test_comments_docstrings_and_empty_lines_are_no_code(root: Path) -> None:
@@ -60,16 +63,46 @@ def test_comments_docstrings_and_empty_lines_are_no_code(root: Path) -> None:
     assert house.code_lines(module(root, text)) == 4
 
 
-def test_cycles_are_found_and_what_lies_between_two_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cycles_are_found_and_what_lies_between_two_of_them() -> None:
     cycle = {"a": {"b"}, "b": {"a", "c"}, "c": set(), "d": {"a"}}
     assert house.in_cycles(cycle) == {"a", "b"}
     assert house.in_cycles({"a": {"b"}, "b": {"c"}, "c": set()}) == set()
 
 
-def test_a_figure_that_misses_its_goal_fails_the_run(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    good, bad = Figure("good", 0.6, 0.57, "t", at_least=True), Figure("bad", 61, 60, "t", "m:f")
-    assert house.main(lambda _: [good]) == 0
-    assert house.main(lambda _: [good, bad]) == 1
+def test_functions_without_types_are_named(root: Path) -> None:
+    text = """
+class C:
+    def __init__(self, n: int): ...
+    def method(self) -> None: ...
+    def open(self, *names) -> None: ...
+
+def typed(n: int, *, m: int = 0, **rest: str) -> None: ...
+async def argument(n) -> None: ...
+def result(n: int): ...
+"""
+    broken = house.untyped([module(root, text)]).broken_by
+    assert sorted(broken) == ["sdk/ottla/m.py:argument", "sdk/ottla/m.py:open", "sdk/ottla/m.py:result"]
+
+
+def test_broken_contracts_are_named() -> None:
+    told = "inside core KEPT\nmachines never reach IO BROKEN\ninside the SDK BROKEN (1 warning)\n\nContracts: 1 kept.\n"
+    assert house.broken_contracts(1, f"{told}-   a.machines -> time (l.8)\n") == [
+        "machines never reach IO",
+        "inside the SDK",
+        "a.machines -> time (l.8)",
+    ]
+
+
+def test_a_linter_that_fails_without_naming_a_contract_breaks_the_rule() -> None:
+    assert house.broken_contracts(1, "Could not find package.\n") == ["Could not find package."]
+    assert house.broken_contracts(0, "Contracts: 1 kept, 0 broken.\n") == []
+
+
+def test_a_broken_rule_fails_the_run_and_a_signal_never_does(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    signal = Signal("size", 9000, "t", [(9000, "m:f")])
+    kept, broken = Rule("kept", [], "t"), Rule("no cycle", ["a", "b"], "t")
+    assert house.main(lambda _: [kept], lambda _: [signal]) == 0
+    assert house.main(lambda _: [kept, broken], lambda _: [signal]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert "missed" in lines[-2]
-    assert json.loads(lines[-1]) == {"figures": {"good": 0.6, "bad": 61}, "missed": ["bad"]}
+    assert [line.strip() for line in lines[-3:-1]] == ["a", "b"]
+    assert json.loads(lines[-1]) == {"signals": {"size": 9000}, "broken": ["no cycle"]}

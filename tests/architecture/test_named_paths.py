@@ -92,7 +92,7 @@ def test_where_is_names_symbols() -> None:
     page = (ROOT / "docs/reading-the-code.md").read_text()
     _, _, table = page.partition("## Where is")
     assert sum(bool(symbol) for _, symbol in SOURCE.findall(table)) >= 8
-    assert not is_there(ROOT / "tools/house.py", "Figure.nowhere")
+    assert not is_there(ROOT / "tools/house.py", "Rule.nowhere")
     assert not is_there(ROOT / "tools/nowhere.py", "")
 
 
