@@ -24,7 +24,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from threading import Event
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -33,14 +33,17 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ottla.errors import OttlaError
 
+T = TypeVar("T")
+
 FAILED: Final = 1
 FOUND: Final = 3
 
 _POLL_S: Final = 0.5
 _PATIENCE_S: Final = 30.0
-_TRIES: Final = 3
 _NO_PYTHON: Final = "Python worker failed to connect back"
-"""Spark waits 10 s for a Python that it starts, whatever else the machine has to do."""
+"""Spark gives each Python process that it starts ten seconds to connect, and no setting changes that."""
+_START_PATIENCE_S: Final = 300.0
+"""How long a busy machine may need until a Python process connects in time."""
 _LOCAL: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -97,7 +100,7 @@ def main(about: argparse.ArgumentParser, run: Callable[[SparkSession, Any], Mapp
     try:
         spark = session(name, dict(setting.split("=", 1) for setting in options.conf))
         try:
-            report = dict(run(spark, options))
+            report = dict(_until_python_starts(name, lambda: run(spark, options), _is_of_no_stream))
         finally:
             spark.stop()
     except (PySparkException, OttlaError, OSError, ValueError) as error:
@@ -156,24 +159,46 @@ def query_of(spark: SparkSession) -> str:
 def run_stream(writer: DataStreamWriter, options: argparse.Namespace, directory: str) -> StreamingQuery:
     """Run a query until it ends (--available-now) or SIGTERM or Ctrl-C ends it. Raises what made it fail.
 
-    A query for which Spark could not start Python is started again from its checkpoint.
+    A query that ends because Spark could not start Python is started again from its checkpoint.
     """
     stop = Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
     trigger: dict[str, Any] = {"availableNow": True} if options.available_now else {"processingTime": options.every}
     writer = writer.option("checkpointLocation", options.checkpoint or checkpoint_of(directory)).trigger(**trigger)
     try:
-        for _ in range(_TRIES - 1):
-            try:
-                return _await_end(writer.start(), stop)
-            except StreamingQueryException as error:
-                if stop.is_set() or _NO_PYTHON not in str(error):
-                    raise
-                logging.getLogger(__name__).warning("%s: the query is started again", _NO_PYTHON)
-        return _await_end(writer.start(), stop)
+        return _until_python_starts("the query", lambda: _await_end(writer.start(), stop), lambda _: not stop.is_set())
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _until_python_starts(what: str, run: Callable[[], T], is_retried: Callable[[PySparkException], bool]) -> T:
+    """Call `run` again while it fails because Spark could not start Python in time, for up to five minutes in a row.
+
+    Nothing is lost by that: a query continues from its checkpoint, and each job may be run again after a failure.
+    """
+    failing_since = time.monotonic()
+    while True:
+        began_at = time.monotonic()
+        try:
+            return run()
+        except PySparkException as error:
+            now = time.monotonic()
+            if now - began_at > _START_PATIENCE_S:
+                failing_since = now
+            if _NO_PYTHON not in str(error) or not is_retried(error) or now - failing_since > _START_PATIENCE_S:
+                raise
+            print(
+                f"Spark started a Python process that did not connect within ten seconds, so {what} starts again. "
+                "Either the machine is busy, or PYSPARK_PYTHON names a Python without pyspark.",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
+def _is_of_no_stream(error: PySparkException) -> bool:
+    """Return whether `run_stream` has not tried again already."""
+    return not isinstance(error, StreamingQueryException)
 
 
 def _await_end(query: StreamingQuery, stop: Event) -> StreamingQuery:

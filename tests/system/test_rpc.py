@@ -47,6 +47,28 @@ async def test_a_unary_call_carries_its_context_and_its_errors(stack: Stack) -> 
     await peer.close()
 
 
+async def test_a_server_whose_first_frame_is_late_is_waited_for(stack: Stack) -> None:
+    """A process on a busy machine answers a new connection when its turn comes, not within a tenth of a second."""
+    host, _, port = stack.address.rpartition(":")
+
+    async def forward_late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.5)
+        from_server, to_server = await asyncio.open_connection(host, int(port))
+        await asyncio.gather(_copy(reader, to_server), _copy(from_server, writer))
+
+    async with await asyncio.start_server(forward_late, "127.0.0.1", 0) as late:
+        _, late_port = late.sockets[0].getsockname()
+        peer = AioPeer(f"127.0.0.1:{late_port}")
+        assert (await peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=LIMIT_S)).cluster_id == "c"
+        await peer.close()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(1 << 16):
+        writer.write(data)
+    writer.close()
+
+
 async def test_what_is_not_the_contract_is_refused_as_transport(stack: Stack) -> None:
     async with grpc.aio.insecure_channel(stack.address, options=CHANNEL_OPTIONS) as channel:
         with pytest.raises(grpc.aio.AioRpcError, match="needs a deadline"):

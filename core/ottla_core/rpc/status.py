@@ -22,6 +22,12 @@ MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
 
 _KEEP_ALIVE_MS: Final = 10_000
 
+_CONNECT_LIMIT_MS: Final = 2_000
+"""How long the other side may take to accept a connection and send its first frame.
+
+gRPC takes this limit from an option whose name speaks of a backoff. At 50 ms, which that name suggests, a server on a
+busy machine seemed to be silent."""
+
 SHARED_CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -30,7 +36,7 @@ SHARED_CHANNEL_OPTIONS: Final = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", _CONNECT_LIMIT_MS),
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.enable_retries", 0),  # retries follow Kafka's rules, not gRPC's
     ("grpc.enable_http_proxy", 0),
