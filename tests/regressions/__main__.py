@@ -27,7 +27,11 @@ def misfits(stories: Mapping[str, Story], tests: Mapping[str, Sequence[str]]) ->
     """Stories that nothing tells or takes out, and markers of stories that are not there."""
     return [
         *(f"{name}: no test is marked with it" for name in stories.keys() - tests.keys()),
-        *(f"{name}: has no edit that takes its mend out" for name, story in stories.items() if not story.edits),
+        *(
+            f"{name}: has nothing that takes its mend out"
+            for name, story in stories.items()
+            if not story.edits and not story.injections
+        ),
         *(
             f"{name}: {tests[name][0]} is marked with it, and there is no such story"
             for name in tests.keys() - stories.keys()
@@ -76,17 +80,18 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--page", action="store_true", help="write docs/regressions.md and run nothing")
     parser.add_argument("--check", action="store_true", help="compare it with what would be written and run nothing")
     options = parser.parse_args(arguments)
-    tests = tests_by_story()
-    wrong = misfits(ALL, tests)
+    names = [name for name in options.only.split(",") if name]
+    if unknown := [name for name in names if name not in ALL]:
+        parser.error(f"no such story: {', '.join(unknown)}")
+    told = {name: ALL[name] for name in names} or ALL
+    tests = tests_by_story(names)
+    wrong = misfits(told, tests)
     if options.page:
         PAGE.write_text(page(ALL, tests))
     if options.check and PAGE.read_text() != page(ALL, tests):
         wrong.append(f"{PAGE.name}: is stale; run `make coverage-table`")
     runs = not (options.page or options.check)
-    names = [name for name in options.only.split(",") if name]
-    if unknown := [name for name in names if name not in ALL]:
-        parser.error(f"no such story: {', '.join(unknown)}")
-    stories = {name: story for name, story in ALL.items() if name in tests and (not names or name in names)}
+    stories = {name: story for name, story in told.items() if name in tests}
     found: dict[str, list[str]] = {}
     if runs:
         with tempfile.TemporaryDirectory(prefix="ottla-regressions-") as root:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
+from collections.abc import Collection
 
 import pytest
-from tests.regressions.tree import ROOT
+from tests.regressions.injector import ROOT
 
 
 class _Collected:
@@ -25,10 +27,14 @@ class _Collected:
                         told.append(node)
 
 
-def tests_by_story() -> dict[str, list[str]]:
-    """The tests of each story, by their ids without parameters. RuntimeError where pytest can't collect them."""
+def tests_by_story(names: Collection[str]) -> dict[str, list[str]]:
+    """Return the tests of these stories, or of all if none is named, by their ids without parameters.
+
+    RuntimeError where pytest can't collect them.
+    """
     collected = _Collected()
-    files = [str(path) for path in sorted((ROOT / "tests").rglob("test_*.py")) if "mark.story(" in path.read_text()]
+    marker = re.compile(rf'mark\.story\(.*"({"|".join(map(re.escape, names)) or ".*"})"')
+    files = [str(path) for path in sorted((ROOT / "tests").rglob("test_*.py")) if marker.search(path.read_text())]
     with contextlib.redirect_stdout(io.StringIO()) as output:
         code = pytest.main(
             ["--collect-only", "-q", "-p", "no:cacheprovider", "--rootdir", str(ROOT), *files],
@@ -36,4 +42,4 @@ def tests_by_story() -> dict[str, list[str]]:
         )
     if code != 0:
         raise RuntimeError(f"pytest could not collect the tests:\n{output.getvalue()[-3000:]}")
-    return collected.tests
+    return {name: tests for name, tests in collected.tests.items() if not names or name in names}

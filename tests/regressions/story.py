@@ -1,10 +1,24 @@
-"""One thing that went wrong, and how to make it go wrong again."""
+"""One thing that went wrong, and how to make it go wrong again.
+
+A story names functions of the product and says what a broken one does in their place:
+
+    Story(
+        "count-that-lies-takes-offsets",
+        "A batch of 69 bytes that claimed 2**26 records took offsets for all of them",
+        skipped("ottla_broker.storage.validator:check_count"),
+    )
+
+`tests/regressions/injection.py` has the other ways to break something. The stories' modules import nothing of the
+product at their top: it is broken while it is loaded, so nothing of it may be loaded before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.regressions.injection import Injection
 
 
 class Edit(NamedTuple):
@@ -27,13 +41,14 @@ class Edit(NamedTuple):
 
 
 class Story:
-    """What happened, in one line, and the edits that take its mend out."""
+    """What happened, in one line, and what takes its mend out."""
 
-    def __init__(self, name: str, happened: str, *edits: Edit) -> None:
+    def __init__(self, name: str, happened: str, *changes: Injection | Edit) -> None:
         self.name = name
         """In kebab case; its tests are marked with it: `@pytest.mark.story(name)`."""
         self.happened = happened
-        self.edits = edits
+        self.injections = tuple(each for each in changes if isinstance(each, Injection))
+        self.edits = tuple(each for each in changes if isinstance(each, Edit))
 
     def without_mend(self, root: Path) -> dict[Path, str]:
         """The files that the edits change, with their text after all of them. LookupError as `Edit.of`."""

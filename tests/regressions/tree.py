@@ -8,18 +8,19 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from loadtest.before.packages import python_path
+from tests.regressions.injector import ROOT, environment, faults
 from tests.regressions.story import Story
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 _LIMIT_S: Final = 600.0
 _PATIENCE_S: Final = 20.0
 """What a test waits for at most, where it waits in vain (tests/support/waiting.py): without the mend, and with it too,
 so that no slow machine is taken for what the mend is against."""
+_PATIENT: Final = os.environ | {"TESTS_WAIT_S": str(_PATIENCE_S)}
 _FAILED: Final = re.compile(r"\b(\d+) failed")
 
 
@@ -37,6 +38,12 @@ class Tree:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._notes = root.with_suffix(".notes")
+
+    def _copy(self) -> None:
+        if self.root.exists():
+            return
+        root = self.root
         listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         for name in subprocess.run(listed, cwd=ROOT, capture_output=True, check=True, timeout=60).stdout.split(b"\0"):
             source = ROOT / os.fsdecode(name)
@@ -44,32 +51,45 @@ class Tree:
                 target = root / os.fsdecode(name)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target)
-        self._environment = os.environ | {
-            "TESTS_WAIT_S": str(_PATIENCE_S),
-            "PYTHONPATH": os.pathsep.join([python_path(root), str(root)]),
-            "PYTHONDONTWRITEBYTECODE": "1",  # a file that is put back within a second has its old size and date
-        }
 
     def verdict_without_mend(self, story: Story, tests: Sequence[str]) -> tuple[Verdict, str]:
         """Of these tests with the story's mend taken out, and the end of what pytest printed."""
+        if not story.edits:
+            return self._verdict_injected(story, tests)
+        self._copy()
         texts = story.without_mend(self.root)
         before = {path: path.read_text() for path in texts}
         try:
             for path, text in texts.items():
                 path.write_text(text)
-            return self.verdict(tests)
+            environment = {
+                "PYTHONPATH": os.pathsep.join([python_path(self.root), str(self.root)]),
+                "PYTHONDONTWRITEBYTECODE": "1",  # a file that is put back within a second has its old size and date
+            }
+            return self._run(tests, self.root, _PATIENT | environment)
         finally:
             for path, text in before.items():
                 path.write_text(text)
 
+    def _verdict_injected(self, story: Story, tests: Sequence[str]) -> tuple[Verdict, str]:
+        self._notes.write_text("")
+        verdict, end = self._run(tests, ROOT, _PATIENT | environment(story.name, self._notes))
+        if wrong := faults(story.injections, self._notes):
+            return Verdict.BROKEN, "\n".join([*wrong, end])
+        return verdict, end
+
     def verdict(self, tests: Sequence[str]) -> tuple[Verdict, str]:
-        """Of these tests, up to the first that fails."""
+        """Of these tests with all mends in, and the end of what pytest printed."""
+        return self._run(tests, ROOT, _PATIENT)
+
+    def _run(self, tests: Sequence[str], root: Path, environment: Mapping[str, str]) -> tuple[Verdict, str]:
+        """Up to the first test that fails."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
         try:
             ended = subprocess.run(
                 command,
-                cwd=self.root,
-                env=self._environment,
+                cwd=root,
+                env=environment,
                 capture_output=True,
                 text=True,
                 timeout=_LIMIT_S,

@@ -1,132 +1,122 @@
-"""What Kafka's clients and tools are answered."""
+"""Answers to Kafka's clients and tools."""
 
 from __future__ import annotations
 
-from tests.regressions.story import Edit, Story
+from tests.regressions.injection import constant, instead_of, skipped
+from tests.regressions.story import Story
+
+_HANDLERS = "ottla_broker.kafka.handlers"
+
+
+def _log_start_found_late(original, self, partition_id, leader_epoch, records):
+    result = original(self, partition_id, leader_epoch, records)
+    if result.error is not None:
+        result.log_start_offset = -1
+    return result
+
+
+def _taken_for_a_broker(original, image, resource, ops):
+    from ottla_controller.machines import configs
+
+    return configs._broker_id(image, resource.name)
+
+
+def _elsewhere(original, backend, topic, number, local):
+    from ottla_core.errors import ErrorCode
+
+    code = original(backend, topic, number, local)
+    is_unknown = code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and backend.id_of(topic, number) is not None
+    return ErrorCode.REPLICA_NOT_AVAILABLE if is_unknown else code
+
+
+def _without(*keys):
+    """Serve no API of these keys."""
+
+    def handle(original, self, head, frame, caller):
+        return original(self, head._replace(key=-1) if head.key in keys else head, frame, caller)
+
+    return handle
+
 
 STORIES = (
     Story(
         "record-errors-are-empty",
-        "A batch that was refused for some of its records named none, so clients blamed every one (KIP-467)",
-        Edit(
-            "services/broker/ottla_broker/kafka/handlers/produce.py",
-            "bad = error.records if isinstance(error, BadRecordsError) else ()",
-            "bad = ()",
-        ),
+        "A batch that was refused for some of its records named none of them, so clients blamed every record (KIP-467)",
+        instead_of(f"{_HANDLERS}.produce:_write_record_errors", lambda original, writer, error: original(writer, None)),
     ),
     Story(
         "only-the-first-bad-record",
-        "Of the records without a key only the first was found, so a client had to send the others one try at a time",
-        Edit(
-            "services/broker/ottla_broker/storage/validator.py",
-            "bad = list(islice(keyless, MOST_NAMED))",
-            "bad = list(islice(keyless, 1))",
-        ),
+        "Only the first record without a key was named, so a client had to send the others one try at a time",
+        constant("ottla_broker.storage.validator:MOST_NAMED", 1),
     ),
     Story(
         "times-out-of-bounds-blame-all",
-        "A batch that was refused for timestamps did not say which records have them",
-        Edit(
-            "services/broker/ottla_broker/storage/validator.py",
-            "    if header.codec != Codec.NONE or header.size_bytes > _WALKED_BYTES:\n",
-            "    if header.codec >= Codec.NONE:\n",
-        ),
+        "A batch that was refused for its timestamps did not say which records have them",
+        skipped("ottla_broker.storage.validator:_out_of_time", []),
     ),
     Story(
         "log-start-is-missing-beside-an-error",
-        "A refused produce told a log_start_offset of -1",
-        Edit(
-            "services/broker/ottla_broker/replication/produce.py",
-            "            result.log_start_offset = replica.log.log_start_offset\n"
-            "            appended = append(replica, records, self._acks, self._slice, self._transaction)\n",
-            "            appended = append(replica, records, self._acks, self._slice, self._transaction)\n"
-            "            result.log_start_offset = replica.log.log_start_offset\n",
-        ),
+        "The answer to a refused produce had a log_start_offset of -1",
+        instead_of("ottla_broker.replication.produce:Produce.append", _log_start_found_late),
     ),
     Story(
         "kafkas-config-is-unknown",
-        "A config of Kafka's that has no use here was refused as unknown, and tools that set it failed",
-        Edit(
-            "core/ottla_core/config_values.py",
-            "BROKER_CONFIGS.get(name) or OTHER_BROKER_CONFIGS.get(name) or of_listener(name, BROKER_CONFIGS)",
-            "BROKER_CONFIGS.get(name)",
-        ),
+        "A config of Kafka's that has no effect here was refused as unknown, and tools that set it failed",
+        constant("ottla_core.config_values:OTHER_BROKER_CONFIGS", {}),
     ),
     Story(
         "groups-have-no-configs",
         "Configs of groups and of subscriptions to metrics could not be altered",
-        Edit(
-            "services/controller/ottla_controller/machines/configs.py",
-            "    if resource.kind is not ResourceKind.BROKER:\n        return _alter_named(image, resource, ops)\n",
-            "",
-        ),
+        instead_of("ottla_controller.machines.configs:_alter_named", _taken_for_a_broker),
     ),
     Story(
         "loggers-have-no-configs",
         "A broker's loggers could not be described",
-        Edit(
-            "services/broker/ottla_broker/kafka/handlers/describe_configs.py",
-            "return _loggers(resource, version) if resource.resource_type == BROKER_LOGGER else None",
-            "return None",
-        ),
+        skipped(f"{_HANDLERS}.describe_configs:_loggers"),
     ),
     Story(
         "three-apis-are-not-served",
-        "AlterReplicaLogDirs, DescribeQuorum and ListConfigResources ended the connection of who asked",
-        Edit(
-            "services/broker/ottla_broker/kafka/dispatch.py",
-            "        api = self._apis.get(head.key)\n",
-            "        api = self._apis.get(head.key) if head.key not in (34, 55, 74) else None\n",
-        ),
+        "AlterReplicaLogDirs, DescribeQuorum and ListConfigResources ended the client's connection",
+        instead_of("ottla_broker.kafka.dispatch:Dispatcher.handle", _without(34, 55, 74)),
     ),
     Story(
         "acls-cannot-be-described",
-        "DescribeAcls ended the connection of who asked, so MirrorMaker 2 logged an error at each sync of ACLs",
-        Edit(
-            "services/broker/ottla_broker/kafka/dispatch.py",
-            "        api = self._apis.get(head.key)\n",
-            "        api = self._apis.get(head.key) if head.key != 29 else None\n",
-        ),
+        "DescribeAcls ended the client's connection, so MirrorMaker 2 logged an error at each sync of ACLs",
+        instead_of("ottla_broker.kafka.dispatch:Dispatcher.handle", _without(29)),
     ),
     Story(
         "last-fetch-waits",
-        "The fetch of no partitions by which a Java consumer ends its session waited for records: a close took 0.5 s",
-        Edit(
-            "services/broker/ottla_broker/kafka/handlers/fetch.py",
-            "max(0, request.max_wait_ms) if session.size else 0",
-            "max(0, request.max_wait_ms)",
+        "A Java consumer ends its session by a fetch of no partitions; it waited for records, and close() took 0.5 s",
+        instead_of(
+            f"{_HANDLERS}.fetch:_limits",
+            lambda original, request, session, room: original(request, session, room)._replace(
+                max_wait_s=request.max_wait_ms / 1000
+            ),
         ),
     ),
     Story(
         "unknown-partition-is-elsewhere",
-        "AlterReplicaLogDirs told a partition that nobody has as one that other brokers have",
-        Edit(
-            "services/broker/ottla_broker/kafka/handlers/alter_replica_log_dirs.py",
-            "if partition is None or partition not in backend.image.partitions:",
-            "if partition is None:",
-        ),
+        "AlterReplicaLogDirs answered for a partition that does not exist as for one that other brokers have",
+        instead_of(f"{_HANDLERS}.alter_replica_log_dirs:_code", _elsewhere),
     ),
     Story(
         "offset-of-nothing-is-deleted",
-        "OffsetDelete of a partition that is not there was told as done",
-        Edit(
-            "services/broker/ottla_broker/kafka/handlers/offset_delete.py",
-            "[element for element in named if element.partition in existing[element.topic]]",
-            "list(named)",
-        ),
+        "OffsetDelete of a partition that does not exist was answered as done",
+        skipped(f"{_HANDLERS}.offset_delete:existing_partitions", range(2**31)),
     ),
     Story(
         "leader-is-missing-among-the-brokers",
-        "Metadata named a leader that was fenced, and so missing among the brokers: clients looked for it in vain",
-        Edit(
-            "services/broker/ottla_broker/kafka/metadata_wire.py",
-            "if leader in terms.unreachable or leader not in terms.live:",
-            "if leader in terms.unreachable:",
+        "Metadata named a leader that was fenced and so not among its brokers: clients looked for it in vain",
+        instead_of(
+            "ottla_broker.kafka.metadata_wire:write_partition",
+            lambda original, terms, number, partition: original(
+                terms._replace(live=terms.live | {partition.leader}), number, partition
+            ),
         ),
     ),
     Story(
         "long-metadata-cuts-the-connection",
         "A commit with metadata of 40 kB cut the connection, and its client sent it again until it gave up",
-        Edit("services/broker/ottla_broker/kafka/codec.py", 'frozenset({"committed_metadata"})', "frozenset[str]()"),
+        constant("ottla_broker.kafka.codec:_LONG", frozenset()),
     ),
 )
