@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from logs import headers_of, open_log, records_of
 
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.errors import OttlaError
@@ -116,13 +117,15 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(share=st.floats(0, 1))
     def delete_records(self, share: float) -> None:
-        self.start = self.log.delete_records_before(self.start + int(share * (self.end - self.start)), self.end)
+        self.start = self.log.delete_records_before(
+            self.start + int(share * (self.end - self.start)), HighWatermark(self.end)
+        )
 
     @rule(keep=st.integers(0, 4000), share=st.floats(0, 1))
     def retain(self, keep: int, share: float) -> None:
         high_watermark = self.start + int(share * (self.end - self.start))
         self.log.config = LogConfig(retention_bytes=keep, retention_ms=-1)
-        self.log.delete_old_segments(high_watermark, NOON)
+        self.log.delete_old_segments(HighWatermark(high_watermark), NOON)
         self.log.config = self.config
         assert self.start <= self.log.log_start_offset <= max(self.start, high_watermark)
         self.start = self.log.log_start_offset

@@ -15,6 +15,7 @@ from logs import open_log
 from produced import known, produced
 from transactional_logs import end_of, end_transaction, transactions_told_by
 
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.machines.producers import Producers
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
@@ -111,9 +112,9 @@ class _Story:
 
 def check(log: Log, hw: int, random: Random) -> None:
     told = transactions_told_by(log)
-    assert log.producers.last_stable_offset(hw) == told.last_stable_offset(hw)
+    assert log.producers.last_stable_offset(HighWatermark(hw)) == told.last_stable_offset(hw)
     restored = Producers(log.producers.entries(), log.producers.transactions.ended())
-    assert restored.last_stable_offset(hw) == told.last_stable_offset(hw)
+    assert restored.last_stable_offset(HighWatermark(hw)) == told.last_stable_offset(hw)
     assert {
         id_: p.transaction_offset for id_, p in known(log.producers).items() if p.transaction_offset >= 0
     } == told.open

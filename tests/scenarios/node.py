@@ -20,6 +20,7 @@ from tests.scenarios.controller import Controller
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.departure import is_relied_upon
 from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.machines.partition import IsrProposal
 from ottla_broker.membership.restored_metadata import OlderMetadata
 from ottla_broker.peers.advertised_addresses import Addresses
@@ -300,7 +301,7 @@ class Node:
             end = answer.diverging_epoch
             await replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset))
         else:
-            told = LeaderResponse(answer.records, answer.high_watermark, answer.log_start_offset)
+            told = LeaderResponse(answer.records, HighWatermark(answer.high_watermark), answer.log_start_offset)
             replica.on_fetched(asked.fetch_offset, epoch, told)
         return answer
 

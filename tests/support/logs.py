@@ -6,6 +6,7 @@ from pathlib import Path
 
 from batches import NOON, sealed
 
+from ottla_broker.machines.offsets import RecoveryPoint
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
@@ -33,7 +34,7 @@ def open_log(
         config,
         now_ms=NOON,
         clean=clean,
-        recovery_point=recovery_point,
+        recovery_point=RecoveryPoint(recovery_point),
         log_start_offset=log_start_offset,
     )
 

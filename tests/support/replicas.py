@@ -11,6 +11,7 @@ from logs import SMALL, open_log
 
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.follower_session import Followed
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.replication.fetch import FetchResult
 from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, FetchPurgatory, Sessions
 from ottla_broker.replication.follower_fetch import FollowerFetch, fetch_as_follower
@@ -70,7 +71,7 @@ class Brokers:
         )
         around = replace(around, is_registered=lambda: broker_id in self.registered)
         log = open_log(self.directory / str(broker_id), self.config)
-        replica = Replica(PARTITION, self.topic, log, around, high_watermark=high_watermark)
+        replica = Replica(PARTITION, self.topic, log, around, high_watermark=HighWatermark(high_watermark))
         replica.configure(self.config, 30.0)
         self.around[broker_id], self.replicas[broker_id] = around, replica
         return replica

@@ -1,7 +1,8 @@
 """`ottla log compact`: one log cleaned while its broker is stopped, by the code of that broker's cleaner and its swap.
 
-What it may touch is what the cleaner might: not the active segment, and nothing above the high watermark that the
-broker wrote down when it stopped. Whatever ends it, a start of the broker finds the log before it or after it.
+What it may touch is what the cleaner might: not the active segment, and nothing at or above the last stable offset: no
+record above the high watermark that the broker wrote down, and none of a transaction that may still be aborted.
+Whatever ends it, a start of the broker finds the log before it or after it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ottla.errors import ErrorCode, FatalError, config_error, from_core
 from ottla_broker.compaction.candidate import Candidate
 from ottla_broker.compaction.cleaning import clean
 from ottla_broker.compaction.settings import CleanerSettings
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.storage import checkpoint, swap
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.identity import META
@@ -88,9 +90,10 @@ class _Compaction:
 
     def run(self) -> Compacted:
         log, before = self._log, self._log.size_bytes
-        high_watermark = self._checkpoint(checkpoint.HIGH_WATERMARKS, log.log_end_offset)
+        high_watermark = HighWatermark(self._checkpoint(checkpoint.HIGH_WATERMARKS, log.log_end_offset))
+        last_stable_offset = log.producers.last_stable_offset(high_watermark)
         removed = kept = 0
-        while (candidate := Candidate.of(log, high_watermark, self._now_ms)).part.dirty_bytes:
+        while (candidate := Candidate.of(log, last_stable_offset, self._now_ms)).part.dirty_bytes:
             with _leaving_nothing(self._directory):
                 settings = CleanerSettings()
                 result = clean(candidate.job(settings, self._now_ms))

@@ -19,6 +19,7 @@ from test_election_model import Elections
 import ottla_controller.machines.election
 import ottla_controller.machines.min_isr
 import ottla_controller.machines.recovery
+from ottla_broker.machines.offsets import HighWatermark, LogEndOffset
 from ottla_broker.machines.partition import Leader
 from ottla_controller.machines.election import Availability, available, decide_reconcile
 from ottla_controller.machines.partition import TopicConfigs
@@ -54,7 +55,13 @@ class Electable(Elections):
     def _check_alone(self, id_: PartitionId, partition: Partition) -> None:
         """Whoever else is there alone is not elected as things stand, where the leader has proved that."""
         leader = Leader(
-            partition.leader, partition, log_end_offset=0, high_watermark=0, now=0.0, live={}, min_isr=self.min_isr
+            partition.leader,
+            partition,
+            log_end_offset=LogEndOffset(0),
+            high_watermark=HighWatermark(0),
+            now=0.0,
+            live={},
+            min_isr=self.min_isr,
         )
         if not leader.is_alone or any(b in self.tail_lost for b in partition.replicas):
             return

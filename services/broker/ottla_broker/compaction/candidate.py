@@ -8,6 +8,7 @@ from ottla_broker.compaction.job import CleanedSegment, CleaningJob, CleaningRes
 from ottla_broker.compaction.offset_map import bytes_for
 from ottla_broker.compaction.settings import CleanerSettings
 from ottla_broker.machines.cleanable import Cleanable, CompactionLag, SegmentFacts, cleanable
+from ottla_broker.machines.offsets import LastStableOffset
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.segment import Ranges, ranges_of
 from ottla_core.errors import ErrorCode, OttlaError
@@ -23,7 +24,7 @@ class Candidate:
     truncations: int
 
     @classmethod
-    def of(cls, log: Log, last_stable_offset: int, now_ms: int) -> Candidate:
+    def of(cls, log: Log, last_stable_offset: LastStableOffset, now_ms: int) -> Candidate:
         """May read the oldest batch of segments. Raises OSError or KAFKA_STORAGE_ERROR."""
         lag = CompactionLag(log.config.min_compaction_lag_ms, log.config.max_compaction_lag_ms)
         sealed = ranges_of(log.segments, log.log_end_offset)[:-1]

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ottla_broker.machines.offsets import LastStableOffset
+
 
 class SegmentFacts(NamedTuple):
     """What this needs of a segment; the times are looked up only where they matter: they may have to be read."""
@@ -53,7 +55,11 @@ class Cleanable:
 
 
 def cleanable(
-    segments: Sequence[SegmentFacts], first_dirty_offset: int, last_stable_offset: int, lag: CompactionLag, now_ms: int
+    segments: Sequence[SegmentFacts],
+    first_dirty_offset: int,
+    last_stable_offset: LastStableOffset,
+    lag: CompactionLag,
+    now_ms: int,
 ) -> Cleanable:
     """`segments` are all of a log but the active one, oldest first.
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ottla_broker.machines.epochs import NO_EPOCH, NO_OFFSET, EpochStart, LeaderEpochs
+from ottla_broker.machines.offsets import HighWatermark, LogEndOffset
 from ottla_core.cluster.image import Partition
 
 UNKNOWN: Final = -1
@@ -74,8 +75,8 @@ class Leader:
         broker_id: int,
         partition: Partition,
         *,
-        log_end_offset: int,
-        high_watermark: int,
+        log_end_offset: LogEndOffset,
+        high_watermark: HighWatermark,
         now: float,
         live: Mapping[int, int],
         read_only: Set[int] = frozenset(),
@@ -105,7 +106,7 @@ class Leader:
 
     # ---- events --------------------------------------------------------------------------------------------------
 
-    def on_appended(self, log_end_offset: int, now: float) -> bool:
+    def on_appended(self, log_end_offset: LogEndOffset, now: float) -> bool:
         """Who had all that there was had it until now, though it has not fetched for long."""
         for follower in self._followers.values():
             if follower.log_end_offset == self._log_end_offset:
@@ -163,7 +164,7 @@ class Leader:
     # ---- questions -----------------------------------------------------------------------------------------------
 
     @property
-    def log_end_offset(self) -> int:
+    def log_end_offset(self) -> LogEndOffset:
         return self._log_end_offset
 
     @property
@@ -266,7 +267,8 @@ class Leader:
         if not self.has_min_isr:
             return False
         counted = self._maximal_isr()
-        end = smallest = self._log_end_offset
+        end = self._log_end_offset
+        smallest: int = end
         for follower_id, follower in self._followers.items():
             if follower.log_end_offset < smallest and (
                 follower_id in counted
@@ -275,7 +277,7 @@ class Leader:
                 smallest = follower.log_end_offset
         if smallest <= self.high_watermark:
             return False
-        self.high_watermark = smallest
+        self.high_watermark = HighWatermark(smallest)
         return True
 
     def _electable(self) -> set[int]:
@@ -293,7 +295,9 @@ class Leader:
             del self._followers[gone]
 
 
-def find_truncation_offset(epochs: LeaderEpochs, log_end_offset: int, high_watermark: int, leader: EpochStart) -> int:
+def find_truncation_offset(
+    epochs: LeaderEpochs, log_end_offset: LogEndOffset, high_watermark: HighWatermark, leader: EpochStart
+) -> int:
     """The offset at which a follower truncates its log, where the leader says that `leader` is the end of an epoch
     there.
 
@@ -309,7 +313,9 @@ def find_truncation_offset(epochs: LeaderEpochs, log_end_offset: int, high_water
     return min(own.start_offset, leader.start_offset, log_end_offset)
 
 
-def find_divergence(epochs: LeaderEpochs, log_end_offset: int, last_epoch: int, fetch_offset: int) -> EpochStart | None:
+def find_divergence(
+    epochs: LeaderEpochs, log_end_offset: LogEndOffset, last_epoch: int, fetch_offset: int
+) -> EpochStart | None:
     """On the leader: where the log of a follower that has `last_epoch` just before `fetch_offset` leaves this one."""
     if last_epoch == NO_EPOCH:
         return None

@@ -31,6 +31,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from ottla_broker.machines.offsets import HighWatermark, LastStableOffset
 from ottla_broker.machines.transactions import AbortedTransaction, EndedTransaction, TransactionEnd, Transactions
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import NO_PRODUCER_ID, BatchHeader
@@ -143,11 +144,11 @@ class Producers:
         entry = self._entries.get(self.transactions.oldest())
         return None if entry is None else _SEEN_AT.unpack_from(entry)[0]
 
-    def last_stable_offset(self, high_watermark: int) -> int:
+    def last_stable_offset(self, high_watermark: HighWatermark) -> LastStableOffset:
         """Up to where readers of committed records may read (rule 37). High watermarks come in order, or the same
         transaction may count as stable that did before."""
         first_unstable = self.transactions.first_unstable(high_watermark)
-        return high_watermark if first_unstable is None else min(first_unstable, high_watermark)
+        return LastStableOffset(high_watermark if first_unstable is None else min(first_unstable, high_watermark))
 
     # ---- on a leader ---------------------------------------------------------------------------------------------
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from ottla_broker.machines.offsets import HighWatermark
+
 
 class SegmentFacts(NamedTuple):
     """What retention needs of a segment. Without timestamps, `largest_timestamp_ms` is when the file last changed.
@@ -35,7 +37,7 @@ def decide(
     segments: Sequence[SegmentFacts],
     *,
     log_start_offset: int,
-    high_watermark: int,
+    high_watermark: HighWatermark,
     now_ms: int,
     retention_ms: int,
     retention_bytes: int,

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_core.records.batch import NO_PRODUCER_ID
 from ottla_core.records.control import EndTransactionMarker
 
@@ -80,7 +81,7 @@ class Transactions:
     def first_open(self) -> int | None:
         return next(iter(self._open.values())) if self._open else None
 
-    def first_unstable(self, high_watermark: int) -> int | None:
+    def first_unstable(self, high_watermark: HighWatermark) -> int | None:
         """The first offset of any that is open, or whose marker is not below the high watermark. It never goes back."""
         ended = self._ended
         while ended and ended[0].marker_offset < high_watermark:

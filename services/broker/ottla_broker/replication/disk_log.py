@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.machines.offsets import ReadLimit
 from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_broker.storage.log import Log
 from ottla_core.clock import Clock
@@ -41,7 +42,7 @@ class DiskLog:
         self._flushing: asyncio.Task[None] | None = None
         self._flush_failure = ""
 
-    async def read(self, offset: int, max_bytes: int, limit_offset: int, *, min_one_batch: bool) -> bytes:
+    async def read(self, offset: int, max_bytes: int, limit_offset: ReadLimit, *, min_one_batch: bool) -> bytes:
         """Whole batches from `offset` on, below `limit_offset`. A cold read waits in a thread.
 
         Raises OFFSET_OUT_OF_RANGE outside the log.

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Protocol
 
 from ottla_broker.machines.closest import find_closest
 from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.machines.offsets import HighWatermark, LastStableOffset, ReadLimit
 from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_broker.replication.fetch_purgatory import DelayedFetch, K
 from ottla_broker.replication.replica import Replica
@@ -46,13 +47,13 @@ class FetchResult(NamedTuple):
 
     id: PartitionId
     records: bytes = b""
-    high_watermark: int = -1
+    high_watermark: HighWatermark = HighWatermark(-1)
     log_start_offset: int = -1
     error: OttlaError | None = None
     diverging: EpochStart | None = None
     preferred_replica: int | None = None
     completes_fetch: bool = False
-    last_stable_offset: int = -1
+    last_stable_offset: LastStableOffset = LastStableOffset(-1)
     aborted: Sequence[AbortedTransaction] = ()
 
 
@@ -173,7 +174,7 @@ async def _read(
         if instead is not None:
             return instead
         records, stable = b"", replica.last_stable_offset
-        limit = stable if consumers.read_committed else replica.high_watermark
+        limit: ReadLimit = stable if consumers.read_committed else replica.high_watermark
         if max_bytes > 0 and request.offset != limit:  # nothing is there; a log that is cut wakes who waits
             records = await _read_records(replica, request.offset, max_bytes, limit, room, first=first)
         aborted: Sequence[AbortedTransaction] = ()
@@ -196,7 +197,7 @@ async def _aborted(replica: Replica, offset: int, records: bytes, room: Response
 
 
 async def _read_records(
-    replica: Replica, offset: int, max_bytes: int, limit: int, room: ResponseRoom, *, first: bool
+    replica: Replica, offset: int, max_bytes: int, limit: ReadLimit, room: ResponseRoom, *, first: bool
 ) -> bytes:
     records, lent_bytes = b"", room.lend(max_bytes)
     try:
@@ -235,7 +236,7 @@ class Consumers:
         watermark, start, stable = replica.high_watermark, replica.log.log_start_offset, replica.last_stable_offset
         return FetchResult(replica.id, b"", watermark, start, last_stable_offset=stable)
 
-    def limit(self, part: FetchResult) -> int:
+    def limit(self, part: FetchResult) -> ReadLimit:
         """Up to where these consumers may read."""
         return part.last_stable_offset if self.read_committed else part.high_watermark
 

@@ -178,8 +178,11 @@ class _Looks:
         error: OttlaError | None = None,
         diverging: EpochStart | None = None,
     ) -> None:
-        watermark, start = (-1, -1) if replica is None else (replica.high_watermark, replica.log.log_start_offset)
-        self._answers.append(FetchResult(followed.id, b"", watermark, start, error, diverging))
+        answer = FetchResult(followed.id, error=error, diverging=diverging)
+        if replica is not None:
+            start = replica.log.log_start_offset
+            answer = answer._replace(high_watermark=replica.high_watermark, log_start_offset=start)
+        self._answers.append(answer)
         self._session.give_up(followed)
 
     # ---- what is new for it ------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.machines.partition import find_truncation_offset
 from ottla_broker.replication.replica_state import ReplicaState
 
@@ -17,7 +18,7 @@ class LeaderResponse(NamedTuple):
     """What a leader says of one partition to a follower's fetch."""
 
     records: bytes
-    high_watermark: int
+    high_watermark: HighWatermark
     log_start_offset: int
 
 
@@ -39,10 +40,10 @@ class FollowerRole(ReplicaState):
                 self.log.delete_records_before(response.log_start_offset, self._high_watermark)
                 self._context.consumers.touch(self.id)
 
-    def _on_leader_high_watermark(self, high_watermark: int) -> None:
+    def _on_leader_high_watermark(self, high_watermark: HighWatermark) -> None:
         """A new leader may know an older one for a while (rule 15): what was committed stays so."""
         before = self._high_watermark
-        self._high_watermark = max(before, min(high_watermark, self.log.log_end_offset))
+        self._high_watermark = HighWatermark(max(before, min(high_watermark, self.log.log_end_offset)))
         if self._high_watermark > before:
             self._context.consumers.wake(self.id)
 

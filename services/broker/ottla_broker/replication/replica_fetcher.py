@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.followed_leader import FollowedLeader, Named
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.registration_view import UNREGISTERED, RegistrationView
 from ottla_broker.replication.follower_role import LeaderResponse
 from ottla_broker.replication.replica import Replica
@@ -309,7 +310,9 @@ class ReplicaFetcher:
             truncation = replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset))
             self._leave_out_during(truncation, replica)
         else:
-            replica.on_fetched(offset, epoch, LeaderResponse(part.records, part.high_watermark, part.log_start_offset))
+            replica.on_fetched(
+                offset, epoch, LeaderResponse(part.records, HighWatermark(part.high_watermark), part.log_start_offset)
+            )
             self._in_trouble.discard(replica.id)
             if part.records or replica.log.log_start_offset != log_start_offset:
                 self._leader.resume(replica.id)

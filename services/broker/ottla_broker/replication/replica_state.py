@@ -12,6 +12,7 @@ from typing import Final
 
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.guards import VerificationGuards
+from ottla_broker.machines.offsets import NOTHING_COMMITTED, HighWatermark, LastStableOffset
 from ottla_broker.machines.partition import IsrProposal, Leader
 from ottla_broker.machines.replica_role import ReplicaRole
 from ottla_broker.replication.disk_log import DiskLog
@@ -61,7 +62,13 @@ class ReplicaContext:
 
 class ReplicaState(DiskLog):
     def __init__(
-        self, partition_id: PartitionId, topic: str, log: Log, context: ReplicaContext, *, high_watermark: int = 0
+        self,
+        partition_id: PartitionId,
+        topic: str,
+        log: Log,
+        context: ReplicaContext,
+        *,
+        high_watermark: HighWatermark = NOTHING_COMMITTED,
     ) -> None:
         super().__init__(partition_id, topic, log, context.threads, context.clock, context.on_disk_failure)
         self._context: Final = context
@@ -104,12 +111,12 @@ class ReplicaState(DiskLog):
         return None if leader in (NO_LEADER, self._context.broker_id) else leader
 
     @property
-    def high_watermark(self) -> int:
+    def high_watermark(self) -> HighWatermark:
         """Up to where every in-sync replica has the log, as far as is known here."""
         return self._high_watermark if self._leader is None else self._leader.high_watermark
 
     @property
-    def last_stable_offset(self) -> int:
+    def last_stable_offset(self) -> LastStableOffset:
         """Up to where readers of committed records may read: no transaction is open before it (rule 37)."""
         return self.log.producers.last_stable_offset(self.high_watermark)
 
@@ -186,7 +193,7 @@ class ReplicaState(DiskLog):
             self._context.on_proposal(self)
         self._context.ticking.add(self)
 
-    def _on_high_watermark(self, high_watermark: int) -> None:
+    def _on_high_watermark(self, high_watermark: HighWatermark) -> None:
         """What has become stable by it came before it: of those bytes no one has heard who reads what is committed."""
         passed_bytes = self._high_watermark_waiters.on_high_watermark(high_watermark)
         before = self._first_unstable
@@ -231,5 +238,6 @@ class ReplicaState(DiskLog):
         self._working = None
         if not done.cancelled():
             done.exception()  # raised to the caller, if one waits still
-        self._high_watermark = max(self.log.log_start_offset, min(self._high_watermark, self.log.log_end_offset))
+        end = min(self._high_watermark, self.log.log_end_offset)
+        self._high_watermark = HighWatermark(max(self.log.log_start_offset, end))
         self._context.consumers.wake(self.id)

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from ottla_broker.machines.offsets import LogEndOffset, RecoveryPoint
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.segment import Ranges, Segment
@@ -22,7 +23,7 @@ kernel makes writers wait, 20 ms at a time, and a restart after a crash has more
 class Flusher:
     """`recovery_point`: all before it is fsynced."""
 
-    def __init__(self, directory: Path, disk: Disk, recovery_point: int) -> None:
+    def __init__(self, directory: Path, disk: Disk, recovery_point: RecoveryPoint) -> None:
         self.lock: Final = Lock()
         self.recovery_point = recovery_point
         self._directory: Final = directory
@@ -36,12 +37,12 @@ class Flusher:
     def on_append(self, size_bytes: int) -> None:
         self._appended_bytes += size_bytes
 
-    def on_truncated(self, recovery_point: int) -> None:
+    def on_truncated(self, recovery_point: RecoveryPoint) -> None:
         """With the lock held: the log ends elsewhere, and another segment is active."""
         self.recovery_point = recovery_point
         self._durable_active = None
 
-    def is_due(self, log_end_offset: int, config: LogConfig, now_ms: int) -> bool:
+    def is_due(self, log_end_offset: LogEndOffset, config: LogConfig, now_ms: int) -> bool:
         """Whether flush.messages, flush.ms or WRITE_BEHIND_BYTES call for a `flush` now."""
         waiting = log_end_offset - self.recovery_point
         return waiting > 0 and (
@@ -50,7 +51,7 @@ class Flusher:
             or now_ms - self._flushed_at_ms >= config.flush_ms
         )
 
-    def flush(self, ranges: Callable[[], Ranges], now_ms: int, store_epochs: Callable[[], None]) -> int:
+    def flush(self, ranges: Callable[[], Ranges], now_ms: int, store_epochs: Callable[[], None]) -> RecoveryPoint:
         """fsync what was appended, then advance the recovery point, which is returned. With the lock held.
 
         A start reads no batches below it, so that their epochs have to be on disk before.
@@ -65,10 +66,10 @@ class Flusher:
                 self._disk.sync_directory(self._directory)
                 self._durable_active = active
             store_epochs()
-            self.recovery_point = end_offset
+            self.recovery_point = RecoveryPoint(end_offset)
             self._flushed_bytes = appended_bytes
         self._flushed_at_ms = now_ms
-        return end_offset
+        return self.recovery_point
 
     def flush_segment(self, segment: Segment, ranges: Callable[[], Ranges], *, sealed: bool) -> None:
         try:

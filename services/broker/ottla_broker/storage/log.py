@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from ottla_broker.machines import retention
 from ottla_broker.machines.epochs import LeaderEpochs
+from ottla_broker.machines.offsets import NOTHING_FLUSHED, HighWatermark, LogEndOffset, RecoveryPoint
 from ottla_broker.machines.producers import Checked, Original, Producers
 from ottla_broker.machines.shard import StoredFence
 from ottla_broker.storage import checkpoint
@@ -60,7 +61,7 @@ class Log:
         epochs: LeaderEpochs,
         state: Recovered,
         history: ProducerHistory,
-        flushed: int,
+        flushed: RecoveryPoint,
         on_truncation: Callable[[], None],
         *,
         was_closed: bool,
@@ -70,7 +71,7 @@ class Log:
         self.epochs = epochs
         self._disk: Final = disk
         self._segments: Final = LogSegments(directory, disk, state, history.on_roll)
-        self._flusher: Final = Flusher(directory, disk, min(flushed, state.log_end_offset))
+        self._flusher: Final = Flusher(directory, disk, RecoveryPoint(min(flushed, state.log_end_offset)))
         self._history: Final = history
         self.aborted: Final = AbortedTransactions(self._segments, history)
         self.compaction: Final = Compaction(self._segments, disk, self._flusher.lock)
@@ -88,7 +89,7 @@ class Log:
         *,
         now_ms: int,
         clean: bool = False,
-        recovery_point: int = 0,
+        recovery_point: RecoveryPoint = NOTHING_FLUSHED,
         log_start_offset: int = 0,
         on_truncation: Callable[[], None] = lambda: None,
     ) -> Log:
@@ -99,7 +100,7 @@ class Log:
         file = checkpoint.EpochsFile(directory, disk)
         entries = file.read(is_durable=clean)
         if entries is None:
-            clean, recovery_point = False, 0  # the batches know the epochs, so they all have to be read
+            clean, recovery_point = False, NOTHING_FLUSHED  # the batches know the epochs, so they all have to be read
         epochs = LeaderEpochs(entries or ())
         state = open_segments(
             directory,
@@ -114,7 +115,7 @@ class Log:
         history = ProducerHistory(directory, disk, state.aborts_before)
         history.restore(ranges_of(state.segments, state.log_end_offset), state.snapshots, state.trusted_end)
         history.producers.expire(now_ms, config.producer_expiration_ms)
-        flushed = state.log_end_offset if clean else recovery_point
+        flushed = RecoveryPoint(state.log_end_offset) if clean else recovery_point
         return cls(directory, disk, config, file, epochs, state, history, flushed, on_truncation, was_closed=clean)
 
     @property
@@ -122,7 +123,7 @@ class Log:
         return self._segments.start_offset
 
     @property
-    def log_end_offset(self) -> int:
+    def log_end_offset(self) -> LogEndOffset:
         return self._segments.end_offset
 
     @property
@@ -220,7 +221,9 @@ class Log:
                 self._forget_epochs(offset)
             elif offset > self.log_start_offset:
                 self._segments.truncate(
-                    offset, self.config, lambda end: self._on_truncated(min(self.recovery_point, end), end)
+                    offset,
+                    self.config,
+                    lambda end: self._on_truncated(RecoveryPoint(min(self.recovery_point, end)), end),
                 )
             else:
                 self._start_anew(offset)
@@ -235,9 +238,9 @@ class Log:
             self._settle()
 
     def _start_anew(self, offset: int) -> None:
-        self._segments.start_anew(offset, self.config, lambda: self._on_truncated(offset, 0))
+        self._segments.start_anew(offset, self.config, lambda: self._on_truncated(RecoveryPoint(offset), 0))
 
-    def _on_truncated(self, recovery_point: int, epochs_end: int) -> None:
+    def _on_truncated(self, recovery_point: RecoveryPoint, epochs_end: int) -> None:
         self._flusher.on_truncated(recovery_point)
         self._history.on_truncated(self._segments.ranges(), self.log_start_offset)
         self.compaction.on_truncated(epochs_end)
@@ -291,7 +294,7 @@ class Log:
     # ---- durability ---------------------------------------------------------------------------------------------
 
     @property
-    def recovery_point(self) -> int:
+    def recovery_point(self) -> RecoveryPoint:
         """All before it is fsynced."""
         return self._flusher.recovery_point
 
@@ -299,7 +302,7 @@ class Log:
         """Whether flush.messages, flush.ms or the bytes that wait call for a `flush` now."""
         return self._flusher.is_due(self.log_end_offset, self.config, now_ms)
 
-    def flush(self, now_ms: int) -> int:
+    def flush(self, now_ms: int) -> RecoveryPoint:
         """fsync what was appended, then advance the recovery point, which is returned. For a thread.
 
         Raises KAFKA_STORAGE_ERROR; after a failed fsync the whole data directory is offline (rule 20).
@@ -332,7 +335,7 @@ class Log:
 
     # ---- deleting -----------------------------------------------------------------------------------------------
 
-    def delete_old_segments(self, high_watermark: int, now_ms: int) -> list[retention.DeletionCause]:
+    def delete_old_segments(self, high_watermark: HighWatermark, now_ms: int) -> list[retention.DeletionCause]:
         """Delete what retention.ms and retention.bytes no longer keep; why each segment went, oldest first."""
         self._segments.check_open()
         causes, end_offset = self._segments.expired(high_watermark, now_ms, self.config)
@@ -341,7 +344,7 @@ class Log:
         self._drop(end_offset, self.log_start_offset)
         return causes
 
-    def delete_records_before(self, offset: int, high_watermark: int) -> int:
+    def delete_records_before(self, offset: int, high_watermark: HighWatermark) -> int:
         """DeleteRecords: nothing before `offset` is served any more; the log start offset after it (KIP-107).
 
         Whole segments go at once, the rest when retention gets there. Raises OFFSET_OUT_OF_RANGE above the high
@@ -428,7 +431,7 @@ def _older_metadata(log: Log, leader_epoch: int) -> OttlaError:
     )
 
 
-def _not_deletable(offset: int, high_watermark: int) -> OttlaError:
+def _not_deletable(offset: int, high_watermark: HighWatermark) -> OttlaError:
     return OttlaError(
         ErrorCode.OFFSET_OUT_OF_RANGE,
         f"records can't be deleted up to offset {offset}: the high watermark is {high_watermark}",

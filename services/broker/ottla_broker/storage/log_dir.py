@@ -27,6 +27,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from ottla_broker.machines.offsets import HighWatermark, RecoveryPoint
 from ottla_broker.storage import checkpoint, soundness
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.identity import DirectoryIdentity, DirectoryLock, claim
@@ -172,7 +173,7 @@ class LogDir:
             config,
             now_ms=now_ms,
             clean=clean,
-            recovery_point=self._checkpoints.recovery_points.get(partition, 0),
+            recovery_point=RecoveryPoint(self._checkpoints.recovery_points.get(partition, 0)),
             log_start_offset=self._checkpoints.log_starts.get(partition, 0),
             on_truncation=lambda: self._on_truncation(partition),
         )
@@ -238,10 +239,11 @@ class LogDir:
     def logs(self) -> Mapping[PartitionId, Log]:
         return MappingProxyType(self._logs)
 
-    def high_watermark(self, partition: PartitionId) -> int:
+    def high_watermark(self, partition: PartitionId) -> HighWatermark:
         """The last one that was checkpointed, a lower bound of what it was (rule 16); within the log."""
         log = self._logs[partition]
-        return max(log.log_start_offset, min(self._checkpoints.high_watermarks.get(partition, 0), log.log_end_offset))
+        known = min(self._checkpoints.high_watermarks.get(partition, 0), log.log_end_offset)
+        return HighWatermark(max(log.log_start_offset, known))
 
     def create(self, partition: PartitionId, topic: str, config: LogConfig, *, now_ms: int) -> Log:
         """The partition's log, made where there is none."""

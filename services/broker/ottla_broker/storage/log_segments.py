@@ -15,6 +15,7 @@ from threading import Lock
 from typing import Final, TypeVar
 
 from ottla_broker.machines import retention
+from ottla_broker.machines.offsets import HighWatermark, LogEndOffset
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.log_config import MAX_INT32, LogConfig
 from ottla_broker.storage.positioned import PositionedBatch
@@ -85,7 +86,7 @@ class LogSegments:
             self.roll(begin, now_ms, config)
             rolled = True
         self.segments[-1].append(buffers, size_bytes, batches)
-        self.end_offset = last_offset + 1
+        self.end_offset = LogEndOffset(last_offset + 1)
         return rolled
 
     def roll(self, base_offset: int, now_ms: int, config: LogConfig) -> None:
@@ -139,11 +140,13 @@ class LogSegments:
 
     def _replace(self, segments: tuple[Segment, ...], end_offset: int) -> None:
         """The log ends earlier. In this order, and before any file is touched: `undisturbed` relies on it."""
-        self.segments, self.end_offset = segments, end_offset
+        self.segments, self.end_offset = segments, LogEndOffset(end_offset)
         self._reader = BatchReader()
         self._disturbances += 1
 
-    def expired(self, high_watermark: int, now_ms: int, config: LogConfig) -> tuple[list[retention.DeletionCause], int]:
+    def expired(
+        self, high_watermark: HighWatermark, now_ms: int, config: LogConfig
+    ) -> tuple[list[retention.DeletionCause], int]:
         """Why retention.ms and retention.bytes no longer keep the first segments, one cause for each; and where the
         last of them ends."""
         ranges = self.ranges()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from ottla_broker.machines.epochs import LeaderEpochs
+from ottla_broker.machines.offsets import LogEndOffset, RecoveryPoint
 from ottla_broker.storage import swap
 from ottla_broker.storage.disk import DELETED_SUFFIX, TEMPORARY_SUFFIX, Disk
 from ottla_broker.storage.log_config import MAX_INT32, LogConfig
@@ -37,7 +38,7 @@ class Recovered:
     """Segments in order, the last of them active and open for appends; never without one."""
 
     segments: list[Segment]
-    log_end_offset: int
+    log_end_offset: LogEndOffset
     log_start_offset: int
     snapshots: list[int]
     """The offsets of the producers' snapshots, the newest last."""
@@ -54,7 +55,7 @@ def open_segments(
     epochs: LeaderEpochs,
     *,
     clean: bool,
-    recovery_point: int,
+    recovery_point: RecoveryPoint,
     log_start_offset: int,
     now_ms: int,
 ) -> Recovered:
@@ -86,7 +87,9 @@ def open_segments(
     epochs.truncate_from_start(log_start_offset)
     trusted_end = min(recovered_from, log_end_offset, *_damaged(segments, names))
     aborts_before = log_end_offset if any(name.endswith(aborted_index.SUFFIX) for name in names) else 0
-    return Recovered(segments, log_end_offset, log_start_offset, offsets_in(names), trusted_end, aborts_before)
+    return Recovered(
+        segments, LogEndOffset(log_end_offset), log_start_offset, offsets_in(names), trusted_end, aborts_before
+    )
 
 
 def _damaged(segments: list[Segment], names: set[str]) -> list[int]:
@@ -114,7 +117,7 @@ def _is_orphan(name: str, names: set[str]) -> bool:
     return name.endswith(BESIDE_LOG) and name.rpartition(".")[0] + LOG_SUFFIX not in names
 
 
-def _count_below(bases: list[int], recovery_point: int) -> int:
+def _count_below(bases: list[int], recovery_point: RecoveryPoint) -> int:
     """How many segments end at or below the recovery point: all before the one that holds it."""
     return max(0, sum(base <= recovery_point for base in bases) - 1)
 

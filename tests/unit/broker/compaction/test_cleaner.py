@@ -81,7 +81,7 @@ class Compacted:
             replica.log.append(batch, 1, now_ms, looked_inside=True)
         replica.step_back()
         replica.become_leader(Partition(replicas=(1,), leader=1, leader_epoch=1, isr=(1,)))  # all of it is committed
-        assert replica.high_watermark == replica.log.log_end_offset
+        assert replica.high_watermark == int(replica.log.log_end_offset)
 
 
 @pytest.fixture

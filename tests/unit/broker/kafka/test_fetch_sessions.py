@@ -9,6 +9,7 @@ import pytest
 
 from ottla_broker.kafka.fetch_request import FetchRequest, RequestedPartition
 from ottla_broker.kafka.fetch_sessions import EVICTABLE_S, FetchSessions, Session
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.replication.fetch import FetchResult
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_core.errors import ErrorCode, OttlaError
@@ -64,7 +65,9 @@ class Held:
                 topic = str(key[0])
                 del session.delayed.pending[key]
                 self.purgatory.watch(session.delayed, key, id_of(topic))
-                looked[key] = FetchResult(id_of(topic), b"r" * (topic in records), self.high_watermark, 0)
+                looked[key] = FetchResult(
+                    id_of(topic), b"r" * (topic in records), HighWatermark(self.high_watermark), 0
+                )
                 if topic in failing:
                     looked[key] = FetchResult(id_of(topic), error=ERROR)
                 if topic in records + failing:
@@ -190,7 +193,7 @@ def test_a_partition_that_is_named_again_takes_no_more_room() -> None:
 def test_a_nearer_replica_is_named_until_the_client_reads_there() -> None:
     held = Held()
     session = held.fetch(0, 0, [A])
-    nearer = FetchResult(id_of("a"), b"", 0, 0, preferred_replica=2)
+    nearer = FetchResult(id_of("a"), b"", HighWatermark(0), 0, preferred_replica=2)
     for _ in range(2):
         assert [part.fetched for part in session.response({("a", 0): nearer})] == [nearer]
 

@@ -18,6 +18,7 @@ from ottla_broker.kafka.frames import Caller
 from ottla_broker.kafka.handlers import produce
 from ottla_broker.kafka.leaders import NewLeaders
 from ottla_broker.machines.bad_records import BadRecord, BadRecordsError
+from ottla_broker.machines.offsets import HighWatermark, LastStableOffset
 from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_broker.replication.fetch import FetchResult
 from ottla_broker.replication.produce import ProduceResult
@@ -167,8 +168,23 @@ def test_our_answer_to_a_fetch_is_read_by_kio(version: int, isolation: int) -> N
     small, large = b"s" * 100, b"l" * 10_000
     partition = PartitionId(TOPIC_ID, 0)
     fetched = [
-        (topic, FetchResult(partition, b"s" * 100, 9, log_start_offset=3, last_stable_offset=5, aborted=ABORTED)),
-        (topic, FetchResult(partition, high_watermark=8, log_start_offset=2, records=large, preferred_replica=4)),
+        (
+            topic,
+            FetchResult(
+                partition,
+                b"s" * 100,
+                HighWatermark(9),
+                log_start_offset=3,
+                last_stable_offset=LastStableOffset(5),
+                aborted=ABORTED,
+            ),
+        ),
+        (
+            topic,
+            FetchResult(
+                partition, high_watermark=HighWatermark(8), log_start_offset=2, records=large, preferred_replica=4
+            ),
+        ),
         (other, FetchResult(partition, error=MOVED)),
         (other, FetchResult(partition)),
     ]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ottla_broker.machines.epochs import NO_EPOCH, NO_OFFSET, EpochStart, LeaderEpochs
+from ottla_broker.machines.offsets import HighWatermark, LogEndOffset
 from ottla_broker.machines.partition import UNKNOWN, IsrProposal, Leader, find_divergence, find_truncation_offset
 from ottla_core.cluster.image import Partition
 
@@ -24,8 +25,8 @@ class Led:
         self.leader = Leader(
             1,
             partition,
-            log_end_offset=end,
-            high_watermark=high_watermark,
+            log_end_offset=LogEndOffset(end),
+            high_watermark=HighWatermark(high_watermark),
             now=self.now,
             live=self.live,
             min_isr=min_isr,
@@ -33,7 +34,7 @@ class Led:
         )
 
     def append(self, count: int = 1) -> bool:
-        return self.leader.on_appended(self.leader.log_end_offset + count, self.now)
+        return self.leader.on_appended(LogEndOffset(self.leader.log_end_offset + count), self.now)
 
     def fetch(self, follower: int, offset: int, broker_epoch: int | None = None) -> bool:
         epoch = self.live.get(follower, UNKNOWN) if broker_epoch is None else broker_epoch
@@ -310,14 +311,22 @@ def test_a_log_is_cut_where_the_epochs_part_and_not_at_the_high_watermark() -> N
     """KIP-101: what lies above the own high watermark may be committed."""
     leader = epochs((0, 0), (2, 10))
     follower = epochs((0, 0))
-    assert find_divergence(leader, 12, 0, 8) is None, "up to 8 both have the same"
-    assert find_divergence(leader, 12, 0, 11) == (0, 10)
-    assert find_truncation_offset(follower, 11, high_watermark=3, leader=EpochStart(0, 10)) == 10
+    assert find_divergence(leader, LogEndOffset(12), 0, 8) is None, "up to 8 both have the same"
+    assert find_divergence(leader, LogEndOffset(12), 0, 11) == (0, 10)
+    assert (
+        find_truncation_offset(follower, LogEndOffset(11), high_watermark=HighWatermark(3), leader=EpochStart(0, 10))
+        == 10
+    )
 
 
 @pytest.mark.rule(2)
 def test_the_high_watermark_is_the_last_resort_without_any_epoch() -> None:
-    assert find_truncation_offset(epochs(), 11, high_watermark=3, leader=EpochStart(NO_EPOCH, NO_OFFSET)) == 3
+    assert (
+        find_truncation_offset(
+            epochs(), LogEndOffset(11), high_watermark=HighWatermark(3), leader=EpochStart(NO_EPOCH, NO_OFFSET)
+        )
+        == 3
+    )
 
 
 @pytest.mark.rule(3)
@@ -325,21 +334,21 @@ def test_after_a_fast_double_leader_change_it_is_asked_twice() -> None:
     """KIP-279: the follower wrote in epochs 1 and 3, the leader in 1, 2 and 4; both diverge in turn."""
     leader, leader_end = epochs((1, 0), (2, 5), (4, 9)), 12
     follower, end = epochs((1, 0), (3, 6)), 10
-    told = find_divergence(leader, leader_end, follower.latest, end)
+    told = find_divergence(leader, LogEndOffset(leader_end), follower.latest, end)
     assert told == (2, 9), "the largest epoch at or below 3"
-    end = find_truncation_offset(follower, end, 0, told)
+    end = find_truncation_offset(follower, LogEndOffset(end), HighWatermark(0), told)
     assert end == 6, "epoch 2 was never here: up to the end of epoch 1, and ask again"
     follower.truncate_from_end(end)
-    told = find_divergence(leader, leader_end, follower.latest, end)
+    told = find_divergence(leader, LogEndOffset(leader_end), follower.latest, end)
     assert told == (1, 5)
-    end = find_truncation_offset(follower, end, 0, told)
+    end = find_truncation_offset(follower, LogEndOffset(end), HighWatermark(0), told)
     assert end == 5
     follower.truncate_from_end(end)
-    assert find_divergence(leader, leader_end, follower.latest, end) is None
+    assert find_divergence(leader, LogEndOffset(leader_end), follower.latest, end) is None
 
 
 def test_an_empty_log_has_not_parted_from_anything() -> None:
-    assert find_divergence(epochs((3, 0)), 5, NO_EPOCH, 0) is None
+    assert find_divergence(epochs((3, 0)), LogEndOffset(5), NO_EPOCH, 0) is None
 
 
 # Of three replicas with a min ISR of two, one that still follows keeps the other from committing anything alone.

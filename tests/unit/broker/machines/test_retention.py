@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.machines.retention import DeletionCause, SegmentFacts, decide
 
 HOUR = 3_600_000
@@ -28,7 +29,7 @@ def decided(
     return decide(
         facts,
         log_start_offset=log_start,
-        high_watermark=high_watermark,
+        high_watermark=HighWatermark(high_watermark),
         now_ms=now * HOUR,
         retention_ms=keep_hours * HOUR if keep_hours >= 0 else -1,
         retention_bytes=keep_bytes,

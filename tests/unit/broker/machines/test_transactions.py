@@ -7,6 +7,7 @@ from batches import NOON
 from produced import header_of
 from transactional_logs import end_of
 
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.machines.producers import Producers
 from ottla_broker.machines.transactions import AbortedTransaction, TransactionEnd, Transactions
 from ottla_core.errors import ErrorCode, OttlaError
@@ -45,12 +46,12 @@ def producers() -> Producers:
 @pytest.mark.rule(37)
 def test_nothing_is_stable_from_the_first_open_transaction_on(producers: Producers) -> None:
     append(producers, 12, batch(0, producer_id=8))
-    assert [producers.last_stable_offset(hw) for hw in (5, 10, 11, 13)] == [5, 10, 10, 10]
+    assert [producers.last_stable_offset(HighWatermark(hw)) for hw in (5, 10, 11, 13)] == [5, 10, 10, 10]
     mark(producers, 13, end_of(7, 1))
-    assert producers.last_stable_offset(13) == 10, "its marker is not below the high watermark"
-    assert producers.last_stable_offset(14) == 12
+    assert producers.last_stable_offset(HighWatermark(13)) == 10, "its marker is not below the high watermark"
+    assert producers.last_stable_offset(HighWatermark(14)) == 12
     mark(producers, 14, end_of(8, 1))
-    assert producers.last_stable_offset(15) == 15
+    assert producers.last_stable_offset(HighWatermark(15)) == 15
 
 
 @pytest.mark.rule(37)
@@ -58,9 +59,9 @@ def test_the_order_is_that_of_first_offsets_whoever_comes_first_in_a_request() -
     producers = Producers()
     plain = header_of(0, producer_id=1)
     append(producers, 0, plain, batch(0, producer_id=2), batch(1, producer_id=1))
-    assert producers.last_stable_offset(9) == 1
+    assert producers.last_stable_offset(HighWatermark(9)) == 1
     mark(producers, 3, end_of(2, 1))
-    assert producers.last_stable_offset(9) == 2
+    assert producers.last_stable_offset(HighWatermark(9)) == 2
 
 
 @pytest.mark.rule(37)
@@ -70,8 +71,8 @@ def test_one_that_ends_late_keeps_nothing_of_those_that_ended_before_it() -> Non
         transactions.begin(n, n)
     for n in range(999, -1, -1):
         transactions.end(n, 2000 - n)
-    assert transactions.first_unstable(2000) == 0
-    assert transactions.first_unstable(2001) is None
+    assert transactions.first_unstable(HighWatermark(2000)) == 0
+    assert transactions.first_unstable(HighWatermark(2001)) is None
     assert transactions.ended() == ()
 
 
@@ -145,7 +146,7 @@ def test_a_coordinators_batch_without_a_sequence_opens_one_and_an_emptied_one_do
     assert producers.has_open(7, 0)
     producers.on_stored(batch(0, producer_id=8, offset=5)._replace(record_count=0), NOON)
     assert not producers.has_open(8, 0)
-    assert producers.last_stable_offset(9) == 4
+    assert producers.last_stable_offset(HighWatermark(9)) == 4
 
 
 @pytest.mark.rule(30)

@@ -15,6 +15,7 @@ from waiting import until
 
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.follower_session import Followed
+from ottla_broker.machines.offsets import ReadLimit
 from ottla_broker.replication import replication_config
 from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, ParkedFollowerFetch
 from ottla_broker.replication.follower_fetch import FollowerFetch, FollowerResponse, fetch_as_follower
@@ -268,11 +269,11 @@ class Slow:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
         self.open, self.count, read = asyncio.Event(), 0, Replica.read
 
-        async def slow(replica: Replica, *given: int, min_one_batch: bool) -> bytes:
+        async def slow(replica: Replica, offset: int, size: int, limit: ReadLimit, *, min_one_batch: bool) -> bytes:
             if replica.id.partition == number:
                 self.count += 1
                 await self.open.wait()
-            return await read(replica, *given, min_one_batch=min_one_batch)
+            return await read(replica, offset, size, limit, min_one_batch=min_one_batch)
 
         monkeypatch.setattr(Replica, "read", slow)
 

@@ -17,6 +17,7 @@ from waiting import until
 
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.machines.offsets import LogEndOffset
 from ottla_broker.replication import removals, replicas, ticks
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
@@ -456,7 +457,7 @@ async def test_where_the_disk_takes_no_more_a_partition_is_led_for_its_readers(
     held.metadata.become(LATER)
     await until(lambda: replica.leads and replica.leader_epoch == 2)
     assert replica.high_watermark == 1
-    assert len(await replica.read(0, 1 << 20, 1, min_one_batch=True)) == len(values_batch(b"a"))
+    assert len(await replica.read(0, 1 << 20, LogEndOffset(1), min_one_batch=True)) == len(values_batch(b"a"))
     with pytest.raises(OttlaError) as refused:
         replica.append(values_batch(b"b"))
     assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR

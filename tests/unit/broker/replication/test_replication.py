@@ -11,6 +11,7 @@ from logs import SMALL, records_of, values_batch
 from replicas import PARTITION, Brokers
 
 from ottla_broker.machines.closest import find_closest
+from ottla_broker.machines.offsets import HighWatermark, LogEndOffset
 from ottla_broker.replication.fetch import Consumers, FetchLimits, FetchResult, PartitionFetch, closest_to, fetch
 from ottla_broker.replication.follower_role import LeaderResponse
 from ottla_broker.replication.leader_role import ACKS_ALL
@@ -210,7 +211,7 @@ async def test_an_answer_of_a_former_leader_that_comes_late_is_not_written(broke
     append(leader, b"a")
     epoch = follower.leader_epoch
     brokers.apply(replace(ALL, leader=3, leader_epoch=2, partition_epoch=1), 2)
-    follower.on_fetched(0, epoch, LeaderResponse(await content(leader), 0, 0))
+    follower.on_fetched(0, epoch, LeaderResponse(await content(leader), HighWatermark(0), 0))
     assert follower.log.log_end_offset == 0
 
 
@@ -390,7 +391,7 @@ async def test_nothing_is_written_while_a_log_is_cut(brokers: Brokers) -> None:
     """A cut waits for the disk in a thread; what the leader answers meanwhile is asked for again."""
     leader, follower = brokers.replicas[1], brokers.replicas[2]
     append(leader, b"a")
-    epoch, answer = follower.leader_epoch, LeaderResponse(await content(leader), 0, 0)
+    epoch, answer = follower.leader_epoch, LeaderResponse(await content(leader), HighWatermark(0), 0)
     cutting = asyncio.create_task(follower.on_out_of_range(epoch, 0))
     await asyncio.sleep(0)
     follower.on_fetched(0, epoch, answer)
@@ -481,8 +482,8 @@ async def test_a_follower_knows_no_more_to_be_committed_than_it_has(brokers: Bro
     leader, follower = brokers.replicas[1], brokers.replicas[2]
     for value in (b"a", b"b"):
         append(leader, value)
-    first = await leader.read(0, 1, 1, min_one_batch=True)
-    follower.on_fetched(0, follower.leader_epoch, LeaderResponse(first, 2, 0))
+    first = await leader.read(0, 1, LogEndOffset(1), min_one_batch=True)
+    follower.on_fetched(0, follower.leader_epoch, LeaderResponse(first, HighWatermark(2), 0))
     assert (follower.log.log_end_offset, follower.high_watermark) == (1, 1)
 
 
@@ -491,11 +492,11 @@ async def test_an_answer_to_an_earlier_fetch_is_not_written_again_nor_with_a_gap
     for value in (b"a", b"b"):
         append(leader, value)
     epoch, all_of_it = follower.leader_epoch, await content(leader)
-    second = await leader.read(1, 1, 2, min_one_batch=True)
-    follower.on_fetched(1, epoch, LeaderResponse(second, 0, 0))
+    second = await leader.read(1, 1, LogEndOffset(2), min_one_batch=True)
+    follower.on_fetched(1, epoch, LeaderResponse(second, HighWatermark(0), 0))
     assert follower.log.log_end_offset == 0, "a fetch from 1 was not its last"
-    follower.on_fetched(0, epoch, LeaderResponse(all_of_it, 0, 0))
-    follower.on_fetched(0, epoch, LeaderResponse(all_of_it, 0, 0))
+    follower.on_fetched(0, epoch, LeaderResponse(all_of_it, HighWatermark(0), 0))
+    follower.on_fetched(0, epoch, LeaderResponse(all_of_it, HighWatermark(0), 0))
     assert await content(follower) == all_of_it
 
 

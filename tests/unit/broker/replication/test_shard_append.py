@@ -13,6 +13,7 @@ from replicas import Brokers
 from shards import FIRST, SECOND, fence_batch, keyed
 from waiting import until
 
+from ottla_broker.machines.offsets import LogEndOffset
 from ottla_broker.replication.fetch_purgatory import Sessions
 from ottla_broker.replication.leadership_confirmation import check_fence
 from ottla_broker.replication.replica import Replica
@@ -120,7 +121,7 @@ async def test_a_lost_answer_is_asked_for_at_the_next_leader(brokers: Brokers) -
     await asyncio.sleep(0)
     await replicated(brokers, 2)
     assert await again == 2
-    content = await brokers.replicas[3].read(0, 1 << 20, 9, min_one_batch=True)
+    content = await brokers.replicas[3].read(0, 1 << 20, LogEndOffset(9), min_one_batch=True)
     assert [value for _, value in records_of(content)][1:] == [b"a", b"b"]
 
 

@@ -12,6 +12,7 @@ import pytest
 from batches import NOON
 from logs import SMALL, all_records, fill, offsets_as_values, open_log, values_batch
 
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.storage import syncfs
 from ottla_broker.storage.disk import DataFile, Disk, OpenFiles
 from ottla_broker.storage.flushing import WRITE_BEHIND_BYTES
@@ -91,7 +92,7 @@ class TestFullDisk:
             count = log.log_end_offset
             assert 80 < count < 110
             assert len(all_records(log, max_bytes=1 << 20)) == count
-            log.delete_records_before(log.segments[2].base_offset, count)
+            log.delete_records_before(log.segments[2].base_offset, HighWatermark(count))
             assert log._disk.unlink_discarded() > 0
             assert log.append(batch, 1, NOON).base_offset == count, "room again, and it goes on without a restart"
             again = open_log(small / "log", LogConfig(segment_bytes=300_000))

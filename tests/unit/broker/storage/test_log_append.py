@@ -12,6 +12,7 @@ from batches import NOON, raw_batch, raw_record, sealed, simple_records
 from logs import all_records, fill, headers_of, open_log, records_of, values_batch
 
 from ottla_broker.machines.bad_records import MOST_NAMED, BadRecordsError
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.index import SegmentIndexes
 from ottla_broker.storage.log import Log
@@ -285,7 +286,7 @@ def test_a_closed_log_takes_and_gives_nothing(log: Log) -> None:
         lambda: log.append(values_batch(b"late"), 1, NOON),
         lambda: log.read(0, 100, 3),
         lambda: log.flush(NOON),
-        lambda: log.delete_records_before(1, 3),
+        lambda: log.delete_records_before(1, HighWatermark(3)),
     ):
         with pytest.raises(OttlaError, match="is closed"):
             call()

@@ -16,6 +16,7 @@ from logs import SMALL, all_records, close_files, fill, headers_of, open_log, re
 from produced import stored_headers
 from swapped import write_cleaned
 
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.storage import checkpoint, swap
 from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log import Log
@@ -150,7 +151,7 @@ def test_what_was_truncated_or_dropped_meanwhile_is_not_brought_back(log: Log) -
     assert not any(swap.SWAP in name or swap.CLEANED in name for name in names_of(log))
     sources = log.segments[:2]
     write_cleaned(log, sources, every_other)
-    log.delete_records_before(sources[1].base_offset + 1, log.log_end_offset)
+    log.delete_records_before(sources[1].base_offset + 1, HighWatermark(log.log_end_offset))
     before = all_records(log)
     assert not log.compaction.swap(sources, SMALL)
     assert all_records(log) == before
@@ -166,7 +167,7 @@ def test_retention_beside_a_swap(log: Log, step: str) -> None:
     plain = getattr(swap, step)
 
     def after_retention(*arguments: object) -> object:
-        log.delete_records_before(end, log.log_end_offset)
+        log.delete_records_before(end, HighWatermark(log.log_end_offset))
         return plain(*arguments)
 
     with patch.object(swap, step, after_retention):
@@ -192,9 +193,9 @@ def test_retention_takes_what_it_has_chosen_and_not_as_many_of_what_a_swap_has_l
 
     with patch.object(log._segments, "drop", after_swap):
         if by == "time":
-            assert len(log.delete_old_segments(end, NOON + 10**12)) == 2
+            assert len(log.delete_old_segments(HighWatermark(end), NOON + 10**12)) == 2
         else:
-            log.delete_records_before(end, log.log_end_offset)
+            log.delete_records_before(end, HighWatermark(log.log_end_offset))
     assert [h for h in stored_headers(log) if h.base_offset >= end] == [
         h for h in (*kept, *rest) if h.base_offset >= end
     ]
@@ -208,7 +209,7 @@ def test_retention_takes_a_new_segment_as_soon_as_it_has_its_name(log: Log) -> N
 
     def then_retention(path: Path) -> None:
         plain(path)
-        log.delete_records_before(end, log.log_end_offset)
+        log.delete_records_before(end, HighWatermark(log.log_end_offset))
 
     with patch.object(swap, "take_names", then_retention):
         assert log.compaction.swap(sources, SMALL)

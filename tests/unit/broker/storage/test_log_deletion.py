@@ -12,6 +12,7 @@ import pytest
 from batches import NOON, raw_batch, raw_record
 from logs import SMALL, all_records, close_files, fill, offsets_as_values, open_log, records_of
 
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.machines.retention import DeletionCause
 from ottla_broker.storage.disk import DataFile, Disk, OpenFiles
 from ottla_broker.storage.index import SegmentIndexes
@@ -38,7 +39,10 @@ def test_time_takes_whole_segments_and_moves_the_log_start(log: Log) -> None:
     third = log.segments[2].base_offset
     newest_of_second_ms = NOON + (third - 3) * 1000
     log.config = LogConfig(retention_ms=1000)
-    assert log.delete_old_segments(180, newest_of_second_ms + 1001) == [DeletionCause.TIME, DeletionCause.TIME]
+    assert log.delete_old_segments(HighWatermark(180), newest_of_second_ms + 1001) == [
+        DeletionCause.TIME,
+        DeletionCause.TIME,
+    ]
     assert log.log_start_offset == third
     assert log.epochs.entries == ((1, third),)
     assert all_records(log) == offsets_as_values(third, 180)
@@ -52,17 +56,17 @@ def test_time_takes_whole_segments_and_moves_the_log_start(log: Log) -> None:
 @pytest.mark.rule(63)
 def test_size_keeps_what_was_asked_for(log: Log) -> None:
     log.config = LogConfig(retention_bytes=2500, retention_ms=-1)
-    causes = log.delete_old_segments(180, NOON)
+    causes = log.delete_old_segments(HighWatermark(180), NOON)
     assert set(causes) == {DeletionCause.SIZE}
     assert 2500 <= log.size_bytes < 3500
-    assert log.delete_old_segments(180, NOON) == []
+    assert log.delete_old_segments(HighWatermark(180), NOON) == []
 
 
 @pytest.mark.rule(63)
 def test_nothing_above_the_high_watermark_goes(log: Log) -> None:
     second, third = (segment.base_offset for segment in log.segments[1:3])
     log.config = LogConfig(retention_bytes=0, retention_ms=-1)
-    log.delete_old_segments(third - 1, NOON)
+    log.delete_old_segments(HighWatermark(third - 1), NOON)
     assert log.log_start_offset == second
     assert all_records(log) == offsets_as_values(second, 180)
 
@@ -70,7 +74,7 @@ def test_nothing_above_the_high_watermark_goes(log: Log) -> None:
 @pytest.mark.feature(85, 86)
 def test_a_topic_nobody_writes_to_empties_and_keeps_its_offsets(log: Log) -> None:
     log.config = LogConfig(retention_ms=1000)
-    causes = log.delete_old_segments(180, NOON + 10**9)
+    causes = log.delete_old_segments(HighWatermark(180), NOON + 10**9)
     assert len(causes) > 5
     assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (180, 180, 0)
     assert names(log.directory, ".log") == [f"{180:020d}.log"]
@@ -84,8 +88,8 @@ def test_without_timestamps_the_age_of_the_file_counts(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", LogConfig(retention_ms=1000))
     log.append(raw_batch(raw_record(0), base_timestamp=-1, max_timestamp=-1), 1, NOON)
     written_ms = next(log.directory.glob("*.log")).stat().st_mtime_ns // 1_000_000
-    assert log.delete_old_segments(1, written_ms + 1000) == []
-    assert log.delete_old_segments(1, written_ms + 1001) == [DeletionCause.TIME]
+    assert log.delete_old_segments(HighWatermark(1), written_ms + 1000) == []
+    assert log.delete_old_segments(HighWatermark(1), written_ms + 1001) == [DeletionCause.TIME]
 
 
 def test_deleted_files_are_renamed_at_once_and_unlinked_later(tmp_path: Path) -> None:
@@ -94,7 +98,7 @@ def test_deleted_files_are_renamed_at_once_and_unlinked_later(tmp_path: Path) ->
     fill(log, 60)
     first, second = log.segments[:2]
     reader = first.file()
-    log.delete_records_before(second.base_offset, 180)
+    log.delete_records_before(second.base_offset, HighWatermark(180))
     assert f"{first.path.name}.deleted" in names(log.directory, ".deleted")
     assert len(reader.read(0, 100)) == 100, "who is reading it goes on"
     assert disk.unlink_discarded() == 3
@@ -103,12 +107,12 @@ def test_deleted_files_are_renamed_at_once_and_unlinked_later(tmp_path: Path) ->
 
 def test_deleting_records_hides_them_before_their_segment_goes(log: Log) -> None:
     first_segment = log.segments[0]
-    assert log.delete_records_before(4, 180) == 4
+    assert log.delete_records_before(4, HighWatermark(180)) == 4
     assert log.segments[0] is first_segment
     assert all_records(log) == offsets_as_values(4, 180)
     assert records_of(log.read(4, 1, 180)) == offsets_as_values(3, 6), "the reader skips what the batch has before"
-    assert log.delete_records_before(2, 180) == 4, "it never goes back"
-    assert log.delete_records_before(180, 180) == 180
+    assert log.delete_records_before(2, HighWatermark(180)) == 4, "it never goes back"
+    assert log.delete_records_before(180, HighWatermark(180)) == 180
     assert log.read(180, 100, 180) == b""
     assert len(log.segments) == 1
 
@@ -116,7 +120,7 @@ def test_deleting_records_hides_them_before_their_segment_goes(log: Log) -> None
 def test_records_that_are_not_replicated_are_not_deleted(log: Log) -> None:
     for offset in (-1, 101):
         with pytest.raises(OttlaError) as caught:
-            log.delete_records_before(offset, 100)
+            log.delete_records_before(offset, HighWatermark(100))
         assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert log.log_start_offset == 0
 
@@ -171,7 +175,7 @@ def test_a_flush_of_a_segment_that_goes_meanwhile_is_no_failure(log: Log, monkey
     def retention_is_faster(files: OpenFiles, path: Path, *, write: bool = False) -> DataFile:
         if not went:
             went.append(path.name)
-            log.delete_records_before(second, 180)
+            log.delete_records_before(second, HighWatermark(180))
         return real(files, path, write=write)
 
     monkeypatch.setattr(OpenFiles, "get", retention_is_faster)
@@ -213,7 +217,7 @@ def test_retention_reads_of_old_segments_no_more_than_it_has_to(
     loaded: list[None] = []
     load = SegmentIndexes.load
     monkeypatch.setattr(SegmentIndexes, "load", lambda *arguments: loaded.append(load(*arguments)))
-    assert again.delete_old_segments(again.log_end_offset, NOON) == []
+    assert again.delete_old_segments(HighWatermark(again.log_end_offset), NOON) == []
     assert len(loaded) == 1
 
 
@@ -224,4 +228,4 @@ def test_retention_says_in_words_that_a_file_is_gone(tmp_path: Path) -> None:
     close_files(again)
     again.segments[0].path.unlink()
     with pytest.raises(OttlaError, match="looking for what is old in log failed: No such file"):
-        again.delete_old_segments(again.log_end_offset, NOON)
+        again.delete_old_segments(HighWatermark(again.log_end_offset), NOON)

@@ -15,6 +15,7 @@ import pytest
 from batches import NOON
 from logs import SMALL, all_records, fill, offsets_as_values
 
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.storage import checkpoint, disk, syncfs
 from ottla_broker.storage.disk import DataFile, Disk
 from ottla_broker.storage.identity import DirectoryIdentity, DirectoryLock, load_identity, new_directory_id
@@ -206,7 +207,7 @@ class TestRestart:
         log_dir.checkpoint({ONE: 99})
         assert log_dir.high_watermark(ONE) == 15
         log_dir.checkpoint({ONE: 3})
-        log_dir.logs[ONE].delete_records_before(6, 15)
+        log_dir.logs[ONE].delete_records_before(6, HighWatermark(15))
         assert log_dir.high_watermark(ONE) == 6
         log_dir.checkpoint({})
         crash(log_dir)

@@ -11,6 +11,7 @@ from batches import NOON, raw_batch, raw_record
 from logs import SMALL, all_records, fill, open_log, values_batch
 from produced import known, produced, stored_bytes, stored_headers, told_by
 
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.storage import producer_snapshot
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.log import AppendResult, Log
@@ -254,10 +255,10 @@ def test_snapshots_go_with_their_segments_but_for_the_newest(tmp_path: Path) -> 
     log.flush(NOON)
     kept = log.segments[3].base_offset
     assert snapshots(log)[0] < kept < snapshots(log)[-1]
-    log.delete_records_before(kept, 300)
+    log.delete_records_before(kept, HighWatermark(300))
     assert snapshots(log)[0] >= kept
     newest = snapshots(log)[-1]
-    log.delete_records_before(300, 300)
+    log.delete_records_before(300, HighWatermark(300))
     assert snapshots(log) == [newest]
     again = open_log(log.directory, SMALL, log_start_offset=300)
     assert len(known(again.producers)) == 3, "who wrote what retention took is remembered"
@@ -272,7 +273,7 @@ def test_the_newest_snapshot_stays_where_none_follows_it_yet(tmp_path: Path) -> 
     newest = snapshots(log)[-1]
     fill(log, 30)  # it rolls, and no flush has written its snapshots yet
     end = log.log_end_offset
-    log.delete_records_before(end, end)
+    log.delete_records_before(end, HighWatermark(end))
     assert log.segments[0].base_offset > newest
     assert snapshots(log) == [newest]
     again = open_log(log.directory, SMALL, log_start_offset=end)
@@ -292,7 +293,7 @@ def test_a_snapshot_that_can_not_be_written_stops_no_flush(tmp_path: Path, monke
     monkeypatch.setattr(Disk, "replace_file", full)
     fill(log, 20)
     assert len(log.segments) > 1
-    assert log.flush(NOON) == log.log_end_offset == log.recovery_point
+    assert log.flush(NOON) == log.recovery_point == int(log.log_end_offset)
 
     def broken(disk: Disk, path: Path, content: str | bytes) -> None:
         raise disk.error(f"writing {path}", OSError(5, "Input/output error"))

@@ -23,6 +23,7 @@ from logs import (
     values_batch,
 )
 
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.storage import reading
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
@@ -241,7 +242,7 @@ def test_threads_may_read_while_the_log_grows_rolls_and_shrinks(tmp_path: Path) 
                 fill(log, 5)
                 if step % 10 == 0:
                     log.flush(NOON)
-                    log.delete_records_before(max(0, log.log_end_offset - 400), log.log_end_offset)
+                    log.delete_records_before(max(0, log.log_end_offset - 400), HighWatermark(log.log_end_offset))
                     log._disk.unlink_discarded()
         finally:
             done.set()

@@ -9,6 +9,7 @@ import pytest
 from batches import NOON, raw_batch, raw_record, sealed
 from logs import SMALL, fill, open_log, values_batch
 
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig, TimestampType
 from ottla_broker.storage.reading import FoundOffset
@@ -68,7 +69,7 @@ def test_the_ends_of_the_log_and_its_newest_record(tmp_path: Path) -> None:
     assert log.offset_for_time(EARLIEST_TIMESTAMP, 5) == (0, -1)
     assert log.offset_for_time(LATEST_TIMESTAMP, 3) == (3, -1)
     assert log.offset_for_time(MAX_TIMESTAMP, 5) == (1, NOON + 90)
-    log.delete_records_before(2, 5)
+    log.delete_records_before(2, HighWatermark(5))
     assert log.offset_for_time(EARLIEST_TIMESTAMP, 5) == (2, -1)
     assert log.offset_for_time(NOON, 5) == (2, NOON + 30)
 
@@ -80,10 +81,10 @@ def test_the_newest_record_is_one_that_is_not_deleted(tmp_path: Path, config: Lo
     for first, second in zip(times[::2], times[1::2], strict=True):
         append_at(log, first, second)
     for start in range(len(times)):
-        log.delete_records_before(start, len(times))
+        log.delete_records_before(start, HighWatermark(len(times)))
         newest = max(times[start:])
         assert log.offset_for_time(MAX_TIMESTAMP, 12) == (times.index(newest, start), NOON + newest)
-    log.delete_records_before(12, 12)
+    log.delete_records_before(12, HighWatermark(12))
     assert log.offset_for_time(MAX_TIMESTAMP, 12) is None
 
 
@@ -91,7 +92,7 @@ def test_the_newest_record_of_a_batch_that_lies_is_the_batchs(tmp_path: Path) ->
     log = open_log(tmp_path / "log")
     log.append(raw_batch(b"no records at all, really", 3, max_timestamp=NOON + 5), 1, NOON)
     log.append(values_batch(b"b", at_ms=NOON), 1, NOON)
-    log.delete_records_before(1, 4)
+    log.delete_records_before(1, HighWatermark(4))
     assert log.offset_for_time(MAX_TIMESTAMP, 4) == (1, NOON + 5)
 
 

@@ -15,6 +15,7 @@ from batches import NOON
 from logs import SMALL, all_records, fill, headers_of, offsets_as_values, open_log, records_of, values_batch
 from produced import known, produced, stored_bytes, stored_headers, told_by
 
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.storage import checkpoint
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.identity import DirectoryIdentity
@@ -162,7 +163,7 @@ def test_a_log_that_has_nothing_of_its_leader_begins_anew(log: Log, offset: int)
 
 
 def test_a_cut_at_or_below_the_start_of_the_log_empties_it(log: Log) -> None:
-    log.delete_records_before(100, 180)
+    log.delete_records_before(100, HighWatermark(180))
     log.truncate_to(90)
     assert (log.log_start_offset, log.log_end_offset) == (90, 90)
     fill(log, 2)
@@ -217,7 +218,7 @@ def test_a_log_that_starts_earlier_is_not_cut_to_its_old_start(tmp_path: Path) -
     log_dir = LogDir.open(tmp_path, me, SMALL, now_ms=NOON)
     log = log_dir.create(partition, "t", SMALL, now_ms=NOON)
     fill(log, 60)
-    log.delete_records_before(100, 180)
+    log.delete_records_before(100, HighWatermark(180))
     log_dir.checkpoint({})
     log.truncate_to(50)
     fill(log, 3)
