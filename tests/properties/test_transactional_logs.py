@@ -112,9 +112,13 @@ class _Story:
 
 def check(log: Log, hw: int, random: Random) -> None:
     told = transactions_told_by(log)
-    assert log.producers.last_stable_offset(HighWatermark(hw)) == told.last_stable_offset(hw)
+    start = log.log_start_offset
+    assert log.producers.last_stable_offset(start, HighWatermark(hw)) == told.last_stable_offset(hw)
     restored = Producers(log.producers.entries(), log.producers.transactions.ended())
-    assert restored.last_stable_offset(HighWatermark(hw)) == told.last_stable_offset(hw)
+    assert restored.last_stable_offset(start, HighWatermark(hw)) == told.last_stable_offset(hw)
+    log.producers.transactions.forget_below(HighWatermark(hw))
+    assert log.producers.last_stable_offset(start, HighWatermark(hw)) == told.last_stable_offset(hw)
+    assert all(ended.marker_offset >= hw for ended in log.producers.transactions.ended())
     assert {
         id_: p.transaction_offset for id_, p in known(log.producers).items() if p.transaction_offset >= 0
     } == told.open

@@ -374,9 +374,10 @@ class BrokerService:
         except OttlaError as error:
             return pb.PartitionProducers(error=error_message(error))
         producers = await active_producers(replica, open_only=open_only)
+        _, last_stable_offset, high_watermark = replica.positions
         return pb.PartitionProducers(
-            high_watermark=replica.high_watermark,
-            last_stable_offset=replica.last_stable_offset,
+            high_watermark=high_watermark,
+            last_stable_offset=last_stable_offset,
             producers=await sliced(_producer_message, producers),
         )
 

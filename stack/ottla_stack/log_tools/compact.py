@@ -91,7 +91,7 @@ class _Compaction:
     def run(self) -> Compacted:
         log, before = self._log, self._log.size_bytes
         high_watermark = HighWatermark(self._checkpoint(checkpoint.HIGH_WATERMARKS, log.log_end_offset))
-        last_stable_offset = log.producers.last_stable_offset(high_watermark)
+        last_stable_offset = log.producers.last_stable_offset(log.log_start_offset, high_watermark)
         removed = kept = 0
         while (candidate := Candidate.of(log, last_stable_offset, self._now_ms)).part.dirty_bytes:
             with _leaving_nothing(self._directory):

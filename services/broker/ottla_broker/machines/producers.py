@@ -144,11 +144,15 @@ class Producers:
         entry = self._entries.get(self.transactions.oldest())
         return None if entry is None else _SEEN_AT.unpack_from(entry)[0]
 
-    def last_stable_offset(self, high_watermark: HighWatermark) -> LastStableOffset:
-        """Up to where readers of committed records may read (rule 37). High watermarks come in order, or the same
-        transaction may count as stable that did before."""
+    def last_stable_offset(self, log_start_offset: int, high_watermark: HighWatermark) -> LastStableOffset:
+        """Return the offset that readers of committed records may read up to (rule 37).
+
+        It lies within the log: where records were deleted beyond the start of an open transaction, it is the log's
+        start.
+        """
         first_unstable = self.transactions.first_unstable(high_watermark)
-        return LastStableOffset(high_watermark if first_unstable is None else min(first_unstable, high_watermark))
+        stable = high_watermark if first_unstable is None else min(first_unstable, high_watermark)
+        return LastStableOffset(max(log_start_offset, stable))
 
     # ---- on a leader ---------------------------------------------------------------------------------------------
 

@@ -1,19 +1,21 @@
-"""Which transactions of a partition are open, and which have ended where not every replica knows of it yet. Pure.
+"""The transactions of a partition that keep records from being stable: those that are open, and those whose end not
+every replica is known to have. Pure.
 
-What lies at or after the first of them is not stable (rule 37). One that has ended counts until its marker lies below
-the high watermark: a marker that is lost with its leader leaves the transaction open.
+No record at or after the first offset of any of them is stable (rule 37). An ended transaction counts until its marker
+lies below the high watermark: a marker that is lost with its leader leaves the transaction open.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla_broker.machines.offsets import HighWatermark
 from ottla_core.records.batch import NO_PRODUCER_ID
 from ottla_core.records.control import EndTransactionMarker
+
+NO_OFFSET: Final = -1
 
 
 class EndedTransaction(NamedTuple):
@@ -44,35 +46,57 @@ class TransactionEnd(NamedTuple):
 
 
 class Transactions:
-    """For one thread. Those that are open lie in the order of their first offsets: the first costs nothing to find."""
+    """The open transactions of one partition, and the ended ones that hold its last stable offset back. For one thread.
 
-    __slots__ = ("_ended", "_open")
+    Both are kept in order, so that the first of them costs nothing to find. `forget_below` is the only method that
+    forgets an ended transaction: whoever moves a replica's high watermark calls it, in every role. Questions change
+    nothing.
+    """
+
+    __slots__ = ("_ended", "_forgotten_to", "_open")
 
     def __init__(self, first_offsets: Mapping[int, int], ended: Iterable[EndedTransaction]) -> None:
-        """`first_offsets` of the open ones, by producer id."""
+        """`first_offsets` has those of the open transactions, by producer id."""
         self._open = OrderedDict(sorted(first_offsets.items(), key=lambda item: item[1]))
-        self._ended = sorted(ended)  # which is a heap
+        self._ended: deque[EndedTransaction] = deque()
+        self._forgotten_to = NO_OFFSET
+        for each in sorted(ended, key=lambda transaction: transaction.marker_offset):
+            self._add_ended(each)
 
     def __contains__(self, producer_id: int) -> bool:
         """Whether the producer has an open one."""
         return producer_id in self._open
 
     def begin(self, producer_id: int, first_offset: int) -> None:
-        """Behind all others; where one is open already, nothing changes."""
+        """Add it behind all others; where the producer has an open one already, nothing changes."""
         self._open.setdefault(producer_id, first_offset)
 
     def end(self, producer_id: int, marker_offset: int) -> EndedTransaction | None:
-        """A marker lies there; what it has ended, if anything was open."""
+        """Note the producer's marker, which lies behind all others; return the transaction that it ends, if any is
+        open."""
         first_offset = self._open.pop(producer_id, None)
         if first_offset is None:
             return None
         ended = EndedTransaction(first_offset, marker_offset)
-        heapq.heappush(self._ended, ended)
+        self._add_ended(ended)
         return ended
 
+    def _add_ended(self, ended: EndedTransaction) -> None:
+        """Those that began after this one ended before it: while this one counts, they change nothing."""
+        while self._ended and self._ended[-1].first_offset >= ended.first_offset:
+            self._ended.pop()
+        self._ended.append(ended)
+
     def ended(self) -> tuple[EndedTransaction, ...]:
-        """Those whose markers may not lie below the high watermark yet."""
+        """Return those whose markers are not known to lie below the high watermark, as far as they hold the last stable
+        offset back. A snapshot keeps them."""
         return tuple(self._ended)
+
+    def forget_below(self, high_watermark: HighWatermark) -> None:
+        """Forget the ended transactions whose markers lie below `high_watermark`: every replica has those markers."""
+        ended = self._ended
+        while ended and ended[0].marker_offset < high_watermark:
+            self._forgotten_to = ended.popleft().marker_offset
 
     def oldest(self) -> int:
         """The producer of the first that is open, or -1; from any thread."""
@@ -82,15 +106,15 @@ class Transactions:
         return next(iter(self._open.values())) if self._open else None
 
     def first_unstable(self, high_watermark: HighWatermark) -> int | None:
-        """The first offset of any that is open, or whose marker is not below the high watermark. It never goes back."""
-        ended = self._ended
-        while ended and ended[0].marker_offset < high_watermark:
-            heapq.heappop(ended)
+        """Return the smallest first offset of the transactions that are open, or whose marker is not below the high
+        watermark."""
         first_open = self.first_open()
-        if not ended:
-            return first_open
-        return ended[0].first_offset if first_open is None else min(first_open, ended[0].first_offset)
+        for ended in self._ended:  # the first that counts began before all behind it
+            if ended.marker_offset >= high_watermark:
+                return ended.first_offset if first_open is None else min(first_open, ended.first_offset)
+        return first_open
 
     def reaches(self, offset: int) -> bool:
-        """Whether a marker of those that have ended lies at or after `offset`."""
-        return any(ended.marker_offset >= offset for ended in self._ended)
+        """Whether a marker that ended a transaction lies at or after `offset`, of those that were forgotten too: a log
+        that is cut there has that transaction open again."""
+        return self._forgotten_to >= offset or bool(self._ended and self._ended[-1].marker_offset >= offset)

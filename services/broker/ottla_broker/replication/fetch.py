@@ -173,8 +173,8 @@ async def _read(
         instead = consumers.instead(request, replica)
         if instead is not None:
             return instead
-        records, stable = b"", replica.last_stable_offset
-        limit: ReadLimit = stable if consumers.read_committed else replica.high_watermark
+        records, (start, stable, watermark) = b"", replica.positions
+        limit: ReadLimit = stable if consumers.read_committed else watermark
         if max_bytes > 0 and request.offset != limit:  # nothing is there; a log that is cut wakes who waits
             records = await _read_records(replica, request.offset, max_bytes, limit, room, first=first)
         aborted: Sequence[AbortedTransaction] = ()
@@ -184,7 +184,6 @@ async def _read(
         if replica is None:
             return FetchResult(request.id, error=error, completes_fetch=True)
         return consumers.position(replica)._replace(error=error, completes_fetch=True)
-    watermark, start = replica.high_watermark, replica.log.log_start_offset
     return FetchResult(request.id, records, watermark, start, last_stable_offset=stable, aborted=aborted)
 
 
@@ -233,7 +232,7 @@ class Consumers:
 
     def position(self, replica: Replica) -> FetchResult:
         """How far it may be read now."""
-        watermark, start, stable = replica.high_watermark, replica.log.log_start_offset, replica.last_stable_offset
+        start, stable, watermark = replica.positions
         return FetchResult(replica.id, b"", watermark, start, last_stable_offset=stable)
 
     def limit(self, part: FetchResult) -> ReadLimit:

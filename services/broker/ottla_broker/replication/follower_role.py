@@ -45,6 +45,7 @@ class FollowerRole(ReplicaState):
         before = self._high_watermark
         self._high_watermark = HighWatermark(max(before, min(high_watermark, self.log.log_end_offset)))
         if self._high_watermark > before:
+            self._forget_ended_transactions()
             self._context.consumers.wake(self.id)
 
     async def on_diverging(self, leader_epoch: int, leader_end: EpochStart) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.guards import VerificationGuards
@@ -60,6 +60,14 @@ class ReplicaContext:
     """The replica's role, leader or leader epoch has changed, or what its leader has to hear beside its log's end."""
 
 
+class Positions(NamedTuple):
+    """The start of a log, and how far it may be read: log start <= last stable offset <= high watermark."""
+
+    log_start_offset: int
+    last_stable_offset: LastStableOffset
+    high_watermark: HighWatermark
+
+
 class ReplicaState(DiskLog):
     def __init__(
         self,
@@ -79,6 +87,7 @@ class ReplicaState(DiskLog):
         self._announced = (NO_LEADER, -1)
         """The leader and its epoch that all who have to know have heard of."""
         self._high_watermark = high_watermark
+        self._forget_ended_transactions()
         self._lag_max_s = 30.0
         self._leadership = 0
         self.has_readers = False
@@ -86,7 +95,7 @@ class ReplicaState(DiskLog):
         self.newest_confirmation = 0
         self.traffic: Final = context.traffic(topic)
         self._first_unstable: int | None = None
-        """As of the last step of a leader's high watermark."""
+        """As of the last step of the high watermark."""
         self.pending: Final = PendingActs()
         """What is to be appended before anything that its producers send now."""
         self.guards: Final = VerificationGuards()
@@ -116,9 +125,16 @@ class ReplicaState(DiskLog):
         return self._high_watermark if self._leader is None else self._leader.high_watermark
 
     @property
+    def positions(self) -> Positions:
+        """The offsets that an answer about this replica names, as of one moment."""
+        start = self.log.log_start_offset
+        high_watermark = HighWatermark(max(start, self.high_watermark))  # a thread may be emptying the log
+        return Positions(start, self.log.producers.last_stable_offset(start, high_watermark), high_watermark)
+
+    @property
     def last_stable_offset(self) -> LastStableOffset:
         """Up to where readers of committed records may read: no transaction is open before it (rule 37)."""
-        return self.log.producers.last_stable_offset(self.high_watermark)
+        return self.positions.last_stable_offset
 
     @property
     def is_under_replicated(self) -> bool:
@@ -194,7 +210,12 @@ class ReplicaState(DiskLog):
         self._context.ticking.add(self)
 
     def _on_high_watermark(self, high_watermark: HighWatermark) -> None:
-        """What has become stable by it came before it: of those bytes no one has heard who reads what is committed."""
+        """Complete what waited for the leader's high watermark, and wake the consumers for whom there is more now.
+
+        Records that become stable may lie before the bytes that the high watermark has passed. Consumers of committed
+        records have not been told of those, so they are woken.
+        """
+        self._forget_ended_transactions()
         passed_bytes = self._high_watermark_waiters.on_high_watermark(high_watermark)
         before = self._first_unstable
         self._first_unstable = self.log.producers.transactions.first_unstable(high_watermark)
@@ -202,6 +223,11 @@ class ReplicaState(DiskLog):
             self._context.consumers.wake(self.id)
         else:
             self._context.consumers.on_bytes(self.id, passed_bytes)
+
+    def _forget_ended_transactions(self) -> None:
+        """Forget the transactions whose ends every replica has. Called wherever this replica's high watermark changes,
+        whatever its role, and where its producers were restored."""
+        self.log.producers.transactions.forget_below(self.high_watermark)
 
     def _wake(self) -> None:
         self._context.followers.on_changed(self.id)
@@ -240,4 +266,5 @@ class ReplicaState(DiskLog):
             done.exception()  # raised to the caller, if one waits still
         end = min(self._high_watermark, self.log.log_end_offset)
         self._high_watermark = HighWatermark(max(self.log.log_start_offset, end))
+        self._forget_ended_transactions()
         self._context.consumers.wake(self.id)

@@ -44,14 +44,14 @@ def fill_up(log: Log) -> None:
 def cleaned(log: Log, now_ms: int = NOON, *, all_of_it: bool = True) -> None:
     if all_of_it:
         log.compaction.first_dirty_offset = 0
-    candidate = Candidate.of(log, log.producers.last_stable_offset(HighWatermark(log.log_end_offset)), now_ms)
+    candidate = Candidate.of(log, log.producers.last_stable_offset(0, HighWatermark(log.log_end_offset)), now_ms)
     for segment in clean(candidate.job(CleanerSettings(), now_ms)).segments:
         assert candidate.swap(segment) is not None
 
 
 def committed(log: Log) -> dict[bytes, bytes]:
     """The newest value of each key, as a reader of committed records has it, who drops what the log tells it to."""
-    end = log.producers.last_stable_offset(HighWatermark(log.log_end_offset))
+    end = log.producers.last_stable_offset(0, HighWatermark(log.log_end_offset))
     values: dict[bytes, bytes] = {}
     void = log.aborted.between(0, end)
     for header in stored_headers(log):
@@ -102,7 +102,7 @@ def test_what_is_aborted_by_a_marker_behind_the_clean_is_void_all_the_same(log: 
     end_transaction(log, end_of(7, 1, committed=False))
     cleaned(log)
     assert committed(log) == {b"k": b"true"}
-    assert log.producers.last_stable_offset(HighWatermark(log.log_end_offset)) == 13
+    assert log.producers.last_stable_offset(0, HighWatermark(log.log_end_offset)) == 13
 
 
 @pytest.mark.rule(30, 62)

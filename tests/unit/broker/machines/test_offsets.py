@@ -17,8 +17,8 @@ async def bounds(log: Log, replica: Replica) -> None:
     Candidate.of(log, log.log_end_offset, 0)  # error
     Candidate.of(log, log.recovery_point, 0)  # error
     Candidate.of(log, 100, 0)  # error
-    log.producers.last_stable_offset(replica.high_watermark)
-    log.producers.last_stable_offset(log.log_end_offset)  # error
+    log.producers.last_stable_offset(log.log_start_offset, replica.high_watermark)
+    log.producers.last_stable_offset(log.log_start_offset, log.log_end_offset)  # error
     log.delete_old_segments(replica.high_watermark, 0)
     log.delete_old_segments(log.log_end_offset, 0)  # error
     log.delete_records_before(0, replica.last_stable_offset)  # error

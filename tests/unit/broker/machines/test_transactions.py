@@ -9,7 +9,7 @@ from transactional_logs import end_of
 
 from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.machines.producers import Producers
-from ottla_broker.machines.transactions import AbortedTransaction, TransactionEnd, Transactions
+from ottla_broker.machines.transactions import AbortedTransaction, EndedTransaction, TransactionEnd, Transactions
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
 
@@ -46,12 +46,12 @@ def producers() -> Producers:
 @pytest.mark.rule(37)
 def test_nothing_is_stable_from_the_first_open_transaction_on(producers: Producers) -> None:
     append(producers, 12, batch(0, producer_id=8))
-    assert [producers.last_stable_offset(HighWatermark(hw)) for hw in (5, 10, 11, 13)] == [5, 10, 10, 10]
+    assert [producers.last_stable_offset(0, HighWatermark(hw)) for hw in (5, 10, 11, 13)] == [5, 10, 10, 10]
     mark(producers, 13, end_of(7, 1))
-    assert producers.last_stable_offset(HighWatermark(13)) == 10, "its marker is not below the high watermark"
-    assert producers.last_stable_offset(HighWatermark(14)) == 12
+    assert producers.last_stable_offset(0, HighWatermark(13)) == 10, "its marker is not below the high watermark"
+    assert producers.last_stable_offset(0, HighWatermark(14)) == 12
     mark(producers, 14, end_of(8, 1))
-    assert producers.last_stable_offset(HighWatermark(15)) == 15
+    assert producers.last_stable_offset(0, HighWatermark(15)) == 15
 
 
 @pytest.mark.rule(37)
@@ -59,21 +59,60 @@ def test_the_order_is_that_of_first_offsets_whoever_comes_first_in_a_request() -
     producers = Producers()
     plain = header_of(0, producer_id=1)
     append(producers, 0, plain, batch(0, producer_id=2), batch(1, producer_id=1))
-    assert producers.last_stable_offset(HighWatermark(9)) == 1
+    assert producers.last_stable_offset(0, HighWatermark(9)) == 1
     mark(producers, 3, end_of(2, 1))
-    assert producers.last_stable_offset(HighWatermark(9)) == 2
+    assert producers.last_stable_offset(0, HighWatermark(9)) == 2
 
 
 @pytest.mark.rule(37)
-def test_one_that_ends_late_keeps_nothing_of_those_that_ended_before_it() -> None:
+def test_one_that_began_first_and_ends_last_stands_for_all_that_ended_before_it() -> None:
     transactions = Transactions({}, ())
     for n in range(1000):
         transactions.begin(n, n)
     for n in range(999, -1, -1):
         transactions.end(n, 2000 - n)
+        assert transactions.ended() == (EndedTransaction(n, 2000 - n),)
     assert transactions.first_unstable(HighWatermark(2000)) == 0
     assert transactions.first_unstable(HighWatermark(2001)) is None
+
+
+@pytest.mark.rule(37)
+def test_a_question_forgets_nothing() -> None:
+    transactions = Transactions({}, ())
+    for n in range(3):
+        transactions.begin(7, 10 * n)
+        transactions.end(7, 10 * n + 5)
+    ended = transactions.ended()
+    assert [transactions.first_unstable(HighWatermark(hw)) for hw in (100, 16, 5, 100)] == [None, 20, 0, None]
+    assert transactions.ended() == ended
+    transactions.forget_below(HighWatermark(15))
+    assert transactions.ended() == ended[1:], "the marker at 15 is not below 15"
+    transactions.forget_below(HighWatermark(26))
     assert transactions.ended() == ()
+
+
+@pytest.mark.rule(29)
+def test_a_cut_below_a_forgotten_marker_is_noticed() -> None:
+    transactions = Transactions({7: 10}, ())
+    transactions.end(7, 15)
+    transactions.forget_below(HighWatermark(20))
+    assert (transactions.reaches(15), transactions.reaches(16)) == (True, False)
+
+
+@pytest.mark.rule(37)
+def test_ended_transactions_are_the_same_from_a_snapshot_in_any_order() -> None:
+    ended = [EndedTransaction(4, 30), EndedTransaction(9, 20), EndedTransaction(12, 40)]
+    for order in (ended, ended[::-1]):
+        assert Transactions({}, order).ended() == (EndedTransaction(4, 30), EndedTransaction(12, 40))
+
+
+@pytest.mark.rule(17, 37)
+def test_the_last_stable_offset_is_within_the_log_where_an_open_transaction_begins_before_it(
+    producers: Producers,
+) -> None:
+    assert producers.last_stable_offset(11, HighWatermark(20)) == 11
+    assert producers.last_stable_offset(20, HighWatermark(20)) == 20
+    assert producers.last_stable_offset(3, HighWatermark(20)) == 10
 
 
 @pytest.mark.rule(42)
@@ -146,7 +185,7 @@ def test_a_coordinators_batch_without_a_sequence_opens_one_and_an_emptied_one_do
     assert producers.has_open(7, 0)
     producers.on_stored(batch(0, producer_id=8, offset=5)._replace(record_count=0), NOON)
     assert not producers.has_open(8, 0)
-    assert producers.last_stable_offset(HighWatermark(9)) == 4
+    assert producers.last_stable_offset(0, HighWatermark(9)) == 4
 
 
 @pytest.mark.rule(30)

@@ -16,6 +16,7 @@ from replicas import PARTITION, Brokers
 from transactional_logs import end_of, transactions_told_by
 from waiting import until
 
+from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_broker.metrics import add_metrics
 from ottla_broker.replication.fetch import Consumers, FetchLimits, FetchResult, PartitionFetch, fetch
@@ -161,6 +162,113 @@ async def test_a_follower_knows_what_its_leader_knows(brokers: Brokers) -> None:
     assert [r.last_stable_offset for r in (leader, follower)] == [4, 4]
     assert follower.log.aborted.between(0, 4) == leader.log.aborted.between(0, 4)
     assert transactions_told_by(follower.log) == transactions_told_by(leader.log)
+
+
+def ended_in(*replicas: Replica) -> list[int]:
+    """How many transactions each replica keeps that have ended."""
+    return [len(replica.log.producers.transactions.ended()) for replica in replicas]
+
+
+async def catch_up(brokers: Brokers, follower: int, leader: int) -> None:
+    """Fetch until the follower has all, and knows that all is committed. A fetch ends with a segment."""
+    ours, theirs = brokers.replicas[follower], brokers.replicas[leader]
+    for _ in range(20):
+        if int(ours.high_watermark) == ours.log.log_end_offset == theirs.log.log_end_offset:
+            return
+        await brokers.fetch(follower, leader)
+    raise AssertionError(f"{ours} is at {ours.high_watermark} of {theirs.log.log_end_offset}")
+
+
+async def transact(brokers: Brokers, count: int, *, leader: int = 1, followers: tuple[int, ...] = (2,)) -> None:
+    """Append `count` transactions to the leader, replicated and committed one by one."""
+    replica = brokers.replicas[leader]
+    for _ in range(count):
+        state = replica.log.producers.get(7)
+        epoch = 0 if state is None else state.epoch
+        replica.append(transactional(0, epoch=epoch), transactional=True)
+        replica.append_marker(end_of(7, epoch + 1, committed=False))
+        for follower in followers:
+            await catch_up(brokers, follower, leader)
+
+
+@pytest.mark.rule(37)
+@pytest.mark.story("followers-kept-every-transaction")
+async def test_what_has_ended_is_forgotten_in_every_role(brokers: Brokers) -> None:
+    """Nobody reads here: the last stable offset of a follower is asked for by no one."""
+    leader, follower = brokers.replicas[1], brokers.replicas[2]
+    await transact(brokers, 20)
+    assert ended_in(leader, follower) == [0, 0]
+    leader.append(transactional(0, epoch=20), transactional=True)
+    leader.append_marker(end_of(7, 21))
+    await brokers.fetch(2, 1)
+    assert ended_in(leader, follower) == [1, 1], "its marker is not below the follower's high watermark"
+    brokers.apply(replace(BOTH, leader=2, leader_epoch=2, partition_epoch=1))
+    await catch_up(brokers, 1, 2)
+    assert ended_in(leader, follower) == [0, 0], "nor does what ended before a failover stay"
+    await transact(brokers, 20, leader=2, followers=(1,))
+    assert ended_in(leader, follower) == [0, 0]
+
+
+@pytest.mark.rule(29, 37)
+@pytest.mark.story("followers-kept-every-transaction")
+async def test_a_start_forgets_what_has_ended_below_the_high_watermark(brokers: Brokers) -> None:
+    """The broker was killed, so its transactions come from the log's batches."""
+    await transact(brokers, 20)
+    follower = brokers.replicas[2]
+    end = follower.log.log_end_offset
+    follower.log.abandon()
+    assert ended_in(brokers.open(2, high_watermark=end - 6)) == [3]
+    brokers.replicas[2].log.abandon()
+    restored = brokers.open(2, high_watermark=end)
+    assert (restored.leads, ended_in(restored)) == (False, [0])
+
+
+@pytest.mark.rule(29, 37)
+async def test_a_log_that_was_cut_forgets_again_what_its_snapshot_or_batches_say(brokers: Brokers) -> None:
+    await transact(brokers, 5)
+    follower = brokers.replicas[2]
+    await follower.on_diverging(1, EpochStart(1, follower.log.log_end_offset - 1))
+    assert ended_in(follower) == [0]
+    state = follower.log.producers.get(7)
+    assert state is not None
+    assert state.transaction_offset == follower.log.log_end_offset - 1, "its last marker is gone"
+
+
+@pytest.mark.rule(17, 37)
+@pytest.mark.story("last-stable-offset-before-the-log")
+async def test_the_last_stable_offset_is_never_before_the_log_starts(led: Led, replica: Replica) -> None:
+    """Records are deleted beyond the first one of a transaction that is still open."""
+    replica.append(transactional(0), transactional=True)
+    for _ in range(5):
+        replica.append(values_batch(b"plain"))
+    replica.begin_at(4)
+    assert replica.positions == (4, 4, 6)
+    latest = await replica.offset_for_time(LATEST_TIMESTAMP, read_committed=True)
+    assert latest is not None
+    assert latest.offset == 4
+    part = await committed(led, 4)
+    assert (part.error, part.log_start_offset, part.last_stable_offset, part.high_watermark) == (None, 4, 4, 6)
+    assert part.records == b""
+    out_of_range = await committed(led, 0)
+    assert out_of_range.error is not None
+    assert (out_of_range.log_start_offset, out_of_range.last_stable_offset) == (4, 4)
+    replica.append_marker(end_of(7, 1))
+    assert replica.positions == (4, 7, 7)
+
+
+@pytest.mark.rule(17, 37)
+@pytest.mark.story("last-stable-offset-before-the-log")
+async def test_nor_after_retention_has_taken_where_an_open_transaction_began(brokers: Brokers) -> None:
+    leader, follower = brokers.replicas[1], brokers.replicas[2]
+    leader.append(transactional(0), transactional=True)
+    while len(leader.log.segments) < 4:
+        leader.append(values_batch(b"v"))
+    await catch_up(brokers, 2, 1)
+    for replica in (leader, follower):
+        replica.log.config = replace(replica.log.config, retention_bytes=1500)
+        replica.tidy(brokers.clock.wall_ms())
+        start, stable, high_watermark = replica.positions
+        assert 0 < start == stable < high_watermark
 
 
 @pytest.mark.rule(43)
