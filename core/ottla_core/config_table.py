@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ottla_core.config_key import ConfigKey, ConfigType, Scope
+from ottla_core.model import MAX_BATCH_BYTES
 
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _DOUBLE, _LIST, _SHORT = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST, ConfigType.SHORT
@@ -176,8 +177,9 @@ _TOPIC_ROWS: Final = (
            doc="Local part of a tiered log in time; -2 follows retention.ms."),
     _topic("max.compaction.lag.ms", _LONG, _LONG_MAX, "log.cleaner.max.compaction.lag.ms", least=1,
            doc="A record is compacted at the latest after this time."),
-    _topic("max.message.bytes", _INT, _MIB + 12, "message.max.bytes", least=0,
-           doc="Largest record batch, as compressed, that is accepted."),
+    _topic("max.message.bytes", _INT, _MIB + 12, "message.max.bytes", least=0, most=MAX_BATCH_BYTES,
+           doc="Largest record batch, as compressed, that is accepted: at most 100 MiB, as a request of a Kafka client "
+               "may have (socket.request.max.bytes). Requests by gRPC end at 32 MiB."),
     _topic("message.timestamp.after.max.ms", _LONG, _HOUR_MS, "log.message.timestamp.after.max.ms", least=0,
            doc="How far a record's timestamp may be ahead of the broker's clock."),
     _topic("message.timestamp.before.max.ms", _LONG, _LONG_MAX, "log.message.timestamp.before.max.ms", least=0,

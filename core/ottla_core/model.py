@@ -19,6 +19,10 @@ SHARD_TOPICS = {"group": "__consumer_offsets", "txn": "__transaction_state"}
 """Of each kind of coordinator, the topic whose partition n holds the state of its shard n."""
 INTERNAL_TOPICS = frozenset(SHARD_TOPICS.values())
 
+MAX_BATCH_BYTES = 100 << 20
+"""The largest record batch that a log may hold. Kafka's socket.request.max.bytes bounds batches by the same number: no
+request can bring a larger one. Every transport carries a batch of this size (`ottla_core.rpc.status`)."""
+
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 

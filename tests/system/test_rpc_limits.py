@@ -10,7 +10,8 @@ import pytest
 from rpc_stack import Client, Stack
 from waiting import LIMIT_S, until
 
-from ottla_core.errors import ErrorCode
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import MAX_BATCH_BYTES
 from ottla_core.rpc import budget, calls, streams
 from ottla_core.rpc.aio import AioPeer
 from ottla_core.rpc.connection_shutdown import shut_down_connection
@@ -141,6 +142,30 @@ async def test_a_message_that_is_too_large_is_not_worth_a_second_try(stack: Stac
     with pytest.raises(TransportError) as raised:
         await peer.call(Broker.METADATA, pb.MetadataRequest(topics=["t" * MAX_MESSAGE_BYTES]), timeout=LIMIT_S)
     assert raised.value.code == ErrorCode.MESSAGE_TOO_LARGE
+    await peer.close()
+
+
+@pytest.mark.story("unsendable-batch-ends-a-session")
+async def test_an_answer_that_is_too_large_is_the_error_of_its_call(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "MAX_RESPONSE_BYTES", MIB)
+    peer = AioPeer(stack.address)
+    stream = peer.open_stream(Broker.REPLICA_FETCH)
+    with pytest.raises(OttlaError, match="ask for less") as raised:
+        await stream.exchange(pb.FetchRequest(max_bytes=MIB), timeout_ms=1000, timeout=LIMIT_S)
+    assert raised.value.code == ErrorCode.MESSAGE_TOO_LARGE
+    response = await stream.exchange(pb.FetchRequest(max_bytes=MIB // 2), timeout_ms=1000, timeout=LIMIT_S)
+    assert len(response.partitions[0].records) == MIB // 2, "the stream goes on"
+    await peer.close()
+
+
+async def test_a_response_may_be_larger_than_a_request(stack: Stack) -> None:
+    """A fetch is answered with one batch of any size that a log may hold."""
+    peer = AioPeer(stack.address)
+    stream = peer.open_stream(Broker.REPLICA_FETCH)
+    response = await stream.exchange(pb.FetchRequest(max_bytes=MAX_BATCH_BYTES), timeout_ms=9000, timeout=LIMIT_S)
+    assert len(response.partitions[0].records) == MAX_BATCH_BYTES
     await peer.close()
 
 

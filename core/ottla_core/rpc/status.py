@@ -13,12 +13,18 @@ import grpc
 import grpc.aio
 
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import MAX_BATCH_BYTES
 from ottla_proto.common_pb2 import Error
 
 _log = logging.getLogger(__name__)
 
 MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
-"""One call: a produce frame carries batches of many partitions, a fetch response fetch.max.bytes and a batch more."""
+"""The largest request. A server reads requests of strangers, so this bounds its memory; a produce frame carries batches
+of many partitions."""
+
+MAX_RESPONSE_BYTES: Final = MAX_BATCH_BYTES + MAX_MESSAGE_BYTES
+"""The largest response. A fetch is answered with one batch of any size that a log may hold, or else with fewer bytes
+than that; the rest is room for what is said of each partition."""
 
 _KEEP_ALIVE_MS: Final = 10_000
 
@@ -29,7 +35,7 @@ gRPC takes this limit from an option whose name speaks of a backoff. At 50 ms, w
 busy machine seemed to be silent."""
 
 SHARED_CHANNEL_OPTIONS: Final = (
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_RESPONSE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", _KEEP_ALIVE_MS),
     ("grpc.keepalive_timeout_ms", 5_000),
@@ -52,7 +58,7 @@ _MAX_STREAMS_OF_A_CONNECTION: Final = 10_000
 SERVER_OPTIONS: Final = (
     ("grpc.max_concurrent_streams", _MAX_STREAMS_OF_A_CONNECTION),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_RESPONSE_BYTES),
     ("grpc.max_metadata_size", 16 * 1024),
     ("grpc.keepalive_time_ms", _KEEP_ALIVE_MS),
     ("grpc.keepalive_timeout_ms", 5_000),

@@ -24,7 +24,7 @@ from ottla_core.rpc.budget import FrameInFlight, MethodBudget, StreamBudget
 from ottla_core.rpc.connection_shutdown import shut_down_connection
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.frames import frame_types
-from ottla_core.rpc.status import log_bug
+from ottla_core.rpc.status import MAX_RESPONSE_BYTES, log_bug
 from ottla_proto.contracts import Method
 
 DEFAULT_TIMEOUT_S: Final = 30.0
@@ -147,13 +147,24 @@ class _ServedStream:
             if silent:
                 self._check_silence(body)
             elif body is not None:
-                response = self._types.response(correlation_id=correlation_id, body=body).SerializeToString()
+                response = self._sendable(correlation_id, body)
                 in_flight.grow(len(response))  # until the client has taken it
                 await self._write(response)
         except EndStreamError as end:
             self._end(end)
         except Exception as error:  # or the client would wait for ever
             self._end(EndStreamError(log_bug(self._endpoint.method.name, self._context.request_id, error)))
+
+    def _sendable(self, correlation_id: int, body: Message) -> bytes:
+        """The frame of `body`. A body that is too large to be sent would end the stream, and with it all other calls:
+        an error takes its place."""
+        response: bytes = self._types.response(correlation_id=correlation_id, body=body).SerializeToString()
+        if len(response) <= MAX_RESPONSE_BYTES:
+            return response
+        message = f"the answer of {len(response)} bytes is larger than the {MAX_RESPONSE_BYTES} that can be sent"
+        failed = self._endpoint.failed(OttlaError(ErrorCode.MESSAGE_TOO_LARGE, message, hint="ask for less at once"))
+        answer: bytes = self._types.response(correlation_id=correlation_id, body=failed).SerializeToString()
+        return answer
 
     def _on_over(self, in_flight: FrameInFlight, task: asyncio.Task[None]) -> None:
         """Not at the end of the task itself: one that is cancelled before it has begun runs nothing."""

@@ -10,7 +10,7 @@ from typing import Final
 from tests.faults.put_in_place import put_in_place
 
 import ottla_broker.compaction.survivors
-from ottla_broker.compaction.record_bytes import split
+from ottla_broker.compaction.sealing import sealed
 from ottla_broker.compaction.survivors import Survival, Survivors, emptied
 from ottla_broker.compaction.transactions import CleanedTransactions
 from ottla_broker.storage.log_config import MAX_INT64
@@ -40,12 +40,11 @@ def _fence_record_dropped() -> None:
 
 def _offsets_renumbered() -> None:
     """The records that are left of a batch follow one another."""
-    sealed = ottla_broker.compaction.survivors._sealed
 
-    def renumbered(header: BatchHeader, records: bytes) -> bytes:
-        return sealed(header, b"".join(_with_delta(record, n) for n, record in enumerate(split(records))))
+    def renumbered(header: BatchHeader, records: list[bytes], *, divisible: bool) -> bytes:
+        return sealed(header, [_with_delta(record, n) for n, record in enumerate(records)], divisible=divisible)
 
-    put_in_place(ottla_broker.compaction.survivors, "_sealed", renumbered)
+    put_in_place(ottla_broker.compaction.survivors, "sealed", renumbered)
 
 
 def _with_delta(record: bytes, delta: int) -> bytes:

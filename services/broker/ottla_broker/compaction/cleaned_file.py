@@ -17,7 +17,7 @@ from ottla_broker.storage.swap import BESIDE_LOG, CLEANED, LOG_SUFFIX, path_of, 
 from ottla_broker.storage.transactions import aborted_index
 from ottla_broker.storage.transactions.aborted_index import AbortedIndex
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records.batch import HEADER_SIZE, BatchHeader, read_header
+from ottla_core.records.batch import HEADER_SIZE, BatchHeader, iter_headers
 
 _CHUNK_BYTES: Final = 1 << 20
 _INDEX_ENTRY_BYTES: Final = 12  # of the time index, the larger one
@@ -73,12 +73,16 @@ class CleanedFile:
             self._is_changed, self._withheld = True, None
         if header.is_control and not left.record_count:
             self._markers_gone.add(header.last_offset)
-        if left.batch is not batch:
-            self._is_changed, header = True, read_header(left.batch)
-        if stays:
-            self._write(header, left.batch)
+        if left.batch is batch:
+            parts = [(header, batch)]
         else:
-            self._withheld = header, left.batch
+            self._is_changed = True
+            parts = [(h, left.batch[at : at + h.size_bytes]) for at, h in iter_headers(left.batch)]
+        if stays:
+            for part in parts:
+                self._write(*part)
+        else:
+            [self._withheld] = parts
 
     def close(self) -> CleanedSegment | None:
         """The segment, fsynced; None, without files, where its only source loses nothing. Raises OSError."""

@@ -1,4 +1,4 @@
-"""The bytes of a batch's records: where one ends and the next begins, and how one is dated anew.
+"""The bytes of a batch's records: where one ends and the next begins, and how one gets another base.
 
 length varint | attributes | timestampDelta varint | offsetDelta varint | key, value, headers
 """
@@ -28,5 +28,23 @@ def with_base_timestamp(record: bytes, old_ms: int, new_ms: int) -> bytes:
     _, start = decode_varint(record, 0)
     delta, end = decode_varint(record, start + 1)
     delta = (old_ms + delta - new_ms + _INT64_HALF) % _INT64_RANGE - _INT64_HALF  # wraps, as readers' sums do
-    body = record[start : start + 1] + encode_varint(delta) + record[end:]
+    return _measured(record[start : start + 1] + encode_varint(delta) + record[end:])
+
+
+def deltas_of(record: bytes) -> tuple[int, int]:
+    """How far the record's timestamp and its offset are from those that its batch begins with."""
+    _, start = decode_varint(record, 0)
+    timestamp, at = decode_varint(record, start + 1)
+    return timestamp, decode_varint(record, at)[0]
+
+
+def with_base_offset(record: bytes, start: int) -> bytes:
+    """A record of a batch that begins `start` offsets later than its own did; its offset stays what it is."""
+    _, body_at = decode_varint(record, 0)
+    _, at = decode_varint(record, body_at + 1)
+    delta, end = decode_varint(record, at)
+    return _measured(record[body_at:at] + encode_varint(delta - start) + record[end:])
+
+
+def _measured(body: bytes) -> bytes:
     return encode_varint(len(body)) + body

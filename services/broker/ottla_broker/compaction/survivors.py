@@ -13,10 +13,10 @@ from itertools import compress
 from typing import Final, NamedTuple
 
 from ottla_broker.compaction.record_bytes import split, with_base_timestamp
+from ottla_broker.compaction.sealing import sealed
 from ottla_broker.compaction.transactions import CleanedTransactions
 from ottla_broker.storage.log_config import MAX_INT64
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records import compression
 from ottla_core.records.batch import (
     CODEC_MASK,
     DELETE_HORIZON,
@@ -25,7 +25,7 @@ from ottla_core.records.batch import (
     BatchHeader,
     framed,
 )
-from ottla_core.records.compression import decompress, output_limit
+from ottla_core.records.compression import decompress
 from ottla_core.records.fence import fence_of
 from ottla_core.records.reader import sound_records
 
@@ -33,7 +33,9 @@ NO_FENCE: Final = -1
 
 
 class Survivors(NamedTuple):
-    """The batch that is left; where nothing is lost, the very bytes that came. Without survivors it is a header."""
+    """`batch` is what is left: where nothing is lost, the very bytes that came, and without survivors a header.
+
+    Survivors that no reader would take together are several batches, one behind the other (module sealing)."""
 
     batch: bytes
     record_count: int
@@ -82,7 +84,7 @@ class Survival:
             return emptied(header) if is_over else Survivors(batch, header.record_count)
         kept = list(split(decompress(header.codec, memoryview(batch)[HEADER_SIZE:])))
         header = self._with_horizon(header, kept)
-        return Survivors(_sealed(header, b"".join(kept)), header.record_count)
+        return Survivors(sealed(header, kept, divisible=False), header.record_count)
 
     def _of_data(self, header: BatchHeader, batch: bytes) -> Survivors:
         # Of a batch that is cleaned in part, the end of the map being in it, tombstones wait for the rest of it.
@@ -109,7 +111,11 @@ class Survival:
             return Survivors(batch, count)
         kept = list(compress(split(decompress(header.codec, memoryview(batch)[HEADER_SIZE:])), survives))
         header = header._replace(record_count=count, max_timestamp=largest_ms)
-        return Survivors(_sealed(self._with_horizon(header, kept) if gets_horizon else header, b"".join(kept)), count)
+        if gets_horizon:
+            header = self._with_horizon(header, kept)
+        # A producer's newest batch stays whole: it is compared with what the producer sends again.
+        divisible = header.last_offset not in self.transactions.newest_batches
+        return Survivors(sealed(header, kept, divisible=divisible), count)
 
     def _with_horizon(self, header: BatchHeader, kept: list[bytes]) -> BatchHeader:
         """From here on the base timestamp is when tombstones may go (KIP-534), and the records count from it."""
@@ -134,11 +140,3 @@ def without_key(offset: int) -> OttlaError:
         hint=f"set cleanup.policy=compact,delete, delete the records before offset {offset + 1} by `ottla topic "
         "delete-records`, and set it to compact again; or set it to delete",
     )
-
-
-def _sealed(header: BatchHeader, records: bytes) -> bytes:
-    """The batch of these records, by its codec; without one where its readers would take it for a bomb."""
-    payload = compression.compress(header.codec, records)
-    if len(records) > output_limit(len(payload)):
-        header, payload = header._replace(attributes=header.attributes & ~CODEC_MASK), records
-    return framed(header, payload)

@@ -18,7 +18,7 @@ class CleanedTransactions:
         self._aborted: Final[dict[int, list[tuple[int, int]]]] = defaultdict(list)
         for each in aborted:
             self._aborted[each.producer_id].append((each.first_offset, each.last_offset))
-        self._newest_batches: Final = newest_batches
+        self.newest_batches: Final = newest_batches
         self._seen: Final[set[int]] = set()
 
     def are_void(self, header: BatchHeader) -> bool:
@@ -36,6 +36,6 @@ class CleanedTransactions:
 
     def is_spent(self, header: BatchHeader) -> bool:
         """Whether nothing was left of the marker's transaction, and it is not what its producer is known by."""
-        is_spent = header.producer_id not in self._seen and header.last_offset not in self._newest_batches
+        is_spent = header.producer_id not in self._seen and header.last_offset not in self.newest_batches
         self._seen.discard(header.producer_id)
         return is_spent

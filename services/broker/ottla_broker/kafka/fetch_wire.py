@@ -17,7 +17,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from ottla_broker.kafka.errors import code_by_name
+from ottla_broker.kafka.errors import code_of_fetch
 from ottla_broker.kafka.fetch_request import (
     CONSUMER,
     FINAL_EPOCH,
@@ -171,7 +171,7 @@ def _write_partition(
     """Up to the length of the records."""
     code = 0
     if fetched.error is not None:
-        code = fetched.error.code if version >= TOPIC_ID_FROM else code_by_name(fetched.error)
+        code = code_of_fetch(fetched.error, by_id=version >= TOPIC_ID_FROM)
     writer.pack(_PARTITION, request.number, code, fetched.high_watermark, fetched.last_stable_offset)
     if version >= _LOG_START_FROM:
         writer.pack(_INT64, fetched.log_start_offset)

@@ -7,6 +7,7 @@ from typing import Final
 
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.config_values import resolve_broker
+from ottla_core.model import MAX_BATCH_BYTES
 
 FETCH_MEMORY_BYTES: Final = 128 * 1024 * 1024
 """Of the responses to all followers together, and of those of all leaders; consumers have other memory. A first batch
@@ -14,8 +15,10 @@ comes whole nevertheless."""
 
 
 def most_bytes(requested_bytes: int, brokers: int) -> int:
-    """Of one response, where `brokers` have one each at the same time."""
-    return min(requested_bytes, FETCH_MEMORY_BYTES // max(1, brokers))
+    """Return how many bytes of records one response may hold while `brokers` brokers have a response each.
+
+    It is no more than a single batch may have, which can always be sent."""
+    return min(requested_bytes, MAX_BATCH_BYTES, FETCH_MEMORY_BYTES // max(1, brokers))
 
 
 @dataclass(frozen=True, slots=True)

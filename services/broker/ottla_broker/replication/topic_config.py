@@ -8,6 +8,7 @@ from typing import Final
 from ottla_broker.storage.log_config import MAX_INT64, LogConfig, TimestampType
 from ottla_core.cluster.image import ClusterImage, Topic
 from ottla_core.config_values import resolve, resolve_broker
+from ottla_core.model import MAX_BATCH_BYTES
 
 _LATE_MS: Final = 300_000
 """Kafka's: in this time a coordinator ends a transaction that has lasted too long."""
@@ -38,7 +39,7 @@ def _log_config(image: ClusterImage, topic: Mapping[str, str], broker_id: int) -
         index_interval_bytes=values.integer("index.interval.bytes"),
         retention_ms=values.integer("retention.ms") if deletes else -1,
         retention_bytes=values.integer("retention.bytes") if deletes else -1,
-        max_message_bytes=values.integer("max.message.bytes"),
+        max_message_bytes=min(values.integer("max.message.bytes"), MAX_BATCH_BYTES),  # larger ones could be stored once
         timestamp_type=TimestampType(values.text("message.timestamp.type")),
         timestamp_before_max_ms=values.integer("message.timestamp.before.max.ms"),
         timestamp_after_max_ms=values.integer("message.timestamp.after.max.ms"),

@@ -17,7 +17,7 @@ from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.scan import is_legal
 from ottla_broker.storage.segment import Segment
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_BATCH_BYTES, MAX_TIMESTAMP
 from ottla_core.records.batch import HEADER_SIZE, BatchHeader, Buffer, corrupt, read_header, whole_batches
 from ottla_core.records.reader import read_records
 
@@ -105,7 +105,9 @@ class BatchReader:
             first = _first_header(view, file, position, left_bytes)
         if first.next_offset > limit_offset or not min_one_batch:
             return b""
-        # Rare, and may be of any size: not in the scratch buffer, nor in the loop.
+        if first.size_bytes > MAX_BATCH_BYTES:
+            raise _not_sendable(first, segment)
+        # Such a batch is rare and may be large, so it is read neither into the scratch buffer nor on the loop.
         return None if hot else file.read(position, first.size_bytes)
 
     def _find(self, segments: Sequence[Segment], offset: int, *, hot: bool) -> _Position | None:
@@ -199,6 +201,17 @@ def _first_header(view: Buffer, file: DataFile, position: int, left_bytes: int) 
     if not is_legal(header) or header.size_bytes > left_bytes:
         raise corrupt(f"there is no whole batch at {position} of {file.path}")
     return header
+
+
+def _not_sendable(header: BatchHeader, segment: Segment) -> OttlaError:
+    """The error of one partition. Sent after all, the batch would end the session of all partitions."""
+    return OttlaError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"the batch at offset {header.base_offset} of {segment.path.parent.name} has {header.size_bytes} bytes, and no "
+        f"response can hold a batch of more than {MAX_BATCH_BYTES}",
+        hint=f"seek to offset {header.next_offset} to read on behind it; replicas follow again once it is gone: delete "
+        f"the records before offset {header.next_offset} by `ottla topic delete-records`",
+    )
 
 
 def _base_offset(segment: Segment) -> int:

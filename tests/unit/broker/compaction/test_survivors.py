@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from random import Random
 
 import pytest
@@ -13,7 +13,17 @@ from ottla_broker.compaction.survivors import NO_FENCE, Survival, Survivors
 from ottla_broker.compaction.transactions import CleanedTransactions
 from ottla_broker.storage.log_config import MAX_INT64
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, check_stored
+from ottla_core.model import MAX_BATCH_BYTES
+from ottla_core.records import compression
+from ottla_core.records.batch import (
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    check_stored,
+    iter_headers,
+)
 from ottla_core.records.compression import Codec
 from ottla_core.records.control import EndTransactionMarker, encode_marker
 from ottla_core.records.fence import ShardFence, seal_fence
@@ -31,6 +41,7 @@ def left_of(
     newest_fence: int = NO_FENCE,
     start: int = 0,
     retention_ms: int = DAY_MS,
+    newest_batches: Collection[int] = (),
 ) -> Survivors:
     survival = Survival(
         lambda key: (newest or {}).get(key, -1),
@@ -39,10 +50,10 @@ def left_of(
         end_offset,
         now_ms,
         retention_ms,
-        CleanedTransactions((), ()),
+        CleanedTransactions((), newest_batches),
     )
     left = survival.of(header_of(batch), batch)
-    assert check_stored(left.batch).record_count == left.record_count
+    assert sum(header.record_count for _, header in iter_headers(left.batch)) == left.record_count
     return left
 
 
@@ -153,13 +164,82 @@ def test_a_batch_without_survivors_is_a_header_that_every_reader_reads(codec: Co
     assert left_of(left.batch) == Survivors(left.batch, 0)
 
 
-def test_survivors_that_compress_too_well_are_stored_as_they_are() -> None:
+def divided(left: Survivors) -> list[bytes]:
+    """The batches that are left, each sound and small."""
+    return [left.batch[at : at + header.size_bytes] for at, header in iter_headers(left.batch)]
+
+
+@pytest.mark.story("survivors-stored-as-a-giant")
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
+@pytest.mark.parametrize("attributes", [0, TRANSACTIONAL])
+def test_survivors_that_compress_too_well_are_divided_among_batches(codec: Codec, attributes: int) -> None:
     """Readers take no more than a hundred times what a frame has; before, other records were in it."""
+    noise = Random(1).randbytes(100_000)
+    pair_list = [(b"%d" % n, bytes(300_000)) for n in range(20)]
+    batch = pairs(50, (b"a", noise), *pair_list, codec=codec, **PRODUCER)
+    before = header_of(batch)
+    batch = placed(batch, 50, attributes=before.attributes | attributes)
+    left = left_of(batch, {b"a": 99, b"3": 99})
+    parts = divided(left)
+    assert len(parts) > 5
+    assert sum(map(len, parts)) < 200_000, "they are still compressed"
+    assert [row for part in parts for row in read_records(part)] == [
+        row for row in read_records(batch) if row[2] not in (b"a", b"3")
+    ]
+    headers = [check_stored(part) for part in parts]
+    assert left.record_count == sum(header.record_count for header in headers) == 19
+    assert headers[0].base_offset == 50, "there is no gap before what is left, nor behind it, nor within"
+    assert headers[-1].next_offset == before.next_offset
+    assert [h.next_offset for h in headers[:-1]] == [h.base_offset for h in headers[1:]]
+    for part, header in zip(parts, headers, strict=True):
+        assert header.base_sequence == before.base_sequence + header.base_offset - 50
+        assert (header.producer_id, header.producer_epoch, header.leader_epoch) == (7, 2, 3)
+        assert header.attributes == before.attributes | attributes
+        assert header.max_timestamp == max(row[1] for row in read_records(part))
+
+
+@pytest.mark.story("survivors-stored-as-a-giant")
+def test_a_divided_batch_keeps_its_horizon_and_its_own_time() -> None:
+    noise = Random(1).randbytes(100_000)
+    rows = [(b"a", noise), (b"dead", None), *((b"%d" % n, bytes(300_000)) for n in range(20))]
+    stamped = pairs(0, *rows, codec=Codec.ZSTD)
+    fields = {"attributes": Codec.ZSTD | LOG_APPEND_TIME, "max_timestamp": NOON + 7}
+    for batch in (stamped, placed(stamped, 0, **fields)):
+        left = left_of(batch, {b"a": 99})
+        headers = [header_of(part) for part in divided(left)]
+        assert len(headers) > 1
+        assert {(h.attributes & DELETE_HORIZON, h.base_timestamp) for h in headers} == {(DELETE_HORIZON, NOON + DAY_MS)}
+        assert [row for part in divided(left) for row in read_records(part)] == list(read_records(batch))[1:]
+        if header_of(batch).has_log_append_time:
+            assert {h.max_timestamp for h in headers} == {NOON + 7}
+
+
+@pytest.mark.story("survivors-stored-as-a-giant")
+def test_sequences_of_a_divided_batch_begin_at_0_behind_the_largest() -> None:
+    noise = Random(1).randbytes(100_000)
+    rows = [(b"a", noise), *((b"%d" % n, bytes(1 << 20)) for n in range(4))]
+    batch = pairs(0, *rows, codec=Codec.ZSTD, **PRODUCER | {"base_sequence": (1 << 31) - 3})
+    headers = [header_of(part) for part in divided(left_of(batch, {b"a": 99}))]
+    assert [(h.base_offset, h.base_sequence) for h in headers] == [
+        (0, (1 << 31) - 3),
+        (2, (1 << 31) - 1),
+        (3, 0),
+        (4, 1),
+    ]
+
+
+@pytest.mark.story("survivors-stored-as-a-giant")
+def test_a_producers_newest_batch_and_a_single_record_stay_one_batch() -> None:
+    """What its producer sends again is compared with the whole of it. Without a codec it is larger, and no bomb."""
     noise = Random(1).randbytes(60_000)
-    batch = pairs(0, (b"a", noise), (b"b", bytes(3 << 20)), codec=Codec.ZSTD)
-    assert header_of(batch).codec == Codec.ZSTD
-    left = left_of(batch, {b"a": 9})
-    assert list(read_records(left.batch)) == list(read_records(batch))[1:]
+    batch = pairs(0, (b"a", noise), (b"b", bytes(3 << 20)), (b"c", b"1"), codec=Codec.ZSTD)
+    newest = left_of(batch, {b"a": 9}, newest_batches={2})
+    assert len(divided(newest)) == 1
+    assert list(read_records(newest.batch)) == list(read_records(batch))[1:]
+    single = divided(left_of(batch, {b"a": 9, b"c": 9}))
+    assert [header_of(part).codec for part in single] == [Codec.NONE]
+    assert list(read_records(single[0])) == [list(read_records(batch))[1]]
+    assert compression.MAX_OUTPUT_BYTES + HEADER_SIZE < MAX_BATCH_BYTES, "the largest of its kind can be sent"
 
 
 def test_a_record_without_a_key_names_its_offset() -> None:
