@@ -163,8 +163,8 @@ class _ServedStream:
             return response
         message = f"the answer of {len(response)} bytes is larger than the {MAX_RESPONSE_BYTES} that can be sent"
         failed = self._endpoint.failed(OttlaError(ErrorCode.MESSAGE_TOO_LARGE, message, hint="ask for less at once"))
-        answer: bytes = self._types.response(correlation_id=correlation_id, body=failed).SerializeToString()
-        return answer
+        frame: bytes = self._types.response(correlation_id=correlation_id, body=failed).SerializeToString()
+        return frame
 
     def _on_over(self, in_flight: FrameInFlight, task: asyncio.Task[None]) -> None:
         """Not at the end of the task itself: one that is cancelled before it has begun runs nothing."""
