@@ -2,124 +2,125 @@
 
 from __future__ import annotations
 
-from tests.regressions.story import Edit, Story
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from errno import EIO
 
-ELECTION = "services/controller/ottla_controller/machines/election.py"
+from tests.regressions.injection import constant, instead_of, skipped
+from tests.regressions.story import Story
+
+_STORAGE = "ottla_broker.storage"
+_DISK = f"{_STORAGE}.disk:Disk"
+_ELECTION = "ottla_controller.machines.election"
+_NOBODY: frozenset[int] = frozenset()
+
+
+def _unless_interrupted(original, self, file, end):
+    if not isinstance(sys.exc_info()[1], KeyboardInterrupt):
+        original(self, file, end)
+
+
+def _written_at_once(original, self, leader_epoch):
+    original(self, leader_epoch)
+    self._epochs_file.write(self.epochs, self.log_end_offset)
+
+
+def _as_if_all_disks_had_room(original, self, now):
+    read_only, self.read_only = self.read_only, _NOBODY
+    try:
+        return original(self, now)
+    finally:
+        self.read_only = read_only
+
+
+def _but_for_full_disks(original, self, **fields):
+    return original(self, **{name: value for name, value in fields.items() if name != "read_only"})
+
 
 STORIES = (
     Story(
         "count-that-lies-takes-offsets",
-        "Batches of 69 bytes that counted 2^26 records each took offsets for all of them: 34 KB made 1,499 files",
-        Edit("services/broker/ottla_broker/storage/validator.py", "        check_count(header)\n", ""),
+        "Batches of 69 bytes that claimed 2**26 records each took offsets for all of them: 34 KB made 1,499 files",
+        skipped(f"{_STORAGE}.validator:check_count"),
     ),
     Story(
         "request-of-more-offsets-than-a-segment",
         "A request whose batches claimed more offsets than a segment has broke its index after they were written",
-        Edit("services/broker/ottla_broker/storage/validator.py", "    if count > MAX_INT32:\n", "    if count < 0:\n"),
+        constant(f"{_STORAGE}.validator:MAX_INT32", 2**62),
     ),
     Story(
         "refused-batches-come-to-life",
-        "What an append had written before it failed lay behind the log's end, and a start after a crash took it in",
-        Edit(
-            "services/broker/ottla_broker/storage/segment.py",
-            "            self._disk.shorten(file, self.size_bytes)\n            raise\n",
-            "            raise\n",
-        ),
+        "What a failed append had written stayed behind the log's end, and recovery after a crash took it in",
+        skipped(f"{_DISK}.shorten"),
     ),
     Story(
         "interrupted-write-stays",
-        "A write that was interrupted, and not by the disk, left its bytes behind the log's end",
-        Edit(
-            "services/broker/ottla_broker/storage/disk.py",
-            "        except BaseException as error:\n            self.shorten",
-            "        except OSError as error:\n            self.shorten",
-        ),
+        "A write that something else than the disk interrupted left its bytes behind the log's end",
+        instead_of(f"{_DISK}.shorten", _unless_interrupted),
     ),
     Story(
         "failed-fsync-is-tried-again",
-        "An fsync that failed otherwise than by EIO was taken for an ordinary error, and tried again",
-        Edit(
-            "services/broker/ottla_broker/storage/disk.py",
-            "            if error.errno in (ENOSPC, EDQUOT):\n",
-            "            if error.errno != EIO:\n",
+        "An fsync that failed with another error than EIO was taken for an ordinary error and tried again",
+        instead_of(
+            f"{_DISK}.fail",
+            lambda original, self, doing, error: original(self, doing, error) if error.errno == EIO else error,
         ),
     ),
     Story(
         "full-disk-is-elected",
-        "The next in the ISR was elected though its disk was full, while another had room: nobody served the partition",
-        Edit(
-            ELECTION,
-            "return next((b for b in may if b not in existing.read_only), may[0] if may else None)",
-            "return may[0] if may else None",
+        "A replica with a full disk was elected while another one had room: nobody served the partition",
+        instead_of(
+            f"{_ELECTION}:_first",
+            lambda original, partition, among, existing: original(
+                partition, among, replace(existing, read_only=_NOBODY)
+            ),
         ),
     ),
     Story(
         "full-disk-keeps-its-leadership",
-        "A leader whose disk filled up went on to lead, and refused every append, while others had room",
-        Edit(
-            ELECTION,
-            "if partition.leader in stay and not _has_room_for_it(partition, leader, existing):",
-            "if partition.leader in stay:",
-        ),
+        "A leader whose disk filled up led on and refused every append, while others had room",
+        skipped(f"{_ELECTION}:_has_room_for_it", False),
     ),
     Story(
         "full-disk-gets-its-leadership-back",
-        "The balance of preferred leaders gave partitions back to a disk that was full",
-        Edit(
-            "services/controller/ottla_controller/machines/preferred.py",
-            "existing.willing - existing.read_only and",
-            "existing.willing and",
+        "The balance of preferred leaders gave partitions back to a broker with a full disk",
+        instead_of(
+            "ottla_controller.machines.preferred:_may_lead",
+            lambda original, existing, partition: original(replace(existing, read_only=_NOBODY), partition),
         ),
     ),
     Story(
         "full-disk-serves-no-readers",
-        "A leader that could not write its epoch's start led nothing, so nobody could read what was there",
-        Edit(
-            "services/broker/ottla_broker/storage/log.py",
-            "        if epochs.assign(leader_epoch, self.log_end_offset):\n",
-            "        if epochs.assign(leader_epoch, self.log_end_offset):\n"
-            "            self._epochs_file.write(epochs)\n",
-        ),
+        "A leader that could not write the start of its epoch did not lead, so nobody could read the partition",
+        instead_of(f"{_STORAGE}.log:Log.assign_epoch", _written_at_once),
     ),
     Story(
         "full-disk-is-not-told",
-        "Nobody heard that a broker's disk was full",
-        Edit("services/broker/ottla_broker/disk_room.py", "await self._own.tell(read_only=was_full)", "pass"),
+        "Nobody was told that a broker's disk was full",
+        instead_of("ottla_broker.membership.own_registration:OwnRegistration.tell", _but_for_full_disks),
     ),
     Story(
         "full-member-holds-up-acks-all",
-        "A follower whose disk was full held up acks=all for 30 s, until it had lagged for long enough",
-        Edit(
-            "services/broker/ottla_broker/machines/partition.py",
-            "waits = r not in self.read_only or follower.log_end_offset == UNKNOWN",
-            "waits = True",
-        ),
+        "A follower with a full disk held up acks=all for 30 s, until it had lagged for long enough",
+        instead_of("ottla_broker.machines.partition:Leader.lagging", _as_if_all_disks_had_room),
     ),
     Story(
         "appends-eat-what-is-kept",
         "Appends took the room that is kept on a full disk for epochs and checkpoints",
-        Edit(
-            "services/broker/ottla_broker/storage/disk.py",
-            "        if self.full:\n            raise",
-            "        if not self.path:\n            raise",
-        ),
+        skipped(f"{_DISK}.check_room"),
     ),
     Story(
         "hole-between-segments",
-        "Power was cut when a disk had the end of a log and not yet what is before it: the log had a hole from then on",
-        Edit(
-            "services/broker/ottla_broker/storage/recovery.py",
-            "if has_gap and _reach(segment, next_offset) <= MAX_INT32:",
-            "if segment.base_offset < next_offset:",
+        "A power cut left a later segment on the disk and not all of the one before: the log had a hole from then on",
+        instead_of(
+            f"{_STORAGE}.recovery:_reach",
+            lambda original, segment, offset: original(segment, offset) if segment.base_offset < offset else 2**31,
         ),
     ),
     Story(
         "aborted-transaction-lost-to-a-reader",
-        "A reader that loaded an index of aborted transactions while one was added made the broker forget that one",
-        Edit(
-            "services/broker/ottla_broker/storage/transactions/aborted_index.py",
-            "from threading import RLock",
-            "from contextlib import nullcontext as RLock",
-        ),
+        "An aborted transaction was added to an index while a reader loaded it, and was forgotten",
+        constant(f"{_STORAGE}.transactions.aborted_index:RLock", nullcontext),
     ),
 )

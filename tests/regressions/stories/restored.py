@@ -1,155 +1,178 @@
-"""Metadata stores that are restored from a backup, and partitions that fail for it and for other reasons."""
+"""Metadata stores that are restored from a backup, and partitions that fail for this and for other reasons."""
 
 from __future__ import annotations
 
-from tests.regressions.story import Edit, Story
+from dataclasses import replace
+from types import SimpleNamespace
 
-ELECTION = "services/controller/ottla_controller/machines/election.py"
-RECOVERY = "services/controller/ottla_controller/machines/recovery.py"
+from tests.regressions.injection import instead_of, skipped
+from tests.regressions.story import Story
+
+_ELECTION = "ottla_controller.machines.election"
+_RECOVERY = "ottla_controller.machines.recovery"
+_REPLICAS = "ottla_broker.replication.replicas:Replicas"
+
+
+def _asserted(original, self, leader_epoch):
+    assert leader_epoch >= self.epochs.latest
+    original(self, leader_epoch)
+
+
+def _moved_in_silence(original, self, event):
+    context, self._context = self._context, replace(self._context, on_role_change=lambda replica: None)
+    try:
+        original(self, event)
+    finally:
+        self._context = context
+
+
+def _only_what_is_foreseen(original, self, assignment, error):
+    from ottla_core.errors import OttlaError
+
+    if not isinstance(error, OttlaError):
+        raise error
+    original(self, assignment, error)
+
+
+def _forgotten_each_time(original, self, assignment, error):
+    self._failures.pop(assignment.id, None)
+    original(self, assignment, error)
+
+
+def _above_the_metadata_alone(original, image, partition, ends, willing):
+    led = original(image, partition, ends, willing)
+    epochs_seen = max(partition.leader_epoch, *(end.last_epoch for end in ends.values()))
+    return replace(led, leader_epoch=led.leader_epoch - epochs_seen + partition.leader_epoch)
+
+
+def _noted_before_it_is_said(original, self, image):
+    is_registered, self._is_registered = self._is_registered, lambda: True
+    original(self, image)
+    self._is_registered = is_registered
+
+
+class _Believed:
+    """An image that says of itself that it is not behind."""
+
+    is_behind = False
+
+    def __init__(self, image):
+        self._image = image
+
+    def __getattr__(self, name):
+        return getattr(self._image, name)
+
+
+def _unfenced_at_once(original, self, revision, epoch):
+    replicas = self._replicas
+
+    def until(condition, *, timeout):
+        return replicas.until(lambda image: condition(_Believed(image)), timeout=timeout)
+
+    self._replicas = SimpleNamespace(until=until)
+    return original(self, revision, epoch)
+
 
 STORIES = (
     Story(
         "metadata-older-than-a-log-is-a-bug",
-        "A store that was restored from a backup elected an epoch below the log's: the assertion failed for ever",
-        Edit(
-            "services/broker/ottla_broker/storage/log.py",
-            "        if leader_epoch < self.epochs.latest:\n",
-            "        assert leader_epoch >= self.epochs.latest\n        if leader_epoch < self.epochs.latest:\n",
-        ),
+        "A store restored from a backup elected an epoch below the log's: an assertion failed for ever",
+        instead_of("ottla_broker.storage.log:Log.assign_epoch", _asserted),
     ),
     Story(
         "one-listener-keeps-the-others-uninformed",
-        "One partition's failure kept whom else to follow from being told: a healthy topic stayed at one copy",
-        Edit(
-            "services/broker/ottla_broker/replication/replica.py",
-            "            self._context.on_role_change(self)\n            self._announced",
-            "            self._announced",
-        ),
+        "One partition's failure kept the replica fetcher from hearing whom to follow: a healthy topic had one copy",
+        instead_of("ottla_broker.replication.replica:Replica._move", _moved_in_silence),
     ),
     Story(
         "unforeseen-failure-of-one-partition",
-        "What was no OttlaError in one partition ended the look at all of them, and was not tried again",
-        Edit(
-            "services/broker/ottla_broker/replication/replicas.py",
-            "except Exception as error:  # of this partition alone: the others are served, and this one tried again",
-            "except OttlaError as error:",
-        ),
+        "An error other than OttlaError in one partition ended the look at all of them, and was not tried again",
+        instead_of(f"{_REPLICAS}._on_failure", _only_what_is_foreseen),
     ),
     Story(
         "failing-partition-fills-the-log",
-        "A partition that could not take its part was told of 4,600 times in 40 seconds",
-        Edit(
-            "services/broker/ottla_broker/replication/replicas.py",
-            "if str(error) != failure.text:",
-            "if error is not None:",
-        ),
+        "A partition that could not take its part was logged 4,600 times in 40 seconds",
+        instead_of(f"{_REPLICAS}._on_failure", _forgotten_each_time),
     ),
     Story(
         "two-threads-in-one-log",
-        "A partition that waited for its disk was tried again beside it: two threads were in one log",
-        Edit(
-            "services/broker/ottla_broker/replication/replicas.py",
-            "            if assignment.id in self._applying:\n"
-            "                self._look_again.add(assignment.id)\n"
-            "                continue\n",
-            "",
-        ),
-        Edit(
-            "services/broker/ottla_broker/replication/replicas.py",
-            "            await replica.until_whole()\n",
-            "",
-        ),
-        Edit(
-            "services/broker/ottla_broker/replication/replica.py",
-            '        assert not self.is_in_a_thread, f"{self}: the log may be about to end earlier"\n',
-            "",
-        ),
+        "A partition that waited for its disk was tried again at the same time: two threads were in one log",
+        skipped("ottla_broker.replication.replica_state:ReplicaState.is_in_a_thread", False),
     ),
     Story(
         "restored-store-is-believed",
-        "A store restored from a backup elected by the ISR of then: who had left it since led with what it had",
-        Edit(ELECTION, "    if partition.restored != existing.restored:\n", "    if not partition.replicas:\n"),
+        "A store restored from a backup elected by its old ISR: a replica that had left it since led with what it had",
+        instead_of(
+            f"{_ELECTION}:settled",
+            lambda original, partition, existing, rules: original(
+                partition, replace(existing, restored=partition.restored), rules
+            ),
+        ),
     ),
     Story(
         "restored-store-decided-by-one-log",
-        "After a restoration the first log that told its end led, though others may have had more",
-        Edit(RECOVERY, "return count - min(configs.min_isr(id_.topic_id), count) + 1", "return 1"),
+        "After a restoration the first log that was reported led, though others may have had more",
+        skipped(f"{_RECOVERY}:_needed", 1),
     ),
     Story(
         "epoch-below-the-logs",
-        "After a restoration leaders were elected in epochs that their logs had seen already",
-        Edit(
-            RECOVERY,
-            "seen = max(partition.leader_epoch, *(end.last_epoch for end in ends.values()))",
-            "seen = partition.leader_epoch",
-        ),
+        "After a restoration leaders were elected in epochs that their logs had seen before",
+        instead_of(f"{_RECOVERY}:_led_by_the_longest", _above_the_metadata_alone),
     ),
     Story(
         "restoration-counts-only-once-it-is-declared",
-        "Between a broker's word that the store is older than its data and the restoration, leaders were elected by it",
-        Edit(ELECTION, "restored=image.restored.count + image.is_behind,", "restored=image.restored.count,"),
+        "A broker had reported that the store is older than its data; until the restoration was counted, it elected",
+        instead_of(
+            f"{_ELECTION}:available",
+            lambda original, image, *within_grace: replace(
+                original(image, *within_grace), restored=image.restored.count
+            ),
+        ),
     ),
     Story(
         "restored-store-is-not-noticed",
-        "A store was restored and nobody said so: a broker that had followed it further led by the backup",
-        Edit(
-            "services/broker/ottla_broker/replication/replicas.py",
-            "if Followed(image.restored.count, image.revision) < self._log_dir().followed:",
-            "if image.revision < 0:",
-        ),
+        "Nobody reported that a store was restored: a broker that had followed it further led by the backup",
+        skipped(f"{_REPLICAS}._has_followed_further_than", False),
     ),
     Story(
         "start-forgets-how-far-it-has-followed",
-        "A broker that found the store older than its data was killed before it said so; its next start knew nothing",
-        Edit(
-            "services/broker/ottla_broker/replication/replicas.py",
-            "        if self._is_registered():  # what a start has found is said by then: it may be forgotten\n    ",
-            "",
-        ),
+        "A broker found the store older than its data and was killed before it said so; its next start knew nothing",
+        instead_of(f"{_REPLICAS}._note_followed", _noted_before_it_is_said),
     ),
     Story(
         "found-at-a-start-and-told-too-late",
-        "A start found that the store is older than its data, and said so only once it might lead by it",
-        Edit(
-            "services/broker/ottla_broker/membership/description.py",
-            "            ahead_of=self.older_metadata.revision,\n",
-            "",
+        "A start found that the store is older than its data, and said so only when it could already lead by it",
+        instead_of(
+            "ottla_broker.membership.description:BrokerDescription.__call__",
+            lambda original, self, newest: replace(original(self, newest), ahead_of=None),
         ),
     ),
     Story(
         "follows-by-metadata-that-is-too-old",
-        "A broker that was ahead of the metadata followed who led by it, and might have cut a log that was longer",
-        Edit(
-            "services/broker/ottla_broker/replication/replicas.py",
-            "return replace(partition, leader=NO_LEADER) if self._metadata.image.is_in_doubt(partition) else partition",
-            "return partition",
-        ),
+        "A broker that was ahead of the metadata followed their leader, and might have truncated a longer log",
+        instead_of(f"{_REPLICAS}._as_far_as_known", lambda original, self, partition: partition),
     ),
     Story(
         "leads-by-metadata-that-is-too-old",
-        "A broker that was ahead of the metadata led what the backup said, before the restoration was counted",
-        Edit(
-            "services/broker/ottla_broker/replication/replicas.py",
-            "if self._log_dir().may_have_lost_tail or self._metadata.image.is_in_doubt(partition):",
-            "if self._log_dir().may_have_lost_tail:",
+        "A broker that was ahead of the metadata led by the backup before the restoration was counted",
+        instead_of(
+            f"{_REPLICAS}._is_to_lead",
+            lambda original, self, replica, partition: (
+                not self._log_dir().may_have_lost_tail and replica.must_become_leader(partition)
+            ),
         ),
     ),
     Story(
         "unfenced-before-the-restoration-is-counted",
         "A broker that was ahead of the metadata was unfenced at once: its directory forgot that it knew more",
-        Edit(
-            "services/broker/ottla_broker/membership/startup_readiness.py",
-            "lambda image: image.revision >= revision and not image.is_behind, timeout",
-            "lambda image: image.revision >= revision, timeout",
-        ),
+        instead_of("ottla_broker.membership.startup_readiness:StartupReadiness.until", _unfenced_at_once),
     ),
     Story(
         "restoration-is-counted-twice",
-        "A broker told late of a restoration that was counted already, and it was counted once more",
-        Edit(
-            "services/broker/ottla_broker/membership/restored_metadata.py",
-            "self._own.tell(ahead_of=self.revision)",
-            "self._own.tell(ahead_of=self._own._metadata.image.revision)",
+        "A broker's late report of a restoration that was counted already had it counted once more",
+        instead_of(
+            "ottla_broker.membership.own_registration:OwnRegistration.tell",
+            lambda original, self, **fields: original(self, ahead_of=self._metadata.image.revision),
         ),
     ),
 )

@@ -128,7 +128,7 @@ class Replicas(ReplicaTable):
     async def start(self) -> None:
         image = self._metadata.image
         await self._threads.keep(self._compare, image)
-        if Followed(image.restored.count, image.revision) < self._log_dir().followed:
+        if self._has_followed_further_than(image):
             self._on_older_metadata(image.revision)
         self._context = ReplicaContext(
             self._broker_id,
@@ -258,11 +258,19 @@ class Replicas(ReplicaTable):
         candidates = {*self._replicas, *self._failures, *self._look_again} if due is None else due
         self._remove_gone(candidates - {a.id for a in assigned})
         await self._apply_all(image, assigned, None if whole else _PATIENCE_S)
-        if self._is_registered():  # what a start has found is said by then: it may be forgotten
-            self._log_dir().followed = Followed(image.restored.count, image.revision)
+        self._note_followed(image)
         async with self._on_applied:
             self._applied = image
             self._on_applied.notify_all()
+
+    def _has_followed_further_than(self, image: ClusterImage) -> bool:
+        """Whether the metadata are older than those that this broker has followed: their store was restored."""
+        return Followed(image.restored.count, image.revision) < self._log_dir().followed
+
+    def _note_followed(self, image: ClusterImage) -> None:
+        """Note how far this broker has followed the metadata, once it has reported what its start found out."""
+        if self._is_registered():
+            self._log_dir().followed = Followed(image.restored.count, image.revision)
 
     def _note_brokers(self, image: ClusterImage) -> None:
         """Who may be in an ISR: where that changes, every leader may have something to propose."""

@@ -174,11 +174,15 @@ class Listener:
             self.budget.on_tick()
             now = self.now()
             for connection in list(self._connections):
-                try:
-                    connection.on_tick(now)
-                except Exception:  # one connection's bug must not keep the others from their limits
-                    _log.exception("the tick of a Kafka connection failed")
-                    connection.abort()
+                self._tick_one(connection, now)
+
+    def _tick_one(self, connection: KafkaConnection, now: float) -> None:
+        """Tell one connection that a second has passed. Its bug must not keep the others from their limits."""
+        try:
+            connection.on_tick(now)
+        except Exception:
+            _log.exception("the tick of a Kafka connection failed")
+            connection.abort()
 
     async def _close(self) -> None:
         """Take no connection any more."""
