@@ -13,7 +13,9 @@ from ottla_core.records.batch import BatchHeader
 
 
 def write_cleaned(log: Log, sources: Sequence[Segment], stays: Callable[[BatchHeader], bool]) -> list[BatchHeader]:
-    """Write what is to replace `sources`: their batches that stay, and the last one anyhow. These headers."""
+    """Write what is to replace `sources`, which are durable then: their batches that stay, and the last one anyhow.
+    Return the headers of these."""
+    log.secure_sealed()
     path = sources[0].path
     indexes = SegmentIndexes(path, sources[0].base_offset, log.config.index_interval_bytes, ending=CLEANED)
     batches = [(segment, at, header) for segment in sources for at, header in segment.headers_from(0)]

@@ -1,8 +1,9 @@
 """`ottla log compact`: one log cleaned while its broker is stopped, by the code of that broker's cleaner and its swap.
 
 What it may touch is what the cleaner might: not the active segment, and nothing at or above the last stable offset: no
-record above the high watermark that the broker wrote down, and none of a transaction that may still be aborted.
-Whatever ends it, a start of the broker finds the log before it or after it.
+record above the high watermark that the broker wrote down, and none of a transaction that may still be aborted. After a
+kill the log is recovered first, as a start of the broker would do it, and all that is cleaned lies below a recovery
+point that is on disk. Whatever ends it, a start of the broker finds the log before it or after it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ottla.errors import ErrorCode, FatalError, config_error, from_core
 from ottla_broker.compaction.candidate import Candidate
 from ottla_broker.compaction.cleaning import clean
 from ottla_broker.compaction.settings import CleanerSettings
-from ottla_broker.machines.offsets import HighWatermark
+from ottla_broker.machines.offsets import HighWatermark, RecoveryPoint
 from ottla_broker.storage import checkpoint, swap
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.identity import META
@@ -27,6 +28,7 @@ from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_dir import partition_of
 from ottla_broker.storage.reserve import NO_ROOM
+from ottla_broker.storage.soundness import CLEAN_SHUTDOWN
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId
 from ottla_stack.log_tools.directory_lock import locked
@@ -85,7 +87,16 @@ class _Compaction:
         self._disk = Disk(directory.resolve().parent)
         self._id = partition_of(directory.resolve().name) if (self._disk.path / META).exists() else None
         start = self._checkpoint(checkpoint.LOG_START_OFFSETS, 0)
-        self._log = Log.open(directory, self._disk, config, now_ms=self._now_ms, clean=True, log_start_offset=start)
+        self._log = Log.open(
+            directory,
+            self._disk,
+            config,
+            now_ms=self._now_ms,
+            clean=self._id is not None and (self._disk.path / CLEAN_SHUTDOWN).exists(),
+            recovery_point=RecoveryPoint(self._checkpoint(checkpoint.RECOVERY_POINTS, 0)),
+            log_start_offset=start,
+            written=self,
+        )
         self._log.compaction.first_dirty_offset = self._checkpoint(checkpoint.CLEANED, 0)
 
     def run(self) -> Compacted:
@@ -93,6 +104,7 @@ class _Compaction:
         high_watermark = HighWatermark(self._checkpoint(checkpoint.HIGH_WATERMARKS, log.log_end_offset))
         last_stable_offset = log.producers.last_stable_offset(log.log_start_offset, high_watermark)
         removed = kept = 0
+        log.secure_sealed()
         while (candidate := Candidate.of(log, last_stable_offset, self._now_ms)).part.dirty_bytes:
             with _leaving_nothing(self._directory):
                 settings = CleanerSettings()
@@ -104,7 +116,7 @@ class _Compaction:
             log.compaction.on_cleaned(result.end_offset, candidate.truncations)
         self._disk.unlink_discarded()
         self._disk.sync_directory(self._directory)
-        self._note(log.compaction.first_dirty_offset)
+        self._note(checkpoint.CLEANED, log.compaction.first_dirty_offset)  # the broker need not clean it again
         log.abandon()
         seconds, end = time.monotonic() - self._began_at, log.compaction.first_dirty_offset
         return Compacted(self._directory, end, kept + removed, kept, before, log.size_bytes, seconds)
@@ -113,12 +125,22 @@ class _Compaction:
         """What the broker wrote down of this log; a copy has nothing of it."""
         return default if self._id is None else checkpoint.read_offsets(self._disk.path / name).get(self._id, 0)
 
-    def _note(self, first_dirty_offset: int) -> None:
-        """The broker need not clean it again."""
+    def _note(self, name: str, offset: int) -> None:
+        """Write it down for the broker; nobody has checkpoints of a copy."""
         if self._id is not None:
-            path = self._disk.path / checkpoint.CLEANED
-            offsets: dict[PartitionId, int] = {**checkpoint.read_offsets(path), self._id: first_dirty_offset}
+            path = self._disk.path / name
+            offsets: dict[PartitionId, int] = {**checkpoint.read_offsets(path), self._id: offset}
             checkpoint.write_offsets(self._disk, path, offsets, {id_: checkpoint.name_of(id_) for id_ in offsets})
+
+    # ---- what the log needs of its checkpoints (WrittenOffsets) ------------------------------------------------------
+
+    def on_truncation(self) -> None:
+        raise AssertionError("a log that is compacted is not truncated")
+
+    def cover(self, recovery_point: RecoveryPoint) -> RecoveryPoint:
+        if self._checkpoint(checkpoint.RECOVERY_POINTS, recovery_point) < recovery_point:
+            self._note(checkpoint.RECOVERY_POINTS, recovery_point)
+        return recovery_point
 
 
 @contextmanager

@@ -46,5 +46,5 @@ def rebuild(log: LogFiles) -> Iterator[Rebuilt]:
                 ranges.append((segment, next_offset))
                 yield Rebuilt(path, next_offset, sizes[0] // OFFSET_ENTRY.size, sizes[1] // TIME_ENTRY.size)
         if log.is_whole and all(end >= 0 for _, end in ranges):
-            ProducerHistory(directory, disk).restore(ranges, [], 0)
+            ProducerHistory(directory, disk).restore(ranges, [], 0, 0)
         disk.sync_directory(directory)

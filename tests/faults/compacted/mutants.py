@@ -11,7 +11,7 @@ from tests.faults.put_in_place import put_in_place
 import ottla_broker.compaction.candidate
 import ottla_broker.storage.swap
 from ottla_broker.machines.cleanable import Cleanable, CompactionLag, SegmentFacts, cleanable
-from ottla_broker.machines.offsets import LastStableOffset
+from ottla_broker.machines.offsets import LastStableOffset, RecoveryPoint
 from ottla_broker.machines.producers import Producers
 from ottla_broker.storage.log_config import MAX_INT64
 from ottla_broker.storage.log_segments import LogSegments
@@ -52,9 +52,14 @@ def _cleaned_above_the_last_stable_offset() -> None:
     """What is not committed supersedes what is."""
 
     def all_stable(
-        segments: Sequence[SegmentFacts], first_dirty_offset: int, last_stable_offset: int, lag: CompactionLag, now: int
+        segments: Sequence[SegmentFacts],
+        first_dirty_offset: int,
+        last_stable_offset: int,
+        recovery_point: RecoveryPoint,
+        lag: CompactionLag,
+        now: int,
     ) -> Cleanable:
-        return cleanable(segments, first_dirty_offset, LastStableOffset(MAX_INT64), lag, now)
+        return cleanable(segments, first_dirty_offset, LastStableOffset(MAX_INT64), recovery_point, lag, now)
 
     put_in_place(ottla_broker.compaction.candidate, "cleanable", all_stable)
 

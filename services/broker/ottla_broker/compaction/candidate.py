@@ -8,7 +8,7 @@ from ottla_broker.compaction.job import CleanedSegment, CleaningJob, CleaningRes
 from ottla_broker.compaction.offset_map import bytes_for
 from ottla_broker.compaction.settings import CleanerSettings
 from ottla_broker.machines.cleanable import Cleanable, CompactionLag, SegmentFacts, cleanable
-from ottla_broker.machines.offsets import LastStableOffset
+from ottla_broker.machines.offsets import LastStableOffset, RecoveryPoint
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.segment import Ranges, ranges_of
 from ottla_core.errors import ErrorCode, OttlaError
@@ -24,8 +24,15 @@ class Candidate:
     truncations: int
 
     @classmethod
-    def of(cls, log: Log, last_stable_offset: LastStableOffset, now_ms: int) -> Candidate:
-        """May read the oldest batch of segments. Raises OSError or KAFKA_STORAGE_ERROR."""
+    def of(
+        cls, log: Log, last_stable_offset: LastStableOffset, now_ms: int, recovery_point: RecoveryPoint | None = None
+    ) -> Candidate:
+        """Find what may be cleaned of a log with that recovery point; None: the one that is known to be on disk.
+
+        May read the oldest batch of segments. Raises OSError or KAFKA_STORAGE_ERROR.
+        """
+        if recovery_point is None:
+            recovery_point = log.compaction.recovery_point
         lag = CompactionLag(log.config.min_compaction_lag_ms, log.config.max_compaction_lag_ms)
         sealed = ranges_of(log.segments, log.log_end_offset)[:-1]
         facts = [
@@ -33,8 +40,13 @@ class Candidate:
             for s, end in sealed
         ]
         first_dirty_offset = max(log.compaction.first_dirty_offset, log.log_start_offset)
-        part = cleanable(facts, first_dirty_offset, last_stable_offset, lag, now_ms)
+        part = cleanable(facts, first_dirty_offset, last_stable_offset, recovery_point, lag, now_ms)
         return cls(log, part, sealed[: part.segments], log.compaction.truncations)
+
+    @property
+    def is_secured(self) -> bool:
+        """Whether the recovery point on disk covers all of its segments."""
+        return not self.sources or self.sources[-1][1] <= self.log.compaction.recovery_point
 
     @property
     def is_unchanged(self) -> bool:

@@ -25,7 +25,7 @@ from ottla_broker.storage import swap
 from ottla_core.clock import Clock
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
 from ottla_core.rpc.retry import Backoff
 from ottla_core.slices import Slice
@@ -127,7 +127,7 @@ class LogCleaner:
             if self._replicas.get(replica.id) is not replica or replica.is_in_a_thread or replica.log.is_offline:
                 continue
             try:
-                candidate = Candidate.of(replica.log, replica.last_stable_offset, now_ms)
+                candidate = _once_secured(replica, now_ms)
             except (OSError, OttlaError) as error:
                 if self._may_be_cleaned(replica.id):
                     self._note_failure(replica, error)
@@ -160,6 +160,7 @@ class LogCleaner:
     async def _clean(self, replica: Replica, candidate: Candidate, settings: CleanerSettings) -> None:
         began_at = self._clock.monotonic()
         try:
+            candidate = await self._secured(replica, candidate)
             result = await run_worker(candidate.job(settings, self._clock.wall_ms()))
             candidate.check_progress(result, settings)
             saved = await self._take(candidate, result)
@@ -171,6 +172,24 @@ class LogCleaner:
         if saved is not None:
             replica.log.compaction.on_cleaned(result.end_offset, candidate.truncations)
             self._note(replica, result, saved, self._clock.monotonic() - began_at)
+
+    async def _secured(self, replica: Replica, candidate: Candidate) -> Candidate:
+        """Make its segments durable, and the recovery point on disk say so; return what may be cleaned then.
+
+        On a full disk that may fail. What was durable before may still be cleaned, and makes room. Raises
+        KAFKA_STORAGE_ERROR where there is nothing of that.
+        """
+        if candidate.is_secured:
+            return candidate
+        failure = None
+        try:
+            await self._threads.flush(replica.log.secure_sealed)
+        except OttlaError as error:
+            failure = error
+        secured = Candidate.of(replica.log, replica.last_stable_offset, self._clock.wall_ms())
+        if not secured.part.dirty_bytes:
+            raise failure or _not_secured(replica)
+        return secured
 
     def _note(self, replica: Replica, result: CleaningResult, saved: int, seconds: float) -> None:
         self.totals.runs += 1
@@ -202,3 +221,18 @@ class LogCleaner:
             _log.error("%s can't be compacted, and stays as it is: %s", replica, error, exc_info=known)
             replica.log.compaction.failure = str(error)
         failure.due_at = self._clock.monotonic() + failure.backoff.next()
+
+
+def _not_secured(replica: Replica) -> OttlaError:
+    point = replica.log.compaction.recovery_point
+    return OttlaError(
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        f"the recovery point of {replica} on disk is {point}, and nothing above it may be compacted",
+        hint="it is written again when the log's turn comes again",
+    )
+
+
+def _once_secured(replica: Replica, now_ms: int) -> Candidate:
+    """What of the log may be cleaned when its sealed segments are durable."""
+    log = replica.log
+    return Candidate.of(log, replica.last_stable_offset, now_ms, log.next_recovery_point)

@@ -22,6 +22,8 @@ from ottla_core.records.reader import sound_records
 
 def clean(job: CleaningJob) -> CleaningResult:
     """Raises OttlaError for what can't be compacted, with the file and the position; OSError."""
+    if not job.segments:
+        return CleaningResult((), job.first_dirty_offset, 0, 0, 0, 0, 0)
     return _Clean(job).run()
 
 

@@ -1,6 +1,7 @@
 """How much of a log may be compacted now, and whether it is worth it (rule 62, KIP-58, KIP-354). Pure.
 
-Never the active segment, nothing at or above the last stable offset, and nothing younger than min.compaction.lag.ms.
+Never the active segment, nothing at or above the last stable offset, nothing younger than min.compaction.lag.ms, and no
+segment that ends above the recovery point: a start has to find there what was written.
 A log is cleaned where the share of what was not cleaned before is above min.cleanable.dirty.ratio, or where a record
 waits longer than max.compaction.lag.ms.
 """
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ottla_broker.machines.offsets import LastStableOffset
+from ottla_broker.machines.offsets import LastStableOffset, RecoveryPoint
 
 
 class SegmentFacts(NamedTuple):
@@ -58,6 +59,7 @@ def cleanable(
     segments: Sequence[SegmentFacts],
     first_dirty_offset: int,
     last_stable_offset: LastStableOffset,
+    recovery_point: RecoveryPoint,
     lag: CompactionLag,
     now_ms: int,
 ) -> Cleanable:
@@ -74,7 +76,7 @@ def cleanable(
         if segment.next_offset <= dirty:
             clean_bytes += segment.size_bytes
             continue
-        if max(segment.base_offset, dirty) >= last_stable_offset:
+        if max(segment.base_offset, dirty) >= last_stable_offset or segment.next_offset > recovery_point:
             break
         if lag.least_ms > 0 and segment.largest_timestamp_ms() > now_ms - lag.least_ms:
             break

@@ -69,6 +69,18 @@ class LeaderEpochs:
         known = max((entry.epoch for entry in self._entries if entry.epoch <= epoch), default=epoch)
         return EpochStart(known, following.start_offset)
 
+    def cut_to(self, start_offset: int, end_offset: int) -> None:
+        """Keep what a log from `start_offset` to `end_offset` has of them.
+
+        Of an empty log the last epoch stays, with the log's start: it is what was written before it, and tells in an
+        election and to a leader how far the log had come. A log that is empty at 0 never had any.
+        """
+        self.truncate_from_start(start_offset)
+        if start_offset < end_offset:
+            self.truncate_from_end(end_offset)
+        else:
+            self._entries = [each for each in self._entries[:1] if 0 < each.start_offset <= start_offset]
+
     def truncate_from_end(self, end_offset: int) -> bool:
         """Forget epochs that begin at or after `end_offset`, where the log was truncated; whether there were any."""
         kept = [entry for entry in self._entries if entry.start_offset < end_offset]

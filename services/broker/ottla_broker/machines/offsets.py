@@ -2,7 +2,7 @@
 
 At run time they are plain integers, and for most of a log's life they are equal. A mistake between two of them shows
 only when they differ: while a transaction is open, while a follower lags, or after a kill. Arithmetic gives an `int`
-again. Whoever makes a bound from it has to name the type, which is the place to ask whether it is the right one.
+again. To make a bound from it the code has to name the type, which is the place to ask whether it is the right one.
 """
 
 from __future__ import annotations

@@ -178,11 +178,11 @@ class _Looks:
         error: OttlaError | None = None,
         diverging: EpochStart | None = None,
     ) -> None:
-        answer = FetchResult(followed.id, error=error, diverging=diverging)
+        result = FetchResult(followed.id, error=error, diverging=diverging)
         if replica is not None:
             start = replica.log.log_start_offset
-            answer = answer._replace(high_watermark=replica.high_watermark, log_start_offset=start)
-        self._answers.append(answer)
+            result = result._replace(high_watermark=replica.high_watermark, log_start_offset=start)
+        self._answers.append(result)
         self._session.give_up(followed)
 
     # ---- what is new for it ------------------------------------------------------------------------------------------

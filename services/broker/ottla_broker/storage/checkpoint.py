@@ -88,7 +88,7 @@ def read_epochs(path: Path) -> list[EpochStart] | None:
 class EpochsFile:
     """The epochs of one log; written where they are not those that are on disk for certain.
 
-    Without those that nothing was written in: a start forgets them, and to be elected costs an idle log no write.
+    Those that nothing was written in are left out: a start forgets them, and an election costs an idle log no write.
     """
 
     def __init__(self, directory: Path, disk: Disk) -> None:
@@ -102,8 +102,10 @@ class EpochsFile:
         self._written = tuple(entries) if is_durable and entries is not None else None
         return entries
 
-    def write(self, epochs: LeaderEpochs, log_end_offset: int) -> None:
-        entries = tuple(entry for entry in epochs.entries if entry.start_offset < log_end_offset)
+    def write(self, epochs: LeaderEpochs, log_start_offset: int, log_end_offset: int) -> None:
+        written = epochs.copy()
+        written.cut_to(log_start_offset, log_end_offset)
+        entries = written.entries
         if entries != self._written:
             write_epochs(self._disk, self._path, entries)
             self._written = entries

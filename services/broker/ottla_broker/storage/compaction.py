@@ -1,4 +1,8 @@
-"""What of one log is compacted, and how cleaned segments take the places of those that they were made of (rule 62)."""
+"""What of one log is compacted, and how cleaned segments take the places of those that they were made of (rule 62).
+
+Nothing at or above the recovery point is compacted. A start reads the batches above it to learn which leader epochs and
+transactions begin and end there; what a clean takes away would be missing (ADR 0022).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Final
 
+from ottla_broker.machines.offsets import NOTHING_FLUSHED, RecoveryPoint
 from ottla_broker.storage import swap
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.log_config import LogConfig
@@ -15,11 +20,15 @@ from ottla_core.errors import OttlaError
 
 
 class Compaction:
-    def __init__(self, segments: LogSegments, disk: Disk, lock: Lock) -> None:
+    def __init__(self, segments: LogSegments, disk: Disk, lock: Lock, cleaned_before: int) -> None:
         self.first_dirty_offset = 0
         """All before it is compacted; of the rest nothing is known."""
         self.failure = ""
         """Why the log can't be compacted; empty where nothing is known of that."""
+        self.recovery_point = NOTHING_FLUSHED
+        """The recovery point on disk, as far as it is known here: a start begins at it, or above."""
+        self.cleaned_before = cleaned_before
+        """No clean has taken anything at or after it: none of this process, and none before."""
         self.truncations = 0
         """A cleaning that one of them has overtaken is no longer one of this log."""
         self._segments: Final = segments
@@ -30,6 +39,15 @@ class Compaction:
         """Other records come from there on."""
         self.truncations += 1
         self.first_dirty_offset = min(self.first_dirty_offset, end_offset)
+        self.recovery_point = RecoveryPoint(min(self.recovery_point, end_offset))
+        self.cleaned_before = min(self.cleaned_before, end_offset)
+
+    def on_secured(self, recovery_point: RecoveryPoint, truncations: int) -> None:
+        """The checkpoint on disk has this recovery point, if the log was not truncated again since."""
+        with self._lock:
+            if truncations == self.truncations:
+                self.recovery_point = recovery_point
+                self.cleaned_before = max(self.cleaned_before, recovery_point)
 
     def on_cleaned(self, end_offset: int, truncations: int) -> None:
         """Up to there, as of when there had been that many truncations."""
@@ -53,9 +71,11 @@ class Compaction:
                 raise self._disk.fail(f"swapping {cleaned.path}", error) from error
 
     def _swap(self, sources: Sequence[Segment], cleaned: Segment) -> bool:
-        if self._segments.index_of(sources) is None:  # a crash in between would bring back what was truncated
+        end_offset = self._segments.end_of(sources)
+        if end_offset is None:  # a crash in between would bring back what was truncated
             swap.withdraw(cleaned.path, self._disk)
             return False
+        assert end_offset <= self.recovery_point, f"I34: a start recovers from {self.recovery_point}, not {end_offset}"
         try:
             cleaned.begin_swap(sources[-1])
         except (OSError, OttlaError) as error:  # the log goes on: no start may find in its place what it is by now

@@ -163,7 +163,8 @@ class Disk:
         self.files: Final = OpenFiles(max_open_files)
         self._discarded: deque[Path] = deque()
         self._put_off: Final = local()
-        """`until_end`: whether this thread's syncs wait for the end of its `syncing_once`."""
+        """`until_end`: whether this thread's syncs wait for the end of its `syncing_once`; `replacements`: which small
+        files take their names then, and from which temporary ones."""
 
     def check_online(self) -> None:
         """Raise KAFKA_STORAGE_ERROR once an fsync or the undoing of an append has failed (rule 20)."""
@@ -232,20 +233,35 @@ class Disk:
     def syncing_once(self) -> Iterator[None]:
         """What this thread syncs inside the block lasts once the block is over, and not before: one sync for all.
 
-        It waits for whatever else is to be written to the file system. For new files, and for those whose content
-        nothing relies on before; not around small files that are replaced in use: a crash may leave them torn.
+        It waits for whatever else is to be written to the file system. A small file that replaces another takes its
+        name after that sync, and a second one makes the names last: a crash finds the former file or the new one, and
+        none that is torn.
         """
-        self._put_off.until_end = syncfs.IS_KNOWN
+        self._put_off.until_end, self._put_off.replacements = syncfs.IS_KNOWN, {}
         try:
             yield
         finally:
             put_off, self._put_off.until_end = self._put_off.until_end, False
         if put_off:
+            self._sync_file_system()
+            self._replace_put_off()
+
+    def _replace_put_off(self) -> None:
+        replacements: dict[Path, Path] = self._put_off.replacements
+        for path, temporary in replacements.items():
             try:
-                syncfs.sync_file_system(self.path)
+                temporary.replace(path)
             except OSError as error:
-                report = self.error if error.errno in (*NO_ROOM, EMFILE, ENFILE) else self.fail
-                raise report(f"syncing the file system of {self.path}", error) from error
+                raise self.error(f"writing {path}", error) from error
+        if replacements:
+            self._sync_file_system()
+
+    def _sync_file_system(self) -> None:
+        try:
+            syncfs.sync_file_system(self.path)
+        except OSError as error:
+            report = self.error if error.errno in (*NO_ROOM, EMFILE, ENFILE) else self.fail
+            raise report(f"syncing the file system of {self.path}", error) from error
 
     @property
     def _syncs_later(self) -> bool:
@@ -303,7 +319,10 @@ class Disk:
                 out.write(content.encode() if isinstance(content, str) else content)
                 out.flush()
                 self._sync_new(out.fileno(), path)
-            temporary.replace(path)
+            if self._syncs_later and path.exists():
+                self._put_off.replacements[path] = temporary
+            else:
+                temporary.replace(path)
         except OSError:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ what was checked before it still holds when it is done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -30,6 +30,7 @@ from ottla_broker.storage.recovery import Recovered, open_segments
 from ottla_broker.storage.segment import Segment, ranges_of
 from ottla_broker.storage.transactions.aborted import AbortedTransactions
 from ottla_broker.storage.validator import check_appendable, check_replicated
+from ottla_broker.storage.written_offsets import NotWritten, WrittenOffsets
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import BatchHeader, Buffer, at_offsets
 
@@ -62,7 +63,7 @@ class Log:
         state: Recovered,
         history: ProducerHistory,
         flushed: RecoveryPoint,
-        on_truncation: Callable[[], None],
+        written: WrittenOffsets,
         *,
         was_closed: bool,
     ) -> None:
@@ -74,9 +75,9 @@ class Log:
         self._flusher: Final = Flusher(directory, disk, RecoveryPoint(min(flushed, state.log_end_offset)))
         self._history: Final = history
         self.aborted: Final = AbortedTransactions(self._segments, history)
-        self.compaction: Final = Compaction(self._segments, disk, self._flusher.lock)
+        self.compaction: Final = Compaction(self._segments, disk, self._flusher.lock, state.cleaned_before)
         self._epochs_file: Final = epochs_file
-        self._on_truncation: Final = on_truncation
+        self._written: Final = written
         self._unfinished_from: int | None = None
         self._was_closed: Final = was_closed
 
@@ -91,12 +92,10 @@ class Log:
         clean: bool = False,
         recovery_point: RecoveryPoint = NOTHING_FLUSHED,
         log_start_offset: int = 0,
-        on_truncation: Callable[[], None] = lambda: None,
+        written: WrittenOffsets | None = None,
     ) -> Log:
-        """The log in `directory`, empty or mended; the offsets are those of the checkpoints (module recovery).
-
-        `on_truncation` is called where those checkpoints may have been left behind, before anything is appended again.
-        """
+        """The log in `directory`, empty or mended; the offsets are those of the checkpoints (module recovery), which
+        `written` keeps."""
         file = checkpoint.EpochsFile(directory, disk)
         entries = file.read(is_durable=clean)
         if entries is None:
@@ -112,11 +111,17 @@ class Log:
             log_start_offset=log_start_offset,
             now_ms=now_ms,
         )
+        if entries and epochs.latest < entries[-1].epoch:
+            # The next start keeps what is stored, so that it has to go before older epochs are appended in its place.
+            file.write(epochs, state.log_start_offset, state.log_end_offset)
         history = ProducerHistory(directory, disk, state.aborts_before)
-        history.restore(ranges_of(state.segments, state.log_end_offset), state.snapshots, state.trusted_end)
+        ranges = ranges_of(state.segments, state.log_end_offset)
+        history.restore(ranges, state.snapshots, state.trusted_end, state.recovered_from)
         history.producers.expire(now_ms, config.producer_expiration_ms)
         flushed = RecoveryPoint(state.log_end_offset) if clean else recovery_point
-        return cls(directory, disk, config, file, epochs, state, history, flushed, on_truncation, was_closed=clean)
+        return cls(
+            directory, disk, config, file, epochs, state, history, flushed, written or NotWritten(), was_closed=clean
+        )
 
     @property
     def log_start_offset(self) -> int:
@@ -242,7 +247,7 @@ class Log:
 
     def _on_truncated(self, recovery_point: RecoveryPoint, epochs_end: int) -> None:
         self._flusher.on_truncated(recovery_point)
-        self._history.on_truncated(self._segments.ranges(), self.log_start_offset)
+        self._history.on_truncated(self._segments.ranges(), self.log_start_offset, self.compaction.cleaned_before)
         self.compaction.on_truncated(epochs_end)
         self._unfinished_from = epochs_end
 
@@ -254,7 +259,7 @@ class Log:
         if self._unfinished_from is None:
             return
         self._disk.sync_directory(self.directory)
-        self._on_truncation()
+        self._written.on_truncation()
         self._forget_epochs(self._unfinished_from)
         self._store_epochs()
         self._unfinished_from = None
@@ -266,7 +271,7 @@ class Log:
             self.epochs = epochs
 
     def _store_epochs(self) -> None:
-        self._epochs_file.write(self.epochs, self.log_end_offset)
+        self._epochs_file.write(self.epochs, self.log_start_offset, self.log_end_offset)
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
@@ -311,6 +316,25 @@ class Log:
             self._segments.check_open()
             self._history.write_pending()
             return self._flusher.flush(self._segments.ranges, now_ms, self._store_epochs)
+
+    def secure_sealed(self) -> RecoveryPoint:
+        """Make all that lies before the active segment durable, and the recovery point on disk say so; return that.
+
+        For a thread. It costs what was not flushed yet, and a checkpoint where the one on disk is behind. Raises
+        KAFKA_STORAGE_ERROR; what is on disk by then still holds.
+        """
+        with self._flusher.lock:
+            self._segments.check_open()
+            truncations = self.compaction.truncations
+            self._history.write_pending()
+            recovery_point = self._flusher.flush_sealed(self._segments.ranges, self._store_epochs)
+        self.compaction.on_secured(self._written.cover(recovery_point), truncations)
+        return self.compaction.recovery_point
+
+    @property
+    def next_recovery_point(self) -> RecoveryPoint:
+        """`secure_sealed` brings the recovery point here, or leaves it above."""
+        return RecoveryPoint(self.segments[-1].base_offset)
 
     def close(self, now_ms: int) -> None:
         """fsync of everything, indexes and producers too, so that the next `open` may take it for clean."""

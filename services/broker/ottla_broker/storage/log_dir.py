@@ -175,7 +175,7 @@ class LogDir:
             clean=clean,
             recovery_point=RecoveryPoint(self._checkpoints.recovery_points.get(partition, 0)),
             log_start_offset=self._checkpoints.log_starts.get(partition, 0),
-            on_truncation=lambda: self._on_truncation(partition),
+            written=_WrittenOffsets(self, partition),
         )
         log.compaction.first_dirty_offset = min(self._checkpoints.first_dirty.get(partition, 0), log.log_end_offset)
 
@@ -261,7 +261,7 @@ class LogDir:
             self.disk.sync_directory(self.disk.path)
         for new, log in zip(new_logs, logs, strict=True):
             if isinstance(log, Log) and self._logs.setdefault(new.partition, log) is log:
-                self._on_truncation(new.partition)  # one that is back begins at 0, whatever its checkpoints promise
+                self.take_back(new.partition)  # one that is back begins at 0, whatever its checkpoints promise
         return logs
 
     def _create(self, new: NewLog, now_ms: int) -> Log | OttlaError:
@@ -278,9 +278,8 @@ class LogDir:
                 f"version: 0\ntopic_id: {kafka_uuid.spelled(partition.topic_id)}\n"
                 f"topic: {new.topic}\npartition: {partition.partition}\n",
             )
-            return Log.open(
-                directory, self.disk, new.config, now_ms=now_ms, on_truncation=lambda: self._on_truncation(partition)
-            )
+            written = _WrittenOffsets(self, partition)
+            return Log.open(directory, self.disk, new.config, now_ms=now_ms, written=written)
         except OSError as error:
             return self.disk.error(f"making {directory}", error)
         except OttlaError as error:
@@ -346,7 +345,13 @@ class LogDir:
             checkpoint.write_followed(self.disk, self.disk.path / checkpoint.METADATA, followed)
             self._noted = followed
 
-    def _on_truncation(self, partition: PartitionId) -> None:
+    def cover(self, partition: PartitionId, recovery_point: RecoveryPoint) -> RecoveryPoint:
+        """See `WrittenOffsets.cover`."""
+        if self._checkpoints.written_recovery_point(partition) < recovery_point:
+            self.checkpoint({})
+        return self._checkpoints.written_recovery_point(partition)
+
+    def take_back(self, partition: PartitionId) -> None:
         """Take back, before anything is appended, what the checkpoints promise of a log that is shorter now (rule 60).
 
         Else a start would take for flushed what is not, and for committed what is another leader's.
@@ -392,6 +397,20 @@ class LogDir:
         except OSError as error:
             raise self.disk.error(f"renaming {directory}", error) from error
         return renamed
+
+
+class _WrittenOffsets:
+    """What the checkpoints of a directory have of one log."""
+
+    def __init__(self, log_dir: LogDir, partition: PartitionId) -> None:
+        self._log_dir: Final = log_dir
+        self._partition: Final = partition
+
+    def on_truncation(self) -> None:
+        self._log_dir.take_back(self._partition)
+
+    def cover(self, recovery_point: RecoveryPoint) -> RecoveryPoint:
+        return self._log_dir.cover(self._partition, recovery_point)
 
 
 def partition_of(directory_name: str) -> PartitionId | None:

@@ -185,6 +185,11 @@ class LogSegments:
         first = sealed.index(sources[0])
         return first if sealed[first : first + len(sources)] == tuple(sources) else None
 
+    def end_of(self, sources: Sequence[Segment]) -> int | None:
+        """The offset after the last of them; None where they are not there one after another."""
+        first = self.index_of(sources)
+        return None if first is None else self.segments[first + len(sources)].base_offset
+
     def exchange(self, sources: Sequence[Segment], cleaned: Segment) -> bool:
         """Put one in the place of those, in which nothing is lost; whether they were there. Beside the writer."""
         with self._changing:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Final
 
+from ottla_broker.machines.offsets import RecoveryPoint
 from ottla_broker.storage import checkpoint
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.log import Log
@@ -67,6 +68,11 @@ class OffsetCheckpoints:
                     self._written.pop(name, None)
                     checkpoint.write_offsets(self._disk, self._disk.path / name, offsets, self._names)
                     self._written[name] = offsets
+
+    def written_recovery_point(self, partition: PartitionId) -> RecoveryPoint:
+        """The one that is on disk for certain."""
+        with self._lock:
+            return RecoveryPoint(self._written.get(checkpoint.RECOVERY_POINTS, {}).get(partition, 0))
 
     def hold(self) -> None:
         """Write nothing until `release`: recovery points are ahead of the disk until one sync of all that they vouch

@@ -4,7 +4,10 @@ transactions.
 
 A snapshot is taken where the log rolls, as a copy in memory that the next flush writes, and where it is closed. At an
 orderly start nothing is read but the newest one. One that is missing or torn costs time, and nothing else: an older one
-and the headers of more batches give the same. What a truncated log said can't come back: its snapshots go with it.
+and the headers of more batches give the same. Where compaction has taken batches since the older one, it is of no use:
+a transaction that was open in it may have ended in one of them. The headers of the whole log give the same then, for a
+clean leaves the newest batch of each producer, and the marker of each transaction as long as it leaves a record of it.
+What a truncated log said can't come back: its snapshots go with it.
 """
 
 from __future__ import annotations
@@ -75,17 +78,20 @@ class ProducerHistory:
     def fence(self) -> StoredFence:
         return self._contents.fence
 
-    def restore(self, ranges: Ranges, offsets: list[int], trusted_end: int) -> None:
-        """The producers from a snapshot within the log and the batches after it; those snapshots are there.
+    def restore(self, ranges: Ranges, offsets: list[int], trusted_end: int, cleaned_before: int) -> None:
+        """Take the producers from a snapshot within the log, of those at `offsets`, and the batches after it.
 
-        It is the newest one that is not behind `trusted_end`, so that the segments learn anew which transactions were
-        aborted from there on.
+        It is the newest one that does not lie beyond `trusted_end`, so that the segments learn anew which transactions
+        were aborted from there on. No clean has taken anything at or after `cleaned_before`.
         """
         end_offset = ranges[-1][1]
         if self._remove(offset for offset in offsets if offset > end_offset):
             # They must not come back once other batches lie before their offsets.
             self._disk.sync_directory(self._directory)
         start, contents = self._newest(o for o in reversed(offsets) if o <= min(end_offset, trusted_end))
+        if start and _is_cleaned(ranges, start, cleaned_before):
+            _logger.warning("%s: compacted since the snapshot at %d: reading it whole", self._directory, start)
+            start, contents = 0, _Contents(Producers(), NO_FENCE)
         bases = {segment.base_offset for segment, _ in ranges}
         self._remove(offset for offset in offsets if offset < start and offset not in bases)
         for segment, segment_end in ranges:
@@ -119,7 +125,7 @@ class ProducerHistory:
         """A segment begins at `offset`, where the log ends; `write_pending` writes what is known now."""
         self._pending = [(offset, self._snapshot())]
 
-    def on_truncated(self, ranges: Ranges, log_start_offset: int) -> None:
+    def on_truncated(self, ranges: Ranges, log_start_offset: int, cleaned_before: int) -> None:
         """The log ends earlier, or begins anew. The caller syncs the directory."""
         self._pending.clear()
         end_offset = ranges[-1][1]
@@ -130,7 +136,7 @@ class ProducerHistory:
             self._remove(offset for offset in self._offsets() if offset > end_offset)
             ranges[-1][0].aborted.replace_from(end_offset, ())
             if self.fence.offset >= end_offset or self.producers.reaches(end_offset):
-                self.restore(ranges, self._offsets(), end_offset)
+                self.restore(ranges, self._offsets(), end_offset, cleaned_before)
 
     def on_dropped(self, first_offset: int) -> None:
         """The segments before that offset are gone, and their snapshots with them, but for the newest of all."""
@@ -184,6 +190,23 @@ class ProducerHistory:
         for path in paths:
             path.unlink(missing_ok=True)
         return bool(paths)
+
+
+def _is_cleaned(ranges: Ranges, start: int, end: int) -> bool:
+    """Whether a clean has taken anything between `start` and `end`: it leaves gaps between batches, or fewer records in
+    one than it has offsets, and the last batch of each segment in any case."""
+    expected = start
+    for segment, segment_end in ranges:
+        if segment.base_offset >= end:
+            break
+        if segment_end <= start:
+            continue
+        position = 0 if start <= segment.base_offset else segment.position_of(start)
+        for _, header in segment.headers_from(segment.size_bytes if position is None else position):
+            if header.base_offset > expected or header.record_count <= header.last_offset_delta:
+                return True
+            expected = header.next_offset
+    return False
 
 
 def _aborted_in(segment: Segment, start: int, contents: _Contents) -> Iterator[AbortedTransaction]:

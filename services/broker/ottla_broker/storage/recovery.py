@@ -42,10 +42,17 @@ class Recovered:
     log_start_offset: int
     snapshots: list[int]
     """The offsets of the producers' snapshots, the newest last."""
+    recovered_from: int
+    """All from here on was read anew, and is not compacted: it did not lie below the recovery point."""
     trusted_end: int
     """Of what lies before it, the aborted transactions are what their files say."""
     aborts_before: int
     """None of those ends at or after it."""
+
+    @property
+    def cleaned_before(self) -> int:
+        """No clean has taken anything at or after it. Without a recovery point any segment may be a cleaned one."""
+        return self.recovered_from or self.log_end_offset
 
 
 def open_segments(
@@ -59,7 +66,11 @@ def open_segments(
     log_start_offset: int,
     now_ms: int,
 ) -> Recovered:
-    """The segments of `directory`, mended. `epochs` learns what the batches contain and forgets what was truncated."""
+    """Return the segments of `directory`, mended. `epochs` are those on disk.
+
+    They are cut to what the log still has, and the batches add later ones only: of a known epoch compaction may have
+    taken the first batches.
+    """
     names = _settled_names(directory)
     bases = sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names if SEGMENT_NAME.fullmatch(name))
     segments = [Segment(directory, base, disk, config, now_ms) for base in bases]
@@ -83,12 +94,18 @@ def open_segments(
         segments.append(Segment(directory, log_end_offset, disk, config, now_ms))
     segments[-1].activate()
     log_start_offset = max(log_start_offset, segments[0].base_offset)
-    epochs.truncate_from_end(log_end_offset)
-    epochs.truncate_from_start(log_start_offset)
-    trusted_end = min(recovered_from, log_end_offset, *_damaged(segments, names))
+    epochs.cut_to(log_start_offset, log_end_offset)
+    recovered_from = min(recovered_from, log_end_offset)
+    trusted_end = min([recovered_from, *_damaged(segments, names)])
     aborts_before = log_end_offset if any(name.endswith(aborted_index.SUFFIX) for name in names) else 0
     return Recovered(
-        segments, LogEndOffset(log_end_offset), log_start_offset, offsets_in(names), trusted_end, aborts_before
+        segments,
+        LogEndOffset(log_end_offset),
+        log_start_offset,
+        offsets_in(names),
+        recovered_from,
+        trusted_end,
+        aborts_before,
     )
 
 
@@ -123,11 +140,9 @@ def _count_below(bases: list[int], recovery_point: RecoveryPoint) -> int:
 
 
 def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs) -> int:
-    """Check and mend from `segments[first]` on; the log end offset. The epochs from there on are those of the batches:
-    what was noted of them may be too little, or of a log that was truncated since."""
+    """Check and mend from `segments[first]` on; return the log end offset. The epochs that are stored stay, and what
+    the batches show of later ones comes behind them: they may have been appended after the last flush."""
     next_offset = 0
-    if first < len(segments):
-        epochs.truncate_from_end(segments[first].base_offset)
     for number in range(first, len(segments)):
         segment = segments[number]
         has_gap = number > first and segment.base_offset != next_offset

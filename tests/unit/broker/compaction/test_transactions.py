@@ -44,6 +44,7 @@ def fill_up(log: Log) -> None:
 def cleaned(log: Log, now_ms: int = NOON, *, all_of_it: bool = True) -> None:
     if all_of_it:
         log.compaction.first_dirty_offset = 0
+    log.secure_sealed()
     candidate = Candidate.of(log, log.producers.last_stable_offset(0, HighWatermark(log.log_end_offset)), now_ms)
     for segment in clean(candidate.job(CleanerSettings(), now_ms)).segments:
         assert candidate.swap(segment) is not None

@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 
 from ottla_broker.machines.cleanable import Cleanable, CompactionLag, SegmentFacts, cleanable
-from ottla_broker.machines.offsets import LastStableOffset
+from ottla_broker.machines.offsets import LastStableOffset, RecoveryPoint
 from ottla_broker.storage.log_config import MAX_INT64
 
 pytestmark = pytest.mark.rule(62)
 
 NO_LAG = CompactionLag(0, MAX_INT64)
 NOW = 1_000_000
+
+
+FLUSHED = RecoveryPoint(1000)
 
 
 def segments(*sizes: int) -> list[SegmentFacts]:
@@ -22,8 +25,15 @@ def segments(*sizes: int) -> list[SegmentFacts]:
     ]
 
 
-def look(first_dirty: int, last_stable: int = 1000, lag: CompactionLag = NO_LAG, now_ms: int = NOW) -> Cleanable:
-    return cleanable(segments(500, 300, 200), first_dirty, LastStableOffset(last_stable), lag, now_ms)
+def look(
+    first_dirty: int,
+    last_stable: int = 1000,
+    lag: CompactionLag = NO_LAG,
+    now_ms: int = NOW,
+    *,
+    recovery_point: RecoveryPoint = FLUSHED,
+) -> Cleanable:
+    return cleanable(segments(500, 300, 200), first_dirty, LastStableOffset(last_stable), recovery_point, lag, now_ms)
 
 
 @pytest.mark.feature(98)
@@ -100,11 +110,17 @@ def test_what_waits_for_longer_than_the_most_lag_makes_the_log_due() -> None:
     assert overdue.is_due(1.0)
     assert not look(130, lag=lag, now_ms=NOW).is_overdue
     without_time = SegmentFacts(0, 10, 100, lambda: -1, lambda: -1)
-    assert not cleanable([without_time], 0, LastStableOffset(10), lag, NOW).is_overdue
+    assert not cleanable([without_time], 0, LastStableOffset(10), FLUSHED, lag, NOW).is_overdue
+
+
+@pytest.mark.parametrize(("recovery_point", "end"), [(99, 100), (109, 100), (110, 110), (129, 120), (130, 130)])
+def test_no_segment_that_ends_above_the_recovery_point_is_cleaned(recovery_point: int, end: int) -> None:
+    part = look(100, recovery_point=RecoveryPoint(recovery_point))
+    assert (part.end_offset, part.segments) == (end, (end - 100) // 10)
 
 
 def test_a_log_of_an_active_segment_alone_has_nothing() -> None:
-    part = cleanable([], 7, LastStableOffset(1000), NO_LAG, NOW)
+    part = cleanable([], 7, LastStableOffset(1000), FLUSHED, NO_LAG, NOW)
     assert (part.segments, part.dirty_bytes, part.dirty_ratio) == (0, 0, 0.0)
     assert not part.is_due(0.0)
 
@@ -114,4 +130,4 @@ def test_times_are_looked_up_only_where_they_matter() -> None:
         raise AssertionError("read from the disk for nothing")
 
     facts = [SegmentFacts(0, 10, 100, fail, fail)]
-    assert cleanable(facts, 0, LastStableOffset(10), NO_LAG, NOW).end_offset == 10
+    assert cleanable(facts, 0, LastStableOffset(10), FLUSHED, NO_LAG, NOW).end_offset == 10

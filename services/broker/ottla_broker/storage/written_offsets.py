@@ -1,0 +1,32 @@
+"""What a log needs of the checkpoint files, in which a data directory has the offsets of all its logs on disk."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla_broker.machines.offsets import RecoveryPoint
+
+
+class WrittenOffsets(Protocol):
+    """The offsets of one log, as they are on disk. For a thread: both calls may wait for the disk."""
+
+    def on_truncation(self) -> None:
+        """Take back what is written beyond the end of the log, which is shorter now. Raises KAFKA_STORAGE_ERROR."""
+        ...
+
+    def cover(self, recovery_point: RecoveryPoint) -> RecoveryPoint:
+        """Return the recovery point on disk, which is written anew where it is lower than `recovery_point`.
+
+        It may be lower still: while the directory is being closed nothing is written. Raises KAFKA_STORAGE_ERROR.
+        """
+        ...
+
+
+class NotWritten:
+    """A log that stands alone: the next start is given its recovery point by the caller."""
+
+    def on_truncation(self) -> None:
+        """No file promises anything of it."""
+
+    def cover(self, recovery_point: RecoveryPoint) -> RecoveryPoint:
+        return recovery_point
