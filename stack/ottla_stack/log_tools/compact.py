@@ -126,7 +126,7 @@ class _Compaction:
         return default if self._id is None else checkpoint.read_offsets(self._disk.path / name).get(self._id, 0)
 
     def _note(self, name: str, offset: int) -> None:
-        """Write it down for the broker; nobody has checkpoints of a copy."""
+        """Write it down for the broker. A copy has no checkpoints."""
         if self._id is not None:
             path = self._disk.path / name
             offsets: dict[PartitionId, int] = {**checkpoint.read_offsets(path), self._id: offset}
