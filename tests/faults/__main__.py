@@ -39,6 +39,9 @@ from tests.faults.mirrored.report import run_mirrored
 from tests.faults.mirrored.rows import MUTANT_ROWS as MIRRORED_MUTANTS
 from tests.faults.mirrored.rows import ROW as MIRRORED_ROW
 from tests.faults.mutant_rows import MUTANT_ROWS
+from tests.faults.power.report import run_power
+from tests.faults.power.rows import MUTANT_ROWS as POWER_MUTANTS
+from tests.faults.power.rows import ROW as POWER_ROW
 from tests.faults.report import print_summary, print_table, summary
 from tests.faults.row_run import PARTITIONS, RowResult, run_row
 from tests.faults.rows import ROWS, Row
@@ -57,6 +60,7 @@ LEAST_OF_GROUPS: Final = MappingProxyType({"kills": 20, "rebalances": 100})
 WITH_MUTANTS: Final[Sequence[tuple[Sequence[Any], Callable[..., int]]]] = (
     ((COMPACTED_ROW, *COMPACTED_MUTANTS), run_compacted),
     ((MIRRORED_ROW, *MIRRORED_MUTANTS), run_mirrored),
+    ((POWER_ROW, *POWER_MUTANTS), run_power),
     ((*TRANSACTION_ROWS, *TRANSACTION_MUTANTS), run_transactions),
 )
 """Rows with the mutants that each brings, and what runs those that are chosen."""

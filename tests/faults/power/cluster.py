@@ -1,0 +1,89 @@
+"""The cluster whose brokers' power can be cut, with one coordinator of each kind."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from tests.faults.cluster import FaultCluster, until
+from tests.faults.history import Operation, read_lines
+from tests.faults.network import Network
+from tests.faults.power.journal import workers_in
+from tests.faults.power.power_cut import Cut, cut_power
+
+SHARDS: Final = 2
+_MODULES: Final = {
+    "controller": "ottla_controller",
+    "coordinator": "ottla_group_coordinator",
+    "txn": "ottla_txn_coordinator",
+}
+_LEASE_S: Final = 3
+"""Of coordinators, which are killed all the time."""
+_GONE_LIMIT_S: Final = 10.0
+
+
+class PowerCluster(FaultCluster):
+    """`mutant` names one of tests.faults.power.mutants."""
+
+    def __init__(self, directory: Path, network: Network, *, mutant: str = "") -> None:
+        self.launched: Final = directory / "launched"
+        self.launched.mkdir(parents=True, exist_ok=True)
+        self._broken: Final = mutant or "none"
+        super().__init__(directory, network, coordinators=1, txn_coordinators=1)
+
+    def module(self, kind: str) -> list[str]:
+        if kind != "broker":
+            return [_MODULES[kind]]
+        return ["tests.faults.power.launch", self._broken, str(self.launched), kind]
+
+    def settings(self, kind: str) -> Mapping[str, object]:
+        match kind:
+            case "controller":
+                shards = f"offsets.topic.num.partitions={SHARDS},transaction.state.log.num.partitions={SHARDS}"
+                return {"first-configs": f"{shards},min.insync.replicas=2"}
+            case "coordinator" | "txn":
+                return {"lease-ttl-s": _LEASE_S}
+            case _:
+                return {}
+
+    def kill_cleaner(self, name: str) -> bool:
+        """SIGKILL the worker of that broker's cleaner; whether one ran."""
+        killed = False
+        for pid in filter(_runs, workers_in(self.launched / name)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                killed = True
+        return killed
+
+    def cut_power(self, name: str, chance: random.Random) -> Cut:
+        """Of a broker that was killed a moment ago."""
+        beside = self.launched / name
+        self.kill_cleaner(name)
+        until(lambda: not any(map(_runs, workers_in(beside))), f"the cleaner of {name} to be gone", _GONE_LIMIT_S)
+        return cut_power(self.directory / name, beside, chance)
+
+    def cleanings(self) -> Iterator[Operation]:
+        """Of every broker, in the order of each."""
+        for name in self.brokers:
+            yield from read_lines(self.launched, name)
+
+    def cleanings_done(self) -> int:
+        return sum(1 for _ in self.cleanings())
+
+    def partition_name(self, topic: str, partition: int) -> str:
+        """Of its directories."""
+        [found] = self.admin().topics.describe(topic)
+        return f"{found.id.replace('-', '')}-{partition}"
+
+
+def _runs(pid: int) -> bool:
+    """Whether it is there, and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2][0] != "Z"
+    except FileNotFoundError:
+        return False

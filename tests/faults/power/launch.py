@@ -1,0 +1,73 @@
+"""`python -m tests.faults.power.launch MUTANT DIRECTORY broker …`: a broker whose disk is noted, so that its power can
+be cut.
+
+DIRECTORY/<broker> has the notes (`journal`), and DIRECTORY/<broker>.jsonl the cleanings that took effect. MUTANT is one
+of `mutants`, `none` for none.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from tests.faults.history import HistoryWriter
+from tests.faults.power.journal import Journal
+from tests.faults.power.mutants import MUTANTS
+from tests.faults.put_in_place import put_in_place
+
+import ottla_broker.__main__
+import ottla_broker.compaction.worker
+from ottla_broker.compaction.cleaner import LogCleaner
+from ottla_broker.storage import soundness, syncfs
+
+_WORKER: Final = "ottla_broker.compaction"
+
+
+def watch_disk(root: Path, beside: Path) -> None:
+    """Note what this broker syncs, and give it the boot of its simulated machine."""
+    journal = Journal(root, beside)
+    journal.watch()
+    sync = syncfs.sync_file_system
+    put_in_place(syncfs, "sync_file_system", lambda path: journal.sync_all(lambda: sync(path)))
+    put_in_place(soundness, "boot_id", lambda: Journal.boot_id(beside))
+
+
+def start_workers_as(*module: str) -> None:
+    class Worker(subprocess.Popen[bytes]):
+        def __init__(self, args: list[str], *more: Any, **named: Any) -> None:
+            assert args[1:] == ["-m", _WORKER], "the broker starts nothing else"
+            super().__init__([args[0], "-m", *module], *more, **named)
+
+    put_in_place(ottla_broker.compaction.worker, "Popen", Worker)
+
+
+def note_cleanings(history: HistoryWriter) -> None:
+    note: Callable[..., None] = LogCleaner._note
+
+    def noted(self: LogCleaner, replica: Any, *how: Any) -> None:
+        note(self, replica, *how)
+        history.add("ok", "clean", partition=str(replica.id))
+        history.flush()
+
+    LogCleaner._note = noted  # type: ignore[method-assign]
+
+
+def main(arguments: list[str]) -> int:
+    mutant, directory, _, *settings = arguments
+    given = dict(each.removeprefix("--").split("=", 1) for each in settings)
+    name = f"broker-{given['node-id']}"
+    root, beside = Path(given["data-dir"]), Path(directory, name)
+    root.mkdir(parents=True, exist_ok=True)
+    MUTANTS[mutant]()
+    watch_disk(root, beside)
+    note_cleanings(HistoryWriter(Path(directory), name))
+    start_workers_as("tests.faults.power.worker", mutant, str(root), str(beside))
+    sys.argv[1:] = settings
+    return ottla_broker.__main__.main()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
