@@ -26,9 +26,10 @@ _PAUSE_AFTER_ERROR_S: Final = 0.5
 
 
 class TransactionalWriter:
-    def __init__(self, bootstrap: str, topic: str, partitions: int, history: HistoryWriter) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, pause_s: float, history: HistoryWriter) -> None:
         self._where: Final[dict[str, Any]] = {"bootstrap": bootstrap, "topic": topic}
         self._partitions: Final = range(partitions)
+        self._pause_s: Final = pause_s
         self._history: Final = history
         self._written = 0
         self.stopping = False
@@ -44,7 +45,7 @@ class TransactionalWriter:
                     producer.init_transactions()
                     while not self.stopping:
                         self._write(producer)
-                        time.sleep(_PAUSE_S)
+                        time.sleep(self._pause_s)
             except ottla.OttlaError:
                 time.sleep(_PAUSE_AFTER_ERROR_S)
 
@@ -79,9 +80,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--partitions", type=int, required=True)
+    parser.add_argument("--pause", type=float, default=_PAUSE_S, help="seconds between two transactions")
     given = parser.parse_args(arguments)
     history = HistoryWriter(given.history, given.process)
-    writer = TransactionalWriter(given.bootstrap, given.topic, given.partitions, history)
+    writer = TransactionalWriter(given.bootstrap, given.topic, given.partitions, given.pause, history)
     signal.signal(signal.SIGTERM, lambda *_: setattr(writer, "stopping", True))
     writer.run()
     history.close()

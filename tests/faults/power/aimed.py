@@ -76,9 +76,11 @@ class Aim:
 
     def replica(self, number: int) -> Replica:
         """Once the broker has it."""
-        return until(lambda: self._replica(number), f"the replica of broker {number}", _LIMIT_S)
+        replica = until(lambda: self._replica(number), f"the replica of broker {number}", _LIMIT_S)
+        assert replica is not None, "it is waited for"
+        return replica
 
-    def _replica(self, number: int) -> Any:
+    def _replica(self, number: int) -> Replica | None:
         replicas = self.part(number, LogCleaner)._replicas.all()
         return next((replica for replica in replicas if replica.topic == TOPIC), None)
 
@@ -97,7 +99,7 @@ class Aim:
                 for key, value in rows.items():
                     producer.send(value, key=key).result(_LIMIT_S)
 
-    def read(self, level: str = "read_committed", limit_s: float = _LIMIT_S) -> list[Any]:
+    def read(self, level: Any = "read_committed", limit_s: float = _LIMIT_S) -> list[Any]:
         """All there is; what came until then where it does not come to the end."""
         found: list[Any] = []
 
@@ -191,7 +193,8 @@ def _former_leader_returns(found: PowerFindings, *, checkpointed: bool) -> None:
 
 
 def _balance(aim: Aim) -> str:
-    return {record.key: record.value.decode() for record in aim.read()}.get("balance", "")
+    values: dict[str, bytes] = {record.key: record.value for record in aim.read()}
+    return values.get("balance", b"").decode()
 
 
 def former_leader_returns(found: PowerFindings) -> None:

@@ -24,6 +24,7 @@ _MODULES: Final = {
 }
 _LEASE_S: Final = 3
 """Of coordinators, which are killed all the time."""
+_RETENTION_CHECK_S: Final = 5
 _GONE_LIMIT_S: Final = 10.0
 
 
@@ -48,6 +49,8 @@ class PowerCluster(FaultCluster):
                 return {"first-configs": f"{shards},min.insync.replicas=2"}
             case "coordinator" | "txn":
                 return {"lease-ttl-s": _LEASE_S}
+            case "broker":
+                return {"retention-check-interval-s": _RETENTION_CHECK_S}
             case _:
                 return {}
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +20,8 @@ from tests.faults.put_in_place import put_in_place
 import ottla_broker.__main__
 import ottla_broker.compaction.worker
 from ottla_broker.compaction.cleaner import LogCleaner
+from ottla_broker.compaction.job import CleaningResult
+from ottla_broker.replication.replica import Replica
 from ottla_broker.storage import soundness, syncfs
 
 _WORKER: Final = "ottla_broker.compaction"
@@ -45,14 +46,14 @@ def start_workers_as(*module: str) -> None:
 
 
 def note_cleanings(history: HistoryWriter) -> None:
-    note: Callable[..., None] = LogCleaner._note
+    note = LogCleaner._note
 
-    def noted(self: LogCleaner, replica: Any, *how: Any) -> None:
-        note(self, replica, *how)
+    def noted(self: LogCleaner, replica: Replica, result: CleaningResult, saved: int, seconds: float) -> None:
+        note(self, replica, result, saved, seconds)
         history.add("ok", "clean", partition=str(replica.id))
         history.flush()
 
-    LogCleaner._note = noted  # type: ignore[method-assign]
+    put_in_place(LogCleaner, "_note", noted)
 
 
 def main(arguments: list[str]) -> int:
@@ -61,8 +62,8 @@ def main(arguments: list[str]) -> int:
     name = f"broker-{given['node-id']}"
     root, beside = Path(given["data-dir"]), Path(directory, name)
     root.mkdir(parents=True, exist_ok=True)
-    MUTANTS[mutant]()
     watch_disk(root, beside)
+    MUTANTS[mutant]()
     note_cleanings(HistoryWriter(Path(directory), name))
     start_workers_as("tests.faults.power.worker", mutant, str(root), str(beside))
     sys.argv[1:] = settings

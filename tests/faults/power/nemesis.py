@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -84,9 +84,11 @@ class PowerNemesis(Nemesis):
 
     # ---- hits ------------------------------------------------------------------------------------------------------
 
-    def run(self, until_at: float, least_hits: int) -> None:
-        while not self.caught() and (time.monotonic() < until_at or self.kills < least_hits):
-            [kind] = self.random.choices(list(_KINDS), list(_KINDS.values()))
+    def run(self, until_at: float, least_hits: int, only: Collection[str] = ()) -> None:
+        """`only` hits of these kinds, of all by default."""
+        weights = {kind: often for kind, often in _KINDS.items() if not only or kind in only}
+        while time.monotonic() < until_at or self.kills < least_hits:
+            [kind] = self.random.choices(list(weights), list(weights.values()))
             self.until_progress()
             self.hit_by(kind)
             self._between()

@@ -128,7 +128,8 @@ def _cut_file(path: Path, durable: int, before: Path, random: Random, cut: Cut) 
     if way == "whole":
         return
     at = durable if way == "durable" else random.randint(durable, size)
-    cut.bytes_lost += size - at
+    if not path.name.startswith("."):  # such as the reserve, which nobody reads
+        cut.bytes_lost += size - at
     cut.files_torn += 1
     with path.open("r+b") as file:
         file.seek(at)

@@ -6,6 +6,7 @@ kafka-python reads the batches, and not the product's own code.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -64,7 +65,7 @@ def read_replica(directory: Path) -> StoredReplica:
     replica.start_offset = _checkpointed(directory, STARTS)
     replica.high_watermark = _checkpointed(directory, HIGH_WATERMARKS)
     replica.epochs = [(int(epoch), int(start)) for epoch, start in _fields(directory / EPOCHS)]
-    replica.ended = _ended_in(directory)
+    replica.ended = ended_in(directory)
     next_offset = 0
     try:
         ends = TransactionEnds(directory)
@@ -94,9 +95,12 @@ def _records_of(batch: Any) -> Iterator[tuple[int, StoredRecord]]:
         yield record.offset, StoredRecord(record.key, record.value, name)
 
 
-def _ended_in(directory: Path) -> int:
-    snapshots = sorted(directory.glob(f"*{producer_snapshot.SUFFIX}"))
-    return len(producer_snapshot.decode(snapshots[-1].read_bytes()).ended) if snapshots else 0
+def ended_in(directory: Path) -> int:
+    """How many transactions that are over the newest snapshot of its producers keeps; a broker may be at work."""
+    for snapshot in sorted(directory.glob(f"*{producer_snapshot.SUFFIX}"), reverse=True):
+        with suppress(FileNotFoundError, ValueError):
+            return len(producer_snapshot.decode(snapshot.read_bytes()).ended)
+    return 0
 
 
 def _checkpointed(directory: Path, file: str) -> int:

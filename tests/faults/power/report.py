@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from tests.faults.mutants_caught import catch_all
+from tests.faults.power.aimed_run import AimedRun
 from tests.faults.power.rows import (
     LEAST_ACKNOWLEDGED,
     LEAST_CLEANINGS,
@@ -16,6 +17,7 @@ from tests.faults.power.rows import (
     LEAST_HITS,
     MUTANT_ROWS,
     ROW,
+    PowerRow,
 )
 from tests.faults.power.run import PowerResult, PowerRun
 from tests.faults.report import print_aligned, print_summary
@@ -29,7 +31,7 @@ def run_power(chosen: Collection[str], minutes: float, directory: Path, seed: in
     """
     began = time.monotonic()
     broken = [row for row in MUTANT_ROWS if row.name in chosen or (ROW.name in chosen and not minutes)]
-    caught = catch_all(broken, PowerRun, directory, seed, unbroken=unbroken)
+    caught = catch_all(broken, _run_of, directory, seed, unbroken=unbroken)
     result = PowerResult(ROW)
     if ROW.name in chosen:
         minutes = minutes or ROW.minutes
@@ -59,6 +61,10 @@ def run_power(chosen: Collection[str], minutes: float, directory: Path, seed: in
         }
     )
     return 1 if result.failures or caught.failed else 0
+
+
+def _run_of(row: PowerRow, directory: Path, seed: int, mutant: str) -> AimedRun | PowerRun:
+    return (AimedRun if row.story else PowerRun)(row, directory, seed, mutant)
 
 
 def missed(result: PowerResult, share: float) -> list[str]:

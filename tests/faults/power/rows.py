@@ -7,7 +7,9 @@ from typing import Final
 
 NAME: Final = "F31"
 MINUTES: Final = 13.0
+_CUT_MINUTES: Final = 0.5
 LEAST_HITS: Final = 100
+LEAST_HITS_OF_A_MUTANT: Final = 4
 LEAST_CUTS: Final = 30
 LEAST_CLEANINGS: Final = 300
 LEAST_ELECTIONS: Final = 100
@@ -23,7 +25,17 @@ class PowerRow:
     minutes: float
     finding: str = ""
     """What a mutant is found by, one of the checker's kinds."""
+    story: str = ""
+    """One of `aimed`'s, which then takes the place of the cluster that is killed at random."""
+    hits: tuple[str, ...] = ()
+    """The kinds of hits that come, all of them by default (`nemesis`)."""
 
 
 ROW: Final = PowerRow(NAME, "kill -9 and power cuts at the seams of log, cleaner and transactions", MINUTES)
-MUTANT_ROWS: Final = (PowerRow("boot-not-looked-at", "a rule broken on purpose", 1.0, "lost"),)
+_BROKEN: Final = "a rule broken on purpose"
+_BY_CUTS: Final = {"boot-not-looked-at": "lost", "cleaned-files-not-synced": "damaged"}
+_AIMED: Final[dict[str, tuple[str, str]]] = {}
+MUTANT_ROWS: Final = (
+    *(PowerRow(name, _BROKEN, _CUT_MINUTES, finding, hits=("cut",)) for name, finding in _BY_CUTS.items()),
+    *(PowerRow(name, _BROKEN, 0.0, finding, story=story) for name, (finding, story) in _AIMED.items()),
+)

@@ -22,11 +22,11 @@ from tests.faults.compacted.transactional import TIMEOUT_S
 from tests.faults.fault_run import CLIENTS, FACTOR, FaultRun, Result
 from tests.faults.history import HistoryWriter, Name, read_history
 from tests.faults.node import Node
-from tests.faults.power.checker import Policy, PowerFindings, SeamsChecker
+from tests.faults.power.checker import MOST_ENDED, Policy, PowerFindings, SeamsChecker
 from tests.faults.power.cluster import SHARDS, PowerCluster
 from tests.faults.power.nemesis import PowerNemesis
-from tests.faults.power.replicas import StoredReplica, read_replica
-from tests.faults.power.rows import LEAST_HITS, PowerRow
+from tests.faults.power.replicas import StoredReplica, ended_in, read_replica
+from tests.faults.power.rows import LEAST_HITS, LEAST_HITS_OF_A_MUTANT, PowerRow
 
 import ottla
 from ottla_core.routing import shard_of
@@ -42,21 +42,21 @@ class Topic(NamedTuple):
 TABLE, WINDOW, LEDGER, EMPTIED = "table", "window", "ledger", "emptied"
 _LATE_MS: Final = 60_000
 """By which records are older than their appends (compacted.records)."""
-_SMALL: Final = {"segment.bytes": 8_000, "min.cleanable.dirty.ratio": 0.1, "delete.retention.ms": 30_000}
+_SMALL: Final = {"segment.bytes": 12_000, "min.cleanable.dirty.ratio": 0.1, "delete.retention.ms": 30_000}
 TOPICS: Final = MappingProxyType(
     {
-        TABLE: Topic(2, Policy(compact=True, delete=False), {"cleanup.policy": "compact", **_SMALL}, 60.0),
+        TABLE: Topic(2, Policy(compact=True, delete=False), {"cleanup.policy": "compact", **_SMALL}, 40.0),
         WINDOW: Topic(
             1,
             Policy(compact=True, delete=True),
             {"cleanup.policy": "compact,delete", **_SMALL, "retention.ms": _LATE_MS + 15_000, "flush.ms": 1_000},
-            30.0,
+            20.0,
         ),
         LEDGER: Topic(
             1,
             Policy(compact=False, delete=True),
             {"segment.bytes": 16_000, "retention.ms": _LATE_MS + 60_000, "flush.ms": 3_000},
-            30.0,
+            20.0,
         ),
     }
 )
@@ -101,7 +101,9 @@ class PowerRun(FaultRun[PowerResult]):
         self._writers: Final = [
             self._client("writer", f"{name}-w0", topic, "--rate", str(topic.rate)) for name, topic in TOPICS.items()
         ]
-        self._writers += [self._client("transactional", f"{name}-tx0", TOPICS[name]) for name in (TABLE, LEDGER)]
+        self._writers += [
+            self._client("transactional", f"{name}-tx0", TOPICS[name], "--pause", "0.3") for name in (TABLE, LEDGER)
+        ]
         self._readers: Final = [
             self.client(f"{TABLE}-r0", 1, "compacted.reader", "--topic", TABLE, "--bootstrap", self.cluster.bootstrap)
         ]
@@ -152,8 +154,10 @@ class PowerRun(FaultRun[PowerResult]):
         return False
 
     def harm(self, seconds: float) -> None:
-        share = seconds / (self.result.row.minutes * 60)
-        self.nemesis.run(time.monotonic() + seconds, int(LEAST_HITS * min(1.0, share)))
+        row = self.result.row
+        share = seconds / (row.minutes * 60)
+        least = int(LEAST_HITS * min(1.0, share)) if not row.hits else LEAST_HITS_OF_A_MUTANT
+        self.nemesis.run(time.monotonic() + seconds, least, row.hits)
 
     def come_to_rest(self) -> None:
         for client in (*self._writers, *self._readers):
@@ -161,6 +165,7 @@ class PowerRun(FaultRun[PowerResult]):
         self.until_ended([*self._writers, *self._readers], _END_LIMIT_S)
         self.nemesis.until_whole()
         self._check_ends()
+        self._check_growth()
         self._replace_a_disk()
         for name in (*TOPICS, EMPTIED):
             for number in range(len(self.cluster.brokers)):
@@ -193,6 +198,13 @@ class PowerRun(FaultRun[PowerResult]):
                 for what in blocked:
                     self._checker.findings.add("lso_stuck", what)
 
+    def _check_growth(self) -> None:
+        """Before anybody reads from followers."""
+        for topic, directories in self._names.items():
+            for directory in (data_dir / name for data_dir in self.cluster.data_dirs for name in directories):
+                if (ended := ended_in(directory)) > MOST_ENDED:
+                    self._checker.findings.add("grown", f"{topic}, {directory}: {ended} transactions that are over")
+
     def _replace_a_disk(self) -> None:
         """All that is in any log can be copied."""
         name = self.nemesis.random.choice(self.cluster.brokers)
@@ -206,7 +218,7 @@ class PowerRun(FaultRun[PowerResult]):
         except TimeoutError:
             self._checker.findings.add("unsendable", f"{name} on a new disk has not all within {_NEW_DISK_LIMIT_S} s")
 
-    def _read_all(self, topic: str, rack: str, level: str) -> None:
+    def _read_all(self, topic: str, rack: str, level: Any) -> None:
         found: dict[tuple[int, int], Any] = {}
         give_up_at, error = time.monotonic() + _READ_LIMIT_S, ""
         starts = {p: at or 0 for p, at in self.cluster.admin().topics.offsets(topic, "earliest").items()}
