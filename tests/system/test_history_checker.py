@@ -76,6 +76,20 @@ def test_a_compacted_topic_is_the_table_of_what_was_acknowledged_whatever_cleani
         assert fields[kind] == 0, kind
 
 
+def test_nothing_is_lost_at_the_seams_by_kills_and_power_cuts(tmp_path: Path) -> None:
+    fields = faults(tmp_path, "--rows", "F31", "--minutes", "0.3")
+    assert fields["kills"] >= 2
+    assert fields["cleanings"] >= 3
+    assert fields["acked"] > 300
+    for kind in ("lost", "misplaced", "aborted", "diverged", "lso_stuck", "unsendable", "grown", "damaged"):
+        assert fields[kind] == 0, kind
+
+
+def test_followers_that_keep_ended_transactions_are_caught(tmp_path: Path) -> None:
+    fields = faults(tmp_path, "--rows", "ended-transactions-kept-by-followers")
+    assert (fields["mutants"], fields["mutants_caught"]) == (1, 1)
+
+
 def test_a_row_that_does_not_exist_is_named(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.faults", "--rows", "F1,F99"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, cwd=ROOT, check=False)

@@ -19,7 +19,8 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from tests.faults.cluster import until
-from tests.faults.power.checker import MOST_ENDED, Policy, PowerFindings, SeamsChecker
+from tests.faults.power.checker import MOST_BATCH_BYTES, MOST_ENDED, Policy, PowerFindings, SeamsChecker
+from tests.faults.power.launch import start_workers_as
 from tests.faults.power.mutants import MUTANTS
 from tests.faults.power.replicas import read_replica
 from tests.faults.put_in_place import put_in_place
@@ -400,18 +401,22 @@ def giant_batch(found: PowerFindings) -> None:
             for _ in range(3):
                 producer.send(os.urandom(600_000), key="other").result(_LIMIT_S)
         aim.until_cleaned(leader)
+        log = aim.replica(leader).log
+        largest = max(header.size_bytes for segment in log.segments for _, header in segment.headers_from(0))
+        if largest > MOST_BATCH_BYTES:
+            found.add("unsendable", f"of a batch of {len(batch)} bytes the cleaner has made one of {largest}")
         keys = {record.key for record in aim.read(limit_s=20.0)}
         if missing := {f"big-{n}" for n in range(35)} - keys:
             found.add("lost", f"{len(missing)} of 35 keys are not read")
         cluster.brokers[other].stop()
         shutil.rmtree(cluster.brokers[other].data_dir)
         cluster.brokers[other].restart()
-        log = aim.replica(other).log
+        copy = aim.replica(other).log
         end = aim.replica(leader).log.log_end_offset
         try:
-            until(lambda: log.log_end_offset >= end, "the new disk to be filled", 25.0)
+            until(lambda: copy.log_end_offset >= end, "the new disk to be filled", 25.0)
         except TimeoutError:
-            found.add("unsendable", f"a follower with a new disk has {log.log_end_offset} of {end}")
+            found.add("unsendable", f"a follower with a new disk has {copy.log_end_offset} of {end}")
 
 
 # ---- DeleteRecords below a transaction -----------------------------------------------------------------------------
@@ -452,6 +457,7 @@ STORIES: Final = MappingProxyType[str, Callable[[PowerFindings], None]](
 
 def main(arguments: list[str]) -> int:
     story, mutant = arguments
+    start_workers_as("tests.faults.power.worker", mutant)
     MUTANTS[mutant]()
     found = PowerFindings()
     failure = ""

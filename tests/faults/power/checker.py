@@ -30,6 +30,9 @@ KINDS: Final = (
 MOST_ENDED: Final = 20
 """Transactions that a replica may keep after their end: those of a moment."""
 
+MOST_BATCH_BYTES: Final = 2 << 20
+"""max.message.bytes is half of it."""
+
 
 @dataclass(slots=True)
 class PowerFindings(KindsFound):
@@ -79,6 +82,8 @@ class SeamsChecker:
                 found.add("damaged", what)
             if replica.ended > MOST_ENDED:
                 found.add("grown", f"{replica.directory} keeps {replica.ended} transactions that are over")
+            if (largest := max((batch.size_bytes for batch in replica.batches), default=0)) > MOST_BATCH_BYTES:
+                found.add("unsendable", f"{replica.directory} has a batch of {largest} bytes")
             self._check_epochs(replica)
         start = max(replica.start_offset for replica in replicas)
         end = min(replica.high_watermark for replica in replicas)

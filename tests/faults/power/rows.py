@@ -33,8 +33,12 @@ class PowerRow:
 
 ROW: Final = PowerRow(NAME, "kill -9 and power cuts at the seams of log, cleaner and transactions", MINUTES)
 _BROKEN: Final = "a rule broken on purpose"
-_BY_CUTS: Final = {"boot-not-looked-at": "lost", "cleaned-files-not-synced": "damaged"}
-_AIMED: Final[dict[str, tuple[str, str]]] = {}
+_BY_CUTS: Final = {"cleaned-files-not-synced": "damaged"}
+_AIMED: Final = {
+    "survivors-stored-raw": ("unsendable", "giant_batch"),
+    "ended-transactions-kept-by-followers": ("grown", "ended_transactions_kept"),
+    "last-stable-offset-below-the-log-start": ("lso_stuck", "deleted_below_a_transaction"),
+}
 MUTANT_ROWS: Final = (
     *(PowerRow(name, _BROKEN, _CUT_MINUTES, finding, hits=("cut",)) for name, finding in _BY_CUTS.items()),
     *(PowerRow(name, _BROKEN, 0.0, finding, story=story) for name, (finding, story) in _AIMED.items()),

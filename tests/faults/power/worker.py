@@ -1,5 +1,5 @@
-"""`python -m tests.faults.power.worker MUTANT ROOT BESIDE`: a cleaner's worker that notes what it syncs in the data
-directory ROOT; BESIDE is where the broker's notes are."""
+"""`python -m tests.faults.power.worker MUTANT [ROOT BESIDE]`: a cleaner's worker that notes what it syncs in the data
+directory ROOT; BESIDE is where the broker's notes are. Without them it notes nothing."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from tests.faults.power.worker_mutants import WORKER_MUTANTS
 from ottla_broker.compaction.__main__ import main
 
 if __name__ == "__main__":
-    mutant, root, beside = sys.argv[1:]
+    mutant, *noted = sys.argv[1:]
+    if noted:
+        root, beside = map(Path, noted)
+        journal = Journal(root, beside)
+        journal.note_worker(os.getpid())
+        journal.watch()
     WORKER_MUTANTS.get(mutant, lambda: None)()
-    journal = Journal(Path(root), Path(beside))
-    journal.note_worker(os.getpid())
-    journal.watch()
     sys.exit(main())

@@ -32,6 +32,8 @@ def output_of(*arguments: object, code: int = 0) -> str:
         "compacted.mutants.MUTANTS",
         "compacted.worker_mutants.WORKER_MUTANTS",
         "mirrored.mutants.MUTANTS",
+        "power.mutants.MUTANTS",
+        "power.worker_mutants.WORKER_MUTANTS",
         "transactions.mutants.MUTANTS",
     ],
 )
