@@ -14,7 +14,8 @@ epoch, or is 0 in a higher epoch. From that follow the rules which this file own
 * Behind a gap a new epoch begins: what is outstanding is stamped anew, from 0. No stamp is ever used for two batches.
 * A transactional producer's epochs are not begun here: its transactions own them (machines/transaction.py).
 * A broker that knows nothing of a producer takes any sequence, even the second batch before the first. So the first
-  batch of an epoch goes alone, and so does one after a pause that the broker may have used to forget.
+  batch of an epoch goes alone, and so does one after a pause that the broker may have used to forget. A transaction's
+  batches need not: its epoch is new, and a broker takes nothing of it in a partition before the sequence 0.
 """
 
 from __future__ import annotations
@@ -106,9 +107,13 @@ class Sequences:
 
     def may_leave(self, batch: Stamped, in_flight: int, now: float) -> bool:
         """Whether `batch`, the oldest that is not among the `in_flight` ones, may follow them."""
-        if self.halted or (in_flight and now - self._acked_at >= _REMEMBERED_S):
+        if self.halted or (in_flight and self._may_be_forgotten(now)):
             return False
         return batch.stamp is not NO_STAMP or (len(self._recent) < BATCHES_REMEMBERED and not self._doubt)
+
+    def _may_be_forgotten(self, now: float) -> bool:
+        """Whether the broker may know nothing of this producer, and would take any sequence."""
+        return now - self._acked_at >= _REMEMBERED_S
 
     def stamp(self, batch: Stamped) -> None:
         """`batch` leaves, for the first time or again."""
@@ -209,8 +214,11 @@ class OwnedSequences(Sequences):
             self._producer_id, self._epoch = self._owner.producer
             self.outstanding, self._recent, self._next = [], [], 0
             self._gap = self._doubt = self.halted = False
-            self._acked_at = float("-inf")
         return super().may_leave(batch, in_flight, now)
+
+    def _may_be_forgotten(self, now: float) -> bool:
+        """It may be, but no sequence other than 0 begins an epoch of transactions."""
+        return False
 
     def on_out_of_order(self, batch: Stamped) -> None:
         """As before; the owner reports it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.regressions.injection import instead_of
+from tests.regressions.injection import instead_of, skipped
 from tests.regressions.story import Story
 
 
@@ -17,7 +17,28 @@ def _from_the_first_offset(original: Any, self: Any, log_start_offset: int, high
     return original(self, 0, high_watermark)
 
 
+def _never(original: Any, self: Any) -> None:
+    return None
+
+
+def _from_any_sequence(
+    original: Any, self: Any, headers: Any, next_offset: int, now_ms: int, *, begins_at_zero: bool
+) -> Any:
+    return original(self, headers, next_offset, now_ms)
+
+
 STORIES = (
+    Story(
+        "sequence-3-before-0",
+        "The first batch of a producer could not be verified and a later one could: it was taken, and the first never",
+        skipped("ottla_broker.machines.first_sequences:FirstSequences.check"),
+        instead_of("ottla_broker.replication.pending:_Pending.failure", _never),
+    ),
+    Story(
+        "late-batch-opened-a-transaction",
+        "A batch of a transaction whose first batch was missing opened it, and the first was out of order for ever",
+        instead_of("ottla_broker.machines.producers:Producers.check", _from_any_sequence),
+    ),
     Story(
         "followers-kept-every-transaction",
         "A follower kept every transaction that had ended in its partition, in memory and in each of its snapshots",

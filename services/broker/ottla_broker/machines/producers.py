@@ -5,7 +5,10 @@ request is checked before its batches get offsets, each batch against what those
 
     it follows the last one, in the same epoch           new
     it starts at 0, in a higher epoch                    new
-    nothing is known of the producer                     new, whatever its sequence: what was known may have expired
+    nothing is known of the producer                     new, whatever its sequence: what was known may have expired;
+                                                         but OUT_OF_ORDER_SEQUENCE_NUMBER after a batch of its that
+                                                         waits or is to come again (module first_sequences), and in
+                                                         transactions v2 unless it starts at 0: each has a new epoch
     epoch, first and last sequence are those of a batch  a repeat, answered with the original offset (rule 26)
     it is older than the five                            DUPLICATE_SEQUENCE_NUMBER: it is in the log, not known where
     its epoch is lower                                   INVALID_PRODUCER_EPOCH (rule 31)
@@ -31,6 +34,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from ottla_broker.machines.first_sequences import FirstSequences
 from ottla_broker.machines.offsets import HighWatermark, LastStableOffset
 from ottla_broker.machines.transactions import AbortedTransaction, EndedTransaction, TransactionEnd, Transactions
 from ottla_core.errors import ErrorCode, OttlaError
@@ -102,13 +106,15 @@ _NOTHING_TO_KEEP: Final = Checked(None, {}, {})
 class Producers:
     """All producers of one partition. For one thread."""
 
-    __slots__ = ("_entries", "transactions")
+    __slots__ = ("_entries", "first_sequences", "transactions")
 
     def __init__(self, entries: Mapping[int, bytes] | None = None, ended: Iterable[EndedTransaction] = ()) -> None:
         """`ended`: of `Transactions.ended`. Raises ValueError where an entry is none that `entries` gave."""
         self._entries: dict[int, bytes] = dict(entries or {})
         if not all(len(entry) in _SIZES for entry in self._entries.values()):
             raise ValueError("an entry is of no legal size")
+        self.first_sequences: Final = FirstSequences()
+        """Each is of a producer that has no entry."""
         first_offsets = {id_: _transaction_of(entry)[0] for id_, entry in self._entries.items()}
         self.transactions: Final = Transactions({id_: at for id_, at in first_offsets.items() if at >= 0}, ended)
 
@@ -156,8 +162,23 @@ class Producers:
 
     # ---- on a leader ---------------------------------------------------------------------------------------------
 
-    def check(self, headers: Iterable[BatchHeader], next_offset: int, now_ms: int) -> Checked:
+    def expect(self, header: BatchHeader, now_ms: int) -> None:
+        """Note a batch that is not taken now, and comes again or waits: none after it is taken before it."""
+        if header.producer_id not in self._entries:
+            self.first_sequences.expect(header, now_ms)
+
+    def check_epoch(self, header: BatchHeader) -> None:
+        """Raise INVALID_PRODUCER_EPOCH where a higher epoch of the producer is known."""
+        known = self._entries.get(header.producer_id)
+        if known is not None and header.producer_epoch < _epoch_of(known):
+            raise _stale(header, _epoch_of(known))
+
+    def check(
+        self, headers: Iterable[BatchHeader], next_offset: int, now_ms: int, *, begins_at_zero: bool = False
+    ) -> Checked:
         """What the batches of one request are, the first new one of which would lie at `next_offset`.
+
+        `begins_at_zero`: they are of transactions v2, in which an unknown producer's first sequence is 0.
 
         A request repeats as a whole or is new as a whole: one response can't say where both lie. Raises
         INVALID_REQUEST for a mixture, and the errors of the table above; nothing is changed.
@@ -173,6 +194,10 @@ class Producers:
                 if known is not None and not _is_next(known, header):
                     repeats.append(_repeated(known, header))
                     continue
+                if known is None:
+                    self.first_sequences.check(header)
+                    if begins_at_zero and header.base_sequence != 0:
+                        raise _out_of_order(header, 0, "the first of its transaction")
                 is_open = header.producer_id in begun or header.producer_id in self.transactions
                 if header.is_transactional and not is_open:
                     begun[header.producer_id] = next_offset
@@ -187,6 +212,9 @@ class Producers:
     def apply(self, checked: Checked) -> None:
         """The batches are written at the offsets that `check` was called with."""
         self._entries.update(checked.entries)
+        if self.first_sequences:
+            for producer_id in checked.entries:
+                self.first_sequences.forget(producer_id)
         for producer_id, first_offset in checked.begun.items():
             self.transactions.begin(producer_id, first_offset)
 
@@ -223,6 +251,7 @@ class Producers:
         else:
             entry = _with_batch(known, header, header.base_offset, seen_at_ms)
         self._entries[header.producer_id] = entry
+        self.first_sequences.forget(header.producer_id)
         if _begins(header):
             self.transactions.begin(header.producer_id, header.base_offset)
         return known is None or header.producer_epoch >= _epoch_of(known)
@@ -235,6 +264,7 @@ class Producers:
         coordinator_epoch = max(marker.coordinator_epoch, _transaction_of(known)[1])
         entry = _with_epoch(known, header, seen_at_ms, (-1, coordinator_epoch))
         self._entries[header.producer_id] = entry
+        self.first_sequences.forget(header.producer_id)
         ended = self.transactions.end(header.producer_id, header.last_offset)
         if ended is None or marker.committed:
             return None
@@ -247,6 +277,7 @@ class Producers:
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget the producers that have been idle for `expiration_ms`, but those with an open transaction (rule 30);
         how many."""
+        self.first_sequences.expire(now_ms, expiration_ms)
         idle = [
             id_
             for id_, entry in self._entries.items()
@@ -299,11 +330,7 @@ def _is_next(entry: bytes, header: BatchHeader) -> bool:
     if header.producer_epoch == epoch:
         return header.base_sequence == _next_sequence(entry)
     if header.producer_epoch < epoch:
-        raise OttlaError(
-            ErrorCode.INVALID_PRODUCER_EPOCH,
-            f"producer {header.producer_id} is at epoch {epoch}, this batch is of epoch {header.producer_epoch}",
-            hint="a newer instance of the producer has taken over, or this request was long on its way",
-        )
+        raise _stale(header, epoch)
     if header.base_sequence != 0:
         raise _out_of_order(header, 0, f"the first of its epoch {header.producer_epoch}")
     return True
@@ -374,6 +401,14 @@ def _with_epoch(
 
 def _last_sequence(header: BatchHeader) -> int:
     return (header.base_sequence + header.last_offset_delta) % _SEQUENCES
+
+
+def _stale(header: BatchHeader, epoch: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        f"producer {header.producer_id} is at epoch {epoch}, this batch is of epoch {header.producer_epoch}",
+        hint="a newer instance of the producer has taken over, or this request was long on its way",
+    )
 
 
 def _out_of_order(header: BatchHeader, expected: int, which: str) -> OttlaError:

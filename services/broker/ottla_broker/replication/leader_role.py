@@ -22,7 +22,7 @@ from ottla_broker.storage.transactions.markers import append_marker, find_repeat
 from ottla_broker.storage.validator import check_appendable, check_imported
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from ottla_core.records.batch import Buffer, iter_headers, max_timestamp
+from ottla_core.records.batch import BatchHeader, Buffer, iter_headers, max_timestamp
 
 ACKS_ALL: Final = -1
 
@@ -42,17 +42,28 @@ class LeaderRole(ReplicaState):
         await self._context.turn.rest()
         return config.compacts
 
+    def expect(self, header: BatchHeader) -> None:
+        """Note a batch that is not appended now, and comes again or waits (`Producers.expect`)."""
+        if self.leads:
+            self.log.producers.expect(header, self._clock.wall_ms())
+
     @property
     def pending_bytes(self) -> PendingBytes:
         return self._context.pending_bytes
 
     def append(
-        self, records: Buffer, acks: int = 1, *, looked_inside: bool = False, transactional: bool = False
+        self,
+        records: Buffer,
+        acks: int = 1,
+        *,
+        looked_inside: bool = False,
+        transactional: bool = False,
+        begins_at_zero: bool = False,
     ) -> AppendResult:
         """Check, give offsets, write; without a yield (I1). `looked_inside`: `look_inside` has, into these records.
 
         `transactional`: batches of transactions are taken. The caller knows their transactional id, and that the
-        transaction is open and has this partition.
+        transaction is open and has this partition. `begins_at_zero`: an unknown producer begins with the sequence 0.
 
         Raises what `Log.append` raises, and NOT_ENOUGH_REPLICAS for acks=all below min.insync.replicas: then nothing
         was appended (rule 9).
@@ -63,7 +74,12 @@ class LeaderRole(ReplicaState):
         now_ms = self._clock.wall_ms()
         with self._watching_the_disk():
             done = self.log.append(
-                records, leader.epoch, now_ms, looked_inside=looked_inside, transactional=transactional
+                records,
+                leader.epoch,
+                now_ms,
+                looked_inside=looked_inside,
+                transactional=transactional,
+                begins_at_zero=begins_at_zero,
             )
         if not done.duplicate:
             self._on_appended(leader, done, now_ms)

@@ -2,7 +2,9 @@
 
 An append is done at once where it can be. One whose records have to be looked at in a thread, or whose transaction is
 verified elsewhere, waits here, and so does whatever the same producer sends to the partition after it: its batches are
-in the log in the order of arrival. Producers do not wait for each other; those without an id count as one.
+in the log in the order of arrival. Where one fails, those that wait behind it fail at once, with an error after which
+their producer sends all of them again. Producers do not wait for each other; those without an id count as one, and
+have no order to keep.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, Generic, TypeVar
 
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.records.batch import NO_PRODUCER_ID
 
 T = TypeVar("T")
 
@@ -56,9 +59,18 @@ class _Pending(Generic[T]):
             if not self.done.cancelled():
                 self.done.set_result(self._act())
         except Exception as error:
-            with contextlib.suppress(asyncio.InvalidStateError):  # cancelled meanwhile
-                self.done.set_exception(error)
-                self.done.exception()  # the caller may have gone: that is not a bug
+            self.fail(error)
+
+    def fail(self, error: Exception) -> None:
+        with contextlib.suppress(asyncio.InvalidStateError):  # cancelled meanwhile
+            self.done.set_exception(error)
+            self.done.exception()  # the caller may have gone: that is not a bug
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Why its batches are not in the log; None where they are, or where no caller waits for that any more."""
+        error = None if self.done.cancelled() else self.done.exception()
+        return None if isinstance(error, OttlaError) and error.code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER else error
 
 
 class PendingActs:
@@ -96,7 +108,21 @@ class PendingActs:
         queue = self._queues[producer_id]
         try:
             while queue:
-                await queue[0].carry_out()
+                done = queue[0]
+                await done.carry_out()
                 queue.popleft()
+                if producer_id != NO_PRODUCER_ID and (failure := done.failure) is not None:
+                    while queue:
+                        queue.popleft().fail(_out_of_turn(producer_id, failure))
         finally:
             del self._queues[producer_id]
+
+
+def _out_of_turn(producer_id: int, failure: BaseException) -> OttlaError:
+    """The error of an act that waits behind one that failed: a client sends its batches again after either code."""
+    code = failure.code if isinstance(failure, OttlaError) and failure.retriable else ErrorCode.NOT_ENOUGH_REPLICAS
+    return OttlaError(
+        code,
+        f"a batch of producer {producer_id} before this one was not appended: {failure}",
+        hint="send the batches again in order",
+    )

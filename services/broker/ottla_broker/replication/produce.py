@@ -81,7 +81,13 @@ def append(
     check_client_may_write(replica.topic)
     act = _Append(replica, records, acks, transaction)
     if not (act.has_to_wait or slice_.is_over) and is_quickly_checked(records, replica.log.config):
-        return act.carry_out()
+        try:
+            return act.carry_out()
+        except OttlaError as error:
+            if error.retriable:
+                act.expect()
+            raise
+    act.expect()
     replica.pending_bytes.take(len(records))
     act.records = bytes(records)  # its buffer is reused soon
     done = replica.pending.add(act.producer_id, act.prepare, act.carry_out)
@@ -102,6 +108,10 @@ class _Append:
     @property
     def producer_id(self) -> int:
         return read_header(self.records).producer_id
+
+    def expect(self) -> None:
+        """Take nothing of an unknown producer that comes after this."""
+        self.replica.expect(read_header(self.records))
 
     @property
     def has_to_wait(self) -> bool:
@@ -128,6 +138,7 @@ class _Append:
         before, and another answer is true; without raised epochs it might be about the transaction after this one."""
         header, replica = read_header(self.records), self.replica
         replica.check_leader(None)
+        replica.log.producers.check_epoch(header)
         leadership, intact = replica.leadership, False
         producer = TxnProducer(id=header.producer_id, epoch=header.producer_epoch)
         partition = TopicPartition(replica.topic, replica.id.partition)
@@ -151,8 +162,13 @@ class _Append:
 
     def carry_out(self) -> ReplicaAppend:
         replica = self.replica
+        transaction = self.transaction
         appended = replica.append(
-            self.records, self.acks, looked_inside=self.looked_inside, transactional=self.transaction is not None
+            self.records,
+            self.acks,
+            looked_inside=self.looked_inside,
+            transactional=transaction is not None,
+            begins_at_zero=transaction is not None and transaction.version >= TRANSACTIONS_V2,
         )
         return ReplicaAppend(replica, appended, self.acks, replica.leadership)
 

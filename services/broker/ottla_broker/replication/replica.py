@@ -96,6 +96,7 @@ class Replica(LeaderRole, FollowerRole):
         self._partition = partition
         self.has_readers = False
         self._leadership += 1
+        self.log.producers.first_sequences.clear()
         self._high_watermark_waiters.fail(self._not_leader())
         self._wake()
         self._move(self._role_event)

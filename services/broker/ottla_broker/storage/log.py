@@ -139,7 +139,14 @@ class Log:
     # ---- writing ------------------------------------------------------------------------------------------------
 
     def append(
-        self, records: Buffer, epoch: int, now_ms: int, *, looked_inside: bool = False, transactional: bool = False
+        self,
+        records: Buffer,
+        epoch: int,
+        now_ms: int,
+        *,
+        looked_inside: bool = False,
+        transactional: bool = False,
+        begins_at_zero: bool = False,
     ) -> AppendResult:
         """Give the batches in `records` the next offsets and write them, all or none.
 
@@ -154,7 +161,7 @@ class Log:
         is_stamped = self.config.timestamp_type is TimestampType.LOG_APPEND_TIME
         if is_stamped:
             records, headers = stamped(records, headers, now_ms)
-        checked = self._history.producers.check(headers, self.log_end_offset, now_ms)
+        checked = self._history.producers.check(headers, self.log_end_offset, now_ms, begins_at_zero=begins_at_zero)
         if checked.original is not None:
             return _repeated(checked.original, is_stamped=is_stamped)
         done = self.append_checked(records, headers, epoch, now_ms, checked)

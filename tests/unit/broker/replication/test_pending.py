@@ -57,12 +57,49 @@ async def test_a_producer_does_not_wait_for_another() -> None:
     assert log == ["another's", "verified"]
 
 
-async def test_what_fails_is_its_own_trouble() -> None:
+async def code_of(done: asyncio.Future[int]) -> ErrorCode | None:
+    try:
+        await done
+    except OttlaError as error:
+        return ErrorCode(error.code)
+    return None
+
+
+@pytest.mark.story("sequence-3-before-0")
+@pytest.mark.parametrize(
+    ("failure", "behind"),
+    [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (ErrorCode.INVALID_RECORD, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.DUPLICATE_SEQUENCE_NUMBER, None),
+    ],
+)
+async def test_where_one_fails_its_producers_acts_behind_it_fail_to_be_tried_again(
+    failure: ErrorCode, behind: ErrorCode | None
+) -> None:
+    """What repeats a batch that is in the log is no failure."""
     acts, gate = PendingActs(), Gate()
-    failed, done = acts.add(7, gate.wait, lambda: 1), acts.add(7, lambda: asyncio.sleep(0), lambda: 2)
+    prepared: list[int] = []
+
+    async def prepare() -> None:
+        prepared.append(1)
+
+    failed, *waiting = acts.add(7, gate.wait, lambda: 1), *(acts.add(7, prepare, lambda: 2) for _ in range(3))
+    other = acts.add(8, lambda: asyncio.sleep(0), lambda: 3)
+    gate.fail(OttlaError(failure, "not this one"))
+    assert await code_of(failed) == failure
+    assert [await code_of(each) for each in waiting] == [behind] * 3
+    assert await other == 3
+    assert len(prepared) == (0 if behind else 3)
+    await asyncio.sleep(0)
+    assert not acts
+
+
+async def test_acts_without_a_producer_do_not_fail_together() -> None:
+    acts, gate = PendingActs(), Gate()
+    failed, done = acts.add(-1, gate.wait, lambda: 1), acts.add(-1, lambda: asyncio.sleep(0), lambda: 2)
     gate.fail(OttlaError(ErrorCode.INVALID_RECORD, "no key"))
-    with pytest.raises(OttlaError, match="no key"):
-        await failed
+    assert await code_of(failed) == ErrorCode.INVALID_RECORD
     assert await done == 2
 
 

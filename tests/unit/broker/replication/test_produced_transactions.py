@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from batches import raw_batch, raw_record
+from logs import SMALL
+from produced import produced
 from replicas import PARTITION, Brokers
 from transactional_logs import end_of
 from waiting import until
 
 from ottla_broker.peers.transactions import TransactionVerifier
+from ottla_broker.replication.leader_role import ACKS_ALL
+from ottla_broker.replication.pending import MOST_BYTES
 from ottla_broker.replication.produce import ProducedTransaction, ReplicaAppend, append
 from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.image import Partition
@@ -202,17 +207,146 @@ async def test_what_was_verified_under_another_leadership_is_verified_anew(tmp_p
     assert replica.log.log_end_offset == 0
 
 
-async def test_what_is_not_verified_is_not_appended_nor_what_follows_it(tmp_path: Path) -> None:
+async def outcome(begun: Any) -> int | ErrorCode:
+    """Where a batch lies, or why it was not appended."""
+    try:
+        return cast(int, (await begun if isinstance(begun, asyncio.Future) else begun).appended.base_offset)
+    except OttlaError as error:
+        return ErrorCode(error.code)
+
+
+def now(replica: Replica, records: bytes, transaction: ProducedTransaction | None) -> Any:
+    """Begin; an error that is raised at once stands for itself."""
+    try:
+        return begin(replica, records, transaction)
+    except OttlaError as error:
+        failed: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        failed.set_exception(error)
+        return failed
+
+
+class Script:
+    """A verifier that answers as it is written, and yes after that."""
+
+    def __init__(self, *answers: ErrorCode | None) -> None:
+        self.asked = 0
+        self._answers = [*answers]
+
+    async def verify(self, *_: Any) -> None:
+        self.asked += 1
+        await asyncio.sleep(0)
+        if self._answers and (code := self._answers.pop(0)) is not None:
+            raise OttlaError(code, "as it is written")
+
+
+def by(script: Script, version: int) -> ProducedTransaction:
+    return ProducedTransaction("t-1", version, cast(TransactionVerifier, script))
+
+
+@pytest.mark.rule(25, 39)
+@pytest.mark.story("sequence-3-before-0")
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+    ("failure", "behind"),
+    [
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (ErrorCode.PRODUCER_FENCED, ErrorCode.NOT_ENOUGH_REPLICAS),
+    ],
+)
+async def test_no_batch_overtakes_one_whose_verification_failed(
+    tmp_path: Path, version: int, failure: ErrorCode, behind: ErrorCode
+) -> None:
+    """The txn-coordinator is away for the first question, and back for the second."""
+    replica, script = led_replica(tmp_path), Script(failure)
+    waiting = [now(replica, batch(7, sequence), by(script, version)) for sequence in range(3)]
+    assert [await outcome(each) for each in waiting] == [failure, behind, behind]
+    assert script.asked == 1, "what waited behind it is not asked about"
+    late = now(replica, batch(7, 3), by(script, version))
+    assert await outcome(late) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "it came before its client heard of that"
+    again = [now(replica, batch(7, sequence), by(script, version)) for sequence in range(4)]
+    assert [await outcome(each) for each in again] == [0, 1, 2, 3]
+    assert not replica.log.producers.first_sequences
+
+
+@pytest.mark.rule(25, 39)
+@pytest.mark.story("sequence-3-before-0")
+async def test_no_batch_overtakes_one_that_was_given_up(tmp_path: Path) -> None:
+    """Its request timed out while it waited."""
     replica, gate = led_replica(tmp_path), Gate()
-    first, second = (begin(replica, batch(7, sequence), of(gate)) for sequence in (0, 1))
-    gate.open(OttlaError(ErrorCode.PRODUCER_FENCED, "another has come"))
-    for each in (first, second):
-        with pytest.raises(OttlaError) as raised:
-            await each
-        assert raised.value.code == ErrorCode.PRODUCER_FENCED
-    assert len(gate.asked) == 2, "each by itself: the second may be of a transaction that is verified by then"
-    assert replica.log.log_end_offset == 0
-    assert not replica.pending
+    first, second = (begin(replica, batch(7, sequence), of(gate, version=1)) for sequence in (0, 1))
+    await until(lambda: gate.asked)
+    first.cancel()
+    gate.open()
+    assert await outcome(second) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert [await outcome(now(replica, batch(7, sequence), of(gate, version=1))) for sequence in (0, 1)] == [0, 1]
+
+
+@pytest.mark.rule(25)
+async def test_no_batch_overtakes_one_for_which_there_was_no_room(tmp_path: Path) -> None:
+    replica, script = led_replica(tmp_path), Script()
+    replica.pending_bytes.take(MOST_BYTES)
+    assert await outcome(now(replica, batch(7), by(script, 1))) == ErrorCode.REQUEST_TIMED_OUT
+    replica.pending_bytes.give_back(MOST_BYTES)
+    assert await outcome(now(replica, batch(7, 1), by(script, 1))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert await outcome(now(replica, batch(7), by(script, 1))) == 0
+
+
+@pytest.mark.rule(25)
+async def test_no_batch_of_a_new_producer_overtakes_one_that_found_too_few_replicas(tmp_path: Path) -> None:
+    brokers = Brokers(tmp_path, (1, 2), replace(SMALL, min_insync_replicas=2))
+    replica = brokers.replicas[1]
+    alone = Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1,))
+    brokers.apply(alone)
+    plain = [batch(7, sequence, attributes=0) for sequence in (0, 1)]
+    with pytest.raises(OttlaError, match=r"min\.insync\.replicas"):
+        append(replica, plain[0], ACKS_ALL, Slice(60.0))
+    brokers.apply(replace(alone, isr=(1, 2), partition_epoch=1))
+    with pytest.raises(OttlaError, match="send the batches again in order"):
+        append(replica, plain[1], ACKS_ALL, Slice(60.0))
+    assert isinstance(append(replica, plain[0], ACKS_ALL, Slice(60.0)), ReplicaAppend)
+    assert isinstance(append(replica, plain[1], ACKS_ALL, Slice(60.0)), ReplicaAppend)
+
+
+@pytest.mark.rule(25)
+async def test_a_batch_that_is_wrong_by_itself_keeps_no_later_one_out(tmp_path: Path) -> None:
+    """As in Kafka: a producer does not send it again."""
+    replica = led_replica(tmp_path)
+    too_large = produced(0, producer_id=7, epoch=3, value=b"v" * 900)
+    replica.log.config = replace(replica.log.config, max_message_bytes=800)
+    with pytest.raises(OttlaError, match=r"max\.message\.bytes"):
+        begin(replica, too_large, None)
+    assert isinstance(begin(replica, batch(7, 5, attributes=0), None), ReplicaAppend)
+
+
+@pytest.mark.rule(25, 40)
+@pytest.mark.story("late-batch-opened-a-transaction")
+async def test_with_transactions_v2_an_unknown_producer_begins_at_0(tmp_path: Path) -> None:
+    """Each transaction has an epoch of its own, so a partition needs no memory to tell that a batch is missing."""
+    replica, script = led_replica(tmp_path), Script()
+    assert await outcome(now(replica, batch(7, 4), by(script, 2))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert await outcome(now(replica, batch(8, 4), by(script, 1))) == 0
+    assert await outcome(now(replica, batch(7), by(script, 2))) == 1
+
+
+@pytest.mark.rule(31)
+async def test_a_transaction_of_an_older_epoch_is_refused_without_a_question(tmp_path: Path) -> None:
+    replica, script = led_replica(tmp_path), Script()
+    assert await outcome(now(replica, batch(7, epoch=4), by(script, 2))) == 0
+    replica.append_marker(end_of(7, 5))
+    assert await outcome(now(replica, batch(7, epoch=4), by(script, 2))) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert script.asked == 1
+
+
+@pytest.mark.rule(25)
+async def test_what_was_expected_under_another_leadership_is_forgotten(tmp_path: Path) -> None:
+    brokers = Brokers(tmp_path, (1, 2))
+    brokers.apply(Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1, 2)))
+    replica, script = brokers.replicas[1], Script(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert await outcome(now(replica, batch(7), by(script, 1))) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert len(replica.log.producers.first_sequences) == 1
+    brokers.apply(Partition(replicas=(1, 2), leader=2, leader_epoch=2, isr=(1, 2)))
+    assert not replica.log.producers.first_sequences
 
 
 async def test_a_plain_batch_is_not_verified(tmp_path: Path) -> None:

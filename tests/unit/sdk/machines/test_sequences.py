@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.machines.sequences import NO_STAMP, Sequences, Stamp
+from ottla.machines.sequences import NO_STAMP, OwnedSequences, Sequences, Stamp
 
 
 class Some:
@@ -73,6 +73,21 @@ def test_the_first_of_an_epoch_goes_alone_and_so_does_one_after_a_long_pause() -
     assert sequences.may_leave(Some(1), 1, now=5.1)
     assert not sequences.may_leave(Some(1), 1, now=700.0)
     assert sequences.may_leave(Some(1), 0, now=700.0)
+
+
+class Owner:
+    producer = (7, 3)
+
+
+@pytest.mark.rule(25)
+def test_the_first_batches_of_a_transaction_go_together() -> None:
+    """The broker takes none of an epoch of transactions before the one that begins at 0."""
+    sequences = OwnedSequences(Owner())
+    for in_flight in range(3):
+        batch = Some(1)
+        assert sequences.may_leave(batch, in_flight, now=5000.0)
+        sequences.stamp(batch)
+    assert stamps([batch]) == [(3, 2)]
 
 
 @pytest.mark.rule(25)
