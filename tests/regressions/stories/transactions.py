@@ -32,6 +32,10 @@ STORIES = (
         "sequence-3-before-0",
         "The first batch of a producer could not be verified and a later one could: it was taken, and the first never",
         skipped("ottla_broker.machines.first_sequences:FirstSequences.check"),
+    ),
+    Story(
+        "who-waited-behind-a-failed-batch-went-on",
+        "What waited behind a batch that failed was looked into, verified and taken by itself, second by second",
         instead_of("ottla_broker.replication.pending:_Pending.failure", _never),
     ),
     Story(

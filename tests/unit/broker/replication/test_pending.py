@@ -65,7 +65,7 @@ async def code_of(done: asyncio.Future[int]) -> ErrorCode | None:
     return None
 
 
-@pytest.mark.story("sequence-3-before-0")
+@pytest.mark.story("who-waited-behind-a-failed-batch-went-on")
 @pytest.mark.parametrize(
     ("failure", "behind"),
     [
