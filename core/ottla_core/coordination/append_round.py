@@ -1,9 +1,8 @@
 """One round of a shard: what waits is decided, one after another, and one call to the log proves all of it.
 
 Each decision is applied before the next one is taken, so that two joins of one round see each other. What they write is
-appended by one call (group commit), as few batches as can be: entries, then those of a producer, a marker, in the order
-of the decisions. Where no request writes, the call is a check. Either way the responses
-wait for it, in the order of their decisions.
+appended by one call (group commit), in as few batches as can be (`RoundRecords`). Where no request writes, the call is
+a check. Either way the responses wait for it, in the order of their decisions.
 """
 
 from __future__ import annotations
@@ -11,10 +10,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final, Generic, NamedTuple
 
 from ottla_core.coordination.batches import is_one_batch, size_limit
-from ottla_core.coordination.shard import Decide, Record, S, ShardDecision, ShardState
+from ottla_core.coordination.round_records import RoundRecords
+from ottla_core.coordination.shard import Decide, S, ShardDecision, ShardState
 from ottla_core.coordination.timers import Moment, TimerKey, Timers
 from ottla_core.errors import ErrorCode, OttlaError
 
@@ -45,12 +46,18 @@ class RoundOutcome(NamedTuple):
     error: Exception | None = None
 
 
+class _Verdict(Enum):
+    TAKEN = "its decision is part of the round"
+    REJECTED = "its outcome is an error"
+    NO_ROOM = "its records have no room in this round, but would have in the next one"
+
+
 class AppendRound(Generic[S]):
     """A round in the making, and then under way; its batches have at most `max_batch_bytes` in all."""
 
     def __init__(self, shard: S, timers: Timers, max_batch_bytes: int) -> None:
         self.outcomes: Final[list[RoundOutcome]] = []
-        self.records: Final[list[Record]] = []
+        self.records: Final = RoundRecords()
         self._decided = 0
         self._shard = shard
         self._timers = timers
@@ -66,13 +73,16 @@ class AppendRound(Generic[S]):
             request = waiting[0]
             if request.give_up_at <= now.at:
                 self._reject(request.token, _too_late())
-            elif not self._decide(request.token, request.decide, now):
-                return  # it is decided anew in the next turn: a decision changes nothing
+            elif self._decide(request.token, request.decide, now) is _Verdict.NO_ROOM:
+                return  # it is decided anew in the next round: a decision changes nothing
             waiting.popleft()
         while self._decided < MAX_DECISIONS and (key := self._timers.pop_due(now.at)) is not None:
-            if not self._decide(None, _on_timer(key), now):
+            verdict = self._decide(None, _on_timer(key), now)
+            if verdict is _Verdict.NO_ROOM:
                 self._timers.set(key, now.at)
                 return
+            if verdict is _Verdict.REJECTED:
+                self._timers.set_again(key, now.at, str(self.outcomes[-1].error))
 
     def needs_check(self, *, is_proved: bool) -> bool:
         """Whether any of its responses waits for a proof, beside the last one, which may count still."""
@@ -84,34 +94,29 @@ class AppendRound(Generic[S]):
         self.outcomes[:] = [outcome._replace(token=None) for outcome in self.outcomes if outcome.decision is not None]
         return tokens
 
-    def _decide(self, token: Any, decide: Decide[S], now: Moment) -> bool:
-        """False where its records have no room in this round, but would have in the next one."""
+    def _decide(self, token: Any, decide: Decide[S], now: Moment) -> _Verdict:
         self._decided += 1
         try:
             decision = decide(self._shard, now)
             assert is_one_batch(decision.records), "a leader that fails may keep the first of a round's batches alone"
         except Exception as error:  # rejected, or a bug in it: nothing has changed
-            self._reject(token, error)
-            return True
+            return self._reject(token, error)
         size_bytes = size_limit(decision.records)
-        # Larger than any round: no later one has room for it either.
         if size_bytes > self._largest_bytes:
-            self._reject(token, _too_large(size_bytes, self._largest_bytes))
-        elif size_bytes > self._room_bytes:
-            return False
-        else:
-            self._take(token, decision, size_bytes)
-        return True
-
-    def _take(self, token: Any, decision: ShardDecision[Any], size_bytes: int) -> None:
+            return self._reject(token, _too_large(size_bytes, self._largest_bytes))
+        added_bytes = size_bytes - self.records.replaced_bytes(decision.records)
+        if added_bytes > self._room_bytes:
+            return _Verdict.NO_ROOM
         apply_decision(decision, self._shard, self._timers)
-        self.records.extend(decision.records)
-        self._room_bytes -= size_bytes
+        self.records.add(decision.records)
+        self._room_bytes -= added_bytes
         if token is not None or decision.effects:
             self.outcomes.append(RoundOutcome(token, decision))
+        return _Verdict.TAKEN
 
-    def _reject(self, token: Any, error: Exception) -> None:
+    def _reject(self, token: Any, error: Exception) -> _Verdict:
         self.outcomes.append(RoundOutcome(token, None, error))
+        return _Verdict.REJECTED
 
 
 def apply_decision(decision: ShardDecision[Any], shard: ShardState, timers: Timers) -> None:

@@ -56,10 +56,11 @@ def _batches(records: Sequence[Record]) -> Sequence[Sequence[Record]]:
 
 
 def _batch_limit(records: Sequence[Record]) -> int:
-    return HEADER_SIZE + sum(map(_record_limit, records))
+    return HEADER_SIZE + sum(map(record_limit, records))
 
 
-def _record_limit(record: Record) -> int:
+def record_limit(record: Record) -> int:
+    """Return an upper bound of the bytes that a record takes in its batch."""
     if isinstance(record, Marker):
         return _FRAMING_BYTES + _MARKER_BYTES
     return _FRAMING_BYTES + len(record.key) + len(record.value or b"")

@@ -45,7 +45,7 @@ class Respond:
 
 @dataclass(frozen=True, slots=True)
 class RespondError:
-    """Without a token it tells of a decision of the owner's own that failed: a bug."""
+    """Without a token it tells of a decision of the owner's own that was rejected, such as a timer's."""
 
     token: Any
     error: Exception

@@ -15,7 +15,7 @@ from ottla_core.coordination.shard_log import Append, ShardLog, Unknown
 from ottla_core.coordination.timers import NEVER, Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.fence import ShardFence
-from ottla_core.telemetry import Histogram
+from ottla_core.telemetry import Counter, Histogram
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +31,8 @@ class ShardProcess(Protocol):
     def load_seconds(self) -> Histogram: ...
     @property
     def append_seconds(self) -> Histogram: ...
+    @property
+    def own_rejected(self) -> Counter: ...
     @property
     def loop(self) -> asyncio.AbstractEventLoop: ...
     @property
@@ -115,6 +117,9 @@ class HeldShard(Generic[S]):
                 self._process.on_left(self.number, self.owner.fence, effect, self.age_s)
 
     def _reject(self, token: Any, error: Exception) -> None:
+        if token is None:
+            self._process.own_rejected.value += 1
+            _log.error("what %s shard %d has to do by itself is rejected: %s", self._process.kind, self.number, error)
         if not isinstance(error, OttlaError):
             _log.error("a decision of %s shard %d failed", self._process.kind, self.number, exc_info=error)
         if token is not None and not token.done():

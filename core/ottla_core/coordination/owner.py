@@ -70,6 +70,10 @@ _REPORT_AFTER: Final = 8
 """Tries of a fence or a read, which take some seconds; and again whenever they are twice as many."""
 
 
+_SHOWN: Final = 200
+"""Characters of a timer's key: an id in it may be long."""
+
+
 class Owner(Generic[S]):
     """Owns a shard under `fence`, which the controller gives only once. `shard` is empty at first.
 
@@ -92,7 +96,7 @@ class Owner(Generic[S]):
         self._number, self._in_flight = 0, False  # of the call that was sent last
         self._sent_at = now.at
         self._failures = 0  # of that call, one after another
-        self.trouble = ""  # why a fence or a load makes no progress, after seconds of attempts; "" while it does
+        self._stalled = ""  # why a fence or a load makes no progress, after seconds of attempts; "" while it does
         self._retry_at = NEVER
         self._round: AppendRound[S] | None = None
         self._began_at = now.at  # the round
@@ -192,6 +196,15 @@ class Owner(Generic[S]):
         return self._round is not None or bool(self._waiting)
 
     @property
+    def trouble(self) -> str:
+        """What an operator has to know of: why it is not served, or what it can't do in time; "" without any."""
+        rejected = self._timers.rejected.copy()  # any thread may ask
+        if self._stalled or not rejected:
+            return self._stalled
+        key, reason = next(iter(rejected.items()))
+        return f"{len(rejected)} timers are rejected and tried again, such as {str(key)[:_SHOWN]}: {reason}"
+
+    @property
     def is_stuck(self) -> bool:
         """Whether its call to the log has failed, and is repeated."""
         return self._failures > 0
@@ -242,7 +255,7 @@ class Owner(Generic[S]):
             self._leave(OwnerEvent.DIVERGED, "the own fence was not where it had been written")
         else:
             self._move(OwnerEvent.LOADED)
-            self._replay, self._retry_at, self._failures, self.trouble = None, NEVER, 0, ""
+            self._replay, self._retry_at, self._failures, self._stalled = None, NEVER, 0, ""
             self._waiting.append(ShardRequest(None, lambda shard, then: shard.on_loaded(then), NEVER))
             self._begin_round(now)
 
@@ -252,9 +265,9 @@ class Owner(Generic[S]):
 
     def _report(self, failure: str, reason: str) -> None:
         if (tries := self._failures) >= _REPORT_AFTER:
-            self.trouble = f"{failure}, tried {tries} times: {reason}"
+            self._stalled = f"{failure}, tried {tries} times: {reason}"
             if tries & (tries - 1) == 0:
-                self._out.append(ReportTrouble(self.trouble))
+                self._out.append(ReportTrouble(self._stalled))
 
     # ---- rounds ----------------------------------------------------------------------------------------------------
 
@@ -266,7 +279,7 @@ class Owner(Generic[S]):
         append_round.decide_all(self._waiting, now)
         self._leisure_until = NEVER
         if append_round.records:
-            self._begin(Append(self.next_offset, seal_records(append_round.records, now.wall_ms)), now)
+            self._begin(Append(self.next_offset, seal_records(tuple(append_round.records), now.wall_ms)), now)
         elif ask or self._waiting or append_round.needs_check(is_proved=now.at < self._proved_until):
             self._begin(Check(self.next_offset), now)
         else:
@@ -399,7 +412,7 @@ class Owner(Generic[S]):
 
     def _ask(self, call: Call, now: Moment) -> None:
         """Another call than the last one, or the same to another leader."""
-        self._failures, self.trouble = 0, ""
+        self._failures, self._stalled = 0, ""
         self._send(call, now)
 
     def _ask_later(self, now: Moment) -> None:

@@ -103,6 +103,11 @@ class OwnedShards(Shards[S]):
         self.released: Final = metrics.counter(
             "ottla_shard_given_up_total", "Shards that were left by an owner that had not lost them.", kind=kind
         )
+        self.own_rejected: Final = metrics.counter(
+            "ottla_shard_timers_rejected_total",
+            "Decisions of timers that were rejected, and are tried again.",
+            kind=kind,
+        )
         self._gaps: Final = {
             starved: metrics.counter("ottla_loop_gaps_total", "Gaps of a second or more.", cause=cause)
             for starved, cause in ((True, "starved"), (False, "stopped"))

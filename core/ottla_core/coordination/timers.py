@@ -20,6 +20,9 @@ TICK_S: Final = 0.25
 
 NEVER: Final = float("inf")
 
+REJECTED_S: Final = 10.0
+"""Until a timer whose decision was rejected goes off again."""
+
 TimerKey = Hashable
 
 
@@ -53,9 +56,11 @@ class LoopClock:
 
 
 class Timers:
-    """At most one instant per key; setting it again moves it."""
+    """At most one instant per key; setting it again moves it. `rejected` says of a timer that is set why the decision
+    that it set off last was rejected."""
 
     def __init__(self) -> None:
+        self.rejected: Final[dict[TimerKey, str]] = {}
         self._at: dict[TimerKey, float] = {}
         self._heap: list[tuple[float, int, TimerKey]] = []
         self._order: Final[Iterator[int]] = count()  # keys of one instant go off in the order in which they were set
@@ -65,12 +70,18 @@ class Timers:
 
     def set(self, key: TimerKey, at: float | None) -> None:
         """`None` cancels it."""
+        self.rejected.pop(key, None)
         if at is None:
             self._at.pop(key, None)
         elif self._at.get(key) != at:
             self._at[key] = at
             heappush(self._heap, (at, next(self._order), key))
             self._tidy()
+
+    def set_again(self, key: TimerKey, now: float, reason: str) -> None:
+        """Set a timer whose decision was rejected: the transaction or the member that it ends may have no other end."""
+        self.set(key, now + REJECTED_S)
+        self.rejected[key] = reason
 
     @property
     def next_at(self) -> float:
@@ -88,6 +99,7 @@ class Timers:
             return None
         key = heappop(self._heap)[2]
         del self._at[key]
+        self.rejected.pop(key, None)
         return key
 
     def shift(self, by_s: float) -> None:

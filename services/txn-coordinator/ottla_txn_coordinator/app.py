@@ -12,6 +12,7 @@ from ottla_core.rpc.server import Around, as_it_is
 from ottla_proto.contracts import Txn
 from ottla_txn_coordinator.config import TxnCoordinatorConfig
 from ottla_txn_coordinator.config_listener import TxnConfigListener
+from ottla_txn_coordinator.machines.records import LARGEST_BATCH_BYTES
 from ottla_txn_coordinator.machines.shard import TransactionShard
 from ottla_txn_coordinator.marker_calls import MarkerCalls
 from ottla_txn_coordinator.markers import TxnMarkers
@@ -31,7 +32,8 @@ def build(
     def new_shard(number: int) -> TransactionShard:
         return TransactionShard(configs.settings)
 
-    host = CoordinatorHost(TXN, config, new_shard, ShardLimits(), store=store, clock=clock, around=around)
+    limits = ShardLimits(max_batch_bytes=LARGEST_BATCH_BYTES)
+    host = CoordinatorHost(TXN, config, new_shard, limits, store=store, clock=clock, around=around)
     shards, follower = host.shards, host.follower
     configs = TxnConfigListener(config, shards)
     calls, producer_ids = MarkerCalls(), host.producer_ids()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from itertools import chain
 from typing import Any, Final, Protocol
 
 from ottla_core.cluster.image import ClusterImage
@@ -55,6 +56,8 @@ _CATCH_UP_S: Final = 1.0
 MOST_TRANSACTIONS: Final = 1_000
 """In one call, which holds the loop; and so for its partitions."""
 MOST_PARTITIONS: Final = 10_000
+
+_NOT_ATTEMPTED: Final = OttlaError(ErrorCode.OPERATION_NOT_ATTEMPTED, "another partition of the request is unknown")
 
 Decide = Callable[[Caught, TransactionSettings, Moment, int | None], Decision]
 
@@ -124,20 +127,47 @@ class TxnService:
             if not t.verify_only
             for p in t.partitions
         )
-        added = await asyncio.gather(*(self._add(item, context) for item in request.transactions))
-        return pb.AddPartitionsResponse(transactions=added)
+        together: dict[Hashable, list[pb.PartitionsToAdd]] = {}
+        for item in request.transactions:
+            together.setdefault(_what_is_asked(item), []).append(item)
+        added = await asyncio.gather(*(self._add(items, context) for items in together.values()))
+        responses = {what: iter(of_items) for what, of_items in zip(together, added, strict=True)}
+        return pb.AddPartitionsResponse(
+            transactions=[next(responses[_what_is_asked(item)]) for item in request.transactions]
+        )
 
-    async def _add(self, item: pb.PartitionsToAdd, context: RequestContext) -> pb.PartitionsAdded:
-        partitions = [TopicPartition(p.topic, p.partition) for p in item.partitions]
-        unknown = {} if item.verify_only else {p: error for p in partitions if (error := self._unknown(p)) is not None}
-        if unknown:
-            not_attempted = OttlaError(ErrorCode.OPERATION_NOT_ATTEMPTED, "another partition of the request is unknown")
-            return pb.PartitionsAdded(partitions=[error_message(unknown.get(p, not_attempted)) for p in partitions])
-        try:
-            outcomes = await self._add_or_verify(item, partitions, context, item.ByteSize())
-        except OttlaError as error:
-            return pb.PartitionsAdded(error=error_message(error))
-        return pb.PartitionsAdded(partitions=[_message(outcome) for outcome in outcomes or [None] * len(partitions)])
+    async def _add(self, items: Sequence[pb.PartitionsToAdd], context: RequestContext) -> list[pb.PartitionsAdded]:
+        """Return a response for each of the items, which ask the same about partitions of one transaction.
+
+        They are one decision: each decision writes all partitions that the transaction has by then, and a broker
+        sends an item for every partition.
+        """
+        named = [[TopicPartition(p.topic, p.partition) for p in item.partitions] for item in items]
+        unknown: dict[TopicPartition, OttlaError] = {}
+        if not items[0].verify_only:
+            unknown = {p: error for p in chain(*named) if (error := self._unknown(p)) is not None}
+        attempted = [partitions for partitions in named if unknown.keys().isdisjoint(partitions)]
+        error, outcomes = None, dict[TopicPartition, OttlaError | None]()
+        if attempted:
+            partitions = list(dict.fromkeys(chain(*attempted)))
+            size_bytes = sum(item.ByteSize() for item in items)
+            try:
+                found = await self._add_or_verify(items[0], partitions, context, size_bytes)
+            except OttlaError as raised:
+                error = raised
+            else:
+                outcomes = dict(zip(partitions, found or [None] * len(partitions), strict=True))
+
+        def added(partitions: Sequence[TopicPartition]) -> pb.PartitionsAdded:
+            if not unknown.keys().isdisjoint(partitions):
+                return pb.PartitionsAdded(
+                    partitions=[error_message(unknown.get(p, _NOT_ATTEMPTED)) for p in partitions]
+                )
+            if error is not None:
+                return pb.PartitionsAdded(error=error_message(error))
+            return pb.PartitionsAdded(partitions=[_message(outcomes[p]) for p in partitions])
+
+        return list(map(added, named))
 
     async def add_offsets(self, request: pb.AddOffsetsRequest, context: RequestContext) -> pb.AddOffsetsResponse:
         if not request.group:
@@ -337,6 +367,12 @@ def check_id(transactional_id: str) -> None:
             f"a transactional id of {size_bytes} bytes is longer than {LONGEST_NAME_BYTES}",
             hint="choose a shorter one",
         )
+
+
+def _what_is_asked(item: pb.PartitionsToAdd) -> Hashable:
+    """Equal for items that differ in their partitions alone."""
+    epoch = item.coordinator_epoch if item.HasField("coordinator_epoch") else None
+    return item.transactional_id, *_producer(item.producer), item.verify_only, item.transaction_version, epoch
 
 
 def _producer(message: TxnProducer) -> TransactionProducer:

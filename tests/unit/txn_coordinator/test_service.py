@@ -279,6 +279,57 @@ async def test_one_bad_transaction_of_a_call_fails_alone(here: Coordinator) -> N
     assert [codes(item) for item in added[1:3]] == [[0], [0]]
 
 
+def each_alone(producer: TxnProducer, *partitions: tuple[str, int], **more: Any) -> list[pb.PartitionsToAdd]:
+    """An item for each partition, as a broker sends them."""
+    return [
+        pb.PartitionsToAdd(
+            transactional_id="x",
+            producer=producer,
+            partitions=[pb.TxnPartition(topic=topic, partition=number)],
+            **{"transaction_version": 2, **more},
+        )
+        for topic, number in partitions
+    ]
+
+
+@pytest.mark.story("an-addition-for-each-partition")
+async def test_what_a_call_adds_to_one_transaction_is_one_record(here: Coordinator) -> None:
+    """Each record holds all partitions so far: one for each of 800 partitions would be 1.3 MB of them."""
+    here.image = with_topic(NOTHING, "wide", 800, number=1)
+    producer = await here.init()
+    items = each_alone(producer, *(("wide", n) for n in range(800)))
+    written = len(here.shard.log)
+    added = (await here.service.add_partitions(pb.AddPartitionsRequest(transactions=items), CALLER)).transactions
+    assert [codes(item) for item in added] == [[0]] * 800
+    assert here.shard.record().partitions == {TopicPartition("wide", n) for n in range(800)}
+    (entry,) = here.shard.log[written:]
+    assert isinstance(entry, Entry)
+    assert len(entry.value or b"") < 800 * 4 + 100
+
+
+async def test_items_of_one_transaction_are_judged_each_by_its_partitions(here: Coordinator) -> None:
+    producer = await here.init()
+    items = each_alone(producer, ("t", 0), ("gone", 0), ("t", 1), ("t", 0))
+    items[2].partitions.add(topic="gone", partition=1)
+    added = (await here.service.add_partitions(pb.AddPartitionsRequest(transactions=items), CALLER)).transactions
+    unknown, not_attempted = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
+    assert [codes(item) for item in added] == [[0], [unknown], [not_attempted, unknown], [0]]
+    assert here.shard.record().partitions == {A}
+    items = each_alone(producer, ("t", 0), ("t", 1), verify_only=True)
+    added = (await here.service.add_partitions(pb.AddPartitionsRequest(transactions=items), CALLER)).transactions
+    assert [codes(item) for item in added] == [[0], [ErrorCode.TRANSACTION_ABORTABLE]]
+
+
+async def test_an_error_of_a_transaction_is_that_of_each_of_its_items(here: Coordinator) -> None:
+    producer = await here.init()
+    await here.add(producer, ("t", 0))
+    after = await here.end(producer)
+    items = [*each_alone(after, ("t", 0), ("t", 1)), *each_alone(producer, ("t", 0))]
+    added = (await here.service.add_partitions(pb.AddPartitionsRequest(transactions=items), CALLER)).transactions
+    concurrent, fenced = ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.PRODUCER_FENCED
+    assert [item.error.code for item in added] == [concurrent, concurrent, fenced]
+
+
 @pytest.mark.parametrize("version", [-(2**31), -1, 1, 3, 2**31 - 1])
 async def test_a_version_that_is_not_known_is_the_nearest(here: Coordinator, version: int) -> None:
     producer = await here.init()

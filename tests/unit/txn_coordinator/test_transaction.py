@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 from functools import partial
 
 import pytest
-from transactions import FIRST_ID, TWO_PHASES, A, B, Producer, Shard, name_of
+from transactions import FIRST_ID, TWO_PHASES, WALL_MS, A, B, Producer, Shard, name_of
 
+from ottla_core.coordination.append_round import AppendRound
+from ottla_core.coordination.batches import size_limit
 from ottla_core.coordination.shard import Entry, Marker, ShardDecision, TransactionProducer
+from ottla_core.coordination.timers import Moment
 from ottla_core.model import TopicPartition
 from ottla_txn_coordinator.machines.history import KEPT, MOST_IDS, Kind
-from ottla_txn_coordinator.machines.records import MOST_PARTITIONS, NO_EPOCH, UNCLAIMED, encode_key, encode_value
+from ottla_txn_coordinator.machines.records import (
+    END_ROOM_BYTES,
+    LARGEST_ADDITION_BYTES,
+    LARGEST_BATCH_BYTES,
+    MOST_PARTITIONS,
+    NO_EPOCH,
+    UNCLAIMED,
+    TransactionRecord,
+    encode_key,
+    encode_value,
+)
 from ottla_txn_coordinator.machines.shard import Loaded
-from ottla_txn_coordinator.machines.states import TransactionState
+from ottla_txn_coordinator.machines.states import ENDING, TransactionState
 from ottla_txn_coordinator.machines.transaction import (
     LAST_EPOCH,
     Initialized,
@@ -145,6 +159,73 @@ def test_a_transaction_has_a_limit_of_partitions(shard: Shard) -> None:
     assert name_of(shard.add(producer, *too_many)) == "INVALID_REQUEST"
     assert shard.record().state is TransactionState.EMPTY
     assert shard.add(producer, *too_many[1:]) is None
+
+
+def fill(shard: Shard, producer: Producer) -> None:
+    """Add partitions until the record has its largest size, but for a few bytes."""
+    of_one = 208  # a topic with a name of 200 characters, and one partition of it
+
+    def room() -> int:
+        return LARGEST_ADDITION_BYTES - longest_batch(shard)
+
+    for first, count in ((0, 4_000), (4_000, (room() - 4_000 * of_one) // of_one - 2)):
+        shard.add(producer, *(TopicPartition(f"{n:05}".ljust(200, "x"), 0) for n in range(first, first + count)))
+    assert shard.add(producer, TopicPartition("y" * (room() - 10), 0)) is None
+
+
+def longest_batch(shard: Shard) -> int:
+    return max(size_limit([entry]) for entry in shard.log)
+
+
+@pytest.mark.story("an-end-without-room")
+@pytest.mark.parametrize("ends", ["commit", "abort", "timeout", "init", "keep", "prepare"])
+@pytest.mark.parametrize("first_epoch", [0, LAST_EPOCH])
+def test_a_transaction_that_takes_no_more_partitions_has_room_for_its_end(ends: str, first_epoch: int) -> None:
+    """The record of an end has tags that the additions do not have, most of all where there is a new producer id."""
+    shard = Shard(replace(TWO_PHASES, first_epoch=first_epoch)).load()
+    producer = shard.init()
+    fill(shard, producer)
+    refused = shard.add(producer, TopicPartition("y" * 200, 0))
+    assert name_of(refused) == "RECORD_LIST_TOO_LARGE"
+    assert "end it" in str(refused)
+    assert longest_batch(shard) > LARGEST_ADDITION_BYTES - 20
+    match ends:
+        case "commit" | "abort":
+            shard.end(producer, ends == "commit")
+        case "timeout":
+            shard.sleep(60)
+        case "init":
+            shard.init()
+        case "keep":
+            kept = shard.init(keeps=True)
+            shard.end(kept.producer)
+        case "prepare":
+            shard.prepare(producer)
+            shard.end(producer)
+    assert shard.record().state in ENDING
+    assert longest_batch(shard) <= LARGEST_ADDITION_BYTES + END_ROOM_BYTES
+
+
+def test_the_room_of_an_end_holds_every_tag() -> None:
+    partitions = frozenset({A})
+    most = Producer(2**63 - 1, LAST_EPOCH)
+    bare = TransactionRecord(most, 1, TransactionState.ONGOING, partitions)
+    full = replace(bare, previous_id=most.id, next=most, version=2, former_epoch=LAST_EPOCH, prepared=True)
+    assert len(encode_value(full)) - len(encode_value(bare)) < END_ROOM_BYTES
+
+
+def test_what_a_former_release_has_filled_can_be_ended() -> None:
+    shard = Shard().load()
+    producer = shard.init()
+    fill(shard, producer)
+    record, room = shard.record(), 1_000_000 - longest_batch(shard)
+    more = frozenset({TopicPartition("z" * (room - 8), 0)})
+    shard.apply(Entry(encode_key("x"), encode_value(replace(record, partitions=record.partitions | more))))
+    assert 999_990 <= longest_batch(shard) <= 1_000_000
+    append_round = AppendRound(shard.machine, shard.timers, LARGEST_BATCH_BYTES)
+    append_round.decide_all(deque(), Moment(shard.at + 60, WALL_MS))
+    assert [outcome.error for outcome in append_round.outcomes] == [None]
+    assert shard.record().state is TransactionState.PREPARE_ABORT
 
 
 def test_an_id_that_is_not_known_has_no_producer(shard: Shard) -> None:

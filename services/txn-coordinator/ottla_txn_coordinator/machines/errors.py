@@ -63,6 +63,15 @@ def too_many_partitions(transactional_id: str, most: int) -> OttlaError:
     )
 
 
+def too_large(transactional_id: str, size_bytes: int, most_bytes: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        f"with these partitions the transaction of {shown(transactional_id)} takes {size_bytes} bytes in the log, and "
+        f"its record may have {most_bytes}",
+        hint="end it, and write the rest in another one; shorter names of topics take less",
+    )
+
+
 def invalid_timeout(timeout_ms: int, most_ms: int) -> OttlaError:
     return OttlaError(
         ErrorCode.INVALID_TRANSACTION_TIMEOUT,

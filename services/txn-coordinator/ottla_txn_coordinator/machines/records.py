@@ -8,6 +8,7 @@ Source: TransactionLogKey/Value.json of Apache Kafka.
 
 from __future__ import annotations
 
+import struct
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Final
@@ -22,6 +23,17 @@ LONGEST_NAME_BYTES: Final = 2**15 - 1
 
 MOST_PARTITIONS: Final = 40_000
 """Of one transaction: with a topic of its own for each it is still what a reader of the record takes."""
+
+END_ROOM_BYTES: Final = 256
+"""More than all tags of a record take. What ends a transaction writes the same partitions, with tags that the last
+addition did not have; so an addition leaves this room."""
+
+LARGEST_ADDITION_BYTES: Final = 1_000_000 - END_ROOM_BYTES
+"""Of the batch that an addition to a transaction makes."""
+
+LARGEST_BATCH_BYTES: Final = 1_000_000 + END_ROOM_BYTES
+"""Of a round. Former releases left no room: so a transaction that they have filled up to 1,000,000 bytes can be ended
+as well. It is below message.max.bytes of the internal topics."""
 
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
@@ -97,15 +109,14 @@ def encode_value(record: TransactionRecord) -> bytes:
     writer.int16(record.producer.epoch)
     writer.int32(record.timeout_ms)
     writer.buffer.append(_NUMBERS[record.state])
-    numbers = defaultdict[str, list[int]](list)
-    for topic, number in sorted(record.partitions):
-        numbers[topic].append(number)
-    writer.array(len(numbers))
-    for topic, partitions in numbers.items():
+    by_topic = defaultdict[str, list[int]](list)
+    for topic, number in record.partitions:
+        by_topic[topic].append(number)
+    writer.array(len(by_topic))
+    for topic, numbers in sorted(by_topic.items()):
         writer.string(topic)
-        writer.array(len(partitions))
-        for number in partitions:
-            writer.int32(number)
+        writer.array(len(numbers))
+        writer.buffer += struct.pack(f">{len(numbers)}i", *sorted(numbers))
         writer.tags()
     writer.int64(record.updated_at_ms)
     writer.int64(record.started_at_ms)
@@ -169,7 +180,8 @@ def _partitions(reader: Reader) -> list[TopicPartition]:
         topic = reader.string()
         if topic is None:
             raise MalformedError("null where a topic must be")
-        found += [TopicPartition(topic, reader.int32()) for _ in range(reader.array(_PARTITION_BYTES))]
+        numbers = reader.take(_PARTITION_BYTES * (count := reader.array(_PARTITION_BYTES)))
+        found += [TopicPartition(topic, number) for number in struct.unpack(f">{count}i", numbers)]
         reader.pass_tags()
     return found
 

@@ -15,6 +15,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from ottla_core.coordination.batches import size_limit
 from ottla_core.coordination.shard import Entry, ShardDecision, TransactionProducer
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.errors import OttlaError
@@ -26,12 +27,14 @@ from ottla_txn_coordinator.machines.errors import (
     invalid_timeout,
     not_in_transaction,
     other_producer,
+    too_large,
     too_many_partitions,
     two_phases_disabled,
     wrong_state,
 )
 from ottla_txn_coordinator.machines.history import UNNAMED, Caller, HistoryEvent, Kind
 from ottla_txn_coordinator.machines.records import (
+    LARGEST_ADDITION_BYTES,
     MOST_PARTITIONS,
     NEVER_MS,
     NO_EPOCH,
@@ -216,6 +219,8 @@ def decide_add(
         version=version,
     )
     decision = _decision(caught, changed, None)
+    if (size_bytes := size_limit(decision.records)) > LARGEST_ADDITION_BYTES:
+        raise too_large(caught.transactional_id, size_bytes, LARGEST_ADDITION_BYTES)
     return replace(decision, timers=timeout_of(caught.transactional_id, changed, now)) if begins else decision
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from owners import LIMITS, MINE, BookDecide, Hand, get, later, put, resolve, set_timers, stored
+from owners import LIMITS, MINE, BookDecide, Hand, get, laid, later, put, resolve, set_timers, stored
 
 from ottla_core.coordination import append_round
 from ottla_core.coordination.batches import read_batches
@@ -13,6 +13,7 @@ from ottla_core.coordination.effects import Leave, Perform, Respond, ShardLimits
 from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shard import Entry, Marker, Record, ShardDecision, TransactionProducer
 from ottla_core.coordination.shard_log import Append, Appended, Check, Fenced, Mismatch, Rejected, Unknown
+from ottla_core.coordination.timers import REJECTED_S
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import headers_at
 
@@ -59,15 +60,17 @@ def test_nobody_is_answered_before_the_high_watermark_is_past_the_batch(hand: Ha
 
 
 def test_what_comes_meanwhile_is_one_batch_and_each_decision_sees_the_one_before(hand: Hand) -> None:
+    hand.owner.limits = replace(LIMITS, max_waiting=20)
     hand.ask("first", put(b"a", b"1"))
+    hand.ask("other", put(b"b"))
     for n in (2, 3, 4):
         hand.ask(f"put {n}", put(b"a", b"%d" % n))
     assert len(hand.sent) == 3  # fence, read, one append
     hand.prove()
-    assert appended(hand) == [Entry(b"a", b"2"), Entry(b"a", b"3"), Entry(b"a", b"4")]
+    assert appended(hand) == [Entry(b"b", b"v"), Entry(b"a", b"4")], "a key is written once, with its last value"
     hand.prove()
-    assert hand.answers == {"first": None, "put 2": b"1", "put 3": b"2", "put 4": b"3"}
-    assert hand.owner.next_offset == 5
+    assert hand.answers == {"first": None, "other": None, "put 2": b"1", "put 3": b"2", "put 4": b"3"}
+    assert hand.owner.next_offset == 4
 
 
 @pytest.mark.rule(52)
@@ -446,7 +449,7 @@ def test_what_fits_no_batch_is_refused_before_it_is_applied(hand: Hand) -> None:
 def test_what_does_not_fit_into_this_batch_is_decided_anew_for_the_next(hand: Hand) -> None:
     hand.ask("first", put(b"x"))
     for n in range(3):
-        hand.ask(f"put {n}", put(b"a", b"%d" % n + b"x" * 400))
+        hand.ask(f"put {n}", put(b"%d" % n, b"x" * 400))
     hand.prove()
     assert isinstance(hand.call, Append)
     assert len(hand.call.batches) <= hand.owner.limits.max_batch_bytes
@@ -454,7 +457,94 @@ def test_what_does_not_fit_into_this_batch_is_decided_anew_for_the_next(hand: Ha
     hand.prove()
     assert len(appended(hand)) == 1
     hand.prove()
-    assert hand.answers["put 2"] == b"1" + b"x" * 400
+    assert hand.answers.keys() >= {"put 0", "put 1", "put 2"}
+
+
+def test_a_key_is_written_once_for_all_decisions_of_a_round_and_takes_the_room_of_one(hand: Hand) -> None:
+    """An addition to a transaction writes all that is in it, so eight of them would fill the batch several times."""
+    hand.owner.limits = replace(LIMITS, max_waiting=20)
+    hand.ask("first", put(b"x"))
+    for n in range(1, 9):
+        hand.ask(f"put {n}", put(b"a", b"%d" % n * 60 * n))
+    hand.prove()
+    assert appended(hand) == [Entry(b"a", b"8" * 480)]
+    hand.prove()
+    assert hand.answers["put 8"] == b"7" * 420, "each decision has seen the one before"
+
+
+def test_a_round_that_fails_fails_all_that_were_decided_into_one_record(hand: Hand) -> None:
+    hand.ask("first", put(b"x"))
+    for n in range(3):
+        hand.ask(f"put {n}", put(b"a", b"%d" % n))
+    hand.prove()
+    hand.result(Mismatch(9))
+    assert {code(hand, f"put {n}") for n in range(3)} == {ErrorCode.NOT_COORDINATOR}
+    assert hand.answers.keys() == {"first"}
+
+
+def test_a_record_is_replaced_only_within_its_batch(hand: Hand) -> None:
+    """A leader that fails may keep the first batch of a round alone: that must be what was decided by then."""
+    producer = TransactionProducer(7, 0)
+    written: list[Record] = [
+        Entry(b"a", b"1"),
+        Entry(b"a", b"2", producer),
+        Entry(b"a", b"3", producer),
+        Entry(b"a", b"4"),
+        Marker(producer, True, 1),
+        Entry(b"a", b"5"),
+        Entry(b"b", b"6"),
+        Entry(b"a", b"7"),
+    ]
+    hand.owner.limits = replace(LIMITS, max_waiting=20)
+    hand.ask("first", put(b"x"))
+    for n, record in enumerate(written):
+        hand.ask(f"write {n}", write(record))
+    hand.prove()
+    assert hand.book.seen[1:] == written, "all are applied"
+    assert isinstance(hand.call, Append)
+    batches = list(read_batches(laid(hand.call.batches, hand.call.expected_offset)))
+    assert [batch.pairs or batch.of_transactions for batch in batches] == [
+        [(b"a", b"1")],
+        [Entry(b"a", b"3", producer)],
+        [(b"a", b"4")],
+        [Marker(producer, True, 1)],
+        [(b"b", b"6"), (b"a", b"7")],
+    ]
+    hand.prove()
+    assert hand.owner.next_offset == 2 + 6
+    assert len(hand.answers) == len(written) + 1
+
+
+def test_a_timer_that_is_rejected_goes_off_again_and_is_in_the_trouble_until_it_is_done(hand: Hand) -> None:
+    hand.ask("set", set_timers({"end": 1.0}))
+    hand.prove()
+    limits, hand.owner.limits = hand.owner.limits, replace(LIMITS, max_batch_bytes=1)
+    hand.tick(1.0)
+    hand.prove()
+    assert code(hand, None) == ErrorCode.RECORD_LIST_TOO_LARGE
+    assert "1 timers are rejected and tried again, such as end: " in hand.owner.trouble
+    assert "is all that one batch holds" in hand.owner.trouble
+    assert hand.owner.wake_at == hand.at + REJECTED_S
+    hand.refusals.clear()
+    hand.tick(REJECTED_S)
+    hand.prove()
+    assert code(hand, None) == ErrorCode.RECORD_LIST_TOO_LARGE, "as often as it is rejected"
+    hand.owner.limits = limits
+    hand.tick(REJECTED_S)
+    hand.prove()
+    assert (hand.book.values[b"timer"], hand.owner.trouble, hand.owner.wake_at) == (b"end", "", float("inf"))
+
+
+def test_a_rejected_timer_that_is_cancelled_is_no_trouble_any_more(hand: Hand) -> None:
+    hand.ask("set", set_timers({"end": 1.0}))
+    hand.prove()
+    limits, hand.owner.limits = hand.owner.limits, replace(LIMITS, max_batch_bytes=1)
+    hand.tick(1.0)
+    hand.prove()
+    hand.owner.limits = limits
+    hand.ask("cancel", set_timers({"end": None}))
+    hand.prove()
+    assert (hand.owner.trouble, hand.owner.wake_at) == ("", float("inf"))
 
 
 def test_the_queue_is_bounded_and_who_waited_too_long_is_not_decided(hand: Hand) -> None:
@@ -489,9 +579,9 @@ def test_timers_that_are_due_together_are_not_decided_in_one_go() -> None:
     hand.ask("set", set_timers({f"session {n}": 1.0 for n in range(700)}))
     hand.prove()
     hand.tick(1.0)
-    assert len(appended(hand)) == 500
+    assert len(hand.book.seen) == 500
     hand.prove()
-    assert len(appended(hand)) == 200
+    assert len(hand.book.seen) == 700
 
 
 # ---- responses that come later ---------------------------------------------------------------------------------------
