@@ -20,7 +20,7 @@ from ottla_core.coordination.timers import NEVER, TICK_S, LoopClock, Moment
 from ottla_core.records.fence import ShardFence
 
 LIMITS: Final = ShardLimits(
-    unproved_s=1.5, append_s=1.2, retry_s=0.05, retry_most_s=0.2, max_batch_bytes=400, max_waiting=50
+    unproved_s=1.5, append_s=1.2, retry_s=0.05, retry_most_s=0.2, max_batch_bytes=600, max_waiting=50
 )
 _BOOT_MS: Final = 1_700_000_000_000
 

@@ -1,7 +1,9 @@
 """The state machine of the simulation: a counter per key.
 
-Each record says which count it makes and for whom: `7 w31` is the seventh of its key, for write 31. So the log itself
-tells whether a decision was made against another state than the log's, or was written twice.
+A record says which count its key has and for whom that was made: `7 w31` is the seventh, for write 31. A round writes
+the last record of a key alone, so each decision writes a note beside it, with a key that no other decision has:
+`a/7/w31`. By the notes the log itself tells whether a decision was made against another state than the log's, or was
+written twice.
 """
 
 from __future__ import annotations
@@ -26,9 +28,17 @@ Written = tuple[bytes, int, bytes]
 
 
 def written(entry: Entry) -> Written:
+    """Read a record of a key, or a note."""
     assert entry.value is not None
+    if is_note(entry.key):
+        key, number, who = entry.key.split(b"/")
+        return key, int(number), who
     count, who = entry.value.split(b" ")
     return entry.key, int(count), who
+
+
+def is_note(key: bytes) -> bool:
+    return b"/" in key
 
 
 class Counters:
@@ -48,8 +58,9 @@ class Counters:
             self.transactions.on_entry(record.producer)
             self.pending.setdefault(record.producer.id, {})[record.key] = int(record.value or b"")
             return
-        key, count, who = written(record)
-        self.values[key] = (count, who)
+        if not is_note(record.key):
+            key, count, who = written(record)
+            self.values[key] = (count, who)
 
     def remember(self, change: Any) -> None:
         """Who watches a key: memory alone, gone with a load."""
@@ -76,7 +87,7 @@ class Counters:
         watchers = self.watchers.get(key, ())
         return ShardDecision(
             count if response is None else response,
-            records=(Entry(key, b"%d %s" % (count, who)),),
+            records=(Entry(key, b"%d %s" % (count, who)), Entry(b"%s/%d/%s" % (key, count, who), b"")),
             memory=((key, ()),) if watchers else (),
             timers=timers,
             effects=tuple(Resolve(w, count) for w in watchers),

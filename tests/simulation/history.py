@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from tests.simulation.counters import Counters, Written, apply_marker, written
+from tests.simulation.counters import Counters, Written, apply_marker, is_note, written
 from tests.simulation.partition import Replica, Stored
 
 from ottla_core.coordination.batches import read_batches
@@ -87,7 +87,7 @@ class History:
             return
         if self._owner is None or self._owner.life != batch.life:
             raise Broken(f"offset {batch.base_offset} is of an owner that was fenced before")
-        self._written[batch.base_offset] = entries_of(batch)
+        self._written[batch.base_offset] = notes_of(batch)
         self._transactional[batch.base_offset] = of_transactions(batch)
         for record in self._transactional[batch.base_offset]:
             self._on_transactional(record)
@@ -97,6 +97,11 @@ class History:
             self.values[key] = (count, who)
             if who != b"t":
                 self._writes[who] = batch
+        for key, count, who in values_of(batch):
+            if (count, who) != self.values.get(key):
+                raise Broken(
+                    f"{who!r} wrote the count {count} of {key!r} last, and by its notes {self.values.get(key)}"
+                )
 
     def _on_transactional(self, record: Record) -> None:
         assert record.producer is not None
@@ -197,6 +202,15 @@ def of_transactions(batch: Stored) -> list[Record]:
     return [record for read in read_batches(batch.data) for record in read.of_transactions]
 
 
-def entries_of(batch: Stored) -> list[Written]:
-    """What a batch holds that is not a fence."""
-    return [written(Entry(*pair)) for read in read_batches(batch.data) for pair in read.pairs]
+def notes_of(batch: Stored) -> list[Written]:
+    """Return what each decision of a batch has made."""
+    return [written(entry) for entry in _entries_of(batch) if is_note(entry.key)]
+
+
+def values_of(batch: Stored) -> list[Written]:
+    """Return what a batch makes of its keys."""
+    return [written(entry) for entry in _entries_of(batch) if not is_note(entry.key)]
+
+
+def _entries_of(batch: Stored) -> list[Entry]:
+    return [Entry(*pair) for read in read_batches(batch.data) for pair in read.pairs]

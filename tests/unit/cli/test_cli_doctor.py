@@ -176,11 +176,13 @@ def test_a_shard_that_is_not_served_is_told_with_what_keeps_it(
         ShardStatus(2, None, "unowned", 0.0, None, "", 0),
         ShardStatus(3, 4, "loading", 61.0, 5, damaged, 0),
         ShardStatus(4, 4, "serving", 61.0, 5, "", 2),
+        ShardStatus(5, 4, "serving", 61.0, 5, "1 timers are rejected", 0),
     )
     assert ottla("doctor groups") == 1
     assert capsys.readouterr().err.splitlines() == [
         "ottla: __consumer_offsets-2: no coordinator has it; see whether an ottla-group-coordinator runs",
         f"ottla: __consumer_offsets-3: not served by coordinator 4 for 61 s: {damaged}",
         "ottla: __consumer_offsets-4: 2 records can't be read by this release, and what they say is missing",
-        "shards of groups that need a look: 3 of 5",
+        "ottla: __consumer_offsets-5: coordinator 4 can't do what is due: 1 timers are rejected",
+        "shards of groups that need a look: 4 of 6",
     ]

@@ -163,7 +163,9 @@ def groups(ctx: typer.Context) -> None:
 def _shard_text(of: ShardStatus) -> Iterator[str]:
     if of.coordinator is None:
         yield "no coordinator has it; see whether an ottla-group-coordinator runs"
-    if of.trouble:
+    if of.trouble and of.phase == "serving":
+        yield f"coordinator {of.coordinator} can't do what is due: {of.trouble}"
+    elif of.trouble:
         yield f"not served by coordinator {of.coordinator} for {of.seconds:.0f} s: {of.trouble}"
     if of.unreadable:
         yield f"{count(of.unreadable, 'record')} can't be read by this release, and what they say is missing"

@@ -460,6 +460,7 @@ def test_what_does_not_fit_into_this_batch_is_decided_anew_for_the_next(hand: Ha
     assert hand.answers.keys() >= {"put 0", "put 1", "put 2"}
 
 
+@pytest.mark.story("a-key-written-for-each-decision")
 def test_a_key_is_written_once_for_all_decisions_of_a_round_and_takes_the_room_of_one(hand: Hand) -> None:
     """An addition to a transaction writes all that is in it, so eight of them would fill the batch several times."""
     hand.owner.limits = replace(LIMITS, max_waiting=20)
@@ -515,6 +516,7 @@ def test_a_record_is_replaced_only_within_its_batch(hand: Hand) -> None:
     assert len(hand.answers) == len(written) + 1
 
 
+@pytest.mark.story("a-rejected-timer-is-gone")
 def test_a_timer_that_is_rejected_goes_off_again_and_is_in_the_trouble_until_it_is_done(hand: Hand) -> None:
     hand.ask("set", set_timers({"end": 1.0}))
     hand.prove()
