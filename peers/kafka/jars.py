@@ -8,7 +8,7 @@ from typing import Final
 from peers import maven
 from peers.maven import java as java
 
-VERSION: Final = "4.3.1"
+VERSION: Final = "4.4.0"
 """As in pom.xml; a test compares them."""
 
 _POM: Final = Path(__file__).parent / "pom.xml"

@@ -18,8 +18,6 @@ from peers.kafka.jars import classpath, java
 from peers.place import PeerError
 
 _JVM: Final = [
-    "-Xmx1G",
-    "-Xms1G",
     "-server",
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",
@@ -56,12 +54,19 @@ class KafkaServer:
 
     A folder that is new is formatted on the way in; `format()` does that beforehand. What the nodes say is in
     `node-<n>.log` there, their logs are in `node-<n>/`. The folder is the caller's. `settings` come after the defaults.
+    `heap` is what a node's JVM gets; the default is that of Kafka's own start script.
     """
 
     def __init__(
-        self, directory: Path, *, nodes: int = 1, settings: Mapping[str, object] = MappingProxyType({})
+        self,
+        directory: Path,
+        *,
+        nodes: int = 1,
+        settings: Mapping[str, object] = MappingProxyType({}),
+        heap: str = "1G",
     ) -> None:
         self._directory: Final = directory
+        self._jvm: Final = [f"-Xms{heap}", f"-Xmx{heap}", *_JVM]
         self._own_settings: Final = settings
         ports = free_ports(2 * nodes)
         self._broker_ports: Final = ports[:nodes]
@@ -134,7 +139,7 @@ class KafkaServer:
         }
 
     def _start(self, node: int) -> subprocess.Popen[bytes]:
-        command = [java(), *_JVM, "-cp", classpath(), "kafka.Kafka", str(self._properties(node))]
+        command = [java(), *self._jvm, "-cp", classpath(), "kafka.Kafka", str(self._properties(node))]
         with self._log(node).open("wb") as output:
             return subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True

@@ -15,7 +15,7 @@ _MAIN: Final = {
     "kafka-broker-api-versions": f"{_TOOLS}.BrokerApiVersionsCommand",
     "kafka-client-metrics": f"{_TOOLS}.ClientMetricsCommand",
     "kafka-cluster": f"{_TOOLS}.ClusterTool",
-    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-configs": f"{_TOOLS}.ConfigCommand",
     "kafka-console-consumer": f"{_TOOLS}.consumer.ConsoleConsumer",
     "kafka-console-producer": f"{_TOOLS}.ConsoleProducer",
     "kafka-consumer-groups": f"{_TOOLS}.consumer.group.ConsumerGroupCommand",

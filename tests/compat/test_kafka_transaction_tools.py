@@ -75,7 +75,8 @@ def begun(cluster: Cluster, topic: str) -> Producer:
 @TOOLS.cell
 def test_transactions_are_listed_and_described(cluster: Cluster, topic: str, begun: Producer) -> None:
     listed = {row["TransactionalId"]: row for row in rows(cluster, "list")}
-    (found,) = rows(cluster, "describe", "--transactional-id", topic)
+    (described,) = rows(cluster, "describe", "--transactional-id", topic)
+    found = described
     assert (listed[topic]["TransactionState"], listed[topic]["ProducerId"]) == ("Ongoing", found["ProducerId"])
     assert (found["TransactionState"], found["TopicPartitions"]) == ("Ongoing", f"{topic}-0")
     assert found["TransactionTimeoutMs"] == "60000"
@@ -87,7 +88,14 @@ def test_transactions_are_listed_and_described(cluster: Cluster, topic: str, beg
     assert found == listed[topic]
     with pytest.raises(PeerError, match="INVALID_REGULAR_EXPRESSION"):
         rows(cluster, "list", "--transactional-id-pattern", "(")
+    began, opened_ms = found["ProducerId"], int(described["CurrentTransactionStartTimeMs"])
     begun.abort_transaction(LIMIT_S)
+    (described,) = rows(cluster, "describe", "--transactional-id", topic)
+    over = (described["TransactionState"], int(described["CurrentTransactionStartTimeMs"]))
+    assert over == ("CompleteAbort", opened_ms), "the start of a transaction is told once it is over"
+    (producer,) = rows(cluster, "describe-producers", "--topic", topic, "--partition", "0")
+    assert (producer["ProducerId"], producer["CurrentTransactionStartOffset"]) == (began, "None")
+    assert int(producer["LastTimestamp"]) >= opened_ms, "of the marker, for the record is years old"
 
 
 @TOOLS.cell
@@ -112,14 +120,14 @@ def test_a_transaction_that_hangs_is_found_and_aborted(cluster: Cluster, topic: 
 @TOOLS.cell
 def test_features(cluster: Cluster) -> None:
     described = run_tool("kafka-features", "--bootstrap-server", cluster.kafka_bootstrap, "describe")
-    (words,) = [line.split() for line in described.splitlines() if line]
-    assert dict(zip(words[::2], words[1::2], strict=True)) == {
-        "Feature:": "transaction.version",
-        "SupportedMinVersion:": "0",
-        "SupportedMaxVersion:": "2",
-        "FinalizedVersionLevel:": "2",
-        "Epoch:": "1",
+    lines = [dict(re.findall(r"(\w+): (\S+)", line)) for line in described.splitlines() if line]
+    levels = {
+        line["Feature"]: [
+            line[f"{what}"] for what in ("SupportedMinVersion", "SupportedMaxVersion", "FinalizedVersionLevel")
+        ]
+        for line in lines
     }
+    assert levels == {"transaction.version": ["0", "2", "2"], "eligible.leader.replicas.version": ["0", "1", "1"]}
 
 
 @pytest.mark.feature(142, 147)

@@ -12,6 +12,7 @@ from ottla_proto import txn_pb2 as pb
 
 ONGOING: Final = "Ongoing"
 
+_OVER: Final = "Complete"
 _NO_TIMEOUT_MS: Final = 2**31 - 1
 
 
@@ -134,7 +135,7 @@ def info_of(described: pb.TransactionDescription) -> TransactionInfo:
         producer_id=described.producer.id,
         producer_epoch=described.producer.epoch,
         timeout=None if described.timeout_ms >= _NO_TIMEOUT_MS else described.timeout_ms / 1000,
-        started_at=_time_of(described.started_at_ms),
+        started_at=None if described.state.startswith(_OVER) else _time_of(described.started_at_ms),
         updated_at=datetime.fromtimestamp(described.updated_at_ms / 1000, UTC),
         partitions=tuple(TopicPartition(p.topic, p.partition) for p in described.partitions),
         is_prepared=described.prepared,

@@ -9,8 +9,8 @@ from ottla_core.slices import sliced
 
 
 class ActiveProducer(NamedTuple):
-    """`last_sequence` and `last_timestamp_ms` are of its newest batch, -1 where it has only raised its epoch;
-    `coordinator_epoch` is the highest of its markers, `first_offset` that of its open transaction: -1 without one."""
+    """-1 stands for none. `last_sequence` is that of the newest batch in this epoch, `last_timestamp_ms` that of the
+    newest batch or marker. `coordinator_epoch`: the highest of its markers; `first_offset`: of its open transaction."""
 
     producer_id: int
     epoch: int
@@ -29,7 +29,11 @@ async def active_producers(replica: Replica, *, open_only: bool = False) -> list
         if known is None or (open_only and known.transaction_offset < 0):
             return None
         last = known.batches[-1] if known.batches else None
-        sequence, timestamp_ms = (-1, -1) if last is None else (last.last_sequence, last.timestamp_ms)
+        sequence, timestamp_ms = -1, known.seen_at_ms
+        if last is not None:
+            sequence = last.last_sequence
+            # A marker has the time at which it was written, which is when its producer was seen last.
+            timestamp_ms = last.timestamp_ms if last.last_offset == known.last_offset else known.seen_at_ms
         return ActiveProducer(
             producer_id, known.epoch, sequence, timestamp_ms, known.coordinator_epoch, known.transaction_offset
         )

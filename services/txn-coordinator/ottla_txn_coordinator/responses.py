@@ -14,8 +14,8 @@ from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import TxnProducer
 from ottla_txn_coordinator.machines.errors import shown
 from ottla_txn_coordinator.machines.history import HistoryEvent
-from ottla_txn_coordinator.machines.records import LONGEST_NAME_BYTES, NEVER_MS, TransactionRecord
-from ottla_txn_coordinator.machines.states import TransactionState
+from ottla_txn_coordinator.machines.records import LONGEST_NAME_BYTES, TransactionRecord
+from ottla_txn_coordinator.machines.states import OPEN, TransactionState
 
 _STATES: Final = {state.value.lower(): state for state in TransactionState}
 
@@ -74,10 +74,9 @@ class Filter:
         self._prefix: Final = request.prefix
 
     def __call__(self, transactional_id: str, record: TransactionRecord, now_ms: int) -> bool:
-        if self._longer_than_ms:
-            is_open = record.started_at_ms != NEVER_MS
-            if not is_open or now_ms - record.started_at_ms <= self._longer_than_ms:
-                return False
+        is_short = record.state not in OPEN or now_ms - record.started_at_ms <= self._longer_than_ms
+        if self._longer_than_ms and is_short:
+            return False
         return (
             (not self._states or record.state in self._states)
             and (not self._producer_ids or record.producer.id in self._producer_ids)

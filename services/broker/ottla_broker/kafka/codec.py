@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from ottla_broker.kafka.error_table import answered
 from ottla_broker.kafka.frames import Parts
 from ottla_core.primitives import MalformedError, Reader
 
@@ -47,7 +48,8 @@ def decode(request_type: Any, version: int, body: Reader) -> Message:
 
 
 def encode(response: Message) -> Parts:
-    """The body of a response, whose version it knows."""
+    """Return the body of a response, whose version it knows, with no error code that this version lacks."""
+    _answer_known_codes(response, _codes(response.__class__, response._version), response.API_KEY, response._version)
     return [response.encode()]
 
 
@@ -83,6 +85,34 @@ def _arrays(message_type: Any, version: int) -> _Arrays:
 def _arrays_of(definition: Any, version: int) -> _Arrays:
     fields = (untagged_field for untagged_field in definition.untagged_fields(version) if untagged_field.is_array())
     return tuple((f.name, _arrays_of(f.array_of, version) if f.is_struct_array() else None) for f in fields)
+
+
+class _Codes(NamedTuple):
+    """The error codes in a structure: its own fields, and arrays of structures with some."""
+
+    fields: tuple[str, ...]
+    arrays: tuple[tuple[str, _Codes], ...]
+
+
+@cache
+def _codes(message_type: Any, version: int) -> _Codes:
+    return _codes_of(message_type._struct, version)
+
+
+def _codes_of(definition: Any, version: int) -> _Codes:
+    fields = [*definition.untagged_fields(version), *definition.tagged_fields(version)._fields]
+    own = tuple(f.name for f in fields if f.name.endswith("error_code"))
+    inner = ((f.name, _codes_of(f.array_of, version)) for f in fields if f.is_array() and f.is_struct_array())
+    return _Codes(own, tuple((name, codes) for name, codes in inner if codes.fields or codes.arrays))
+
+
+def _answer_known_codes(structure: Message, codes: _Codes, key: int, version: int) -> None:
+    for name in codes.fields:
+        if code := getattr(structure, name):
+            setattr(structure, name, answered(key, version, code))
+    for name, inner in codes.arrays:
+        for element in getattr(structure, name) or ():
+            _answer_known_codes(element, inner, key, version)
 
 
 class _Field(NamedTuple):

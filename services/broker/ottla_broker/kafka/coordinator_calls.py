@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 
 from ottla_broker.kafka.backend import Backend
-from ottla_core.errors import COORDINATOR_MOVES, ErrorCode, OttlaError
+from ottla_core.errors import COORDINATOR_MOVES, OttlaError
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
 
@@ -20,22 +20,6 @@ CALL_S: Final = 10.0
 
 _HAND_OVER_S: Final = 3.0
 _PAUSE_S: Final = 0.05
-
-_AS_KAFKA: Final[dict[int, int]] = {
-    # How Kafka's coordinators report trouble with their log, which clients know nothing of.
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-
-
-_INCOMPLETE: Final[dict[int, int]] = {ErrorCode.NOT_COORDINATOR: int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)}
-"""A shard went from one coordinator to another meanwhile. Of all these errors clients retry after this one."""
 
 
 async def call_owner(
@@ -74,16 +58,11 @@ async def call_all(
     code, responses = 0, list[Response]()
     for response in gathered:
         if isinstance(response, OttlaError):
-            code = code or code_of(response)
+            code = code or response.code
         elif isinstance(response, BaseException):
             raise response
         else:
             error: Error = response.error  # type: ignore[attr-defined]  # as above
-            code = code or _INCOMPLETE.get(error.code, code_of(error))
+            code = code or error.code
             responses.append(response)
     return code, responses
-
-
-def code_of(error: Error | OttlaError) -> int:
-    """The code that a Kafka client gets."""
-    return int(_AS_KAFKA.get(error.code, error.code))

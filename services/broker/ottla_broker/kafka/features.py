@@ -1,5 +1,8 @@
 """Features: what protocols may do beyond the versions of single APIs, at a level that all brokers have (KIP-584).
 
+`eligible.leader.replicas.version` 1: a partition keeps the replicas that have all that is committed although they have
+left the ISR (KIP-966), and DescribeTopicPartitions names them. The controller does so always.
+
 `transaction.version` 2: brokers add partitions to transactions, and each end raises the producer's epoch (KIP-890). Its
 clients look for it here, and would use Produce 12, TxnOffsetCommit 5 and EndTxn 5 as before without it.
 """
@@ -16,7 +19,10 @@ class Feature(NamedTuple):
     finalized: int
 
 
-FEATURES: Final = (Feature("transaction.version", 0, 2, finalized=2),)
+FEATURES: Final = (
+    Feature("eligible.leader.replicas.version", 0, 1, finalized=1),
+    Feature("transaction.version", 0, 2, finalized=2),
+)
 
 EPOCH: Final = 1
 """Of the finalized levels; they do not change while a release serves one level alone."""

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from ottla_broker.kafka.errors import code_of_fetch
+from ottla_broker.kafka.error_table import answered
 from ottla_broker.kafka.fetch_request import (
     CONSUMER,
     FINAL_EPOCH,
@@ -29,6 +29,7 @@ from ottla_broker.kafka.fetch_request import (
 )
 from ottla_broker.kafka.frames import Parts
 from ottla_broker.kafka.leaders import CHANGED, NewLeaders
+from ottla_broker.kafka.network.limits import FETCH_KEY
 from ottla_broker.replication.fetch import FetchResult
 from ottla_core.model import TopicId
 from ottla_core.primitives import MalformedError, Reader, Writer
@@ -132,7 +133,7 @@ def write(
     pieces: Parts = []
     writer.int32(0)  # throttle
     if version >= _SESSION_FROM:
-        writer.int16(error_code)
+        writer.int16(answered(FETCH_KEY, version, error_code))
         writer.int32(session_id)
     topics = _by_topic(parts)
     writer.array(len(topics))
@@ -169,9 +170,7 @@ def _write_partition(
     writer: Writer, version: int, request: RequestedPartition, fetched: FetchResult, isolation: int
 ) -> None:
     """Up to the length of the records."""
-    code = 0
-    if fetched.error is not None:
-        code = code_of_fetch(fetched.error, by_id=version >= TOPIC_ID_FROM)
+    code = 0 if fetched.error is None else answered(FETCH_KEY, version, fetched.error.code)
     writer.pack(_PARTITION, request.number, code, fetched.high_watermark, fetched.last_stable_offset)
     if version >= _LOG_START_FROM:
         writer.pack(_INT64, fetched.log_start_offset)

@@ -16,6 +16,7 @@ from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from ottla_broker.kafka.addresses import KafkaEndpoint, controller_for
+from ottla_broker.kafka.error_table import METADATA_KEY, answered
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.errors import ErrorCode
 from ottla_core.model import INTERNAL_TOPICS, NO_LEADER
@@ -25,8 +26,6 @@ _CONTROLLER_FROM: Final = 1
 _CLUSTER_ID_FROM: Final = 2
 _THROTTLE_FROM: Final = 3
 _OFFLINE_FROM: Final = 5
-_LISTENER_NOT_FOUND_FROM: Final = 6
-"""Older clients don't know the error."""
 _LEADER_EPOCH_FROM: Final = 7
 _OPERATIONS_FROM: Final = 8
 _FLEXIBLE_FROM: Final = 9
@@ -102,7 +101,7 @@ def write_topic_head(
     version: int, name: str | None, topic_id: bytes, partitions: int, *, code: ErrorCode = ErrorCode.NONE
 ) -> bytes:
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
-    writer.int16(code)
+    writer.int16(answered(METADATA_KEY, version, code))
     writer.string(name)
     if version >= _TOPIC_ID_FROM:
         writer.buffer += topic_id
@@ -124,10 +123,10 @@ def write_topic_tail(version: int, *, operations: bool) -> bytes:
 def write_partition(terms: Terms, number: int, partition: Partition) -> bytes:
     """Where the leader is not among the brokers that a client gets there is none, as in Kafka: one that is fenced, or
     that has no address for the client's listener."""
-    code, leader = ErrorCode.NONE, partition.leader
+    code, leader = int(ErrorCode.NONE), partition.leader
     if leader in terms.unreachable or leader not in terms.live:
-        elsewhere = leader in terms.unreachable and terms.version >= _LISTENER_NOT_FOUND_FROM
-        code, leader = ErrorCode.LISTENER_NOT_FOUND if elsewhere else ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
+        why = ErrorCode.LISTENER_NOT_FOUND if leader in terms.unreachable else ErrorCode.LEADER_NOT_AVAILABLE
+        code, leader = answered(METADATA_KEY, terms.version, why), NO_LEADER
     nodes = _nodes(terms.version, terms.live, partition.replicas, partition.isr)
     if terms.version < _LEADER_EPOCH_FROM:
         return _PARTITION.pack(code, number, leader) + nodes

@@ -9,13 +9,12 @@ from google.protobuf.message import Message
 
 from ottla_broker.kafka import codec
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.coordinator_calls import CALL_S, call_owner, code_of
-from ottla_core.errors import ErrorCode, OttlaError
+from ottla_broker.kafka.coordinator_calls import CALL_S, call_owner
 from ottla_core.model import TopicPartition
 from ottla_core.routing import TXN
 from ottla_core.rpc.status import raise_error
 from ottla_core.slices import sliced
-from ottla_proto.common_pb2 import Error, TxnProducer
+from ottla_proto.common_pb2 import TxnProducer
 from ottla_proto.contracts import Method
 
 RequestT = TypeVar("RequestT", bound=Message)
@@ -50,14 +49,3 @@ async def results_by_topic(
 
     await sliced(report, codes.items())
     return by_topic
-
-
-def code_for(error: Error | OttlaError, version: int, *, fenced_from: int, abortable_from: int) -> int:
-    """The code for a client of that version, which may know no PRODUCER_FENCED (KIP-588) or TRANSACTION_ABORTABLE
-    (KIP-890)."""
-    code = code_of(error)
-    if code == ErrorCode.PRODUCER_FENCED and version < fenced_from:
-        return int(ErrorCode.INVALID_PRODUCER_EPOCH)
-    if code == ErrorCode.TRANSACTION_ABORTABLE and version < abortable_from:
-        return int(ErrorCode.INVALID_TXN_STATE)
-    return code

@@ -60,6 +60,7 @@ open only raises the epoch (KIP-890), so nothing has to be prepared."""
 
 ENDING: Final = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 """It is decided, and markers are on their way."""
+OPEN: Final = (TransactionState.ONGOING, *ENDING)
 
 COMMITTED: Final = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 ABORTED: Final = (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)

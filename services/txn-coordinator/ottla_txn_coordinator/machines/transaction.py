@@ -146,6 +146,7 @@ def decide_init(
         producer=producer,
         timeout_ms=timeout_ms,
         state=NEXT[record.state, TransactionEvent.INITIALIZED],
+        started_at_ms=NEVER_MS,
         updated_at_ms=now.wall_ms,
         previous_id=_previous_id(record, producer),
         former_epoch=former_epoch,
@@ -421,8 +422,8 @@ def _with_epoch_raised(record: TransactionRecord, former_epoch: int, holder: Tra
 
 
 def _without_transaction(record: TransactionRecord) -> TransactionRecord:
-    """Its transaction is over, and the producer the one that its next has."""
-    return replace(record, producer=record.holder, partitions=frozenset(), started_at_ms=NEVER_MS, next=None)
+    """Its transaction is over, and the producer the one that its next has. When it began is told until the next one."""
+    return replace(record, producer=record.holder, partitions=frozenset(), next=None)
 
 
 # ---- decisions ------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from images import image_of, with_topic
 from kafka.protocol.admin import ListGroupsRequest
 from kafka.protocol.consumer import HeartbeatRequest, OffsetCommitRequest, OffsetFetchRequest, SyncGroupRequest
 
-from ottla_broker.kafka import coordinator_calls
+from ottla_broker.kafka import codec, coordinator_calls
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import heartbeat, list_groups, offset_commit, offset_fetch, sync_group
@@ -47,10 +47,13 @@ class Coordinator:
 
 
 async def ask(answer: Any, coordinator: Coordinator, asked: Any, version: int) -> Any:
+    """Return the response with the codes that it is encoded with."""
     request = cast(
         KafkaContext, SimpleNamespace(version=version, client_id="c", caller=Caller("127.0.0.1", "127.0.0.1"))
     )
-    return await answer(cast(Backend, coordinator), asked, request)
+    response = await answer(cast(Backend, coordinator), asked, request)
+    codec.encode(response)
+    return response
 
 
 def error(code: ErrorCode) -> Error:

@@ -215,10 +215,10 @@ async def test_a_group_that_cannot_be_asked_has_an_error(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions(FETCH, since=8))
 async def test_each_group_has_its_own_outcome(version: int) -> None:
-    refused = pb.FetchOffsetsResponse(error=Error(code=ErrorCode.UNKNOWN_MEMBER_ID))
+    refused = pb.FetchOffsetsResponse(error=Error(code=ErrorCode.INVALID_GROUP_ID))
     backend = GroupBackend(lambda _, asked: refused if asked.group == "g" else FOUND)
     told = await backend.answer(fetch(version), version)
-    assert [(g.group_id, g.error_code) for g in told.groups] == [("g", ErrorCode.UNKNOWN_MEMBER_ID), ("h", 0)]
+    assert [(g.group_id, g.error_code) for g in told.groups] == [("g", ErrorCode.INVALID_GROUP_ID), ("h", 0)]
 
 
 @pytest.mark.story("group-asked-a-thousand-times")

@@ -5,21 +5,16 @@ v2 adds PRODUCER_FENCED (KIP-588); v4 TRANSACTION_ABORTABLE (KIP-890).
 
 from __future__ import annotations
 
-from typing import Final
-
 from kafka.protocol.producer import AddOffsetsToTxnResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.transaction_calls import call, code_for, producer_of
+from ottla_broker.kafka.transaction_calls import call, producer_of
 from ottla_core.errors import OttlaError
 from ottla_core.transactions import TRANSACTIONS_V1
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.contracts import Txn
-
-_FENCED_FROM: Final = 2
-_ABORTABLE_FROM: Final = 4
 
 
 async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
@@ -34,5 +29,5 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     try:
         await call(backend, request.transactional_id, Txn.ADD_OFFSETS, forwarded)
     except OttlaError as error:
-        code = code_for(error, version, fenced_from=_FENCED_FROM, abortable_from=_ABORTABLE_FROM)
+        code = error.code
     return AddOffsetsToTxnResponse(version=version, error_code=code)

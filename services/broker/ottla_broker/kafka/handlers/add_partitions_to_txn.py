@@ -14,21 +14,19 @@ from kafka.protocol.producer import AddPartitionsToTxnResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.transaction_calls import call, code_for, results_by_topic
+from ottla_broker.kafka.transaction_calls import call, results_by_topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.status import raise_error
 from ottla_core.slices import Slice, sliced
 from ottla_core.transactions import TRANSACTIONS_V1
 from ottla_proto import txn_pb2 as pb
-from ottla_proto.common_pb2 import Error, TxnProducer
+from ottla_proto.common_pb2 import TxnProducer
 from ottla_proto.contracts import Txn
 
 _Topic: Final = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
 _Partition: Final = _Topic.AddPartitionsToTxnPartitionResult
 
-_FENCED_FROM: Final = 2
-_ABORTABLE_FROM: Final = 5
 _UNKNOWN: Final = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 _NOT_ATTEMPTED: Final = int(ErrorCode.OPERATION_NOT_ATTEMPTED)
 
@@ -41,7 +39,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     if unknown:
         codes = {p: _UNKNOWN if p in unknown else _NOT_ATTEMPTED for p in named}
     else:
-        codes = await _add(backend, request, named, version)
+        codes = await _add(backend, request, named)
 
     def result(number: int, code: int) -> Message:
         return _Partition(version=version, partition_index=number, partition_error_code=code)
@@ -66,9 +64,7 @@ def _exists(backend: Backend, partition: TopicPartition) -> bool:
     return topic is not None and 0 <= partition.partition < topic.partition_count
 
 
-async def _add(
-    backend: Backend, request: Message, named: list[TopicPartition], version: int
-) -> dict[TopicPartition, int]:
+async def _add(backend: Backend, request: Message, named: list[TopicPartition]) -> dict[TopicPartition, int]:
     transactional_id = request.v3_and_below_transactional_id
     addition = pb.PartitionsToAdd(
         transactional_id=transactional_id,
@@ -83,9 +79,5 @@ async def _add(
         [added] = response.transactions
         raise_error(added.error)
     except OttlaError as error:
-        return dict.fromkeys(named, _code(error, version))
-    return {p: _code(error, version) for p, error in zip(named, added.partitions, strict=True)}
-
-
-def _code(error: Error | OttlaError, version: int) -> int:
-    return code_for(error, version, fenced_from=_FENCED_FROM, abortable_from=_ABORTABLE_FROM)
+        return dict.fromkeys(named, error.code)
+    return {p: error.code for p, error in zip(named, added.partitions, strict=True)}

@@ -12,7 +12,6 @@ from kafka.protocol.admin import DeleteGroupsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.coordinator_calls import code_of
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call
 from ottla_core.errors import OttlaError
@@ -34,5 +33,5 @@ async def _delete(backend: Backend, group: str) -> int:
     try:
         response = await call(backend, group, Group.DELETE_GROUPS, pb.DeleteGroupsRequest(groups=[group]))
     except OttlaError as error:
-        return code_of(error)
-    return code_of(response.error) or next((code_of(entry.error) for entry in response.groups), 0)
+        return error.code
+    return response.error.code or next((entry.error.code for entry in response.groups), 0)

@@ -13,7 +13,6 @@ from kafka.protocol.admin import DeleteRecordsResponse
 
 from ottla_broker.kafka.backend import Backend, replica_by_name
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.errors import code_by_name
 from ottla_broker.kafka.forwarding import limit_s
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.replication.delete_records import delete_records
@@ -54,5 +53,5 @@ async def _delete(backend: Backend, topic: str, requested: Message, deadline: fl
         replica = replica_by_name(backend, topic, number, -1)
         low_watermark = await delete_records(replica, requested.offset, deadline)
     except OttlaError as error:
-        code = code_by_name(error)
+        code = error.code
     return _Partition(version=version, partition_index=number, low_watermark=low_watermark, error_code=code)

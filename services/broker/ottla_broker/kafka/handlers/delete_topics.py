@@ -25,7 +25,6 @@ from ottla_proto.contracts import Controller
 
 _Result: Final = DeleteTopicsResponse.DeletableTopicResult
 _IDS_FROM: Final = 6
-_DISABLED_FROM: Final = 3
 
 
 async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
@@ -58,8 +57,9 @@ def _check_named(topics: Iterable[Message]) -> None:
 
 
 def _reported(topic: pb.TopicDeleted, version: int) -> dict[str, Any]:
-    error = reported_fields(topic.error)
-    if topic.error.code == ErrorCode.TOPIC_DELETION_DISABLED and version < _DISABLED_FROM:
-        error["error_code"] = int(ErrorCode.INVALID_REQUEST)
     no_name = None if version >= _IDS_FROM else ""
-    return {"name": topic.name or no_name, "topic_id": uuid.UUID(bytes=topic.topic_id or bytes(16)), **error}
+    return {
+        "name": topic.name or no_name,
+        "topic_id": uuid.UUID(bytes=topic.topic_id or bytes(16)),
+        **reported_fields(topic.error),
+    }

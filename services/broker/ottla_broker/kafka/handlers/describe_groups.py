@@ -13,7 +13,6 @@ from kafka.protocol.admin import DescribeGroupsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.coordinator_calls import code_of
 from ottla_broker.kafka.errors import shortened
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call, instance_id_of
@@ -48,7 +47,7 @@ async def _describe(backend: Backend, group: str) -> pb.GroupDescription:
 
 
 def _reported(group: pb.GroupDescription, version: int, operations: frozenset[int] | None) -> Message:
-    code, state, text = code_of(group.error), group.state, shortened(group.error.message) or None
+    code, state, text = group.error.code, group.state, shortened(group.error.message) or None
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
         state = "Dead"
         if version < _NOT_FOUND_FROM:

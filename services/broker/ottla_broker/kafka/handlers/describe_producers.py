@@ -9,7 +9,7 @@ from kafka.protocol.admin import DescribeProducersResponse
 from ottla_broker.active_producers import ActiveProducer, active_producers
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.errors import code_by_name, text_of, unknown_topic
+from ottla_broker.kafka.errors import text_of, unknown_topic
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.replication.replica import Replica
 from ottla_core.errors import OttlaError
@@ -42,7 +42,7 @@ async def _described(backend: Backend, topic: str, version: int, number: int) ->
         return _Partition(
             version=version,
             partition_index=number,
-            error_code=code_by_name(error),
+            error_code=error.code,
             error_message=text_of(error),
             active_producers=[],
         )

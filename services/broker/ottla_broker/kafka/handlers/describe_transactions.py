@@ -9,7 +9,6 @@ from kafka.protocol.admin import DescribeTransactionsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.coordinator_calls import code_of
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.transaction_calls import IDS_AT_ONCE, call
 from ottla_core.errors import OttlaError
@@ -43,7 +42,7 @@ def _reported(found: pb.TransactionDescription, version: int) -> Message:
         by_topic.setdefault(partition.topic, []).append(partition.partition)
     return _State(
         version=version,
-        error_code=code_of(found.error),
+        error_code=found.error.code,
         transactional_id=found.transactional_id,
         transaction_state=found.state,
         transaction_timeout_ms=found.timeout_ms,

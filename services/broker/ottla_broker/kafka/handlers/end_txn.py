@@ -13,14 +13,12 @@ from kafka.protocol.producer import EndTxnResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.transaction_calls import call, code_for, producer_of
+from ottla_broker.kafka.transaction_calls import call, producer_of
 from ottla_core.errors import OttlaError
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.contracts import Txn
 
-_FENCED_FROM: Final = 2
-_ABORTABLE_FROM: Final = 4
 _RAISES_FROM: Final = 5
 
 
@@ -35,6 +33,6 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     try:
         producer = (await call(backend, request.transactional_id, Txn.END_TXN, forwarded)).producer
     except OttlaError as error:
-        code = code_for(error, version, fenced_from=_FENCED_FROM, abortable_from=_ABORTABLE_FROM)
+        code = error.code
         return EndTxnResponse(version=version, error_code=code)
     return EndTxnResponse(version=version, error_code=0, producer_id=producer.id, producer_epoch=producer.epoch)

@@ -9,12 +9,10 @@ from kafka.protocol.consumer import HeartbeatResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.coordinator_calls import code_of
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import call, instance_of, member
-from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.errors import OttlaError
 from ottla_proto import group_pb2 as pb
-from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Group
 
 
@@ -24,11 +22,5 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     try:
         response = await call(backend, request.group_id, Group.HEARTBEAT, forwarded)
     except OttlaError as error:
-        return HeartbeatResponse(version=context.version, error_code=_code(error))
-    return HeartbeatResponse(version=context.version, error_code=_code(response.error))
-
-
-def _code(error: Error | OttlaError) -> int:
-    """As in Kafka a heartbeat succeeds while its group is loaded: each member has a full session then, and some clients
-    would take any error for the end of theirs."""
-    return 0 if error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code_of(error)
+        return HeartbeatResponse(version=context.version, error_code=error.code)
+    return HeartbeatResponse(version=context.version, error_code=response.error.code)

@@ -14,14 +14,12 @@ from kafka.protocol.producer import InitProducerIdResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.transaction_calls import call, code_for, producer_of
+from ottla_broker.kafka.transaction_calls import call, producer_of
 from ottla_core.errors import OttlaError
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import TxnProducer
 from ottla_proto.contracts import Txn
 
-_FENCED_FROM: Final = 4
-_ABORTABLE_FROM: Final = 5
 _PRODUCER_FROM: Final = 3
 _TWO_PHASES_FROM: Final = 6
 _NONE: Final = TxnProducer(id=-1, epoch=-1)
@@ -34,7 +32,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
             return _response(version, producer=TxnProducer(id=await backend.producer_ids.next()))
         response = await call(backend, request.transactional_id, Txn.INIT_PRODUCER, _forwarded(request, version))
     except OttlaError as error:
-        return _response(version, code_for(error, version, fenced_from=_FENCED_FROM, abortable_from=_ABORTABLE_FROM))
+        return _response(version, error.code)
     return _response(version, producer=response.producer, kept=response.kept if response.HasField("kept") else _NONE)
 
 

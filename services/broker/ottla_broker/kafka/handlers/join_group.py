@@ -12,7 +12,6 @@ from kafka.protocol.consumer import JoinGroupResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.coordinator_calls import code_of
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import JOIN_S, call, host_of, instance_id_of, instance_of, member
 from ottla_core.errors import OttlaError
@@ -34,9 +33,9 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
             backend, request.group_id, Group.JOIN, await _join_request(request, context), limit_s=JOIN_S
         )
     except OttlaError as error:
-        return _failed(version, code_of(error), request.member_id)
+        return _failed(version, error.code, request.member_id)
     if response.error.code:
-        return _failed(version, code_of(response.error), response.member_id or request.member_id)
+        return _failed(version, response.error.code, response.member_id or request.member_id)
     return JoinGroupResponse(
         version=version,
         error_code=0,

@@ -11,7 +11,6 @@ from kafka.protocol.consumer import LeaveGroupResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.coordinator_calls import code_of
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import call, instance_id_of, instance_of, member
 from ottla_core.errors import OttlaError
@@ -36,10 +35,10 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
             backend, request.group_id, Group.LEAVE, pb.LeaveRequest(group=request.group_id, members=leavers)
         )
     except OttlaError as error:
-        return LeaveGroupResponse(version=version, error_code=code_of(error), members=[])
-    code = code_of(response.error)
+        return LeaveGroupResponse(version=version, error_code=error.code, members=[])
+    code = response.error.code
     if version < _SEVERAL_FROM:
-        code = code or next((code_of(left.error) for left in response.members), 0)
+        code = code or next((left.error.code for left in response.members), 0)
         return LeaveGroupResponse(version=version, error_code=code)
     return LeaveGroupResponse(
         version=version, error_code=code, members=[_left(item, version) for item in response.members]
@@ -54,5 +53,5 @@ def _leaver(entry: Message) -> pb.Leaver:
 def _left(left: pb.Left, version: int) -> Message:
     who = left.member
     return _Member(
-        version=version, member_id=who.member_id, group_instance_id=instance_id_of(who), error_code=code_of(left.error)
+        version=version, member_id=who.member_id, group_instance_id=instance_id_of(who), error_code=left.error.code
     )

@@ -14,7 +14,6 @@ from kafka.protocol.consumer import ListOffsetsResponse
 from ottla_broker.kafka import fetch_wire
 from ottla_broker.kafka.backend import Backend, replica_by_name
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.errors import code_by_name
 from ottla_broker.kafka.forwarding import named_twice
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.replication.replica import Replica
@@ -32,8 +31,6 @@ _EARLIEST_LOCAL: Final = -4
 _LATEST_TIERED: Final = -5
 _EARLIEST_PENDING_UPLOAD: Final = -6
 _ISOLATION_FROM: Final = 2
-_NOT_AVAILABLE_FROM: Final = 5
-"""Before it, clients knew LEADER_NOT_AVAILABLE for a leader that is new (KIP-207)."""
 
 
 async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
@@ -74,7 +71,7 @@ async def _find(
         replica = replica_by_name(backend, topic, requested.partition_index, requested.current_leader_epoch)
         found = await _offset_for(replica, requested.timestamp, read_committed=read_committed)
     except OttlaError as error:
-        return _Partition(**response | {"error_code": _code(error, version)})
+        return _Partition(**response | {"error_code": error.code})
     if found is not None:
         epoch = replica.leader_epoch
         response |= {"timestamp": found.timestamp_ms, "offset": found.offset, "leader_epoch": epoch}
@@ -89,9 +86,3 @@ async def _offset_for(replica: Replica, timestamp_ms: int, *, read_committed: bo
     if timestamp_ms < MAX_TIMESTAMP:
         raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp_ms} stands for nothing")
     return await replica.offset_for_time(timestamp_ms, read_committed=read_committed)
-
-
-def _code(error: OttlaError, version: int) -> int:
-    if error.code == ErrorCode.OFFSET_NOT_AVAILABLE and version < _NOT_AVAILABLE_FROM:
-        return int(ErrorCode.LEADER_NOT_AVAILABLE)
-    return code_by_name(error)

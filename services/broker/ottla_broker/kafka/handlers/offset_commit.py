@@ -12,20 +12,16 @@ from kafka.protocol.consumer import OffsetCommitResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.coordinator_calls import code_of
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import IDS_FROM, call, existing_partitions, instance_of, member, name_of
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.slices import Slice, sliced
 from ottla_proto import group_pb2 as pb
-from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Group
 
 _Topic: Final = OffsetCommitResponse.OffsetCommitResponseTopic
 _Partition: Final = _Topic.OffsetCommitResponsePartition
-
-_TOO_LARGE: Final = frozenset({ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.MESSAGE_TOO_LARGE})
 
 
 class RequestedTopic(NamedTuple):
@@ -91,19 +87,14 @@ async def commit(backend: Backend, forwarded: pb.CommitOffsetsRequest) -> dict[T
     offsets = forwarded.offsets
     try:
         response = await call(backend, forwarded.group, Group.COMMIT_OFFSETS, forwarded)
-        whole = _whole(response.error)
+        whole = response.error.code
     except OttlaError as error:
-        whole = _whole(error)
+        whole = error.code
     if whole:
         return {TopicPartition(offset.topic, offset.partition): whole for offset in offsets}
     return {
-        TopicPartition(partition.topic, partition.partition): code_of(partition.error)
-        for partition in response.partitions
+        TopicPartition(partition.topic, partition.partition): partition.error.code for partition in response.partitions
     }
-
-
-def _whole(error: Error | OttlaError) -> int:
-    return int(ErrorCode.INVALID_COMMIT_OFFSET_SIZE) if error.code in _TOO_LARGE else code_of(error)
 
 
 async def _reported(

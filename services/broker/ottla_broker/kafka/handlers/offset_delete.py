@@ -12,7 +12,6 @@ from kafka.protocol.consumer import OffsetDeleteResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.coordinator_calls import code_of
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import call, existing_partitions, group_partition
 from ottla_core.errors import ErrorCode, OttlaError
@@ -39,12 +38,12 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
             Group.DELETE_OFFSETS,
             pb.DeleteOffsetsRequest(group=request.group_id, partitions=requested),
         )
-        code = code_of(response.error)
+        code = response.error.code
     except OttlaError as error:
-        code = code_of(error)
+        code = error.code
     if code:
         return OffsetDeleteResponse(version=version, error_code=code, topics=[])
-    codes = {TopicPartition(entry.topic, entry.partition): code_of(entry.error) for entry in response.partitions}
+    codes = {TopicPartition(entry.topic, entry.partition): entry.error.code for entry in response.partitions}
     by_topic: dict[str, list[Message]] = defaultdict(list)
 
     def respond(partition: TopicPartition) -> None:

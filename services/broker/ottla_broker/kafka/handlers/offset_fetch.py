@@ -14,7 +14,6 @@ from kafka.protocol.consumer import OffsetFetchResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.coordinator_calls import code_of
 from ottla_broker.kafka.forwarding import named_twice
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, IDS_FROM, call, group_partition, name_of
@@ -87,9 +86,9 @@ async def _find(backend: Backend, request: Message, version: int, require_stable
         try:
             response = await call(backend, request.group_id, Group.FETCH_OFFSETS, forwarded)
         except OttlaError as error:
-            return code_of(error), []
+            return error.code, []
         if response.error.code:
-            return code_of(response.error), []
+            return response.error.code, []
         for offset in response.offsets:
             found.setdefault(offset.topic, []).append(offset)
     topics = [await _reported(backend, name, entries, version, slice_) for name, entries in found.items()]
@@ -130,7 +129,7 @@ def _partition(version: int, found: pb.CommittedOffset) -> Message:
         committed_offset=found.offset,
         committed_leader_epoch=found.leader_epoch if found.HasField("leader_epoch") else -1,
         metadata=found.metadata,
-        error_code=code_of(found.error),
+        error_code=found.error.code,
     )
 
 

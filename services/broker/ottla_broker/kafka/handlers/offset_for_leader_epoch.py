@@ -12,7 +12,6 @@ from kafka.protocol.consumer import OffsetForLeaderEpochResponse
 
 from ottla_broker.kafka.backend import Backend, replica_by_name
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.errors import code_by_name
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import OttlaError
 from ottla_core.slices import Slice, sliced
@@ -37,8 +36,7 @@ def _end(backend: Backend, topic: str, version: int, requested: Message) -> Mess
     try:
         log = replica_by_name(backend, topic, number, requested.current_leader_epoch).log
     except OttlaError as error:
-        code = code_by_name(error)
-        return _Partition(version=version, error_code=code, partition=number, leader_epoch=-1, end_offset=-1)
+        return _Partition(version=version, error_code=error.code, partition=number, leader_epoch=-1, end_offset=-1)
     end = log.epochs.end_offset_for(requested.leader_epoch, log.log_end_offset)
     return _Partition(
         version=version, error_code=0, partition=number, leader_epoch=end.epoch, end_offset=end.start_offset

@@ -11,13 +11,11 @@ from kafka.protocol.consumer import SyncGroupResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.coordinator_calls import code_of
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import JOIN_S, call, instance_of, member
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.slices import sliced
 from ottla_proto import group_pb2 as pb
-from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Group
 
 _NAMES_PROTOCOL_FROM: Final = 5
@@ -38,9 +36,9 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     try:
         response = await call(backend, request.group_id, Group.SYNC, forwarded, limit_s=JOIN_S)
     except OttlaError as error:
-        return _failed(version, _code(error))
+        return _failed(version, error.code)
     if response.error.code:
-        return _failed(version, _code(response.error))
+        return _failed(version, response.error.code)
     return SyncGroupResponse(
         version=version,
         error_code=0,
@@ -56,11 +54,3 @@ def _assignment(entry: Message) -> pb.MemberAssignment:
 
 def _failed(version: int, code: int) -> Message:
     return SyncGroupResponse(version=version, error_code=code, assignment=b"")
-
-
-def _code(error: Error | OttlaError) -> int:
-    """A rebalance that was under way is lost with its coordinator: join again, says Kafka, for clients don't expect to
-    hear of a load here."""
-    if error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-        return int(ErrorCode.REBALANCE_IN_PROGRESS)
-    return code_of(error)

@@ -26,7 +26,6 @@ _Topic: Final = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 _Partition: Final = _Topic.TxnOffsetCommitResponsePartition
 
 _ADDS_FROM: Final = 5
-_ABORTABLE_FROM: Final = 4
 _UNKNOWN: Final = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
@@ -44,7 +43,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         codes |= await commit(backend, _forwarded(request, offsets, version))
 
     def result(number: int, code: int) -> Message:
-        return _Partition(version=version, partition_index=number, error_code=_known(code, version))
+        return _Partition(version=version, partition_index=number, error_code=code)
 
     by_topic = await results_by_topic(codes, result)
     topics = [_Topic(version=version, name=name, partitions=results) for name, results in by_topic.items()]
@@ -63,12 +62,3 @@ def _forwarded(request: Message, offsets: list[pb.OffsetToCommit], version: int)
             transaction_version=TRANSACTIONS_V2 if version >= _ADDS_FROM else TRANSACTIONS_V1,
         ),
     )
-
-
-def _known(code: int, version: int) -> int:
-    """In no version do clients know PRODUCER_FENCED here."""
-    if code == ErrorCode.PRODUCER_FENCED:
-        return int(ErrorCode.INVALID_PRODUCER_EPOCH)
-    if code == ErrorCode.TRANSACTION_ABORTABLE and version < _ABORTABLE_FROM:
-        return int(ErrorCode.INVALID_TXN_STATE)
-    return code

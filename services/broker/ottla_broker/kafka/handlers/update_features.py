@@ -1,6 +1,7 @@
 """UpdateFeatures (key 57), versions 0 to 2: the levels of features, of which this release serves one each (KIP-584).
 
-v1 adds kinds of upgrades and validate_only (KIP-778); v2 has no results where all went well (KIP-1022).
+v1 adds kinds of upgrades and validate_only (KIP-778); v2 has no results (KIP-1022). Features are updated together or
+not at all: where one is rejected, the response has its error at the top and no results, in every version as in Kafka.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 
 _Result: Final = UpdateFeaturesResponse.UpdatableFeatureResult
-_WHOLE_FROM: Final = 2
+_RESULTS_UNTIL: Final = 1
 _FINALIZED: Final = {feature.name: feature.finalized for feature in FEATURES}
 
 
@@ -25,14 +26,11 @@ def handle(backend: Backend, request: Message, context: KafkaContext) -> Message
     version = context.version
     outcomes = {update.feature: _rejection(update) for update in request.feature_updates}
     failed = next(filter(None, outcomes.values()), None)
-    if failed is not None and version >= _WHOLE_FROM:
+    if failed is not None:
         return UpdateFeaturesResponse(version=version, **error_fields(failed))
-    if version >= _WHOLE_FROM:
+    if version > _RESULTS_UNTIL:
         return UpdateFeaturesResponse(version=version, error_code=0, error_message=None)
-    results = [
-        _Result(version=version, feature=name, **(error_fields(error) if error else {"error_code": 0}))
-        for name, error in outcomes.items()
-    ]
+    results = [_Result(version=version, feature=name, error_code=0, error_message=None) for name in outcomes]
     return UpdateFeaturesResponse(version=version, error_code=0, error_message=None, results=results)
 
 

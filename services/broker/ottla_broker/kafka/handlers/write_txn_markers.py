@@ -14,7 +14,6 @@ from kafka.protocol.producer import WriteTxnMarkersResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message, has_more_elements
-from ottla_broker.kafka.errors import code_by_name
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.machines.transactions import TransactionEnd
 from ottla_broker.transaction_markers import MOST_MARKERS, MarkersToWrite, check_markers, write_markers
@@ -65,7 +64,7 @@ def _to_write(backend: Backend, marker: Message) -> MarkersToWrite:
 
 def _result(marker: Message, errors: list[OttlaError | None], version: int) -> Message:
     """`errors`: of its partitions, in their order."""
-    codes = iter([0 if error is None else code_by_name(error) for error in errors])
+    codes = iter([0 if error is None else error.code for error in errors])
     topics = [
         _Topic(
             version=version,
