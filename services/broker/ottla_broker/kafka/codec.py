@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from ottla_broker.kafka.error_table import answered
+from ottla_broker.kafka.error_table import sent_code
 from ottla_broker.kafka.frames import Parts
 from ottla_core.primitives import MalformedError, Reader
 
@@ -49,7 +49,7 @@ def decode(request_type: Any, version: int, body: Reader) -> Message:
 
 def encode(response: Message) -> Parts:
     """Return the body of a response, whose version it knows, with no error code that this version lacks."""
-    _answer_known_codes(response, _codes(response.__class__, response._version), response.API_KEY, response._version)
+    _replace_codes(response, _codes(response.__class__, response._version), response.API_KEY, response._version)
     return [response.encode()]
 
 
@@ -106,13 +106,13 @@ def _codes_of(definition: Any, version: int) -> _Codes:
     return _Codes(own, tuple((name, codes) for name, codes in inner if codes.fields or codes.arrays))
 
 
-def _answer_known_codes(structure: Message, codes: _Codes, key: int, version: int) -> None:
+def _replace_codes(structure: Message, codes: _Codes, key: int, version: int) -> None:
     for name in codes.fields:
         if code := getattr(structure, name):
-            setattr(structure, name, answered(key, version, code))
+            setattr(structure, name, sent_code(key, version, code))
     for name, inner in codes.arrays:
         for element in getattr(structure, name) or ():
-            _answer_known_codes(element, inner, key, version)
+            _replace_codes(element, inner, key, version)
 
 
 class _Field(NamedTuple):

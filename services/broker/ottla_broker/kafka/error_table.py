@@ -24,6 +24,7 @@ from ottla_core.errors import ErrorCode as E
 _log = logging.getLogger(__name__)
 
 METADATA_KEY: Final = 3
+_CODES: Final = frozenset(E)
 
 
 class Since(NamedTuple):
@@ -159,7 +160,8 @@ ERRORS: Final[Mapping[int, Errors]] = {
             **_by_id(13),
             E.INCONSISTENT_TOPIC_ID: Since(13, E.UNKNOWN_TOPIC_OR_PARTITION),
             E.FETCH_SESSION_TOPIC_ID_ERROR: Since(13, E.INVALID_FETCH_SESSION_EPOCH),
-        },  # For a batch that no response can hold. Kafka's consumers raise it to their application, which may seek past it.
+        },
+        # For a batch that no response can hold: consumers raise it to the application, which may seek past it.
         {E.MESSAGE_TOO_LARGE: E.CORRUPT_MESSAGE},
     ),
     2: Errors(
@@ -440,16 +442,16 @@ ERRORS: Final[Mapping[int, Errors]] = {
 
 
 @lru_cache(4096)
-def answered(key: int, version: int, code: int) -> int:
+def sent_code(key: int, version: int, code: int) -> int:
     """Return the code that a response of this version carries for `code`. A code without a row is logged once."""
     errors = ERRORS[key]
     if code in OF_ALL or code in errors.codes:
         return code
-    since = errors.since.get(code)  # type: ignore[call-overload]  # an ErrorCode is its number
+    since = errors.since.get(E(code)) if code in _CODES else None
     if since is not None:
-        return code if version >= since.version else answered(key, version, int(since.before))
-    instead = errors.instead.get(code)  # type: ignore[call-overload]
+        return code if version >= since.version else sent_code(key, version, int(since.before))
+    instead = errors.instead.get(E(code)) if code in _CODES else None
     if instead is not None:
-        return answered(key, version, int(instead))
+        return sent_code(key, version, int(instead))
     _log.error("API %d has no error code %d in version %d: a client gets UNKNOWN_SERVER_ERROR", key, code, version)
     return int(E.UNKNOWN_SERVER_ERROR)

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from ottla_broker.kafka.error_table import answered
+from ottla_broker.kafka.error_table import sent_code
 from ottla_broker.kafka.fetch_request import (
     CONSUMER,
     FINAL_EPOCH,
@@ -133,7 +133,7 @@ def write(
     pieces: Parts = []
     writer.int32(0)  # throttle
     if version >= _SESSION_FROM:
-        writer.int16(answered(FETCH_KEY, version, error_code))
+        writer.int16(sent_code(FETCH_KEY, version, error_code))
         writer.int32(session_id)
     topics = _by_topic(parts)
     writer.array(len(topics))
@@ -170,7 +170,7 @@ def _write_partition(
     writer: Writer, version: int, request: RequestedPartition, fetched: FetchResult, isolation: int
 ) -> None:
     """Up to the length of the records."""
-    code = 0 if fetched.error is None else answered(FETCH_KEY, version, fetched.error.code)
+    code = 0 if fetched.error is None else sent_code(FETCH_KEY, version, fetched.error.code)
     writer.pack(_PARTITION, request.number, code, fetched.high_watermark, fetched.last_stable_offset)
     if version >= _LOG_START_FROM:
         writer.pack(_INT64, fetched.log_start_offset)

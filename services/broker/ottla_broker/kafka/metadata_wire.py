@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from ottla_broker.kafka.addresses import KafkaEndpoint, controller_for
-from ottla_broker.kafka.error_table import METADATA_KEY, answered
+from ottla_broker.kafka.error_table import METADATA_KEY, sent_code
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.errors import ErrorCode
 from ottla_core.model import INTERNAL_TOPICS, NO_LEADER
@@ -101,7 +101,7 @@ def write_topic_head(
     version: int, name: str | None, topic_id: bytes, partitions: int, *, code: ErrorCode = ErrorCode.NONE
 ) -> bytes:
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
-    writer.int16(answered(METADATA_KEY, version, code))
+    writer.int16(sent_code(METADATA_KEY, version, code))
     writer.string(name)
     if version >= _TOPIC_ID_FROM:
         writer.buffer += topic_id
@@ -125,8 +125,8 @@ def write_partition(terms: Terms, number: int, partition: Partition) -> bytes:
     that has no address for the client's listener."""
     code, leader = int(ErrorCode.NONE), partition.leader
     if leader in terms.unreachable or leader not in terms.live:
-        why = ErrorCode.LISTENER_NOT_FOUND if leader in terms.unreachable else ErrorCode.LEADER_NOT_AVAILABLE
-        code, leader = answered(METADATA_KEY, terms.version, why), NO_LEADER
+        reason = ErrorCode.LISTENER_NOT_FOUND if leader in terms.unreachable else ErrorCode.LEADER_NOT_AVAILABLE
+        code, leader = sent_code(METADATA_KEY, terms.version, reason), NO_LEADER
     nodes = _nodes(terms.version, terms.live, partition.replicas, partition.isr)
     if terms.version < _LEADER_EPOCH_FROM:
         return _PARTITION.pack(code, number, leader) + nodes

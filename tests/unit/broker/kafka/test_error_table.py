@@ -14,7 +14,7 @@ from kio_messages import invent, write
 
 from ottla_broker.kafka import codec, fetch_wire, metadata_wire
 from ottla_broker.kafka.apis import APIS
-from ottla_broker.kafka.error_table import ERRORS, METADATA_KEY, OF_ALL, answered
+from ottla_broker.kafka.error_table import ERRORS, METADATA_KEY, OF_ALL, sent_code
 from ottla_broker.kafka.fetch_request import FetchResponsePartition, RequestedPartition
 from ottla_broker.replication.fetch import FetchResult
 from ottla_core.errors import ErrorCode, OttlaError
@@ -110,9 +110,9 @@ def test_there_is_a_row_for_each_api() -> None:
 def test_no_code_leaves_that_the_version_does_not_know(key: int, version: int) -> None:
     allowed = known(key, version)
     for code in EVERY:
-        told = answered(key, version, code)
-        assert told in allowed
-        assert told == code or code not in allowed
+        sent = sent_code(key, version, code)
+        assert sent in allowed
+        assert sent == code or code not in allowed
 
 
 # ---- where responses are encoded ---------------------------------------------------------------------------------
@@ -141,14 +141,14 @@ def test_each_code_in_a_response_is_held_against_the_table(key: int, version: in
         version, compact=flexible, tagged=flexible, data_class=response_type
     )
     schema = load_response_schema(key, version)
-    sent = max((write(invent(schema, random.Random(seed))) for seed in range(5)), key=len)  # some have no elements
+    body = max((write(invent(schema, random.Random(seed))) for seed in range(5)), key=len)  # some have no elements
     for code in EVERY:
-        response, _ = decode(memoryview(sent), 0)
+        response, _ = decode(memoryview(body), 0)
         for place in codes_in(response):
             setattr(*place, int(code))
-        told, _ = decode(memoryview(b"".join(codec.encode(response))), 0)
-        codes = {getattr(*place, 0) for place in codes_in(told)} - {0, None}  # fields of other versions
-        assert codes == {answered(key, version, code)} - {0}
+        sent, _ = decode(memoryview(b"".join(codec.encode(response))), 0)
+        codes = {getattr(*place, 0) for place in codes_in(sent)} - {0, None}  # fields of other versions
+        assert codes == {sent_code(key, version, code)} - {0}
 
 
 class Nowhere:
@@ -171,9 +171,9 @@ def test_the_codes_of_a_fetch(version: int) -> None:
         leaders: Any = Nowhere()
         body = b"".join(fetch_wire.write(version, [part], leaders, isolation=0, error_code=code))
         response, _ = load_fetch(version)(memoryview(body), 0)
-        (told,) = (partition.error_code for entry in response.responses for partition in entry.partitions)
-        assert told == answered(1, version, code)
-        assert version < 7 or response.error_code == answered(1, version, code)
+        (sent,) = (partition.error_code for entry in response.responses for partition in entry.partitions)
+        assert sent == sent_code(1, version, code)
+        assert version < 7 or response.error_code == sent_code(1, version, code)
 
 
 def load_fetch(version: int) -> Any:
@@ -188,13 +188,13 @@ def load_fetch(version: int) -> Any:
 def test_the_codes_of_metadata(version: int) -> None:
     for code in ErrorCode:
         missing = metadata_wire.write_missing(version, code, "t", bytes(16))
-        assert int.from_bytes(missing[:2], signed=True) == answered(METADATA_KEY, version, code)
+        assert int.from_bytes(missing[:2], signed=True) == sent_code(METADATA_KEY, version, code)
 
 
 # ---- against Kafka -----------------------------------------------------------------------------------------------
 
 
-def told_by_schemas() -> Iterator[tuple[int, int, ErrorCode]]:
+def schema_versions() -> Iterator[tuple[int, int, ErrorCode]]:
     """The key, the version and the code wherever Kafka's schema of a response says that a version brings a code."""
     for key, api in APIS.items():
         schema = response_type_of(key, api.max_version)._json
@@ -207,9 +207,9 @@ def told_by_schemas() -> Iterator[tuple[int, int, ErrorCode]]:
 
 
 def test_a_code_is_there_from_the_version_on_that_kafkas_schemas_say() -> None:
-    told = [entry for entry in told_by_schemas() if entry[2] not in OF_ALL]
-    assert len(told) >= 15
-    for key, version, code in told:
+    sent = [entry for entry in schema_versions() if entry[2] not in OF_ALL]
+    assert len(sent) >= 15
+    for key, version, code in sent:
         since = ERRORS[key].since.get(code)
         assert since is not None, f"{APIS[key].name} has {code.name} from version {version} on"
         assert since.version == version, f"{APIS[key].name} has {code.name} from version {version} on"
@@ -227,15 +227,15 @@ def test_what_kafka_may_answer_may_be_answered(name: str) -> None:
 @pytest.mark.parametrize("version", range(3, 13))
 def test_a_producer_hears_of_a_fence_and_an_abort_as_it_knows_them(version: int) -> None:
     """Producers abort after INVALID_PRODUCER_EPOCH and go on; PRODUCER_FENCED ends them."""
-    assert answered(0, version, ErrorCode.PRODUCER_FENCED) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert sent_code(0, version, ErrorCode.PRODUCER_FENCED) == ErrorCode.INVALID_PRODUCER_EPOCH
     abortable = ErrorCode.TRANSACTION_ABORTABLE if version >= 11 else ErrorCode.INVALID_TXN_STATE
-    assert answered(0, version, ErrorCode.TRANSACTION_ABORTABLE) == abortable
+    assert sent_code(0, version, ErrorCode.TRANSACTION_ABORTABLE) == abortable
 
 
 def test_a_code_without_a_row_is_logged_as_a_bug(caplog: pytest.LogCaptureFixture) -> None:
-    answered.cache_clear()
+    sent_code.cache_clear()
     for _ in range(3):
-        assert answered(12, 4, ErrorCode.SHARD_FENCED) == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert sent_code(12, 4, ErrorCode.SHARD_FENCED) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert [record.getMessage() for record in caplog.records] == [
         "API 12 has no error code 1001 in version 4: a client gets UNKNOWN_SERVER_ERROR"
     ]

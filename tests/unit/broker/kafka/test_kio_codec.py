@@ -60,7 +60,7 @@ def test_what_we_answer_is_read_by_kio(key: int, version: int, monkeypatch: pyte
 
     Its error codes are invented, so they are not held against the table of those that the API has.
     """
-    monkeypatch.setattr(codec, "answered", lambda key, version, code: code)
+    monkeypatch.setattr(codec, "sent_code", lambda key, version, code: code)
     schema = load_response_schema(key, version)
     response_type = ResponseClassRegistry.get_response_class(_Header(key, version))[None]
     flexible = response_type.flexible_version_q(version)

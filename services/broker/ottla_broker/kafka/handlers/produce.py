@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.error_table import answered
+from ottla_broker.kafka.error_table import sent_code
 from ottla_broker.kafka.errors import text_of, unknown_topic
 from ottla_broker.kafka.forwarding import named_twice
 from ottla_broker.kafka.frames import Caller, KafkaContext, Parts
@@ -177,7 +177,7 @@ def _encoded(backend: Backend, context: _Context, results: _Results) -> Parts:
         writer.array(len(partitions))
         for partition in partitions:
             error = partition.error
-            code = 0 if error is None else answered(PRODUCE_KEY, version, error.code)
+            code = 0 if error is None else sent_code(PRODUCE_KEY, version, error.code)
             writer.pack(_RESULT, partition.id.partition, code, partition.base_offset, partition.log_append_time_ms)
             if version >= _LOG_START_FROM:
                 writer.pack(_INT64, partition.log_start_offset)
