@@ -50,7 +50,11 @@ class Injection:
 
     def check(self) -> None:
         """Raise LookupError unless the target is there and is called as the injection expects."""
-        _, _, original = self._find(import_module(self.module))
+        try:
+            module = import_module(self.module)
+        except ModuleNotFoundError as error:
+            raise LookupError(f"{self.target} is not there: {error}") from None
+        _, _, original = self._find(module)
         self.replacement(original, Report())
 
     def replacement(self, original: Any, report: Report) -> Any:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final, SupportsIndex
 
 from tests.regressions.injection import Injection, Report, modules_of
 
@@ -82,7 +82,7 @@ def faults(injections: Collection[Injection], notes: Path) -> list[str]:
 
 
 class _Injector(MetaPathFinder):
-    """Finds the modules that are to be broken, where everybody else finds them, and breaks each once it is executed."""
+    """Finds the modules that are to be broken where everybody else finds them, and has each loaded by a `_Breaker`."""
 
     def __init__(self, waiting: Mapping[str, Sequence[Injection]], notes: Notes) -> None:
         self._waiting = dict(waiting)
@@ -98,23 +98,40 @@ class _Injector(MetaPathFinder):
         if spec is None or spec.loader is None:
             self._waiting[fullname] = injections
             return None
-        execute = spec.loader.exec_module
-
-        def execute_and_break(module: ModuleType) -> None:
-            execute(module)
-            for injection in injections:
-                self._put_in_place(injection, module)
-
-        spec.loader.exec_module = execute_and_break
+        spec.loader = _Breaker(spec.loader, injections, self._notes)
         return spec
 
-    def _put_in_place(self, injection: Injection, module: ModuleType) -> None:
-        try:
-            injection.put_in_place(module, self._notes)
-        except LookupError as error:
-            self._notes.add(_WRONG, injection.target, str(error).replace("\n", " "))
-            raise ImportError(str(error)) from error
-        self._notes.add(_IN_PLACE, injection.target)
+
+class _Breaker(Loader):
+    """Loads a module by its own loader and breaks it at once."""
+
+    def __init__(self, loader: Loader, injections: Sequence[Injection], notes: Notes) -> None:
+        self._loader = loader
+        self._injections = injections
+        self._notes = notes
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        for injection in self._injections:
+            try:
+                injection.put_in_place(module, self._notes)
+            except LookupError as error:
+                self._notes.add(_WRONG, injection.target, str(error).replace("\n", " "))
+                raise ImportError(str(error)) from error
+            self._notes.add(_IN_PLACE, injection.target)
+
+
+class _Finders(list[Any]):
+    """`sys.meta_path` with an injector that stays the first: pytest puts a finder of its own in front."""
+
+    def insert(self, index: SupportsIndex, finder: Any) -> None:
+        super().insert(max(1, int(index)), finder)
 
 
 def install(injections: Collection[Injection], notes: Notes) -> None:
@@ -123,7 +140,7 @@ def install(injections: Collection[Injection], notes: Notes) -> None:
     for name in waiting.keys() & sys.modules.keys():
         notes.add(_WRONG, name, "was loaded before it could be broken")
         raise ImportError(f"{name} was loaded before it could be broken")
-    sys.meta_path.insert(0, _Injector(waiting, notes))
+    sys.meta_path = _Finders([_Injector(waiting, notes), *sys.meta_path])
 
 
 def install_from_environment() -> None:

@@ -73,7 +73,8 @@ class Tree:
 
     def _verdict_injected(self, story: Story, tests: Sequence[str]) -> tuple[Verdict, str]:
         self._notes.write_text("")
-        verdict, end = self._run(tests, ROOT, _PATIENT | environment(story.name, self._notes))
+        stop = len(story.injections) == 1  # each of several may be another test's to find
+        verdict, end = self._run(tests, ROOT, _PATIENT | environment(story.name, self._notes), stop_early=stop)
         if wrong := faults(story.injections, self._notes):
             return Verdict.BROKEN, "\n".join([*wrong, end])
         return verdict, end
@@ -82,9 +83,12 @@ class Tree:
         """Of these tests with all mends in, and the end of what pytest printed."""
         return self._run(tests, ROOT, _PATIENT)
 
-    def _run(self, tests: Sequence[str], root: Path, environment: Mapping[str, str]) -> tuple[Verdict, str]:
-        """Up to the first test that fails."""
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
+    def _run(
+        self, tests: Sequence[str], root: Path, environment: Mapping[str, str], *, stop_early: bool = True
+    ) -> tuple[Verdict, str]:
+        """Run the tests, by default up to the first that fails."""
+        early = ["-x"] if stop_early else []
+        command = [sys.executable, "-m", "pytest", *early, "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
         try:
             ended = subprocess.run(
                 command,

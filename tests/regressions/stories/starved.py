@@ -1,140 +1,152 @@
-"""Too little of the processor: slow, and nothing is lost or given up for it."""
+"""Too little processor time: everything is slow, and nothing is lost or given up because of it."""
 
 from __future__ import annotations
 
-from tests.regressions.story import Edit, Story
+import math
 
-SESSION = "core/ottla_core/cluster/session.py"
+from tests.regressions.injection import constant, instead_of, skipped
+from tests.regressions.story import Story
+
+_COORDINATION = "ottla_core.coordination"
+_OWNER = f"{_COORDINATION}.owner:Owner"
+_SHARD = f"{_COORDINATION}.held_shard"
+_SESSION = "ottla_core.cluster.session:LeaseSession"
+
+
+def _given_up_when_late(original, self, now):
+    from ottla_core.coordination.phases import OwnerEvent
+
+    if self._round is not None and now.at >= self._began_at + self.limits.append_s:
+        self._leave(OwnerEvent.DIVERGED, "the log could not be reached in time")
+
+
+def _nothing_is_proved(original, self, gap_s):
+    self._proved_until = -math.inf
+
+
+def _asked_soon(original, self, now):
+    failures, self._failures = self._failures, 0
+    original(self, now)
+    self._failures = failures + 1
+
+
+def _asked_for_ever(original, self, result, now):
+    error, is_unknown = getattr(result, "error", None), type(result).__name__ == "Unknown"
+    if error is not None and not error.retriable and (self._doubtful or is_unknown):
+        self._retry(now, doubtful=is_unknown)
+    else:
+        original(self, result, now)
+
+
+def _left_with_its_timer(original, self, effect):
+    wake = self._wake
+    if type(effect).__name__ == "Leave":
+        self._wake = None
+    original(self, effect)
+    self._wake = wake if self._wake is None else self._wake
+
+
+async def _waits_for_the_answer(original, self, lease):
+    keep_alive_s, self._keep_alive_s = self._keep_alive_s, None
+    try:
+        return await original(self, lease)
+    finally:
+        self._keep_alive_s = keep_alive_s
+
+
+async def _registered_whatever_happened(original, self, lease):
+    await original(self, lease)
+    self._registered = not self._again
+
+
+def _answer_not_taken(original, self, lease, renewal):
+    if lease == self._lease:
+        original(self, lease, renewal)
+    else:
+        self._renewals.discard(renewal)
+
+
+async def _with_its_traceback(original, self, timeout):
+    try:
+        await original(self, timeout)
+    except Exception as error:
+        raise (error.__context__ or error) from None
+
 
 STORIES = (
     Story(
         "late-log-takes-the-shard-away",
-        "An append that was not answered within 2 s cost its coordinator the shard, its state and a load: 59 times",
-        Edit(
-            "core/ottla_core/coordination/owner.py",
-            "            self._reject_late(now)\n",
-            "            if self._round is not None and now.at >= self._began_at + self.limits.append_s:\n"
-            '                self._leave(OwnerEvent.DIVERGED, "the log could not be reached in time")\n',
-        ),
+        "An append that was not answered within 2 s cost its coordinator the shard and its state: 59 loads",
+        instead_of(f"{_OWNER}._reject_late", _given_up_when_late),
     ),
     Story(
         "gap-distrusts-every-proof",
-        "A gap of a second in a starved process made all its shards ask for proof anew, so no load ever ended",
-        Edit("core/ottla_core/coordination/owner.py", "self._proved_until -= gap_s", "self._proved_until = -NEVER"),
+        "A gap of a second in a starved process made all its shards ask for a new proof, so no load ever ended",
+        instead_of(f"{_OWNER}.on_gap", _nothing_is_proved),
     ),
     Story(
         "all-shards-load-at-once",
-        "Fifty shards were loaded at the same time, and none of them got on",
-        Edit(
-            "core/ottla_core/coordination/runtime.py",
-            "sum(held.is_loading for held in self._held.values()) < self.limits.loads_at_once:",
-            "self._held:",
-        ),
+        "Fifty shards were loaded at the same time, and none of them made progress",
+        skipped(f"{_SHARD}:HeldShard.is_loading", False),
     ),
     Story(
         "stuck-load-keeps-others-waiting",
         "Shards whose logs have no leader took the places of those that could be loaded",
-        Edit(
-            "core/ottla_core/coordination/held_shard.py",
-            "in (Phase.FENCING, Phase.LOADING) and not self.owner.is_stuck",
-            "in (Phase.FENCING, Phase.LOADING)",
-        ),
+        skipped(f"{_OWNER}.is_stuck", False),
     ),
     Story(
         "tired-log-is-asked-ever-as-often",
-        "A log that was late was asked again at the same short intervals by all shards",
-        Edit(
-            "core/ottla_core/coordination/owner.py", "limits.retry_s * 2.0 ** min(self._failures, 30)", "limits.retry_s"
-        ),
+        "All shards asked a log that was late again at constantly short intervals",
+        instead_of(f"{_OWNER}._ask_later", _asked_soon),
     ),
     Story(
         "new-leader-is-asked-late",
-        "A shard whose partition had another leader asked there only when its pause was over",
-        Edit(
-            "core/ottla_core/coordination/owner.py",
-            "if self._call is not None and self.phase is not Phase.LEFT:",
-            "if self._number < 0:",
-        ),
+        "A shard asked the new leader of its partition only once its pause was over",
+        instead_of(f"{_OWNER}.on_leader", lambda original, self, now: self._effects()),
     ),
     Story(
         "members-pay-for-a-late-log",
         "Members whose heartbeats were refused while the log was late were evicted when it came back",
-        Edit(
-            "core/ottla_core/coordination/owner.py",
-            "if (late_s := now.at - self._began_at) > self.limits.unproved_s:",
-            "if (late_s := now.at - self._began_at) < 0:",
-        ),
+        skipped(f"{_COORDINATION}.timers:Timers.shift"),
     ),
     Story(
         "refused-for-good-is-asked-for-ever",
-        "A batch that the log will never take, of which one sending was unknown, was sent for ever",
-        Edit(
-            "core/ottla_core/coordination/owner.py",
-            "case Rejected(error) | Unknown(error) if not error.retriable and is_late:",
-            "case Rejected(error) | Unknown(error) if self._number < 0:",
-        ),
+        "A batch that the log will never take, and whose first sending had an unknown result, was sent for ever",
+        instead_of(f"{_OWNER}._on_round_result", _asked_for_ever),
     ),
     Story(
         "left-shard-is-kept-by-its-timer",
-        "A shard that was given to another stayed in memory, with all its groups, until its next timer",
-        Edit(
-            "core/ottla_core/coordination/held_shard.py",
-            "                if self._wake is not None:\n"
-            "                    self._wake.cancel()"
-            "  # or it would keep the state until then, and a timer may be far\n",
-            "",
-        ),
+        "A shard that was given to another coordinator stayed in memory, with its groups, until its next timer",
+        instead_of(f"{_SHARD}:HeldShard._carry_out", _left_with_its_timer),
     ),
     Story(
         "refusal-is-logged-as-a-bug",
-        "Each refusal of a heartbeat that nobody waited for any more was logged as an exception nobody had taken",
-        Edit(
-            "core/ottla_core/coordination/held_shard.py",
-            "    token.exception()  # the caller may have gone: asyncio would log that as a bug\n",
-            "",
-        ),
+        "A refused heartbeat that nobody waited for any more was logged as an exception that was never retrieved",
+        instead_of(f"{_SHARD}:reject", lambda original, token, error: token.set_exception(error)),
     ),
     Story(
         "renewal-waits-for-the-last-answer",
-        "A starved broker that nobody had stopped lost its lease: it renewed only once the last renewal was answered",
-        Edit(
-            SESSION,
-            "return bool((await asyncio.wait({renewal}, timeout=self._keep_alive_s))[0])",
-            "return bool((await asyncio.wait({renewal}))[0])",
-        ),
+        "A starved broker renewed its lease only once the last renewal was answered, and lost it",
+        instead_of(f"{_SESSION}._renew", _waits_for_the_answer),
     ),
     Story(
         "lease-is-renewed-at-a-third",
         "Two renewals that a busy machine delayed were enough to lose a lease",
-        Edit(SESSION, "RENEWALS: Final = 6\n", "RENEWALS: Final = 3\n"),
+        constant("ottla_core.cluster.session:RENEWALS", 3),
     ),
     Story(
         "registered-under-a-lost-lease",
-        "A lease was lost while its owner registered under it, and the registration was taken for one",
-        Edit(
-            SESSION,
-            "self._registered = not self._again and lease == self._lease",
-            "self._registered = not self._again",
-        ),
+        "A lease was lost while its owner registered under it, and the owner took itself for registered",
+        instead_of(f"{_SESSION}._register_under", _registered_whatever_happened),
     ),
     Story(
         "answer-of-a-lease-that-is-over",
-        "A renewal's late answer, of a lease that was lost already, was an exception that nobody had taken",
-        Edit(
-            SESSION,
-            "        error = renewal.exception()  # retrieved, or asyncio would log it\n"
-            "        if lease != self._lease:\n"
-            "            return  # another answer has said that it is lost\n",
-            "        if lease != self._lease:\n            return\n        error = renewal.exception()\n",
-        ),
+        "The late answer to a renewal of a lost lease was logged as an exception that was never retrieved",
+        instead_of(f"{_SESSION}._on_renewal", _answer_not_taken),
     ),
     Story(
         "start-that-takes-too-long",
         "A start that took longer than its lease lives ended with a traceback",
-        Edit(
-            SESSION,
-            "            raise StoreUnavailableError(message, indefinite=True) from None\n",
-            "            raise\n",
-        ),
+        instead_of(f"{_SESSION}.start", _with_its_traceback),
     ),
 )

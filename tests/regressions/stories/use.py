@@ -1,69 +1,66 @@
-"""What a new user meets: the command line, configs, metrics."""
+"""First contact: the command line, configs, metrics."""
 
 from __future__ import annotations
 
-from tests.regressions.story import Edit, Story
+from dataclasses import replace
+
+from tests.regressions.injection import altered, constant, instead_of, skipped
+from tests.regressions.story import Story
+
+
+def _without_effect(name):
+    """Take a config for one that nothing acts on."""
+    return lambda table: {**table, name: replace(table[name], enforced=False)}
+
 
 STORIES = (
     Story(
         "config-said-to-have-no-effect",
         "auto.create.topics.enable=false was answered with `no effect`, and topics were no longer created",
-        Edit("core/ottla_core/config_table.py", '        "auto.create.topics.enable",\n', ""),
+        altered("ottla_core.config_table:ENFORCED", lambda names: names - {"auto.create.topics.enable"}),
+        altered("ottla_core.config_table:BROKER_CONFIGS", _without_effect("auto.create.topics.enable")),
     ),
     Story(
         "config-without-a-word",
         "A topic was created with a config that nothing acts on, and nobody said so",
-        Edit(
-            "sdk/ottla/admin/topics.py",
-            '        warn(f"topic {name}", created.warnings)\n',
-            "",
-        ),
+        skipped("ottla.admin.topics:warn"),
     ),
     Story(
         "nothing-to-draw-a-dashboard-from",
-        "A broker had no traffic by topic and no latency of Kafka's requests, and no service what its process takes",
-        Edit("services/broker/ottla_broker/metrics.py", "    add_topic_tables(metrics, replicas)\n", ""),
+        "Brokers measured neither traffic by topic nor the latency of Kafka requests, and no service its own process",
+        skipped("ottla_broker.metrics:add_topic_tables"),
     ),
     Story(
         "header-of-up-doubled-by-ctrl-c",
-        "Ctrl-C of `ottla up`: the terminal's ^C broke the table's last line, and its header stood there twice",
-        Edit(
-            "stack/ottla_stack/commands.py",
-            'return Group(stack_table(supervisor.state()), "")',
-            "return Group(stack_table(supervisor.state()))",
-        ),
+        "Ctrl-C of `ottla up`: the terminal's ^C broke the table's last line, and its header was printed twice",
+        altered("ottla_stack.commands:Group", lambda group: lambda table, *lines: group(table)),
     ),
     Story(
         "help-in-raw-markdown",
-        "`ottla consume --help` showed the sources' Markdown tables as they are",
-        Edit("sdk/ottla/cli/commands/consume.py", '_in_columns(text) if text.startswith("| ") else text', "text"),
+        "`ottla consume --help` showed the Markdown tables of the sources unrendered",
+        instead_of("ottla.cli.documentation:_in_columns", lambda original, table: table),
     ),
     Story(
         "rm-advises-to-create",
-        "`ottla topic rm x`: there is no x; create it",
-        Edit(
-            "sdk/ottla/cli/commands/topic.py",
-            "topics = _described(admin, existing)",
-            "topics = admin.topics.describe(*existing)",
+        "`ottla topic rm x` of an unknown topic advised to create it",
+        instead_of(
+            "ottla.cli.commands.topic:_described",
+            lambda original, admin, existing: admin.topics.describe(*existing),
         ),
     ),
     Story(
         "names-broken-at-80-columns",
         "`ottla status` on a terminal of 80 columns broke the names of the processes in two",
-        Edit("sdk/ottla/cli/output.py", "whole = number == 0 and", "whole = number < 0 and"),
+        constant("ottla.cli.output:_WHOLE", -1),
     ),
     Story(
         "settings-only-in-the-sources",
-        "What can be set was documented as `the fields of config.py`, some of them without a word",
-        Edit(
-            "services/broker/ottla_broker/config.py",
-            "  # between writes of high watermarks and recovery points",
-            "",
-        ),
+        "The documentation of settings was `the fields of config.py`, and some of them had no word of explanation",
+        skipped("tools.configuration:undescribed", []),
     ),
     Story(
         "calls-that-overtake-at-the-end-of-a-pause",
         "`ottla.testing`: a produce that came just as a pause ended was carried out before those that waited",
-        Edit("stack/ottla_stack/faults.py", "not (self._queue.locked() or self._entered)", "not self._queue.locked()"),
+        instead_of("ottla_stack.faults:_Gate.is_clear", lambda original, self: not self._queue.locked()),
     ),
 )

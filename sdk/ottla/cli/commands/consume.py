@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -13,6 +12,7 @@ import typer
 from ottla.cli import format as verbs
 from ottla.cli import offsets as position_syntax
 from ottla.cli.connection import open_admin, with_timeout
+from ottla.cli.documentation import table_of
 from ottla.cli.extents import Extent, check_reached, look_up
 from ottla.cli.failures import say
 from ottla.cli.format import as_json, compile_format
@@ -32,19 +32,6 @@ if TYPE_CHECKING:
 _END: Final = PositionSpec(Anchor.END)
 _POLL_RECORDS: Final = 1000
 _FORMS: Final = {"table": r"%p@%o %k %v\n", "jsonl": "json", "name": r"%t-%p@%o\n"}
-
-
-def _table_of(documentation: str | None) -> str:
-    """A module's documentation as help shows it, without the first line: tables in columns, without their lines."""
-    paragraphs = (documentation or "").partition("\n\n")[2].strip().split("\n\n")
-    return "\b\n" + "\n\n\b\n".join(_in_columns(text) if text.startswith("| ") else text for text in paragraphs)
-
-
-def _in_columns(table: str) -> str:
-    rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in table.splitlines() if line[1] != "-"]
-    rows = [[cell.strip(" |") for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
 Group = Annotated[
@@ -71,7 +58,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command(
-    cls=Command, epilog=f"\b\nPLACE\n{_table_of(position_syntax.__doc__)}\n\n\b\nFORMAT\n{_table_of(verbs.__doc__)}"
+    cls=Command, epilog=f"\b\nPLACE\n{table_of(position_syntax.__doc__)}\n\n\b\nFORMAT\n{table_of(verbs.__doc__)}"
 )
 def consume(
     ctx: typer.Context,
