@@ -299,7 +299,7 @@ class Node:
         epoch = asked.current_leader_epoch
         if answer.HasField("diverging_epoch"):
             end = answer.diverging_epoch
-            await replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset))
+            await replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset), answer.log_start_offset)
         else:
             told = LeaderResponse(answer.records, HighWatermark(answer.high_watermark), answer.log_start_offset)
             replica.on_fetched(asked.fetch_offset, epoch, told)

@@ -21,7 +21,7 @@ from ottla_broker.replication.replica_state import ReplicaContext, ReplicaState
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.clock import Clock, ManualClock
 from ottla_core.cluster.image import Partition
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.rpc.context import StreamScope
 
@@ -64,13 +64,16 @@ class Brokers:
         for broker_id in self.ids:
             self.open(broker_id)
 
-    def open(self, broker_id: int, *, high_watermark: int = 0) -> Replica:
-        """The broker's replica as it is found on its disk."""
+    def open(
+        self, broker_id: int, *, high_watermark: int = 0, log_start_offset: int = 0, clean: bool = False
+    ) -> Replica:
+        """The broker's replica as it is found on its disk, after a kill unless `clean`."""
         around = replica_context(
             broker_id, self.clock, DiskThreads(), self.failures.append, self.proposals.append, self.live
         )
         around = replace(around, is_registered=lambda: broker_id in self.registered)
-        log = open_log(self.directory / str(broker_id), self.config)
+        directory = self.directory / str(broker_id)
+        log = open_log(directory, self.config, clean=clean, log_start_offset=log_start_offset)
         replica = Replica(PARTITION, self.topic, log, around, high_watermark=HighWatermark(high_watermark))
         replica.configure(self.config, 30.0)
         self.around[broker_id], self.replicas[broker_id] = around, replica
@@ -119,10 +122,13 @@ class Brokers:
         leader = self.replicas[leader_id]
         nothing = FetchResult(PARTITION, b"", follower.high_watermark, leader.log.log_start_offset)
         [answer] = response.partitions or [nothing]
+        if answer.error is not None and answer.error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            await follower.on_out_of_range(epoch, answer.log_start_offset)
+            return answer
         if answer.error is not None:
             raise answer.error
         if answer.diverging is not None:
-            await follower.on_diverging(epoch, answer.diverging)
+            await follower.on_diverging(epoch, answer.diverging, answer.log_start_offset)
         else:
             told = LeaderResponse(answer.records, answer.high_watermark, answer.log_start_offset)
             follower.on_fetched(offset, epoch, told)

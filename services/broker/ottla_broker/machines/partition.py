@@ -316,9 +316,16 @@ def find_truncation_offset(
 def find_divergence(
     epochs: LeaderEpochs, log_end_offset: LogEndOffset, last_epoch: int, fetch_offset: int
 ) -> EpochStart | None:
-    """On the leader: where the log of a follower that has `last_epoch` just before `fetch_offset` leaves this one."""
+    """Find, on the leader, where the log of a follower that has `last_epoch` before `fetch_offset` leaves this one.
+
+    A follower that knows no epoch has nothing, and begins at offset 0 or where this log does. Of any other offset it
+    can't be known whether the follower has what lies before it here. It gets the first epoch here with the log's start:
+    there it begins anew, or, if it is there already, it has its epoch now.
+    """
     if last_epoch == NO_EPOCH:
-        return None
+        first = next(iter(epochs.entries), None)
+        is_unproved = first is not None and fetch_offset > 0 and first.start_offset <= fetch_offset
+        return first if is_unproved else None
     end = epochs.end_offset_for(last_epoch, log_end_offset)
     if end.epoch < last_epoch or end.start_offset < fetch_offset:
         return end

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
-from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.machines.epochs import NO_EPOCH, EpochStart
 from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.machines.partition import find_truncation_offset
 from ottla_broker.replication.replica_state import ReplicaState
@@ -48,15 +49,29 @@ class FollowerRole(ReplicaState):
             self._forget_ended_transactions()
             self._context.consumers.wake(self.id)
 
-    async def on_diverging(self, leader_epoch: int, leader_end: EpochStart) -> None:
-        """Truncate the log where it leaves the leader's, whose end of the epoch requested is given (rule 2)."""
-        if self._follows(leader_epoch):
-            log = self.log
-            offset = find_truncation_offset(log.epochs, log.log_end_offset, self._high_watermark, leader_end)
+    async def on_diverging(self, leader_epoch: int, leader_end: EpochStart, leader_start: int) -> None:
+        """Truncate the log where it leaves the leader's, whose end of the requested epoch is given (rule 2).
+
+        Where that would leave nothing, all that the leader has is copied anew, from the start of its log on: what this
+        replica had deleted before its own start may be there still.
+        """
+        if not self._follows(leader_epoch):
+            return
+        log = self.log
+        offset = find_truncation_offset(log.epochs, log.log_end_offset, self._high_watermark, leader_end)
+        if offset > log.log_start_offset:
             await self._truncate(log.truncate_to, offset)
+        elif log.log_start_offset == offset == log.log_end_offset and leader_end.epoch != NO_EPOCH:
+            await self._truncate(partial(log.truncate_fully_and_start_at, epoch=leader_end.epoch), offset)
+        else:
+            await self._truncate(log.truncate_fully_and_start_at, leader_start)
 
     async def on_out_of_range(self, leader_epoch: int, leader_start: int) -> None:
-        """The leader's log does not hold what would come next here: begin anew where it begins."""
+        """The leader's log does not hold what would come next here: begin anew where it begins.
+
+        It begins behind this log's end. A log that goes further than the leader's is found to diverge before: by its
+        last epoch or, where it knows none, because it can't be compared.
+        """
         if self._follows(leader_epoch):
             await self._truncate(self.log.truncate_fully_and_start_at, leader_start)
 

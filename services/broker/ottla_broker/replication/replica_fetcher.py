@@ -301,14 +301,14 @@ class ReplicaFetcher:
 
     def _on_partition(self, replica: Replica, named: Named, part: pb.PartitionFetched) -> None:
         epoch, offset, log_start_offset = named
-        if part.error.code == ErrorCode.OFFSET_OUT_OF_RANGE and part.log_start_offset > offset:
+        if part.error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._leave_out_during(replica.on_out_of_range(epoch, part.log_start_offset), replica)
         elif part.error.code:
             raise OttlaError(part.error.code, part.error.message)
         elif part.HasField("diverging_epoch"):
             end = part.diverging_epoch
-            truncation = replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset))
-            self._leave_out_during(truncation, replica)
+            leader_end = EpochStart(end.leader_epoch, end.end_offset)
+            self._leave_out_during(replica.on_diverging(epoch, leader_end, part.log_start_offset), replica)
         else:
             replica.on_fetched(
                 offset, epoch, LeaderResponse(part.records, HighWatermark(part.high_watermark), part.log_start_offset)

@@ -102,6 +102,10 @@ class EpochsFile:
         self._written = tuple(entries) if is_durable and entries is not None else None
         return entries
 
+    def has(self, epoch: int) -> bool:
+        """Whether it is on disk for certain."""
+        return self._written is not None and any(entry.epoch == epoch for entry in self._written)
+
     def write(self, epochs: LeaderEpochs, log_start_offset: int, log_end_offset: int) -> None:
         written = epochs.copy()
         written.cut_to(log_start_offset, log_end_offset)

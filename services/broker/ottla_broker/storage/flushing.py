@@ -61,7 +61,7 @@ class Flusher:
         if end_offset > self.recovery_point:
             self._flush_sealed(segments[:-1], ranges)
             self.flush_segment(active, ranges, sealed=False)
-            self._make_names_durable(active)
+            self.make_names_durable(active)
             store_epochs()
             self.recovery_point = RecoveryPoint(end_offset)
             self._flushed_bytes = appended_bytes
@@ -75,22 +75,22 @@ class Flusher:
         if active.base_offset > self.recovery_point:
             active_bytes = active.size_bytes
             self._flush_sealed(segments[:-1], ranges)
-            self._make_names_durable(active)
+            self.make_names_durable(active)
             store_epochs()
             self.recovery_point = RecoveryPoint(active.base_offset)
             self._flushed_bytes = max(self._flushed_bytes, appended_bytes - active_bytes)
         return self.recovery_point
 
+    def make_names_durable(self, active: Segment) -> None:
+        """Make the names of the segments last, as their bytes do."""
+        if active is not self._durable_active:
+            self._disk.sync_directory(self._directory)
+            self._durable_active = active
+
     def _flush_sealed(self, sealed: Ranges, ranges: Callable[[], Ranges]) -> None:
         for segment, segment_end in sealed:
             if segment_end > self.recovery_point:
                 self.flush_segment(segment, ranges, sealed=True)
-
-    def _make_names_durable(self, active: Segment) -> None:
-        """A segment's name has to last as its bytes do; with the active one's, all before it last."""
-        if active is not self._durable_active:
-            self._disk.sync_directory(self._directory)
-            self._durable_active = active
 
     def flush_segment(self, segment: Segment, ranges: Callable[[], Ranges], *, sealed: bool) -> None:
         try:

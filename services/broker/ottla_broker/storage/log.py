@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Final, NamedTuple
 
 from ottla_broker.machines import retention
-from ottla_broker.machines.epochs import LeaderEpochs
+from ottla_broker.machines.epochs import NO_EPOCH, EpochStart, LeaderEpochs
 from ottla_broker.machines.offsets import NOTHING_FLUSHED, HighWatermark, LogEndOffset, RecoveryPoint
 from ottla_broker.machines.producers import Checked, Original, Producers
 from ottla_broker.machines.shard import StoredFence
@@ -77,8 +78,12 @@ class Log:
         self.aborted: Final = AbortedTransactions(self._segments, history)
         self.compaction: Final = Compaction(self._segments, disk, self._flusher.lock, state.cleaned_before)
         self._epochs_file: Final = epochs_file
+        self._storing_epochs: Final = Lock()
+        """The writer stores them where it drops what they begin in, beside a flush."""
         self._written: Final = written
         self._unfinished_from: int | None = None
+        self._epoch_before = NO_EPOCH
+        """The leader's, where a truncation has left nothing."""
         self._was_closed: Final = was_closed
 
     @classmethod
@@ -222,10 +227,11 @@ class Log:
     # ---- truncating ---------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> int:
-        """Take away the batch that holds `offset` and all after it; the log's end after it.
+        """Take away the batch that holds `offset` and all after it; return the log's end after it.
 
-        Epochs that begin there are forgotten, and the producers are what they were (rule 29). All is fsynced
-        when this returns (rule 60): it waits for the disk, and for a flush that runs. Raises KAFKA_STORAGE_ERROR.
+        Epochs that begin there are forgotten, and the producers are what they were (rule 29). Where nothing is left the
+        log forgets all epochs. All is fsynced when this returns (rule 60): it waits for the disk, and for a flush that
+        runs. Raises KAFKA_STORAGE_ERROR.
         """
         with self._flusher.lock:
             self._segments.check_open()
@@ -237,15 +243,21 @@ class Log:
                     self.config,
                     lambda end: self._on_truncated(RecoveryPoint(min(self.recovery_point, end)), end),
                 )
+                if self.log_end_offset <= self.log_start_offset:  # it begins in the middle of the batch that goes
+                    self._start_anew(self.log_end_offset)
             else:
                 self._start_anew(offset)
             self._settle()
             return self.log_end_offset
 
-    def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Empty the log and go on at `offset`, as a follower does whose leader has nothing of what is here."""
+    def truncate_fully_and_start_at(self, offset: int, epoch: int = NO_EPOCH) -> None:
+        """Empty the log and go on at `offset`, as a follower does whose leader has nothing of what is here.
+
+        Its own epochs are forgotten. `epoch` is the leader's at that offset, if it is known.
+        """
         with self._flusher.lock:
             self._segments.check_open()
+            self._epoch_before = epoch
             self._start_anew(offset)
             self._settle()
 
@@ -268,8 +280,10 @@ class Log:
         self._disk.sync_directory(self.directory)
         self._written.on_truncation()
         self._forget_epochs(self._unfinished_from)
+        if self._epoch_before != NO_EPOCH:
+            self.epochs = LeaderEpochs([EpochStart(self._epoch_before, self.log_start_offset)])
         self._store_epochs()
-        self._unfinished_from = None
+        self._unfinished_from, self._epoch_before = None, NO_EPOCH
 
     def _forget_epochs(self, offset: int) -> None:
         """Those that began at or after `offset`."""
@@ -278,7 +292,8 @@ class Log:
             self.epochs = epochs
 
     def _store_epochs(self) -> None:
-        self._epochs_file.write(self.epochs, self.log_start_offset, self.log_end_offset)
+        with self._storing_epochs:
+            self._epochs_file.write(self.epochs, self.log_start_offset, self.log_end_offset)
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
@@ -390,6 +405,7 @@ class Log:
 
     def _drop(self, until: int, log_start_offset: int) -> None:
         """Forget the segments before `until` and rename their files away; `Disk.unlink_discarded` frees the space."""
+        self._secure_dropping(until)
         dropped = self._segments.drop(until, log_start_offset)
         self.epochs.truncate_from_start(self.log_start_offset)  # not written now: opening the log does it again
         try:
@@ -399,6 +415,19 @@ class Log:
                 self._history.on_dropped(self._segments.segments[0].base_offset)
         except OSError as error:
             raise self._disk.error(f"deleting segments of {self.directory.name}", error) from error
+
+    def _secure_dropping(self, until: int) -> None:
+        """Write down what only the segments before `until` tell otherwise: the epochs that begin in them, and, where no
+        other is left, that there is the active one. Mostly both are known to be on disk."""
+        sealed = self._segments.ranges()[:-1]
+        if not sealed or sealed[0][1] > until:
+            return
+        is_all = sealed[-1][1] <= until
+        if self._epochs_file.has(self.epochs.epoch_of(until - 1)) and not is_all:
+            return
+        self._store_epochs()
+        if is_all:
+            self._flusher.make_names_durable(self.segments[-1])
 
     @property
     def producers(self) -> Producers:

@@ -117,9 +117,9 @@ async def being_cut(held: Held, monkeypatch: pytest.MonkeyPatch) -> tuple[Gate, 
     held.replica.append(values_batch(b"a"))
     held.metadata.become(replace(LED, leader=2, leader_epoch=2, isr=(2,), partition_epoch=1))
     await until(lambda: not held.replica.leads)
-    gate = Gate(held.replica.log.truncate_to)
-    monkeypatch.setattr(held.replica.log, "truncate_to", gate)
-    cutting = asyncio.create_task(held.replica.on_diverging(2, EpochStart(1, 0)))
+    gate = Gate(held.replica.log.truncate_fully_and_start_at)
+    monkeypatch.setattr(held.replica.log, "truncate_fully_and_start_at", gate)
+    cutting = asyncio.create_task(held.replica.on_diverging(2, EpochStart(1, 0), 0))
     await until(gate.reached.is_set)
     return gate, cutting
 

@@ -227,7 +227,7 @@ async def test_a_start_forgets_what_has_ended_below_the_high_watermark(brokers: 
 async def test_a_log_that_was_cut_forgets_again_what_its_snapshot_or_batches_say(brokers: Brokers) -> None:
     await transact(brokers, 5)
     follower = brokers.replicas[2]
-    await follower.on_diverging(1, EpochStart(1, follower.log.log_end_offset - 1))
+    await follower.on_diverging(1, EpochStart(1, follower.log.log_end_offset - 1), 0)
     assert ended_in(follower) == [0]
     state = follower.log.producers.get(7)
     assert state is not None
