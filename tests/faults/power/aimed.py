@@ -28,6 +28,8 @@ from tests.faults.put_in_place import put_in_place
 import ottla
 from ottla.testing import Cluster
 from ottla_broker.compaction.cleaner import LogCleaner
+from ottla_broker.data_directory import DataDirectory
+from ottla_broker.maintenance import Maintenance
 from ottla_broker.replication.produce import ProducedTransaction, append
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_fetcher import Replication
@@ -267,7 +269,13 @@ def emptied_log_leads(found: PowerFindings) -> None:
 
 
 def marker_cleaned(found: PowerFindings) -> None:
-    """A transaction's marker is cleaned away above the recovery point; then the broker is killed."""
+    """A transaction's marker is cleaned away, beyond the recovery point of the last checkpoint by time; then the broker
+    is killed."""
+
+    async def later(self: Maintenance) -> None:
+        """The time of the next checkpoint does not come."""
+
+    put_in_place(Maintenance, "_checkpoint", later)
     with Cluster(brokers=1, txn_coordinators=1) as cluster:
         aim = Aim(cluster, found, segment_bytes=20_000, delete_retention_ms=3_600_000, **_named(_COMPACT))
 
@@ -287,7 +295,7 @@ def marker_cleaned(found: PowerFindings) -> None:
                 aim.admin.configs.set({"flush.ms": 1}, topic=TOPIC)
                 aim.until(lambda: log.recovery_point >= log.segments[-1].base_offset, "a flush")
                 aim.admin.configs.unset("flush.ms", topic=TOPIC)
-                time.sleep(2.0)
+                aim.part(0, DataDirectory).log_dir.checkpoint({})
                 transactional.commit_transaction()
             plain.send(b"newer", key="k").result(_LIMIT_S)
             aim.roll(0, plain)
@@ -302,7 +310,6 @@ def marker_cleaned(found: PowerFindings) -> None:
                 break
         with producer() as plain:
             plain.send(b"last", key="last").result(_LIMIT_S)
-        time.sleep(_CHECKPOINTED_S)
         cluster.brokers[0].kill()
         cluster.brokers[0].restart()
         aim.until(lambda: aim.replica(0).leads, "the broker to lead again")

@@ -12,9 +12,14 @@ from typing import Final
 from tests.faults.power.worker_mutants import WORKER_MUTANTS
 from tests.faults.put_in_place import put_in_place
 
-from ottla_broker.machines.offsets import HighWatermark, LastStableOffset
+import ottla_broker.storage.recovery
+from ottla_broker.machines.epochs import LeaderEpochs
+from ottla_broker.machines.offsets import HighWatermark, LastStableOffset, RecoveryPoint
 from ottla_broker.machines.producers import Producers
 from ottla_broker.replication.replica_state import ReplicaState
+from ottla_broker.storage.log import Log
+from ottla_broker.storage.log_dir import LogDir
+from ottla_broker.storage.segment import Segment
 
 
 def _ended_transactions_kept_by_followers() -> None:
@@ -38,11 +43,52 @@ def _last_stable_offset_below_the_log_start() -> None:
     put_in_place(Producers, "last_stable_offset", of_transactions)
 
 
+def _cleaned_above_the_recovery_point() -> None:
+    """Sealed segments are cleaned though nothing has made them durable."""
+
+    def secured(self: Log) -> RecoveryPoint:
+        self.compaction.on_secured(self.next_recovery_point, self.compaction.truncations)
+        return self.compaction.recovery_point
+
+    put_in_place(Log, "secure_sealed", secured)
+
+
+def _recovery_point_not_written_before_a_clean() -> None:
+    """Sealed segments are durable, and the checkpoint of recovery points does not say so."""
+    put_in_place(LogDir, "cover", lambda self, partition, recovery_point: recovery_point)
+
+
+def _stored_epochs_dropped() -> None:
+    """A start that reads batches takes the epochs from them alone."""
+    recover = ottla_broker.storage.recovery._recover
+
+    def from_batches(segments: list[Segment], first: int, epochs: LeaderEpochs) -> int:
+        if first < len(segments):
+            epochs.truncate_from_end(segments[first].base_offset)
+        return recover(segments, first, epochs)
+
+    put_in_place(ottla_broker.storage.recovery, "_recover", from_batches)
+
+
+def _emptied_log_forgets_its_epoch() -> None:
+    """Epochs are those of records that are there."""
+
+    def cut_to(self: LeaderEpochs, start_offset: int, end_offset: int) -> None:
+        self.truncate_from_start(start_offset)
+        self.truncate_from_end(end_offset)
+
+    put_in_place(LeaderEpochs, "cut_to", cut_to)
+
+
 MUTANTS: Final = MappingProxyType[str, Callable[[], None]](
     {
         "none": lambda: None,
         "ended-transactions-kept-by-followers": _ended_transactions_kept_by_followers,
         "last-stable-offset-below-the-log-start": _last_stable_offset_below_the_log_start,
+        "cleaned-above-the-recovery-point": _cleaned_above_the_recovery_point,
+        "recovery-point-not-written-before-a-clean": _recovery_point_not_written_before_a_clean,
+        "stored-epochs-dropped": _stored_epochs_dropped,
+        "emptied-log-forgets-its-epoch": _emptied_log_forgets_its_epoch,
         **dict.fromkeys(WORKER_MUTANTS, lambda: None),
     }
 )

@@ -35,6 +35,10 @@ ROW: Final = PowerRow(NAME, "kill -9 and power cuts at the seams of log, cleaner
 _BROKEN: Final = "a rule broken on purpose"
 _BY_CUTS: Final = {"cleaned-files-not-synced": "damaged"}
 _AIMED: Final = {
+    "cleaned-above-the-recovery-point": ("lost", "former_leader_returns"),
+    "recovery-point-not-written-before-a-clean": ("lso_stuck", "marker_cleaned"),
+    "stored-epochs-dropped": ("lost", "emptied_log_leads"),
+    "emptied-log-forgets-its-epoch": ("lost", "emptied_log_leads"),
     "survivors-stored-raw": ("unsendable", "giant_batch"),
     "ended-transactions-kept-by-followers": ("grown", "ended_transactions_kept"),
     "last-stable-offset-below-the-log-start": ("lso_stuck", "deleted_below_a_transaction"),
