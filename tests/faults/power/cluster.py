@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -65,10 +66,21 @@ class PowerCluster(FaultCluster):
 
     def cut_power(self, name: str, chance: random.Random) -> Cut:
         """Of a broker that was killed a moment ago."""
-        beside = self.launched / name
-        self.kill_cleaner(name)
-        until(lambda: not any(map(_runs, workers_in(beside))), f"the cleaner of {name} to be gone", _GONE_LIMIT_S)
-        return cut_power(self.directory / name, beside, chance)
+        self._end_cleaner(name)
+        return cut_power(self.directory / name, self.launched / name, chance)
+
+    def replace_disk(self, name: str) -> None:
+        """Of a broker that was killed a moment ago, by an empty one."""
+        self._end_cleaner(name)
+        shutil.rmtree(self.directory / name)
+        shutil.rmtree(self.launched / name)
+
+    def _end_cleaner(self, name: str) -> None:
+        def is_gone() -> bool:
+            self.kill_cleaner(name)
+            return not any(map(_runs, workers_in(self.launched / name)))
+
+        until(is_gone, f"the cleaner of {name} to be gone", _GONE_LIMIT_S)
 
     def cleanings(self) -> Iterator[Operation]:
         """Of every broker, in the order of each."""

@@ -14,8 +14,10 @@ from tests.faults.put_in_place import put_in_place
 
 import ottla_broker.storage.recovery
 from ottla_broker.machines.epochs import LeaderEpochs
+from ottla_broker.machines.first_sequences import FirstSequences
 from ottla_broker.machines.offsets import HighWatermark, LastStableOffset, RecoveryPoint
 from ottla_broker.machines.producers import Producers
+from ottla_broker.replication.pending import _Pending
 from ottla_broker.replication.replica_state import ReplicaState
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_dir import LogDir
@@ -80,6 +82,12 @@ def _emptied_log_forgets_its_epoch() -> None:
     put_in_place(LeaderEpochs, "cut_to", cut_to)
 
 
+def _later_sequence_taken_first() -> None:
+    """Of an unknown producer any batch is taken, also while an earlier one waits or is to come again."""
+    put_in_place(FirstSequences, "expect", lambda self, header, now_ms: None)
+    put_in_place(_Pending, "failure", property(lambda self: None))
+
+
 MUTANTS: Final = MappingProxyType[str, Callable[[], None]](
     {
         "none": lambda: None,
@@ -87,6 +95,7 @@ MUTANTS: Final = MappingProxyType[str, Callable[[], None]](
         "last-stable-offset-below-the-log-start": _last_stable_offset_below_the_log_start,
         "cleaned-above-the-recovery-point": _cleaned_above_the_recovery_point,
         "recovery-point-not-written-before-a-clean": _recovery_point_not_written_before_a_clean,
+        "later-sequence-taken-first": _later_sequence_taken_first,
         "stored-epochs-dropped": _stored_epochs_dropped,
         "emptied-log-forgets-its-epoch": _emptied_log_forgets_its_epoch,
         **dict.fromkeys(WORKER_MUTANTS, lambda: None),

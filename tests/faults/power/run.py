@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -209,9 +208,7 @@ class PowerRun(FaultRun[PowerResult]):
         """All that is in any log can be copied."""
         name = self.nemesis.random.choice(self.cluster.brokers)
         self.nemesis.kill(name)
-        self.cluster.kill_cleaner(name)
-        shutil.rmtree(self.cluster.directory / name)
-        shutil.rmtree(self.cluster.launched / name)
+        self.cluster.replace_disk(name)
         self.nemesis.start(name)
         try:
             self.cluster.until_whole(TABLE, _NEW_DISK_LIMIT_S)
