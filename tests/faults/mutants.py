@@ -73,7 +73,9 @@ def _no_epoch_check() -> None:
 def _no_sequence_check() -> None:
     """Every batch is new (rules 25 and 26)."""
 
-    def check(self: Producers, headers: Iterable[BatchHeader], next_offset: int, now_ms: int) -> Checked:
+    def check(
+        self: Producers, headers: Iterable[BatchHeader], next_offset: int, now_ms: int, *, begins_at_zero: bool = False
+    ) -> Checked:
         for _ in headers:
             pass
         return Checked(None, {}, {})
