@@ -219,10 +219,8 @@ class RecordReader(Generic[K, V]):
             self._fetcher.check_interrupted()
             if not holding:
                 self._fetcher.check_failed()
-            if (run := self._run) is not None:  # a signal's handler may take it away
-                if not run.stale:
-                    return run
-                self._forget(run)
+            if (run := self._being_read()) is not None:
+                return run
             if not holding and not self._located():
                 return None
             self._in_hand = True  # a callback of the group may have read, and got what it read
@@ -235,6 +233,14 @@ class RecordReader(Generic[K, V]):
                 self._run = CompletedFetch(fetched, self._consumed)
             elif left <= 0 or holding or self._fetcher.hurried:
                 return None
+        return None
+
+    def _being_read(self) -> CompletedFetch | None:
+        """Return the run that is being read, unless its position has moved; a signal's handler may take it away."""
+        if (run := self._run) is not None:
+            if not run.stale:
+                return run
+            self._forget(run)
         return None
 
     def _records_of(self, run: CompletedFetch) -> Iterator[Record[K, V]]:

@@ -1,249 +1,333 @@
-"""The SDK's consumers: what was handed out, what is committed, and what comes after an interrupt."""
+"""The SDK's consumers: the records that they return, the offsets that they commit, and what follows an interrupt."""
 
 from __future__ import annotations
 
-from tests.regressions.story import Edit, Story
+from types import SimpleNamespace
+
+from tests.regressions.injection import constant, instead_of, skipped
+from tests.regressions.story import Story
+
+_CONSUMER = "ottla.consumer"
+_GROUP = "ottla.consumer.group"
+
+
+def _reading_the_run_twice(original, self):
+    if self._run is not None:
+        if not self._run.stale:
+            return self._run
+        self._forget(self._run)
+    return None
+
+
+def _cleared_first(original, self, joining):
+    self._joining = None
+    original(self, joining)
+
+
+def _started_once(original, self):
+    if "was_started" in vars(self):
+        return self
+    self.was_started = True
+    return original(self)
+
+
+def _without_taking_back(original, self, *, well):
+    in_hand, self._in_hand = self._in_hand, False
+    try:
+        return original(self, well=well)
+    finally:
+        self._in_hand = in_hand
+
+
+def _present_topics_alone(original, self, joining):
+    if joining.error is None and hasattr(result := joining.result(), "partitions_of"):
+        present = {topic: count for topic, count in result.partitions_of.items() if count}
+        joining._outcome = result._replace(partitions_of=present)
+    original(self, joining)
+
+
+def _any_topic_of_that_name(original, self, position, route, now):
+    position.topic_id = None
+    return original(self, position, route, now)
+
+
+def _starts_without_topics(original, self, position, version, found):
+    from dataclasses import replace
+
+    without = {partition: replace(start, topic_id=None) for partition, start in found.items()}
+    return original(self, position, version, without)
+
+
+def _resets_without_topics(original, self, partitions):
+    from dataclasses import replace
+
+    found = original(self, partitions)
+    return {p: start if start.committed else replace(start, topic_id=None) for p, start in found.items()}
+
+
+def _any_metadata(original, partition, offset):
+    metadata = getattr(offset, "metadata", "")
+    checked = original(partition, offset._replace(metadata="") if metadata else offset)
+    return checked._replace(metadata=metadata)
+
+
+def _ends_its_thread(original, self, commit):
+    try:
+        return original(self, commit)
+    except Exception as error:
+        raise SystemExit from error
+
+
+def _commits_as_nobody(original, self, reason):
+    original(self, reason)
+    self.commits_as = self.identity
+
+
+class _Strict(dict):
+    def get(self, key, default=None):
+        return self[key]
+
+
+def _topics_of_positions(original, self):
+    with self._fetcher.lock:
+        return {name: at.topic_id for name, at in self._subscription.positions.items() if at.topic_id}
+
+
+def _keeping_the_topic_of_what_was_gathered(original, self):
+    gathered = {position: position.read_topic_id for position in self._before}
+    original(self)
+    for position, topic_id in gathered.items():
+        position.read_topic_id = topic_id
+
+
+def _progress_of_any_topic(original, self, partition, topic_id=None):
+    progress = self._partitions.get(partition)
+    return original(self, partition, topic_id) if progress is None else progress
+
+
+def _left_when_given_up(original, self, partitions):
+    original(self, [p for p in partitions if p in self._partitions and self._partitions[p].released])
+
+
+def _forgetting_the_bug(original, self, bug):
+    with self.lock:
+        original(self, bug)
+        self._bug = None
+
+
+def _deaf_after_an_exit(original, self, channel, address, method, metadata, on_response, on_broken):
+    exits = []
+
+    def respond(correlation_id, body):
+        try:
+            on_response(correlation_id, body)
+        except Exception:
+            raise
+        except BaseException:
+            exits.append(correlation_id)
+            raise
+
+    def tell(error, left):
+        if not exits:
+            on_broken(error, left)
+
+    original(self, channel, address, method, metadata, respond, tell)
+
+
+def _exits_are_no_outcome(original, self):
+    if self._running.acquire(blocking=False):
+        try:
+            self._outcome = self._work()
+        except Exception as error:
+            self.error = error
+        self.done = True
+        self._on_done()
+
 
 STORIES = (
     Story(
         "interrupted-reading-skips",
-        "Ctrl-C or a signal's handler raised while records were gathered: committed, and seen by nobody",
-        Edit(
-            "sdk/ottla/consumer/reader.py",
-            "        if not self._in_hand:\n            return\n",
-            "        if self:\n            return\n",
-        ),
+        "Records were gathered when Ctrl-C or a signal's handler raised: they were committed, and nobody had seen them",
+        skipped(f"{_CONSUMER}.reader:RecordReader.take_back"),
     ),
     Story(
         "signal-handler-breaks-a-poll",
-        "A signal handler committed in the middle of a poll: that raised AttributeError, or the commit waited a minute",
-        Edit(
-            "sdk/ottla/consumer/reader.py",
-            "            if (run := self._run) is not None:  # a signal's handler may take it away\n"
-            "                if not run.stale:\n"
-            "                    return run\n"
-            "                self._forget(run)\n",
-            "            if self._run is not None:\n"
-            "                if not self._run.stale:\n"
-            "                    return self._run\n"
-            "                self._forget(self._run)\n",
-        ),
-        Edit("sdk/ottla/consumer/concurrent_use.py", "self.guard.check()\n", "self.guard.check_process()\n"),
+        "A signal handler that committed during a poll raised AttributeError, or its commit waited for a minute",
+        instead_of(f"{_CONSUMER}.reader:RecordReader._being_read", _reading_the_run_twice),
+        instead_of("ottla.client.guard:Guard.check", lambda original, self: self.check_process()),
     ),
     Story(
         "interrupted-joining-hangs",
-        "A member was interrupted between two steps of a rebalance: it forgot the answer, and read nothing ever after",
-        Edit(
-            "sdk/ottla/consumer/group/assignment.py",
-            "            self._on_join_result(self._joining)\n",
-            "            joining, self._joining = self._joining, None\n            self._on_join_result(joining)\n",
-        ),
-        Edit("sdk/ottla/consumer/group/assignment.py", "self._joining.start().done", "self._joining.done"),
+        "A member that was interrupted between two steps of a rebalance forgot the answer and never read again",
+        instead_of(f"{_GROUP}.assignment:GroupAssignment._on_join_result", _cleared_first),
+        instead_of(f"{_GROUP}.call:Call.start", _started_once),
     ),
     Story(
         "cancelled-poll-is-committed",
-        "A poll of aio.Consumer was cancelled and gathered records all the same: the next commit covered them",
-        Edit("sdk/ottla/consumer/concurrent_use.py", "        self.use_guard.settle()\n", ""),
-        Edit("sdk/ottla/consumer/group/reader.py", "        self.take_back()\n        offsets", "        offsets"),
+        "A cancelled poll of aio.Consumer gathered records all the same, and the next commit covered them",
+        instead_of(
+            f"{_CONSUMER}.concurrent_use:ConcurrentUseGuard.__init__",
+            lambda original, self, settle: original(self, lambda: None),
+        ),
+        instead_of(f"{_GROUP}.reader:GroupReader.processed", _without_taking_back),
     ),
     Story(
         "cancelled-poll-undoes-a-seek",
-        "A seek after a cancelled poll of aio.Consumer: the next poll gave what the cancelled one had gathered",
-        Edit(
-            "sdk/ottla/aio/consumer.py",
-            "            if self._under_way is not None:\n                await self._end(self._under_way)\n",
-            "",
-        ),
+        "A poll after a cancelled poll and a seek of aio.Consumer returned what the cancelled one had gathered",
+        skipped("ottla.aio.consumer:Consumer._end"),
     ),
     Story(
         "topic-away-at-a-rebalance-is-read-by-nobody",
-        "A topic was deleted, the group rebalanced, and the topic was made anew: its partitions were given to nobody",
-        Edit("sdk/ottla/consumer/group/joining.py", "dict.fromkeys(topics, 0) | partitions_of", "partitions_of"),
+        "A topic was deleted, its group rebalanced, and the topic was created again: nobody read its partitions",
+        instead_of(f"{_GROUP}.assignment:GroupAssignment._on_join_result", _present_topics_alone),
     ),
     Story(
         "topic-made-anew-is-read-from-the-middle",
-        "A topic was deleted, made anew and filled beyond the position: its first records were left out without a word",
-        Edit(
-            "sdk/ottla/machines/subscription.py",
-            "if known is None or known == current:",
-            "if known is None or current:",
-        ),
+        "A topic was deleted, created again and filled beyond the position: its first records were skipped silently",
+        instead_of("ottla.machines.subscription:SubscriptionState._is_another_topic", _any_topic_of_that_name),
     ),
     Story(
         "commits-of-a-topic-made-anew",
-        "A group's offsets in a topic that was deleted were taken for places in the next one of that name",
-        Edit("sdk/ottla/consumer/group/start_positions.py", "start.stop, start.topic_id", "start.stop, None"),
+        "A group's offsets in a deleted topic were taken for positions in the next topic with that name",
+        instead_of(f"{_GROUP}.start_positions:PositionInitializer._set", _starts_without_topics),
     ),
     Story(
         "one-bad-argument-ends-all-commits",
-        "A commit whose metadata was no text ended the thread of all commits: later ones, and the last, timed out",
-        Edit(
-            "sdk/ottla/client/offsets.py",
-            "    if not isinstance(committed.metadata, str):\n",
-            "    if False:\n",
-        ),
+        "A commit with metadata that was not a string ended the thread of all commits: every later one timed out",
+        instead_of("ottla.client.offsets:_checked_offset", _any_metadata),
     ),
     Story(
         "unforeseen-error-ends-all-commits",
-        "An error that nobody had thought of ended the thread of all commits: later ones, and the last, timed out",
-        Edit(
-            "sdk/ottla/consumer/group/commits.py", "except Exception as unforeseen:", "except KeyError as unforeseen:"
-        ),
+        "An unforeseen error of one commit ended the thread of all commits: every later one timed out",
+        instead_of(f"{_GROUP}.commits:Commits._try", _ends_its_thread),
     ),
     Story(
         "ctrl-c-leaves-a-ghost",
-        "Ctrl-C in a loop over a consumer that no block closes: nothing was committed, its group waited for a ghost",
-        Edit("sdk/ottla/consumer/consumer.py", "@atexit.register\n", ""),
+        "Ctrl-C in a loop over a consumer without a `with` block: nothing was committed, and its group waited for it",
+        skipped(f"{_CONSUMER}.consumer:Consumer._leave_at_exit"),
     ),
     Story(
         "daemon-thread-leaves-a-ghost",
-        "A program ended while a daemon thread waited for records: nothing was committed, its group waited for a ghost",
-        Edit("sdk/ottla/consumer/consumer.py", "run_last(_LEAVE_AT_EXIT_S, leave)", "run_last(0.0, leave)"),
+        "A program ended while a daemon thread polled: nothing was committed, and its group waited for the member",
+        instead_of(
+            f"{_CONSUMER}.consumer:Consumer._leave_at_exit",
+            lambda original, self: original(self) if self.use_guard._user is None else None,
+        ),
     ),
     Story(
         "leader-evicted-while-it-gives-out",
-        "A leader whose assignor took longer than its session was evicted: it sent no heartbeats while it was at that",
-        Edit(
-            "sdk/ottla/machines/membership.py",
-            "self.state in (MemberState.SYNCING, MemberState.STABLE) else",
-            "self.state is MemberState.STABLE else",
+        "A group's leader sent no heartbeats while its assignor ran for longer than the session: it was evicted",
+        instead_of(
+            "ottla.machines.membership:Membership.heartbeat_at",
+            lambda original, self: original(self) if self.state.name == "STABLE" else float("inf"),
         ),
     ),
     Story(
         "evicted-member-that-committed-as-nobody",
-        "A member committed by a transaction just after its group had evicted it, without a generation: accepted",
-        Edit(
-            "sdk/ottla/machines/membership.py",
-            '        self.member_id, self.generation, self.leads = "", NO_GENERATION, False\n',
-            '        self.member_id, self.generation, self.leads = "", NO_GENERATION, False\n'
-            "        self.commits_as = self.identity\n",
-        ),
+        "A member that had just been evicted committed in a transaction without a generation, which was accepted",
+        instead_of("ottla.machines.membership:Membership._lose", _commits_as_nobody),
     ),
     Story(
         "closed-with-a-reset-position",
-        "A position was reset between a poll and close(): KeyError, and nothing of any partition was committed",
-        Edit(
-            "sdk/ottla/consumer/group/reader.py",
-            "offsets.get(position.partition)  # none",
-            "offsets[position.partition]  # none",
-        ),
+        "close() raised KeyError and committed nothing where a position had been reset since the last poll",
+        instead_of(f"{_GROUP}.committer:OffsetCommitter.handed_out", lambda original, self: _Strict(original(self))),
     ),
     Story(
         "offsets-of-the-topic-that-was-read",
-        "commit(offsets) after their topic was made anew: a place in the new one, whose records before it nobody read",
-        Edit("sdk/ottla/consumer/group/assignment.py", "at.read_topic_id or at.topic_id", "at.topic_id"),
+        "commit(offsets) after its topic was created again became a position in the new topic, past unread records",
+        instead_of(f"{_GROUP}.assignment:GroupAssignment._topic_ids", _topics_of_positions),
     ),
     Story(
         "late-commit-of-what-nobody-read",
-        "A commit for a partition of which nothing was read waited while its topic was away, and went into the next",
-        Edit(
-            "sdk/ottla/consumer/group/start_positions.py",
-            "stop_topic_id=stop_id, topic_id=topic_id)\n            else",
-            "stop_topic_id=stop_id)\n            else",
-        ),
+        "A commit for a partition of which nothing was read waited for its deleted topic and went into the next one",
+        instead_of(f"{_GROUP}.start_positions:StartPositionFinder.find", _resets_without_topics),
     ),
     Story(
         "late-commit-holds-a-copy-up",
-        "A mirror's commit came when its copy had been deleted and made anew: nothing was ever copied into that",
-        Edit(
-            "services/mirror/ottla_mirror/same_offsets.py",
-            "if partition.error and self._is_empty(partition):",
-            "if partition.error and self._is_empty(partition) and partition.committed is None:",
+        "A mirror's late commit landed in a copy that had been created again, and nothing was ever copied into it",
+        instead_of(
+            "ottla_mirror.same_offsets:SameOffsetsCopier._is_empty",
+            lambda original, self, partition: partition.committed is None and original(self, partition),
         ),
     ),
     Story(
         "interrupted-reading-of-another-topic",
-        "Ctrl-C in a poll that had gathered of a topic made anew: offsets of the former one were committed in it",
-        Edit(
-            "sdk/ottla/consumer/reader.py",
-            "                position.read_topic_id = topic_id\n",
-            "",
-        ),
+        "Ctrl-C in a poll that had gathered from a topic created again: offsets of the former one were committed in it",
+        instead_of(f"{_CONSUMER}.reader:RecordReader.take_back", _keeping_the_topic_of_what_was_gathered),
     ),
     Story(
         "offsets-of-a-transactions-topic",
-        "A transaction committed what was read of a topic that was made anew since: a place in the new one",
-        Edit("sdk/ottla/producer/txn_client.py", "to_commit(offsets, group.topic_ids)", "to_commit(offsets, {})"),
+        "A transaction committed offsets of a topic that had been created again since: positions in the new one",
+        instead_of("ottla.producer.txn_client:to_commit", lambda original, offsets, topic_ids: original(offsets, {})),
     ),
     Story(
         "handled-of-a-topic-made-anew",
-        "An App whose topic was made anew committed how far the former one was handled: the new one's first were lost",
-        Edit("sdk/ottla/machines/progress.py", "progress is None or progress.topic_id != topic_id", "progress is None"),
-        Edit("sdk/ottla/app/worker.py", "topic_id=self._in_flight.topic_id(p))", "topic_id=b'')"),
+        "An App committed in a topic that was created again what it had handled of the former one: records were lost",
+        instead_of("ottla.machines.progress:RecordsInFlight.of", _progress_of_any_topic),
+        skipped("ottla.machines.progress:RecordsInFlight.topic_id", b""),
     ),
     Story(
         "app-that-stops-reading-a-topic-made-anew",
-        "An App whose commit was of a topic that is another now repeated it for ever, and read no more once full",
-        Edit("sdk/ottla/app/worker.py", "                self._in_flight.leave(offsets)\n", "                pass\n"),
+        "An App repeated for ever a commit for a topic that is another one now, and stopped reading once it was full",
+        instead_of("ottla.machines.progress:RecordsInFlight.leave", _left_when_given_up),
     ),
     Story(
         "same-offset-in-another-topic",
-        "A topic made anew was read as far as the former one had been committed, and that was not committed in it",
-        Edit(
-            "sdk/ottla/consumer/group/committer.py",
-            "return not known.topic_id or not committed.topic_id or known.topic_id == committed.topic_id",
-            "return True",
+        "A topic created again was read as far as the former one was committed, and that was not committed in it",
+        instead_of(
+            f"{_GROUP}.committer:_is_same",
+            lambda original, known, committed: known is not None and known.offset == committed.offset,
         ),
     ),
     Story(
         "round-of-a-topic-made-anew",
-        "An exact App's round was aborted and its topic made anew: it went on at the former's offset in the new one",
-        Edit(
-            "sdk/ottla/app/exactly_once.py",
-            "starts[partition], topic_id=self._topic_ids[partition])",
-            "starts[partition])",
+        "An exactly-once App whose round was aborted continued at the former topic's offset in a topic created again",
+        instead_of(
+            f"{_CONSUMER}.seek:Seeking.seek",
+            lambda original, self, partition, offset, *, stop=None, topic_id=None: original(
+                self, partition, offset, stop=stop
+            ),
         ),
     ),
     Story(
         "closed-while-it-starts",
-        "A consumer that one thread closed while another began to read asked for metadata for ever, 4 times a second",
-        Edit("sdk/ottla/client/cluster.py", "                self._to_end.append(end)\n", ""),
+        "A consumer closed by one thread while another began to read requested metadata four times a second for ever",
+        instead_of(
+            "ottla.client.cluster:ClusterClient.at_close",
+            lambda original, self, end: original(self, end) if self._closed else None,
+        ),
     ),
     Story(
         "consumers-thread-dies-unmissed",
-        "An unforeseen error on a consumer's thread: nothing came any more, or no heartbeat went, without a word",
-        Edit(
-            "sdk/ottla/consumer/fetcher.py",
-            "            self._bug = bug if self._bug is None else self._bug\n",
-            "",
-        ),
+        "After an unforeseen error on a consumer's thread no record came any more, or no heartbeat was sent, silently",
+        instead_of(f"{_CONSUMER}.fetcher:Fetcher.fail", _forgetting_the_bug),
     ),
     Story(
         "callback-that-raises-is-not-logged",
-        "What a stream's callback raised was in no log, and an exit in one left its frames open for ever",
-        Edit(
-            "core/ottla_core/rpc/client.py",
-            "        except BaseException as failure:  # a callback's",
-            "        except Exception as failure:  # a callback's",
-        ),
-        Edit("core/ottla_core/rpc/client.py", "            _log.exception(", "            _log.debug("),
+        "An error raised by a stream's callback was in no log, and an exit in one left its frames open for ever",
+        instead_of("ottla_core.rpc.client:FrameStream.__init__", _deaf_after_an_exit),
+        constant("ottla_core.rpc.client:_log", SimpleNamespace(exception=lambda *_: None)),
     ),
     Story(
         "assignor-that-exits",
-        "An assignor of the user's own raised SystemExit: its member waited for an assignment for ever, without a word",
-        Edit("sdk/ottla/consumer/group/call.py", "except BaseException as error:", "except Exception as error:"),
+        "A user's assignor raised SystemExit: its member waited for an assignment for ever, silently",
+        instead_of(f"{_GROUP}.call:Call._run", _exits_are_no_outcome),
     ),
     Story(
         "stop-in-a-topic-that-is-gone",
-        "A topic was deleted, or made anew and shorter, while it was read to its end: that end was waited for for ever",
-        Edit(
-            "sdk/ottla/consumer/fetcher.py",
-            "                    self._subscription.error = stop_gone(name, recreated=recreated)\n",
-            "                    pass\n",
-        ),
-        Edit(
-            "sdk/ottla/machines/position.py",
-            "        return self.topic_id == self.stop_topic_id or None in (self.topic_id, self.stop_topic_id)\n",
-            "        return True\n",
+        "A topic was deleted, or created again with fewer records, while it was read to its end: the read never ended",
+        skipped(f"{_CONSUMER}.fetcher:Fetcher._look_for_deleted"),
+        instead_of(
+            "ottla.machines.position:Position.is_behind_stop",
+            lambda original, self, offset: self.stop is not None and offset >= self.stop,
         ),
     ),
     Story(
         "leader-that-forgets-no-topic",
-        "A group's leader requested the metadata of 30 deleted topics for ever, of all topics and five times a second",
-        Edit(
-            "sdk/ottla/consumer/group/assignment.py",
-            "follow_only(self._followed(result))",
-            "follow(result.partitions_of)",
+        "A group's leader requested the metadata of 30 deleted topics for ever, five times a second",
+        instead_of(
+            "ottla.client.metadata_updater:MetadataUpdater.follow_only",
+            lambda original, self, topics: self.follow(topics),
         ),
     ),
 )

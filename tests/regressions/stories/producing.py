@@ -1,121 +1,192 @@
-"""What producers promise, when threads fail, callbacks raise, processes fork and signals come; and first contact."""
+"""Producers: what they promise while threads fail, callbacks raise, processes fork and signals come; and mirrors."""
 
 from __future__ import annotations
 
+from threading import Lock
+from weakref import WeakSet
+
+from tests.regressions.injection import constant, instead_of, skipped
 from tests.regressions.story import Edit, Story
+
+_PRODUCER = "ottla.producer"
+_NAMES = "ottla_mirror.machines.topic_names:TopicNames"
+
+
+def _closed_before_the_line(original, self, timeout):
+    self._sync.close(self._sync._seconds(timeout))
+    original(self, timeout)
+
+
+async def _flushed_in_the_line(original, self, timeout=None):
+    if not self._closed:
+        await self._behind_line(self._sync.flush, timeout)
+    self._unretrieved.raise_failures()
+
+
+def _letting_exits_through(original, call):
+    exits = []
+
+    def run():
+        try:
+            call()
+        except Exception:
+            raise
+        except BaseException as error:
+            exits.append(error)
+
+    original(run)
+    for error in exits:
+        raise error
+
+
+def _quickly_after_an_error(original, self, limit_s, quiet_s=float("inf")):
+    original(self, limit_s if quiet_s == float("inf") else 0.1)
+
+
+def _watched_by_nobody(original, self, producer):
+    from ottla.producer import closing
+
+    closing._open.add(self)
+
+
+def _failed_in_silence(original, self, bug):
+    original(self, bug)
+    self.failed = None
+
+
+def _asking_though_it_is_known(original, self, batch, timeout):
+    self._announcer.guard.check()
+    return original(self, batch, timeout)
+
+
+def _never_disowned(original, self, batch, callback, *, awaited=True):
+    self._announcer.disowned = False
+    original(self, batch, callback, awaited=awaited)
+
+
+def _as_if_a_broker_had_answered(original, self, method, request, deadline_at, try_s):
+    contacted, self._contacted = self._contacted, True
+    try:
+        return original(self, method, request, deadline_at, try_s)
+    finally:
+        self._contacted = contacted
+
+
+def _refreshed_and_not_followed(original, self, topic):
+    view = self._cluster.fetch_metadata([topic], timeout=self._options.max_block_s).topics.get(topic)
+    if view is not None and not view.error:
+        self._update(view)
+
+
+def _again_before_it_is_complete(original, self, source, target, length):
+    original(self, source, target, length)
+    again, self._again = self._again, []
+    if again:
+        self._forget_from(again[0].source)
+        for stretch in again:
+            self._append(stretch)
+
+
+def _own_topics_are_copies(original, self, topic):
+    copy = self.target_of_any(topic)
+    is_own = copy in (self.checkpoints, self.state, self.offset_syncs)
+    is_included = any(pattern.fullmatch(topic) for pattern in self._included)
+    return copy if is_own and is_included and not self._internal.fullmatch(topic) else original(self, topic)
+
 
 STORIES = (
     Story(
         "aio-close-drops-line",
-        "The end of `async with aio.Producer` closed it before what its send() had taken was sent: 0 of 10 records",
-        Edit("sdk/ottla/aio/producer.py", "self._thread.submit(_nothing).result(limit_s)", "pass"),
+        "The end of `async with aio.Producer` closed it before its accepted records were sent: 0 of 10 arrived",
+        instead_of("ottla.aio.producer:Producer._close_behind_line", _closed_before_the_line),
     ),
     Story(
         "cancelled-flush-holds-the-line-up",
-        "A flush of aio.Producer was cancelled and waited on: sends to new topics stood behind it for two minutes",
-        Edit("sdk/ottla/aio/producer.py", "asyncio.to_thread(self._sync.flush", "self._behind_line(self._sync.flush"),
+        "After a cancelled flush of aio.Producer, sends to new topics waited behind it for two minutes",
+        instead_of("ottla.aio.producer:Producer.flush", _flushed_in_the_line),
     ),
     Story(
         "aio-swallows-failures",
-        "Records failed that nobody awaited, and neither flush() nor close() of the asyncio producer said so",
-        Edit("sdk/ottla/aio/producer.py", "            self._unretrieved.add(sending)\n", ""),
+        "Neither flush() nor close() of the asyncio producer raised for failed records that nobody awaited",
+        skipped("ottla.aio.unretrieved:UnretrievedFailures.add"),
     ),
     Story(
         "flush-before-callbacks",
-        "flush() returned while delivery callbacks of what it had sent were still to run",
-        Edit(
-            "sdk/ottla/producer/producer.py",
-            "if not self._announcer.flush(deadline_at - self._clock.monotonic()):",
-            "if False:",
-        ),
+        "flush() returned while delivery callbacks of the flushed records were still to run",
+        skipped(f"{_PRODUCER}.delivery:Announcer.flush", True),
     ),
     Story(
         "close-leaves-callbacks-behind",
-        "close() gave callbacks a few seconds, whatever its timeout, and left the others behind",
-        Edit(
-            "sdk/ottla/producer/closing.py",
-            "self.announcer.close(max(_LAST_CALLBACKS_S, deadline_at - self.cluster.clock.monotonic()))",
-            "self.announcer.close(_LAST_CALLBACKS_S)",
-        ),
+        "close() gave callbacks a few seconds, whatever its timeout, and dropped the others",
+        instead_of(f"{_PRODUCER}.delivery:Announcer.close", lambda original, self, timeout: original(self, 1.0)),
     ),
     Story(
         "callback-ends-all-callbacks",
         "A delivery callback that raised SystemExit ended the callback thread: no other callback ever ran",
-        Edit(
-            "sdk/ottla/producer/delivery.py",
-            "    except BaseException:\n        logger",
-            "    except Exception:\n        logger",
-        ),
+        instead_of(f"{_PRODUCER}.delivery:_shielded", _letting_exits_through),
     ),
     Story(
         "raising-block-drops-records",
-        "A `with` block that raised dropped what its sends had accepted, unless it was acknowledged within seconds",
-        Edit("sdk/ottla/producer/producer.py", "self._close(self._delivery_s, _QUIET_S)", "self._close(0.1)"),
+        "A `with` block that raised dropped accepted records that were not acknowledged within seconds",
+        instead_of(f"{_PRODUCER}.producer:Producer._close", _quickly_after_an_error),
     ),
     Story(
         "local-producer-loses-its-records",
-        "A producer that a function had made and not closed lost what it had accepted: 0 of 100 records, and no word",
-        Edit(
-            "sdk/ottla/producer/closing.py",
-            "_open: Final[set[Closing]] = set()",
-            "_open: Final[weakref.WeakSet[Closing]] = weakref.WeakSet()",
-        ),
-        Edit(
-            "sdk/ottla/producer/closing.py",
-            "        weakref.finalize(producer, self._on_garbage).atexit = False\n",
-            "",
-        ),
+        "A local producer that was never closed lost its accepted records silently: 0 of 100 arrived",
+        constant(f"{_PRODUCER}.closing:_open", WeakSet()),
+        instead_of(f"{_PRODUCER}.closing:Closing.watch", _watched_by_nobody),
     ),
     Story(
         "sender-dies-unmissed",
-        "After its sending thread had failed once, a producer took records for ever and settled none",
-        Edit("sdk/ottla/producer/sender.py", "            self.failed = bug\n", "            pass\n"),
+        "After its sending thread had failed, a producer accepted records for ever and settled none of them",
+        instead_of(f"{_PRODUCER}.sender:Sender._fail", _failed_in_silence),
     ),
     Story(
         "signal-handler-deadlocks-send",
-        "A signal handler that sent, flushed or closed while the main thread stood in send() waited for itself",
-        Edit("sdk/ottla/producer/sender.py", "self.lock: Final = RLock()", "self.lock: Final = Lock()"),
-        Edit("sdk/ottla/client/guard.py", "= lock._is_owned ", "= getattr(lock, '_is_owned', bool) "),
+        "A signal handler that sent, flushed or closed while the main thread was in send() deadlocked",
+        constant(f"{_PRODUCER}.sender:RLock", Lock),
+        instead_of(
+            "ottla.client.guard:whether_owned",
+            lambda original, lock: original(lock) if hasattr(lock, "_is_owned") else bool,
+        ),
     ),
     Story(
         "signal-handler-closes-consumer",
-        "A signal handler that closed a consumer in the middle of a poll waited for threads that waited for that poll",
-        Edit("sdk/ottla/consumer/concurrent_use.py", "        if self._owned():\n", "        if False:\n"),
+        "A signal handler that closed a consumer during a poll waited for threads that waited for that poll",
+        skipped("ottla.consumer.concurrent_use:ConcurrentUseGuard.once_out", False),
     ),
     Story(
         "fork-without-a-word",
-        "After a fork a producer took the child's records for ever; results, polls and commits never came",
-        Edit("sdk/ottla/producer/closing.py", "in_children(_disown)\n", ""),
-        Edit("sdk/ottla/client/guard.py", "        if self.foreign:\n", "        if False:\n"),
+        "After a fork a producer accepted the child's records for ever; results, polls and commits never came",
+        skipped("ottla.client.guard:in_children"),
+        skipped("ottla.client.guard:Guard.check_process"),
     ),
     Story(
         "delivery-of-a-child-waits-for-a-lock",
-        "In a child of a fork the result of a settled delivery waited for a lock for ever, and no callback ever came",
-        Edit("sdk/ottla/producer/delivery.py", "        if settled:  # before the lock", "        if False:  #"),
-        Edit("sdk/ottla/producer/closing.py", "        closing.announcer.disowned = True\n", ""),
+        "In a forked child result() of a settled delivery waited for a lock for ever, and no callback came",
+        instead_of(f"{_PRODUCER}.delivery:Ticket.wait", _asking_though_it_is_known),
+        instead_of(f"{_PRODUCER}.delivery:Ticket.add_callback", _never_disowned),
     ),
     Story(
         "no-broker-no-word",
         "With no broker at its address a producer was silent for a minute, then raised chained tracebacks",
-        Edit(
-            "sdk/ottla/client/cluster.py",
-            "late = next_at >= deadline_at, not self._contacted and",
-            "late = next_at >= deadline_at, False and",
+        instead_of(
+            "ottla.client.cluster:ClusterClient._give_up",
+            lambda original, self, last, timeout, *, over, late: original(self, last, timeout, over=over, late=False),
         ),
     ),
     Story(
         "wrong-port-of-the-own-stack",
-        "A client at the port of the own controller, coordinator or etcd heard gRPC's words for an unknown method",
-        Edit(
-            "sdk/ottla/client/cluster.py",
-            "error.code == ErrorCode.UNSUPPORTED_VERSION and not self._contacted",
-            "False",
-        ),
+        "A client at the port of a controller, coordinator or etcd got gRPC's error for an unknown method",
+        instead_of("ottla.client.cluster:ClusterClient._try_brokers", _as_if_a_broker_had_answered),
     ),
     Story(
         "auto-types-by-content",
-        'What the auto serializer gave back depended on the content: the str "[1]" came back as a list; 1 was refused',
-        Edit("sdk/ottla/serdes/serdes.py", "        silent = not self._auto or", "        silent = True or"),
+        'The type that the auto serializer gave back depended on the content: the str "[1]" came back as a list',
+        instead_of(
+            "ottla.serdes.serdes:_ByType.__init__",
+            lambda original, self, name, *, auto: original(self, name, auto=False),
+        ),
     ),
     Story(
         "snippets-that-type-checkers-refuse",
@@ -129,48 +200,39 @@ STORIES = (
     Story(
         "fixture-without-live-brokers",
         "On a busy machine the pytest fixture's topic failed: the only broker's lease had just ended",
-        Edit("stack/ottla_stack/pytest_plugin.py", "error.code != ErrorCode.INVALID_REPLICATION_FACTOR or", "True or"),
+        instead_of(
+            "ottla_stack.pytest_plugin:create_when_brokers_live",
+            lambda original, admin, name: admin.topics.create(name, partitions=1, if_exists="ok"),
+        ),
     ),
     Story(
         "topics-never-forgotten",
         "A producer kept every topic it had ever sent to, in its memory and in each request for metadata",
-        Edit("sdk/ottla/producer/targets.py", "        self._forget_idle()\n", ""),
+        skipped(f"{_PRODUCER}.targets:Targets._forget_idle"),
     ),
     Story(
         "producer-that-only-counted",
-        "A producer that counted a topic's partitions first of all never learned where they are: its record waited",
-        Edit("sdk/ottla/producer/targets.py", "            self.updater.follow([topic])", "            pass"),
+        "A producer that had only counted a topic's partitions never learned their leaders: its record waited",
+        instead_of(f"{_PRODUCER}.targets:Targets.refresh", _refreshed_and_not_followed),
     ),
     Story(
         "mirror-of-a-topic-that-has-grown",
         "A mirror could not write to the new partitions of a copy for as long as its metadata was fresh",
-        Edit("sdk/ottla/producer/byte_sending.py", "            self._topics.refresh(topic)\n", ""),
+        skipped(f"{_PRODUCER}.targets:Targets.refresh"),
     ),
     Story(
         "mirror-that-translated-ahead",
-        "While a mirror copied again what its predecessor had, offsets translated to behind records copied once alone",
-        Edit(
-            "services/mirror/ottla_mirror/machines/offset_map.py",
-            "if source + length >= self.end:",
-            "if True:",
-        ),
+        "While a mirror copied records again, offsets were translated to positions past records that it lacked",
+        instead_of("ottla_mirror.machines.offset_map:OffsetMap.add", _again_before_it_is_complete),
     ),
     Story(
         "mirror-that-took-its-own-table-for-a-copy",
-        "A mirror of all topics took what it has in the target for copies, found no source of them, and copied nothing",
-        Edit(
-            "services/mirror/ottla_mirror/machines/topic_names.py",
-            "return None if copy in (self.checkpoints, self.state, self.offset_syncs) else copy",
-            "return copy",
-        ),
+        "A mirror of all topics took its own topics in the target for copies, and then copied nothing at all",
+        instead_of(f"{_NAMES}.target_of", _own_topics_are_copies),
     ),
     Story(
         "mirror-whose-own-topic-was-a-copy-to-kafkas-client",
-        "Kafka's MirrorClient listed the topic of a mirror's orders as a copy, and MirrorMaker 2 would have copied it",
-        Edit(
-            "services/mirror/ottla_mirror/machines/topic_names.py",
-            'self._internal_name("mm2-mirror", self._flow.source)',
-            'self._internal_name(self._flow.source, "mirror")',
-        ),
+        "Kafka's MirrorClient listed a topic of the mirror's own as a copy, and MirrorMaker 2 would copy it",
+        instead_of(f"{_NAMES}.state", lambda original, self: self._internal_name(self._flow.source, "mirror")),
     ),
 )
