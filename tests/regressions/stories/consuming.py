@@ -83,7 +83,7 @@ def _commits_as_nobody(original, self, reason):
     self.commits_as = self.identity
 
 
-class _Strict(dict):
+class _Strict(dict[object, object]):
     def get(self, key, default=None):
         return self[key]
 

@@ -163,8 +163,12 @@ STORIES = (
     ),
     Story(
         "delivery-of-a-child-waits-for-a-lock",
-        "In a forked child result() of a settled delivery waited for a lock for ever, and no callback came",
+        "In a forked child result() of a settled delivery waited for a lock for ever",
         instead_of(f"{_PRODUCER}.delivery:Ticket.wait", _asking_though_it_is_known),
+    ),
+    Story(
+        "callback-of-a-child-never-comes",
+        "In a forked child add_done_callback() accepted callbacks that nothing would ever call",
         instead_of(f"{_PRODUCER}.delivery:Ticket.add_callback", _never_disowned),
     ),
     Story(

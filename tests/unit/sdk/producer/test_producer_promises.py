@@ -348,6 +348,7 @@ def test_a_handler_may_close_while_a_flush_waits() -> None:
 
 @pytest.mark.timeout(60)
 @pytest.mark.story("delivery-of-a-child-waits-for-a-lock")
+@pytest.mark.story("callback-of-a-child-never-comes")
 def test_a_child_of_a_fork_has_the_outcomes_of_before_and_no_callbacks() -> None:
     """Whoever had which lock when it was forked."""
     cluster = ScriptedCluster({"t": 1})
