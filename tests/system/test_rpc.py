@@ -47,6 +47,7 @@ async def test_a_unary_call_carries_its_context_and_its_errors(stack: Stack) -> 
     await peer.close()
 
 
+@pytest.mark.story("busy-server-seems-silent")
 async def test_a_server_whose_first_frame_is_late_is_waited_for(stack: Stack) -> None:
     """A process on a busy machine answers a new connection when its turn comes, not within a tenth of a second."""
     host, _, port = stack.address.rpartition(":")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tests.regressions.injection import constant, instead_of, skipped
+from tests.regressions.injection import altered, constant, instead_of, skipped
 from tests.regressions.story import Story
 
 _COORDINATION = "ottla_core.coordination"
@@ -148,5 +148,18 @@ STORIES = (
         "start-that-takes-too-long",
         "A start that took longer than its lease lives ended with a traceback",
         instead_of(f"{_SESSION}.start", _with_its_traceback),
+    ),
+    Story(
+        "busy-server-seems-silent",
+        "A connection failed where a busy server did not send its first frame within a tenth of a second",
+        altered(
+            "ottla_core.rpc.status:CHANNEL_OPTIONS",
+            lambda options: tuple({**dict(options), "grpc.min_reconnect_backoff_ms": 50}.items()),
+        ),
+    ),
+    Story(
+        "python-is-late-three-times",
+        "A job of spark/jobs ended when Spark could not start a Python process within ten seconds for the third time",
+        constant("job:_START_PATIENCE_S", 20.0),
     ),
 )

@@ -67,6 +67,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Hours:
     return clock
 
 
+@pytest.mark.story("python-is-late-three-times")
 def test_a_query_for_which_python_starts_too_late_starts_again_and_says_so(
     clock: Hours, capsys: pytest.CaptureFixture[str]
 ) -> None:
