@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,12 +13,17 @@ import pytest
 from loadtest.programs import Program
 from sources import ROOT, listed
 
+from ottla_core.config_table import BROKER_CONFIGS, TOPIC_CONFIGS
+
 PAGE = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.md\b")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 SOURCE = re.compile(
     r"`((?:core|sdk|services|spark|stack|loadtest|tests|tools|proto)/[\w/.-]+\.(?:py|proto|txt))(?:::([\w.]+))?`"
 )
 COMMAND = re.compile(r"-m\"?,? \"?((?:loadtest|tests|tools|peers|ottla\w*)(?:\.\w+)*)\b(?!\.)")
+MODULES = [
+    ROOT / name for name in listed(*(f"{folder}/**/*.py" for folder in ("core", "sdk", "services", "spark", "stack")))
+]
 HISTORY = ("CHANGELOG.md", "docs/design/renamed.md", "docs/adr/")
 """They tell of what was; its names are those of its time."""
 
@@ -60,6 +66,11 @@ def test_links_and_named_sources_of_a_page_exist(name: str) -> None:
     assert missing == []
 
 
+@functools.cache
+def parsed(source: Path) -> ast.Module:
+    return ast.parse(source.read_text())
+
+
 def is_there(source: Path, symbol: str) -> bool:
     """Whether the file is, and in it the function, class or variable; `Class.name` is a method or an attribute.
 
@@ -67,7 +78,7 @@ def is_there(source: Path, symbol: str) -> bool:
     """
     if not source.is_file() or source.name.startswith("test_"):
         return source.is_file()
-    scope: ast.AST | None = ast.parse(source.read_text()) if symbol else None
+    scope: ast.AST | None = parsed(source) if symbol else None
     for name in filter(None, symbol.split(".")):
         scope = next((node for node in ast.walk(scope) if name in names(node)), None) if scope else None
         if scope is None:
@@ -86,6 +97,30 @@ def names(node: ast.AST) -> set[str]:
             return {name}
         case _:
             return set()
+
+
+def test_what_holds_an_invariant_exists() -> None:
+    """A dotted name there is a module, by the end of its path, with or without a symbol; or an attribute of a class."""
+    rows = [line for line in (ROOT / "docs/invariants.md").read_text().splitlines() if re.match(r"\| I\d+ ", line)]
+    named = {name for row in rows for name in re.findall(r"`(\w+(?:\.\w+)+)(?:\(\))?`", row.rsplit(" | ", 1)[1])}
+    named -= BROKER_CONFIGS.keys() | TOPIC_CONFIGS.keys()
+    assert len(named) > 30
+    assert sorted(name for name in named if not is_defined(name)) == []
+    assert not is_defined("machines.nowhere")
+    assert not is_defined("consumer.reader.RecordReader._nowhere")
+
+
+def is_defined(dotted: str) -> bool:
+    parts = dotted.split(".")
+    for count in range(len(parts), 0, -1):
+        path, symbol = "/".join(parts[:count]), ".".join(parts[count:])
+        if any(
+            is_there(module, symbol)
+            for module in MODULES
+            if f"/{module.relative_to(ROOT).with_suffix('')}".endswith(f"/{path}")
+        ):
+            return True
+    return any(is_there(module, dotted) for module in MODULES if f"class {parts[0]}" in module.read_text())
 
 
 def test_where_is_names_symbols() -> None:
