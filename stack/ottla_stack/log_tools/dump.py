@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from errno import EBADMSG
 from pathlib import Path
 
 from ottla_broker.machines.producers import Producers
@@ -64,9 +65,14 @@ def _entries(path: Path) -> Iterator[Item]:
 
 def _aborted(path: Path) -> Iterator[Item]:
     index = aborted_index.AbortedIndex(path)
-    yield from ({"type": "aborted", "version": 0, **entry._asdict()} for entry in index.entries())
-    if not index.is_sound:
-        raise ValueError("its entries are not in order, or the last one is not whole")
+    try:
+        yield from ({"type": "aborted", "version": 0, **entry._asdict()} for entry in index.entries())
+    except OSError as error:
+        if error.errno != EBADMSG:
+            raise
+        raise ValueError("its entries are not in order") from error
+    if not index.has_whole_entries:
+        raise ValueError("its last entry is not whole")
 
 
 def _producers(path: Path) -> Iterator[Item]:

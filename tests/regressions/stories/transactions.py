@@ -21,6 +21,10 @@ def _never(original: Any, self: Any) -> None:
     return None
 
 
+def _looked_into(original: Any, self: Any) -> Any:
+    return original(self) and len(list(self.entries())) >= 0
+
+
 def _from_any_sequence(
     original: Any, self: Any, headers: Any, next_offset: int, now_ms: int, *, begins_at_zero: bool
 ) -> Any:
@@ -37,6 +41,11 @@ STORIES = (
         "who-waited-behind-a-failed-batch-went-on",
         "What waited behind a batch that failed was looked into, verified and taken by itself, second by second",
         instead_of("ottla_broker.replication.pending:_Pending.failure", _never),
+    ),
+    Story(
+        "a-start-read-every-aborted-transaction",
+        "A start after an orderly stop read each index of aborted transactions whole: 9 s and 184 MB for a million",
+        instead_of("ottla_broker.storage.transactions.aborted_index:AbortedIndex.has_whole_entries", _looked_into),
     ),
     Story(
         "late-batch-opened-a-transaction",

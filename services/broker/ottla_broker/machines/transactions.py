@@ -49,7 +49,7 @@ class Transactions:
     """The open transactions of one partition, and the ended ones that hold its last stable offset back. For one thread.
 
     Both are kept in order, so that the first of them costs nothing to find. `forget_below` is the only method that
-    forgets an ended transaction: whoever moves a replica's high watermark calls it, in every role. Questions change
+    forgets an ended transaction: it is called where a replica's high watermark moves, in every role. Questions change
     nothing.
     """
 

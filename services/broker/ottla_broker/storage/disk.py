@@ -15,7 +15,7 @@ import os
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from errno import EACCES, EDQUOT, EIO, EMFILE, ENFILE, ENOSPC, EOPNOTSUPP, EPERM, EROFS
+from errno import EACCES, EBADMSG, EDQUOT, EIO, EMFILE, ENFILE, ENOSPC, EOPNOTSUPP, EPERM, EROFS
 from pathlib import Path
 from threading import Lock, local
 from typing import Final
@@ -40,6 +40,7 @@ _HINTS: Final = {
     EACCES: _NO_PERMISSION,
     EPERM: _NO_PERMISSION,
     EROFS: "the file system is read-only, often after an error of the disk: see the kernel's log, then mount it anew",
+    EBADMSG: "stop the broker and rebuild the index with `ottla log index`, or delete this replica: it is copied again",
     EIO: _RESTART,
 }
 

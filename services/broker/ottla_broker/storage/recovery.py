@@ -110,8 +110,10 @@ def open_segments(
 
 
 def _damaged(segments: list[Segment], names: set[str]) -> list[int]:
-    """Where segments begin whose aborted transactions can't be what was written of them."""
-    found = [s for s in segments if s.path.with_suffix(aborted_index.SUFFIX).name in names and not s.aborted.is_sound]
+    """Where segments begin whose aborted transactions end with half an entry. Nothing of them is read: below the
+    recovery point they are what was fsynced, and from there on they are rebuilt in any case."""
+    indexed = [segment for segment in segments if segment.path.with_suffix(aborted_index.SUFFIX).name in names]
+    found = [segment for segment in indexed if not segment.aborted.has_whole_entries]
     for segment in found:
         _logger.warning("the aborted transactions of %s are damaged: rebuilding them", segment.path)
     return [segment.base_offset for segment in found]

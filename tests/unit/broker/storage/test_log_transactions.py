@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import EBADMSG
 from pathlib import Path
 from threading import Thread
 
@@ -13,7 +14,8 @@ from transactional_logs import end_of, end_transaction, transactions_told_by
 
 from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_broker.storage.disk import DataFile
-from ottla_broker.storage.transactions.aborted_index import AbortedIndex
+from ottla_broker.storage.transactions.aborted_index import AbortedIndex, packed
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import TRANSACTIONAL
 
 
@@ -31,6 +33,91 @@ def test_an_index_that_was_not_synced_before_the_power_went_is_rebuilt(tmp_path:
     again = open_log(log.directory, recovery_point=0)
     assert again.aborted.between(0, 9) == expected
     assert (log.directory / f"{0:020d}.txnindex").stat().st_size == 34
+
+
+def index_of(directory: Path, count: int, *, unordered_at: int = -1) -> AbortedIndex:
+    """An index file of `count` aborted transactions, two offsets each."""
+    entries = [AbortedTransaction(7, 2 * n, 2 * n + 1, 2 * n + 2) for n in range(count)]
+    if unordered_at >= 0:
+        entries[unordered_at] = entries[unordered_at]._replace(last_offset=entries[unordered_at].first_offset)
+    (directory / f"{0:020d}.txnindex").write_bytes(packed(entries))
+    return AbortedIndex(directory / f"{0:020d}.log")
+
+
+@pytest.mark.rule(58)
+@pytest.mark.story("a-start-read-every-aborted-transaction")
+def test_an_orderly_start_reads_nothing_of_what_was_aborted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log(tmp_path / "log")
+    for n in range(20):
+        log.append(produced(0, epoch=n, attributes=TRANSACTIONAL), 1, NOON, transactional=True)
+        end_transaction(log, end_of(7, n + 1, committed=False))
+        if n % 5 == 4:
+            fill(log, 30)
+    log.close(NOON)
+    expected = transactions_told_by(log).aborted
+    indexes = list(log.directory.glob("*.txnindex"))
+    assert len(indexes) > 2
+    read: list[Path] = []
+    reading = DataFile.read
+
+    def noted(self: DataFile, position: int, size_bytes: int) -> bytes:
+        read.append(self.path)
+        return reading(self, position, size_bytes)
+
+    monkeypatch.setattr(DataFile, "read", noted)
+    again = open_log(log.directory, clean=True)
+    assert not {*indexes} & {*read}
+    assert again.aborted.between(0, again.log_end_offset) == expected
+    assert {*indexes} <= {*read}, "a reader does"
+
+
+@pytest.mark.rule(58)
+def test_a_torn_index_is_rebuilt_by_an_orderly_start(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log")
+    log.append(produced(0, attributes=TRANSACTIONAL), 1, NOON, transactional=True)
+    end_transaction(log, end_of(7, 1, committed=False))
+    log.close(NOON)
+    index = log.directory / f"{0:020d}.txnindex"
+    index.write_bytes(index.read_bytes()[:20])
+    again = open_log(log.directory, clean=True)
+    assert again.aborted.between(0, 9) == transactions_told_by(log).aborted != []
+
+
+@pytest.mark.rule(38)
+@pytest.mark.parametrize("at", [0, 5, 999, 1000, 2999])
+def test_entries_that_can_not_be_what_was_written_fail_who_reads_them(tmp_path: Path, at: int) -> None:
+    """An answer without one of them would show what never became true."""
+    assert len(list(index_of(tmp_path, 3000).entries())) == 3000
+    with pytest.raises(OSError, match="is damaged") as caught:
+        list(index_of(tmp_path, 3000, unordered_at=at).entries())
+    assert caught.value.errno == EBADMSG
+
+
+@pytest.mark.rule(38)
+def test_a_damaged_index_is_the_error_of_its_partition_and_takes_no_disk_offline(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log")
+    log.append(produced(0, attributes=TRANSACTIONAL), 1, NOON, transactional=True)
+    end_transaction(log, end_of(7, 1, committed=False))
+    log.close(NOON)
+    index_of(log.directory, 1, unordered_at=0)
+    again = open_log(log.directory, clean=True)
+    with pytest.raises(OttlaError, match="is damaged") as caught:
+        again.aborted.between(0, 2)
+    assert (caught.value.code, again.is_offline) == (ErrorCode.KAFKA_STORAGE_ERROR, False)
+    assert "ottla log index" in caught.value.hint
+
+
+def test_what_is_replaced_is_what_has_ended_from_there_on(tmp_path: Path) -> None:
+    index = index_of(tmp_path, 3000)
+    before = list(index.entries())
+    index.add(AbortedTransaction(7, 6000, 6001, 6002))
+    index.add(AbortedTransaction(7, 6002, 6003, 6004))
+    index.replace_from(6002, ())
+    assert list(index.entries()) == [*before, AbortedTransaction(7, 6000, 6001, 6002)]
+    other = AbortedTransaction(8, 2001, 2010, 2011)
+    index.replace_from(2001, [other])
+    assert list(index.entries()) == [*before[:1000], other]
+    assert list(AbortedIndex(tmp_path / f"{0:020d}.log").entries()) == [*before[:1000], other]
 
 
 @pytest.mark.story("aborted-transaction-lost-to-a-reader")

@@ -6,7 +6,8 @@
 
 No hint: an entry that is missing shows records that never became true. New ones gather in memory, as those of the other
 indexes do, and are written when the segment is synced; a start that does not trust a segment builds its index anew from
-the producers before it (module producer_history). Any thread may read beside those that write: all that is here lies in
+the producers before it (module producer_history). A start that trusts it reads nothing of it: entries are checked when
+they are read. Any thread may read beside those that write: all that is here lies in
 one tuple, and the file only ever changes behind what that tuple says is in it. Who replaces the tuple holds a lock, the
 reader that loads it included: it could put what it has found there in the place of an entry that came meanwhile.
 
@@ -19,8 +20,7 @@ import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from errno import ENOENT, ENOSPC
-from itertools import pairwise, takewhile
+from errno import EBADMSG, ENOENT, ENOSPC
 from pathlib import Path
 from threading import RLock
 from typing import Final, NamedTuple
@@ -76,28 +76,32 @@ class AbortedIndex:
         return None
 
     @property
-    def is_sound(self) -> bool:
-        """Whether the file can be what was written. Raises OSError."""
+    def has_whole_entries(self) -> bool:
+        """Whether no entry of the file is torn. Reads nothing of it. Raises OSError."""
         file = self._open()
-        if file is None:
-            return True
-        if file.size_bytes() % ENTRY.size:
-            return False
-        found = list(self.entries())
-        in_order = all(before.last_offset < entry.last_offset for before, entry in pairwise(found))
-        return in_order and all(0 <= entry.first_offset < entry.last_offset for entry in found)
+        return file is None or file.size_bytes() % ENTRY.size == 0
 
     def entries(self, start: int = 0) -> Iterator[AbortedTransaction]:
-        """Those that have ended at or after `start`. Raises OSError, while iterating too."""
+        """Those that have ended at or after `start`.
+
+        Raises OSError, while iterating too: EBADMSG for an entry that can't be what was written.
+        """
         stored, pending = self._loaded()
         if stored:
-            file = self._open()
-            if file is None:
-                raise FileNotFoundError(ENOENT, "it is gone", str(self._path(self._ending)))
-            first = bisect_left(range(stored), start, key=lambda number: _last_offset(file, number))
-            for number in range(first, stored, _AT_ONCE):
-                yield from _unpacked(file.read(number * ENTRY.size, min(_AT_ONCE, stored - number) * ENTRY.size))
+            file = self._existing()
+            before = -1
+            for number in range(_first_at(file, stored, start), stored, _AT_ONCE):
+                found = _unpacked(file.read(number * ENTRY.size, min(_AT_ONCE, stored - number) * ENTRY.size))
+                _check(found, before, file)
+                yield from found
+                before = found[-1].last_offset if found else before
         yield from (entry for entry in _unpacked(pending) if entry.last_offset >= start)
+
+    def _existing(self) -> DataFile:
+        file = self._open()
+        if file is None:
+            raise FileNotFoundError(ENOENT, "it is gone", str(self._path(self._ending)))
+        return file
 
     def collect(self, start: int, end: int, found: list[AbortedTransaction]) -> bool:
         """Add to `found` what overlaps the records from `start` on and before `end`; whether there is no more of it in
@@ -122,9 +126,10 @@ class AbortedIndex:
         """Put these in the place of those that have ended at or after `offset`, and into the file. Readers see all of
         this or nothing. Raises OSError."""
         with self._changing:
-            kept = list(takewhile(lambda entry: entry.last_offset < offset, self.entries()))
-            stored = min(len(kept), self._loaded().stored)
-            self._entries = _Entries(stored, packed(kept[stored:]) + packed(aborted))
+            stored, pending = self._loaded()
+            stored = _first_at(self._existing(), stored, offset) if stored else 0
+            kept = (entry for entry in _unpacked(pending) if entry.last_offset < offset)
+            self._entries = _Entries(stored, packed(kept) + packed(aborted))
             if self._open() is not None:
                 self._write().truncate(self._loaded().stored * ENTRY.size)
             else:
@@ -152,6 +157,19 @@ class AbortedIndex:
 
 def packed(aborted: Iterable[AbortedTransaction]) -> bytes:
     return b"".join(ENTRY.pack(_VERSION, *entry) for entry in aborted)
+
+
+def _first_at(file: DataFile, stored: int, offset: int) -> int:
+    """The number of the first of the file's entries that has ended at or after `offset`."""
+    return bisect_left(range(stored), offset, key=lambda number: _last_offset(file, number))
+
+
+def _check(found: list[AbortedTransaction], before: int, file: DataFile) -> None:
+    """Raise OSError (EBADMSG) unless the entries can follow one that has ended at `before`."""
+    for producer_id, first_offset, last_offset, _ in found:
+        if producer_id < 0 or not 0 <= first_offset < last_offset or last_offset <= before:
+            raise OSError(EBADMSG, f"{file.path.name} is damaged: its entries are not those that were written")
+        before = last_offset
 
 
 def _last_offset(file: DataFile, number: int) -> int:
