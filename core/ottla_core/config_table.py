@@ -1,6 +1,7 @@
 """Every config under Kafka's name, in one table.
 
-The names, types, defaults and ranges are Kafka 4's, with three differences: `segment.bytes` keeps the small lower bound
+The names, types, defaults and ranges are Kafka 4's, with four differences: `max.message.bytes` ends where a batch could
+not be sent; `compaction.drop.keyless` is ours alone; `segment.bytes` keeps the small lower bound
 of Kafka 3 (Kafka 4 has a hidden twin of it for tests); whatever the cluster as a whole decides is dynamic here, for a
 broker has no file of its own that the others could not see; and what has no counterpart, or none yet, is in
 kafka_configs: thread pools, listeners, security, quotas.
@@ -40,6 +41,7 @@ ENFORCED: Final = frozenset(
         "broker.id",
         "broker.rack",
         "cleanup.policy",
+        "compaction.drop.keyless",
         "default.replication.factor",
         "delete.retention.ms",
         "delete.topic.enable",
@@ -149,6 +151,9 @@ def _identity(name: str, type_: ConfigType, *, doc: str) -> ConfigKey:
 _TOPIC_ROWS: Final = (
     _topic("cleanup.policy", _LIST, "delete", "log.cleanup.policy", choices=("delete", "compact"),
            doc="What happens to old records: delete, compact (keep the newest of each key), or both."),
+    _topic("compaction.drop.keyless", _BOOLEAN, "true", "log.cleaner.drop.keyless",
+           doc="Whether compaction drops records without a key, as Kafka does; such records are older than "
+               "cleanup.policy=compact. With false a log that has one is not compacted, and is named."),
     _topic("compression.gzip.level", _INT, -1, "compression.gzip.level", choices=_GZIP_LEVELS,
            doc="Level of gzip where the broker compresses."),
     _topic("compression.lz4.level", _INT, 9, "compression.lz4.level", least=1, most=17,

@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from peers.kafka.server import KafkaServer
 
 from loadtest.log.offline import append, keyed_batches, now_ms, offline_log
-from ottla_broker.compaction.job import CleaningJob, CleaningResult, SourceSegment
+from ottla_broker.compaction.job import CleanedGroup, CleaningJob, CleaningResult, SourceSegment
 from ottla_broker.compaction.offset_map import bytes_for
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.model import PartitionId, TopicId
@@ -52,6 +52,7 @@ def make_log(directory: Path, size_bytes: int, codec: Codec) -> CleaningJob:
         map_bytes=bytes_for(bounds[-1]),
         most_bytes_per_s=0,
         newest_batches=frozenset(),
+        drops_keyless=True,
     )
 
 
@@ -64,7 +65,10 @@ def clean(job: CleaningJob) -> dict[str, Any]:
     assert worker.stdout is not None
     worker.stdin.write(job.to_json().encode() + b"\n")
     worker.stdin.flush()
-    result = CleaningResult.from_json(worker.stdout.readline())
+    while CleanedGroup.from_json(line := worker.stdout.readline()) is not None:
+        worker.stdin.write(b"\n")
+        worker.stdin.flush()
+    result = CleaningResult.from_json(line)
     _, status, used = os.wait4(worker.pid, 0)
     worker.returncode = os.waitstatus_to_exitcode(status)
     worker.stdin.close()

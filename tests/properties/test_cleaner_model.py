@@ -12,13 +12,12 @@ from typing import NamedTuple
 
 import pytest
 from batches import NOON, sealed
-from cleanings import batches_in, header_of, job_for, placed, swap
+from cleanings import batches_in, clean, header_of, job_for, placed, swap
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from logs import open_log
 
-from ottla_broker.compaction.cleaning import clean
 from ottla_broker.compaction.job import SourceSegment
 from ottla_broker.compaction.offset_map import SLOT_BYTES
 from ottla_broker.storage.disk import DataFile

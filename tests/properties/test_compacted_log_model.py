@@ -9,7 +9,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -22,8 +21,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from logs import headers_of, open_log
 from platter import STEPS
 
+from ottla_broker.compaction.candidate import Candidate
 from ottla_broker.compaction.cleaning import clean
-from ottla_broker.compaction.job import CleaningJob, SourceSegment
+from ottla_broker.compaction.job import CleanedGroup, CleaningJob, SourceSegment
+from ottla_broker.machines.cleanable import Cleanable
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.segment import ranges_of
 from ottla_core.records.compression import Codec
@@ -36,6 +37,10 @@ ROWS = st.lists(st.tuples(KEYS, st.booleans()), min_size=1, max_size=4)
 
 class Killed(BaseException):
     """The process is gone, in between."""
+
+
+class EndedError(Exception):
+    """The worker is gone, and the broker is not."""
 
 
 class Row(NamedTuple):
@@ -91,11 +96,14 @@ class CompactedLog(RuleBasedStateMachine):
         uncommitted=st.sampled_from([0, 0, 3, 10]),
         later_ms=st.sampled_from([0, 1, RETENTION_MS, 5 * RETENTION_MS]),
         keys=st.sampled_from([2, 4, 1000]),
+        groups=st.sampled_from([1, 2, 1000, 1000]),
     )
-    def compact(self, uncommitted: int, later_ms: int, keys: int) -> None:
+    def compact(self, uncommitted: int, later_ms: int, keys: int, groups: int) -> None:
+        """Its worker may be ended after some groups of segments, which count."""
         self.committed = max(self.committed, self.log.log_end_offset - uncommitted)
         self.now_ms += later_ms
-        self._compact(keys)
+        with suppress(EndedError):
+            self._compact(keys, groups)
 
     @rule(step=st.integers(0, 30), keys=st.sampled_from([2, 1000]), recovery=st.floats(0, 1))
     def be_killed_while_it_is_compacted(self, step: int, keys: int, recovery: float) -> None:
@@ -119,8 +127,8 @@ class CompactedLog(RuleBasedStateMachine):
         self.log = open_log(self.path / "log", self.config, clean=True)
         self.log.compaction.first_dirty_offset = dirty
 
-    def _compact(self, keys: int) -> None:
-        """As the log cleaner does it, with room for so many keys."""
+    def _compact(self, keys: int, groups: int = 1000) -> None:
+        """As the log cleaner does it, with room for so many keys; EndedError after so many groups."""
         log, end = self.log, min(self.committed, self.log.segments[-1].base_offset)
         sources = [(s, e) for s, e in ranges_of(log.segments, log.log_end_offset)[:-1] if s.base_offset < end]
         if not sources or log.compaction.first_dirty_offset >= end:
@@ -139,16 +147,29 @@ class CompactedLog(RuleBasedStateMachine):
             map_bytes=max(96, 24 * keys),
             most_bytes_per_s=0,
             newest_batches=frozenset(),
+            drops_keyless=True,
         )
         self.reached = max(self.reached, end)
         for offset, row in self.history.items():
             if row.value is None and offset < end:
                 self.cleaned_at.setdefault(offset, self.now_ms)
-        result, truncations = clean(job), log.compaction.truncations
-        by_offset = {s.base_offset: s for s, _ in sources}
-        for cleaned in result.segments:
-            assert log.compaction.swap([by_offset[base] for base in cleaned.replaced], replace(self.config))
-        log.compaction.on_cleaned(result.end_offset, truncations)
+        part = Cleanable(job.first_dirty_offset, end, len(sources), 0, 0, is_overdue=False)
+        candidate = Candidate(log, part, sources, log.compaction.truncations)
+        passed = 0
+
+        def take(group: CleanedGroup) -> None:
+            nonlocal passed
+            candidate.swap(group)
+            candidate.on_passed(group)
+            passed += 1
+            if passed == groups:
+                raise EndedError
+
+        candidate.hold()
+        try:
+            clean(job, take)
+        finally:
+            candidate.release()
 
     def present(self) -> dict[int, Row]:
         found, offset, log = {}, 0, self.log
@@ -169,10 +190,15 @@ class CompactedLog(RuleBasedStateMachine):
         present = self.present()
         assert present.items() <= self.history.items(), "nothing comes back, nothing changes, no offset is another"
         newest = {row.key: offset for offset, row in sorted(self.history.items())}
+        compacted: dict[bytes, int] = {}
         for offset in newest.values():
             cleaned_at = self.cleaned_at.get(offset)
             is_over = cleaned_at is not None and self.now_ms >= cleaned_at + RETENTION_MS
             assert offset in present or (self.history[offset].value is None and is_over)
+        for offset, row in present.items():
+            assert newest[row.key] in present, "a value does not outlive the tombstone that deleted it"
+            if offset < self.log.compaction.first_dirty_offset:
+                assert compacted.setdefault(row.key, offset) == offset, "what counts as compacted has a key once"
         assert all(offset in present for offset in range(self.reached, self.log.log_end_offset)), "nothing else goes"
         names = set(os.listdir(self.log.directory))
         assert {name for name in names if name.endswith(".log")} == {s.path.name for s in self.log.segments}

@@ -9,6 +9,7 @@ from typing import Any
 
 from batches import NOON, sealed, with_fresh_crc
 
+from ottla_broker.compaction import cleaning
 from ottla_broker.compaction.job import CleaningJob, CleaningResult, SourceSegment
 from ottla_core.records.batch import BatchHeader, iter_headers, read_header, write_header
 from ottla_core.records.compression import Codec
@@ -64,8 +65,14 @@ def job_for(directory: Path, sources: Sequence[SourceSegment], **fields: Any) ->
         map_bytes=1 << 16,
         most_bytes_per_s=0,
         newest_batches=frozenset(),
+        drops_keyless=True,
     )
     return replace(job, **fields)
+
+
+def clean(job: CleaningJob) -> CleaningResult:
+    """Of all groups, whose files stay beside their sources; `swap` puts them in their places."""
+    return cleaning.clean(job, lambda group: None)
 
 
 def swap(job: CleaningJob, result: CleaningResult) -> list[SourceSegment]:

@@ -213,6 +213,9 @@ def compact_log(
         str, typer.Option(metavar="TIME", help="How long a tombstone stays from its first cleaning on.")
     ] = "24h",
     min_lag: Annotated[str, typer.Option(metavar="TIME", help="What is younger is left as it is.")] = "0s",
+    drop_keyless: Annotated[
+        bool, typer.Option("--drop-keyless", help="Drop records without a key; else a log that has one is left alone.")
+    ] = False,
 ) -> None:
     """Clean the log of a compacted topic as its broker would. That broker has to be stopped.
 
@@ -223,7 +226,12 @@ def compact_log(
     min_lag_ms = round(parse_duration(min_lag, "--min-lag") * 1000)
     confirm(f"Compact {directory}? Of each key the newest record stays, and all before it go.", settings)
     with naming_failures():
-        done = compact(directory, delete_retention_ms=delete_retention_ms, min_lag_ms=min_lag_ms)
+        done = compact(
+            directory,
+            delete_retention_ms=delete_retention_ms,
+            min_lag_ms=min_lag_ms,
+            drops_keyless=drop_keyless,
+        )
     item = {**done._asdict(), "directory": str(done.directory), "seconds": round(done.seconds, 3)}
     write(Listing("log-compactions/v1", [item], name="directory"), settings.output)
 

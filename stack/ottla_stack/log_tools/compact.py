@@ -13,12 +13,14 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from ottla.errors import ErrorCode, FatalError, config_error, from_core
 from ottla_broker.compaction.candidate import Candidate
 from ottla_broker.compaction.cleaning import clean
+from ottla_broker.compaction.job import CleanedGroup
 from ottla_broker.compaction.settings import CleanerSettings
 from ottla_broker.machines.offsets import HighWatermark, RecoveryPoint
 from ottla_broker.storage import checkpoint, swap
@@ -48,10 +50,13 @@ class Compacted(NamedTuple):
     seconds: float
 
 
-def compact(directory: Path, *, delete_retention_ms: int, min_lag_ms: int) -> Compacted:
-    """Raises ConfigError for what is not one partition, FatalError for a log that can't be cleaned, OSError.
+def compact(directory: Path, *, delete_retention_ms: int, min_lag_ms: int, drops_keyless: bool) -> Compacted:
+    """The directory may be that of a topic that is not compacted, and has no configs to tell: records without a key are
+    dropped only on request.
 
-    The log is left as it was then, but that of several rounds, where the keys are too many for one, some may be done.
+    Raises ConfigError for what is not one partition, FatalError for a log that can't be cleaned, OSError.
+
+    What was compacted before that stays so: a log is compacted group by group of its segments.
     """
     find_logs(directory)  # its errors come first: of what is not there nothing can be locked
     data = directory.resolve().parent
@@ -64,7 +69,10 @@ def compact(directory: Path, *, delete_retention_ms: int, min_lag_ms: int) -> Co
             raise config_error(f"{directory} is not one partition", hint="give the directory of a partition")
         largest_segment = _checked(found)
         config = LogConfig(
-            segment_bytes=largest_segment, delete_retention_ms=delete_retention_ms, min_compaction_lag_ms=min_lag_ms
+            segment_bytes=largest_segment,
+            delete_retention_ms=delete_retention_ms,
+            min_compaction_lag_ms=min_lag_ms,
+            drops_keyless=drops_keyless,
         )
         return _Compaction(directory, config).run()
 
@@ -108,12 +116,9 @@ class _Compaction:
         while (candidate := Candidate.of(log, last_stable_offset, self._now_ms)).part.dirty_bytes:
             with _leaving_nothing(self._directory):
                 settings = CleanerSettings()
-                result = clean(candidate.job(settings, self._now_ms))
+                result = clean(candidate.job(settings, self._now_ms), partial(_take, candidate))
                 candidate.check_progress(result, settings)
-                for cleaned in result.segments:
-                    candidate.swap(cleaned)
             removed, kept = removed + result.records_read - result.records_kept, result.records_kept
-            log.compaction.on_cleaned(result.end_offset, candidate.truncations)
         self._disk.unlink_discarded()
         self._disk.sync_directory(self._directory)
         self._note(checkpoint.CLEANED, log.compaction.first_dirty_offset)  # the broker need not clean it again
@@ -143,6 +148,11 @@ class _Compaction:
         return recovery_point
 
 
+def _take(candidate: Candidate, group: CleanedGroup) -> None:
+    candidate.swap(group)
+    candidate.on_passed(group)
+
+
 @contextmanager
 def _leaving_nothing(directory: Path) -> Iterator[None]:
     """What a clean has written is removed where it fails, and the failure names the log."""
@@ -158,6 +168,6 @@ def _leaving_nothing(directory: Path) -> Iterator[None]:
             raise FatalError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"{directory}: there is no room for the cleaned segments beside the others: {free} bytes are free",
-                hint="nothing was changed; make room, for as much as the log has at the most, and say it again",
+                hint="make room for one more segment, and say it again: what was compacted before stays so",
             ) from None
         raise

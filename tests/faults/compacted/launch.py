@@ -25,7 +25,7 @@ import ottla_broker.compaction.worker
 import ottla_broker.storage.swap
 from ottla_broker.compaction.cleaner import LogCleaner
 from ottla_broker.compaction.job import CleaningJob, CleaningResult
-from ottla_broker.compaction.worker import run_worker
+from ottla_broker.compaction.worker import Take, run_worker
 from ottla_broker.storage.compaction import Compaction
 from ottla_broker.storage.segment import Segment
 
@@ -37,9 +37,9 @@ def watch_broker(point: KillPoint) -> None:
     take, swap, discard, end_swap = LogCleaner._take, Compaction._swap, Segment.discard, Segment.end_swap
     several: set[Any] = set()
 
-    async def take_result(self: Any, candidate: Any, result: Any) -> int | None:
+    async def take_group(self: Any, candidate: Any, group: Any) -> None:
         point.pass_by(RESULT)
-        return await take(self, candidate, result)
+        await take(self, candidate, group)
 
     def swap_several(self: Any, sources: Any, cleaned: Any) -> bool:
         several.update(sources if len(sources) > 1 else ())
@@ -57,7 +57,7 @@ def watch_broker(point: KillPoint) -> None:
         point.pass_by(GONE)
         end_swap(self)
 
-    LogCleaner._take = take_result
+    LogCleaner._take = take_group
     Compaction._swap = swap_several
     Segment.discard = discard_one
     Segment.end_swap = name
@@ -74,9 +74,9 @@ def _start_workers_as(*module: str) -> None:
 
 
 def _note_cleanings(file: Path) -> None:
-    async def noted(job: CleaningJob) -> CleaningResult:
+    async def noted(job: CleaningJob, take: Take) -> CleaningResult:
         now_ns = time.monotonic_ns() - (time.time_ns() - job.now_ms * 1_000_000)
-        result = await run_worker(job)
+        result = await run_worker(job, take)
         fields = {"partition": job.directory.name, "now_ns": now_ns, "end_offset": result.end_offset}
         with file.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps({"broker": file.stem, **fields}) + "\n")

@@ -7,15 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from cleanings import job_for, pairs, write_segments
+from cleanings import clean, job_for, pairs, write_segments
 from tests.faults.compacted.checker import KINDS
 from tests.faults.compacted.mutants import MUTANTS
 from tests.faults.compacted.rows import MUTANT_ROWS
 from tests.faults.compacted.run import CompactedResult
 from tests.faults.compacted.worker_mutants import WORKER_MUTANTS
 
-from ottla_broker.compaction.cleaning import clean
-from ottla_broker.compaction.job import CleaningResult
+from ottla_broker.compaction.job import CleanedGroup, CleaningResult
 
 
 def output_of(*arguments: object, code: int = 0) -> str:
@@ -59,6 +58,9 @@ def test_workers_that_are_killed_clean_as_the_products_own_do(tmp_path: Path) ->
         assert worker.stdin is not None
         assert worker.stdout is not None
         worker.stdin.write(job.to_json() + "\n")
+        worker.stdin.flush()
+        assert CleanedGroup.from_json(worker.stdout.readline()) is not None
+        worker.stdin.write("\n")
         worker.stdin.flush()
         line = worker.stdout.readline()
     assert CleaningResult.from_json(line) == clean(job)

@@ -184,7 +184,7 @@ def test_a_damaged_log_is_left_as_it_is(
     assert files_of(directory) == before
 
 
-def test_a_record_without_a_key_is_named(
+def test_a_record_without_a_key_is_named_and_dropped_on_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = write_data(tmp_path)
@@ -192,8 +192,12 @@ def test_a_record_without_a_key_is_named(
     log_dir.close({PartitionId(TOPIC_ID, 0): 90}, now_ms=NOON)
     before = files_of(directory)
     assert compacted(monkeypatch, directory) == 1
-    assert "the record at offset 0 has no key" in capsys.readouterr().err
+    assert "the record at offset 0 has no key" in (error := capsys.readouterr().err)
+    assert "--drop-keyless" in error
     assert files_of(directory) == before
+    assert compacted(monkeypatch, directory, "--drop-keyless") == 0
+    (done,) = json.loads(capsys.readouterr().out)["items"]
+    assert done["records_before"] - done["records_kept"] >= 90
 
 
 def test_without_room_nothing_is_touched(
@@ -248,7 +252,7 @@ def test_killed_at_any_step_of_the_swap_the_next_or_a_start_goes_on(
         killing.setattr(Segment, "discard", dying(Segment.discard))
         killing.setattr(swap, "take_names", dying(swap.take_names))
         with pytest.raises(Killed):
-            compact.compact(directory, delete_retention_ms=0, min_lag_ms=0)
+            compact.compact(directory, delete_retention_ms=0, min_lag_ms=0, drops_keyless=False)
     copy = shutil.copytree(tmp_path / "data", tmp_path / "copy")
     log_dir = started(copy)
     assert log_dir.logs[ID].log_end_offset == 1200

@@ -1,7 +1,8 @@
-"""`python -m ottla_broker.compaction`: a job on the first line of stdin, its result on the one line of stdout.
+"""`python -m ottla_broker.compaction`: a job on the first line of stdin, what comes of it on the lines of stdout.
 
-The broker keeps stdin open. Where that ends first, it is gone, and no process would put the files in place of the
-segments. An error is {"error": {"message", "hint"}}.
+Each group of segments is a line, after which the worker waits for a line of the broker, which has put the group in its
+place then. The last line is the result, or {"error": {"message", "hint"}}. The broker keeps stdin open. Where that ends
+first, the broker is gone, and no process would put the files in place of the segments.
 """
 
 from __future__ import annotations
@@ -9,27 +10,42 @@ from __future__ import annotations
 import json
 import os
 import sys
+from queue import SimpleQueue
 from threading import Thread
+from typing import Final
 
 from ottla_broker.compaction.cleaning import clean
-from ottla_broker.compaction.job import CleaningJob
+from ottla_broker.compaction.job import CleanedGroup, CleaningJob
 from ottla_core.errors import OttlaError
 
 _STDIN = 0
 _NO_PARENT = 1
 
 
-def _outlive_no_parent() -> None:
-    while os.read(_STDIN, 1 << 10):
-        pass
-    os._exit(_NO_PARENT)
+class _Broker:
+    """The other end of stdin and stdout."""
+
+    def __init__(self) -> None:
+        self._taken: Final = SimpleQueue[None]()
+        Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        """Not by a buffered reader: a process can't end while a thread waits in one."""
+        while data := os.read(_STDIN, 1 << 10):
+            for _ in range(data.count(b"\n")):
+                self._taken.put(None)
+        os._exit(_NO_PARENT)
+
+    def take(self, group: CleanedGroup) -> None:
+        print(group.to_json(), flush=True)
+        self._taken.get()
 
 
 def main() -> int:
     job = CleaningJob.from_json(sys.stdin.buffer.readline())
-    Thread(target=_outlive_no_parent, daemon=True).start()
+    broker = _Broker()
     try:
-        print(clean(job).to_json(), flush=True)
+        print(clean(job, broker.take).to_json(), flush=True)
     except (OttlaError, OSError) as error:
         print(json.dumps({"error": _described(error)}), flush=True)
         return 1
@@ -40,7 +56,7 @@ def _described(error: OttlaError | OSError) -> dict[str, str]:
     if isinstance(error, OttlaError):
         return {"message": error.message, "hint": error.hint}
     return {
-        "message": f"cleaning failed, and nothing is changed: {error}",
+        "message": f"cleaning failed: {error}",
         "hint": "see to the room and the permissions of the data directory; it is tried again",
     }
 

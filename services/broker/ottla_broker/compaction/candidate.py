@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ottla_broker.compaction.job import CleanedSegment, CleaningJob, CleaningResult, SourceSegment
+from ottla_broker.compaction.job import CleanedGroup, CleaningJob, CleaningResult, SourceSegment
 from ottla_broker.compaction.offset_map import bytes_for
+from ottla_broker.compaction.room import Room
 from ottla_broker.compaction.settings import CleanerSettings
 from ottla_broker.machines.cleanable import Cleanable, CompactionLag, SegmentFacts, cleanable
 from ottla_broker.machines.offsets import LastStableOffset, RecoveryPoint
 from ottla_broker.storage.log import Log
+from ottla_broker.storage.log_config import MAX_INT64, LogConfig
 from ottla_broker.storage.segment import Ranges, ranges_of
 from ottla_core.errors import ErrorCode, OttlaError
 
 
-@dataclass(frozen=True, slots=True)
+class OvertakenError(Exception):
+    """A truncation has taken what a clean was about: what it has written so far is for another log."""
+
+
+@dataclass(slots=True)
 class Candidate:
-    """`sources` are the segments that `part` is of, the log having been truncated `truncations` times."""
+    """`sources` are the segments that `part` is of and that a clean has not passed yet, the log having been truncated
+    `truncations` times."""
 
     log: Log
     part: Cleanable
@@ -29,7 +36,7 @@ class Candidate:
     ) -> Candidate:
         """Find what may be cleaned of a log with that recovery point; None: the one that is known to be on disk.
 
-        May read the oldest batch of segments. Raises OSError or KAFKA_STORAGE_ERROR.
+        Where `reads_disk`, for a thread. Raises OSError or KAFKA_STORAGE_ERROR.
         """
         if recovery_point is None:
             recovery_point = log.compaction.recovery_point
@@ -43,6 +50,11 @@ class Candidate:
         part = cleanable(facts, first_dirty_offset, last_stable_offset, recovery_point, lag, now_ms)
         return cls(log, part, sealed[: part.segments], log.compaction.truncations)
 
+    @staticmethod
+    def reads_disk(config: LogConfig) -> bool:
+        """Whether to find out how much may be cleaned takes a look into segments: for their timestamps."""
+        return config.min_compaction_lag_ms > 0 or config.max_compaction_lag_ms < MAX_INT64
+
     @property
     def is_secured(self) -> bool:
         """Whether the recovery point on disk covers all of its segments."""
@@ -50,12 +62,19 @@ class Candidate:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether the log is still what it was."""
-        log = self.log
-        return log.compaction.truncations == self.truncations and all(s in log.segments for s, _ in self.sources)
+        """Whether the rest of the log is still what it was."""
+        return self.is_unchanged_by_truncation and all(s in self.log.segments for s, _ in self.sources)
+
+    @property
+    def is_unchanged_by_truncation(self) -> bool:
+        return self.log.compaction.truncations == self.truncations
 
     def job(self, settings: CleanerSettings, now_ms: int) -> CleaningJob:
-        """Raises OSError where what belongs to the segments can't be written."""
+        """For a thread. Raises OSError where what belongs to the segments can't be written, and KAFKA_STORAGE_ERROR
+        where there is no room for the largest of them."""
+        room = Room(self.log.directory)
+        largest = max((segment.size_bytes for segment, _ in self.sources), default=0)
+        room.check(largest)
         log, part = self.log, self.part
         for segment in log.segments:  # all of them: markers of what is cleaned may lie behind it
             segment.aborted.write()
@@ -67,12 +86,13 @@ class Candidate:
             end_offset=part.end_offset,
             now_ms=now_ms,
             delete_retention_ms=log.config.delete_retention_ms,
-            segment_bytes=log.config.segment_bytes,
+            segment_bytes=min(log.config.segment_bytes, max(largest, room.usable_bytes // 2)),
             segment_index_bytes=log.config.segment_index_bytes,
             index_interval_bytes=log.config.index_interval_bytes,
             map_bytes=min(settings.map_bytes, bytes_for(part.end_offset - part.first_dirty_offset)),
             most_bytes_per_s=settings.most_bytes_per_s,
             newest_batches=log.producers.newest_batches(),
+            drops_keyless=log.config.drops_keyless,
         )
 
     def check_progress(self, result: CleaningResult, settings: CleanerSettings) -> None:
@@ -84,11 +104,34 @@ class Candidate:
                 hint="raise log.cleaner.dedupe.buffer.size, or lower log.cleaner.threads, which share it",
             )
 
-    def swap(self, cleaned: CleanedSegment) -> int | None:
-        """How many bytes less there are with it; None where its sources are not there any more. For a thread.
+    def hold(self) -> None:
+        """Retention leaves alone what is to be cleaned, from here to `release`."""
+        if self.sources:
+            self.log.compaction.hold(self.sources[0][0].base_offset)
 
-        Raises what `Compaction.swap` raises."""
-        by_offset = {segment.base_offset: segment for segment, _ in self.sources}
-        replaced = [by_offset[base_offset] for base_offset in cleaned.replaced]
-        before = sum(segment.size_bytes for segment in replaced)
-        return before - cleaned.size_bytes if self.log.compaction.swap(replaced, self.log.config) else None
+    def release(self) -> None:
+        self.log.compaction.release()
+
+    def swap(self, group: CleanedGroup) -> int:
+        """Put a cleaned group in its place; how many bytes less there are with it. For a thread.
+
+        Raises OvertakenError where its sources are not there any more, and what `Compaction.swap` raises.
+        """
+        sources = [segment for segment, end in self.sources if end <= group.next_offset]
+        before = sum(segment.size_bytes for segment in sources)
+        if group.segment is None:
+            return 0
+        if not self.log.compaction.swap(sources, self.log.config):
+            raise OvertakenError
+        return before - group.segment.size_bytes
+
+    def on_passed(self, group: CleanedGroup) -> None:
+        """The group is in its place, and counts: all before its end is compacted, if all before it was.
+
+        A clean begins with the oldest segment, so it passes what was clean before it comes to what is new."""
+        if not self.is_unchanged_by_truncation:
+            raise OvertakenError
+        self.sources = [each for each in self.sources if each[1] > group.next_offset]
+        self.log.compaction.hold(group.next_offset)
+        if group.clean_to > self.part.first_dirty_offset:
+            self.log.compaction.on_cleaned(group.clean_to, self.truncations)

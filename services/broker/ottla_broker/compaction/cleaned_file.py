@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from ottla_broker.compaction.job import CleanedSegment, CleaningJob, SourceSegment
+from ottla_broker.compaction.room import Room
 from ottla_broker.compaction.survivors import Survivors
 from ottla_broker.compaction.throttle import Throttle
 from ottla_broker.machines.transactions import AbortedTransaction
@@ -33,6 +34,7 @@ class CleanedFile:
         self.size_bytes = 0
         self._job: Final = job
         self._throttle: Final = throttle
+        self._room: Final = Room(job.directory)
         self._sources: list[SourceSegment] = []
         self._is_changed = False
         self._withheld: tuple[BatchHeader, bytes] | None = None
@@ -84,6 +86,11 @@ class CleanedFile:
         else:
             [self._withheld] = parts
 
+    @property
+    def next_offset(self) -> int:
+        """Where the last of its sources ends."""
+        return self._sources[-1].next_offset
+
     def close(self) -> CleanedSegment | None:
         """The segment, fsynced; None, without files, where its only source loses nothing. Raises OSError."""
         if self._withheld is not None:
@@ -98,7 +105,7 @@ class CleanedFile:
         for path in filter(Path.exists, self._paths):
             DataFile(path, write=True).sync()
         replaced = tuple(source.base_offset for source in self._sources)
-        return CleanedSegment(self.base_offset, self._sources[-1].next_offset, self.size_bytes, replaced)
+        return CleanedSegment(self.base_offset, self.next_offset, self.size_bytes, replaced)
 
     def remove(self) -> None:
         """Unlink the files."""
@@ -121,6 +128,7 @@ class CleanedFile:
 
     def _flush(self) -> None:
         chunk, self._chunk = b"".join(self._chunk), []
+        self._room.check(len(chunk))
         if self._file.write([chunk], self.size_bytes - len(chunk)) != len(chunk):
             raise OSError(ENOSPC, f"{self._paths[0].name} took only a part of what was written")
         self._throttle.take(len(chunk))

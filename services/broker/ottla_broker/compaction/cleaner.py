@@ -1,8 +1,10 @@
 """Compaction of this broker's logs, its own and those that it follows: the dirtiest first, each in a worker process.
 
-What a worker has written takes its place where the log is still what it was made of; else it is thrown away, and the
-log's turn comes again. A log that can't be cleaned stays as it is, named in the log and counted, and is tried again at
-longer and longer intervals; it holds up no other.
+A worker cleans a log group by group of its segments. Each group takes its place before the next one is written, and
+counts whatever ends the cleaning. Retention has its turn before a cleaning begins; while one runs, it takes segments
+that the cleaning has passed, and no others. Where a truncation overtakes a cleaning, the log's turn comes again. A log
+that can't be cleaned is named in the log and counted, and is tried again at longer and longer intervals; it holds up no
+other.
 """
 
 from __future__ import annotations
@@ -12,13 +14,15 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from ottla_broker.compaction.candidate import Candidate
-from ottla_broker.compaction.job import CleaningResult
+from ottla_broker.compaction.job import CleanedGroup, CleaningResult
 from ottla_broker.compaction.settings import CleanerSettings, cleaner_settings
 from ottla_broker.compaction.worker import run_worker
 from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.machines.offsets import RecoveryPoint
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.storage import swap
@@ -106,7 +110,9 @@ class LogCleaner:
                     found = await self._dirtiest()
                     if found is None:
                         break
-                    self._begin(*found, settings)
+                    replica, candidate = found
+                    if (left := await self._after_retention(replica, candidate)) is not None:
+                        self._begin(replica, left, settings)
             except Exception:
                 _log.exception("looking for logs to compact failed, trying on")
             try:
@@ -126,11 +132,8 @@ class LogCleaner:
             await slice_.rest()
             if self._replicas.get(replica.id) is not replica or replica.is_in_a_thread or replica.log.is_offline:
                 continue
-            try:
-                candidate = _once_secured(replica, now_ms)
-            except (OSError, OttlaError) as error:
-                if self._may_be_cleaned(replica.id):
-                    self._note_failure(replica, error)
+            candidate = await self._candidate(replica, now_ms)
+            if candidate is None:
                 continue
             ratios.append(candidate.part.dirty_ratio)
             if self._may_be_cleaned(replica.id) and candidate.part.is_due(replica.log.config.least_dirty_ratio):
@@ -142,17 +145,54 @@ class LogCleaner:
                 former.log.compaction.failure = ""
         return max(found, key=lambda each: (each[1].part.is_overdue, each[1].part.dirty_ratio), default=None)
 
+    async def _candidate(self, replica: Replica, now_ms: int) -> Candidate | None:
+        """What may be cleaned of the log once its sealed segments are durable. None where it can't be looked at, which
+        is noted; and where it was another when that was done."""
+        segments = replica.log.segments
+        try:
+            candidate = await self._look_at(replica, now_ms, replica.log.next_recovery_point)
+        except (OSError, OttlaError) as error:
+            if replica.log.segments == segments and self._may_be_cleaned(replica.id):
+                self._note_failure(replica, error)
+            return None
+        return candidate if candidate.is_unchanged else None
+
+    async def _look_at(self, replica: Replica, now_ms: int, point: RecoveryPoint | None = None) -> Candidate:
+        """In a thread where that reads from the disk. Raises what `Candidate.of` raises."""
+        log, stable = replica.log, replica.last_stable_offset
+        if Candidate.reads_disk(log.config):
+            return await self._threads.look_up(Candidate.of, log, stable, now_ms, point)
+        return Candidate.of(log, stable, now_ms, point)
+
     def _may_be_cleaned(self, id_: PartitionId) -> bool:
         failure = self._failures.get(id_)
         return id_ not in self._running and (failure is None or failure.due_at <= self._clock.monotonic())
 
     # ---- cleaning one ------------------------------------------------------------------------------------------------
 
+    async def _after_retention(self, replica: Replica, candidate: Candidate) -> Candidate | None:
+        """Nothing is cleaned that goes anyhow. None where what is left is not worth it, or another had the log in hand
+        meanwhile."""
+        left: Candidate | None = candidate
+        if replica.log.config.deletes:
+            now_ms = self._clock.wall_ms()
+            try:
+                replica.tidy(now_ms)
+            except OttlaError as error:
+                self._note_failure(replica, error)
+                return None
+            left = await self._candidate(replica, now_ms)
+        if left is None or not left.part.is_due(replica.log.config.least_dirty_ratio):
+            return None
+        return None if self._replicas.get(replica.id) is not replica or replica.is_in_a_thread else left
+
     def _begin(self, replica: Replica, candidate: Candidate, settings: CleanerSettings) -> None:
         def on_done(_: asyncio.Task[None]) -> None:
+            candidate.release()
             del self._running[replica.id]
             self._look.set()
 
+        candidate.hold()
         task = asyncio.create_task(self._clean(replica, candidate, settings), name=f"compact-{replica}")
         self._running[replica.id] = task
         task.add_done_callback(on_done)
@@ -161,17 +201,17 @@ class LogCleaner:
         began_at = self._clock.monotonic()
         try:
             candidate = await self._secured(replica, candidate)
-            result = await run_worker(candidate.job(settings, self._clock.wall_ms()))
+            candidate.hold()
+            job = await self._threads.keep(candidate.job, settings, self._clock.wall_ms())
+            saved_before = self.totals.bytes_saved
+            result = await run_worker(job, partial(self._take, candidate))
             candidate.check_progress(result, settings)
-            saved = await self._take(candidate, result)
         except Exception as error:
             await self._on_failure(replica, candidate, error)
             return
         self._failures.pop(replica.id, None)
         replica.log.compaction.failure = ""
-        if saved is not None:
-            replica.log.compaction.on_cleaned(result.end_offset, candidate.truncations)
-            self._note(replica, result, saved, self._clock.monotonic() - began_at)
+        self._note(replica, result, self.totals.bytes_saved - saved_before, self._clock.monotonic() - began_at)
 
     async def _secured(self, replica: Replica, candidate: Candidate) -> Candidate:
         """Make its segments durable, and the recovery point on disk say so; return what may be cleaned then.
@@ -186,7 +226,7 @@ class LogCleaner:
             await self._threads.flush(replica.log.secure_sealed)
         except OttlaError as error:
             failure = error
-        secured = Candidate.of(replica.log, replica.last_stable_offset, self._clock.wall_ms())
+        secured = await self._look_at(replica, self._clock.wall_ms())
         if not secured.part.dirty_bytes:
             raise failure or _not_secured(replica)
         return secured
@@ -194,16 +234,17 @@ class LogCleaner:
     def _note(self, replica: Replica, result: CleaningResult, saved: int, seconds: float) -> None:
         self.totals.runs += 1
         self.totals.bytes_read += result.bytes_read
-        self.totals.bytes_saved += saved
         self.totals.seconds += seconds
         self.totals.ended_at_ms = self._clock.wall_ms()
         text = "%s is compacted up to %d: %d of %d records stay, %d bytes saved, %.1f s"
         _log.info(text, replica, result.end_offset, result.records_kept, result.records_read, saved, seconds)
+        if result.keyless:
+            _log.warning("%s: %d records without a key were dropped by compaction", replica, result.keyless)
 
-    async def _take(self, candidate: Candidate, result: CleaningResult) -> int | None:
-        """How many bytes less there are now; None where the log has changed meanwhile, and was not taken for clean."""
-        saved = [await self._threads.keep(candidate.swap, cleaned) for cleaned in result.segments]
-        return None if None in saved else sum(filter(None, saved))
+    async def _take(self, candidate: Candidate, group: CleanedGroup) -> None:
+        """Put it in its place, where it counts. Raises OvertakenError where a truncation was there before."""
+        self.totals.bytes_saved += await self._threads.keep(candidate.swap, group)
+        candidate.on_passed(group)
 
     async def _on_failure(self, replica: Replica, candidate: Candidate, error: Exception) -> None:
         if self._replicas.get(replica.id) is not replica:
@@ -218,7 +259,7 @@ class LogCleaner:
         failure = self._failures.setdefault(replica.id, _Failure())
         if str(error) != replica.log.compaction.failure:
             known = error if not isinstance(error, OttlaError) else None
-            _log.error("%s can't be compacted, and stays as it is: %s", replica, error, exc_info=known)
+            _log.error("%s can't be compacted: %s", replica, error, exc_info=known)
             replica.log.compaction.failure = str(error)
         failure.due_at = self._clock.monotonic() + failure.backoff.next()
 
@@ -230,9 +271,3 @@ def _not_secured(replica: Replica) -> OttlaError:
         f"the recovery point of {replica} on disk is {point}, and nothing above it may be compacted",
         hint="it is written again when the log's turn comes again",
     )
-
-
-def _once_secured(replica: Replica, now_ms: int) -> Candidate:
-    """What of the log may be cleaned when its sealed segments are durable."""
-    log = replica.log
-    return Candidate.of(log, replica.last_stable_offset, now_ms, log.next_recovery_point)

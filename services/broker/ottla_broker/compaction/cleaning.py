@@ -1,17 +1,20 @@
 """A clean: one pass that learns the newest offset of each key, one that writes what is left (rule 62).
 
-Whatever ends it, no file of its own is left behind but those that its result names.
+The second goes from the oldest segment to the newest, group by group, and each group may take the place of its sources
+before the next one is written. What is done then is true whatever ends the clean: before the end of a group no record
+is left that has a newer one in the map, and the map's records lie where no clean ever takes the newest from.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from ottla_broker.compaction.cleaned_file import CleanedFile
-from ottla_broker.compaction.job import CleanedSegment, CleaningJob, CleaningResult
+from ottla_broker.compaction.job import CleanedGroup, CleanedSegment, CleaningJob, CleaningResult
 from ottla_broker.compaction.offset_map import SLOT_BYTES, OffsetMap
 from ottla_broker.compaction.sources import Sources, aborted_in
-from ottla_broker.compaction.survivors import NO_FENCE, Survival, without_key
+from ottla_broker.compaction.survivors import NO_FENCE, Survival, check_keyless
 from ottla_broker.compaction.throttle import Throttle
 from ottla_broker.compaction.transactions import CleanedTransactions
 from ottla_core.errors import OttlaError
@@ -20,42 +23,50 @@ from ottla_core.records.fence import fence_of
 from ottla_core.records.reader import sound_records
 
 
-def clean(job: CleaningJob) -> CleaningResult:
-    """Raises OttlaError for what can't be compacted, with the file and the position; OSError."""
+def clean(job: CleaningJob, take: Callable[[CleanedGroup], object] | None = None) -> CleaningResult:
+    """`take` is called with each group, whose files are its own from then on; without it, none is left behind.
+
+    Raises OttlaError for what can't be compacted, with the file and the position; OSError. The groups that were taken
+    count all the same, and of others no file is left.
+    """
     if not job.segments:
-        return CleaningResult((), job.first_dirty_offset, 0, 0, 0, 0, 0)
-    return _Clean(job).run()
+        return CleaningResult((), job.first_dirty_offset, 0, 0, 0, 0, 0, 0)
+    return _Clean(job, take).run()
 
 
 class _Clean:
-    def __init__(self, job: CleaningJob) -> None:
+    def __init__(self, job: CleaningJob, take: Callable[[CleanedGroup], object] | None) -> None:
         self._job: Final = job
+        self._take: Final = take
         self._throttle: Final = Throttle(job.most_bytes_per_s)
         self._sources: Final = Sources(job, self._throttle)
         self._map: Final = OffsetMap(job.map_bytes)
         self._newest_fence = NO_FENCE
         self._transactions: Final = CleanedTransactions(aborted_in(job), job.newest_batches)
-        self._files: Final[list[CleanedFile]] = []
-        self._records_read = self._records_kept = 0
+        self._file: CleanedFile | None = None
+        """What is written now."""
+        self._segments: Final[list[CleanedSegment]] = []
+        self._bytes_written = self._records_read = self._records_kept = self._keyless = 0
 
     def run(self) -> CleaningResult:
         try:
             end_offset = self._learn()
-            segments = self._write(end_offset)
+            self._write(end_offset)
         except BaseException as error:
-            for file in self._files:
-                file.remove()
+            if self._file is not None:
+                self._file.remove()
             if isinstance(error, OttlaError):
                 raise self._sources.located(error) from None
             raise
         return CleaningResult(
-            segments=tuple(segments),
+            segments=tuple(self._segments),
             end_offset=end_offset,
             bytes_read=self._sources.bytes_read,
-            bytes_written=sum(file.size_bytes for file in self._files),
+            bytes_written=self._bytes_written,
             records_read=self._records_read,
             records_kept=self._records_kept,
             map_bytes_used=self._map.count * SLOT_BYTES,
+            keyless=self._keyless,
         )
 
     # ---- the first pass ---------------------------------------------------------------------------------------------
@@ -90,14 +101,15 @@ class _Clean:
             if offset < first_offset:
                 continue
             if key is None:
-                raise without_key(offset)
-            if not put(key, offset):
+                check_keyless(offset, drops=self._job.drops_keyless)
+                self._keyless += 1
+            elif not put(key, offset):
                 return offset
         return None
 
     # ---- the second -------------------------------------------------------------------------------------------------
 
-    def _write(self, end_offset: int) -> list[CleanedSegment]:
+    def _write(self, end_offset: int) -> None:
         """From the log's start to the end of the last segment that has something below `end_offset`."""
         job = self._job
         survival = Survival(
@@ -108,25 +120,33 @@ class _Clean:
             now_ms=job.now_ms,
             delete_retention_ms=job.delete_retention_ms,
             transactions=self._transactions,
+            drops_keyless=job.drops_keyless,
         )
-        written: list[CleanedSegment | None] = []
-        file: CleanedFile | None = None
         for segment in job.segments:
             if segment.base_offset >= end_offset:
                 break
-            if file is not None and not file.takes(segment):
-                written.append(file.close())
-                file = None
-            if file is None:
-                file = CleanedFile(job, segment.base_offset, self._throttle)
-                self._files.append(file)
-            file.stand_for(segment)
+            if self._file is not None and not self._file.takes(segment):
+                self._close(self._file, end_offset)
+            if self._file is None:
+                self._file = CleanedFile(job, segment.base_offset, self._throttle)
+            self._file.stand_for(segment)
             for header, batch in self._sources.batches(segment):
                 left = survival.of(header, batch)
                 stays = bool(left.record_count) or header.base_offset >= end_offset
-                file.add(header, batch, left, stays=stays or header.last_offset in job.newest_batches)
+                self._file.add(header, batch, left, stays=stays or header.last_offset in job.newest_batches)
                 self._records_read += header.record_count
                 self._records_kept += left.record_count
-        if file is not None:
-            written.append(file.close())
-        return [segment for segment in written if segment is not None]
+        if self._file is not None:
+            self._close(self._file, end_offset)
+
+    def _close(self, file: CleanedFile, end_offset: int) -> None:
+        """The group is done, and handed over."""
+        segment = file.close()
+        self._bytes_written += file.size_bytes
+        if segment is not None:
+            self._segments.append(segment)
+        if self._take is None:
+            file.remove()
+        self._file = None
+        if self._take is not None:
+            self._take(CleanedGroup(file.next_offset, min(file.next_offset, end_offset), segment))

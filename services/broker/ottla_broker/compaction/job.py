@@ -1,4 +1,8 @@
-"""What a worker is to clean, and what came of it; each one line of JSON between the broker and the worker."""
+"""What a worker is to clean, and what came of it: lines of JSON between the broker and the worker.
+
+The broker sends the job. The worker sends each group of segments that it has cleaned, and waits for an empty line
+before it goes on with the next one. Its last line is the result of all.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +28,10 @@ class CleaningJob:
 
     Nothing below `log_start_offset` is served any more. Below `first_dirty_offset` a log was cleaned before; nothing at
     or above `end_offset` is changed. `newest_batches` are the last offsets of the newest batch of each active
-    idempotent producer (rule 30). `map_bytes` is the whole memory for the offset map. `most_bytes_per_s` bounds reads
-    and writes together; 0 is no limit.
+    idempotent producer (rule 30). `segment_bytes` bounds what is gathered in one group, which is the room that the
+    clean needs on the disk, but for a single segment that is larger. `map_bytes` is the whole memory for the map.
+    `most_bytes_per_s` bounds reads and writes together; 0 is no limit. Records without a key go where
+    `drops_keyless`; else there is no clean of a log that has one.
     """
 
     directory: Path
@@ -41,6 +47,7 @@ class CleaningJob:
     map_bytes: int
     most_bytes_per_s: int
     newest_batches: frozenset[int]
+    drops_keyless: bool
 
     @classmethod
     def from_json(cls, text: str | bytes) -> CleaningJob:
@@ -69,9 +76,36 @@ class CleanedSegment:
 
 
 @dataclass(frozen=True, slots=True)
+class CleanedGroup:
+    """Segments that are cleaned, from the end of the group before to `next_offset`. All before `clean_to` is compacted
+    once `segment` has taken their place; None where they lose nothing, and stay."""
+
+    next_offset: int
+    clean_to: int
+    segment: CleanedSegment | None
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> CleanedGroup | None:
+        """None for a line that says something else. Raises ValueError, KeyError or TypeError for another line."""
+        fields = json.loads(text)
+        if "group" not in fields:
+            return None
+        group = fields["group"]
+        segment = group["segment"] and CleanedSegment(
+            **group["segment"] | {"replaced": (*group["segment"]["replaced"],)}
+        )
+        return cls(group["next_offset"], group["clean_to"], segment)
+
+    def to_json(self) -> str:
+        """One line, without its end."""
+        return json.dumps({"group": asdict(self)})
+
+
+@dataclass(frozen=True, slots=True)
 class CleaningResult:
     """Sources that no segment of `segments` replaces lose nothing. `end_offset` is the new first dirty offset: less
-    than that of the job where the offset map was full. Bytes are those of both passes."""
+    than that of the job where the offset map was full. Bytes are those of both passes. `keyless` records had no key,
+    and were dropped."""
 
     segments: tuple[CleanedSegment, ...]
     end_offset: int
@@ -80,6 +114,7 @@ class CleaningResult:
     records_read: int
     records_kept: int
     map_bytes_used: int
+    keyless: int
 
     @classmethod
     def from_json(cls, text: str | bytes) -> CleaningResult:

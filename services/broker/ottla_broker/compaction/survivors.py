@@ -30,6 +30,8 @@ from ottla_core.records.fence import fence_of
 from ottla_core.records.reader import sound_records
 
 NO_FENCE: Final = -1
+KEYLESS: Final = "compaction.drop.keyless"
+"""The config that says what becomes of records without a key."""
 
 
 class Survivors(NamedTuple):
@@ -57,9 +59,11 @@ class Survival:
     now_ms: int
     delete_retention_ms: int
     transactions: CleanedTransactions
+    drops_keyless: bool = True
 
     def of(self, header: BatchHeader, batch: bytes) -> Survivors:
-        """What is left of a sound batch. Raises CORRUPT_MESSAGE, and INVALID_RECORD for a record without a key."""
+        """What is left of a sound batch. Raises CORRUPT_MESSAGE, and INVALID_RECORD for a record without a key that is
+        not to be dropped."""
         if header.base_offset >= self.end_offset:
             return Survivors(batch, header.record_count)
         if not header.is_control:
@@ -97,7 +101,9 @@ class Survival:
                 survives.append(False)
                 continue
             if key is None:
-                raise without_key(offset)
+                check_keyless(offset, drops=self.drops_keyless)
+                survives.append(False)
+                continue
             stays = offset >= newest_offset(key) and not (value is None and drops_tombstones)
             survives.append(stays)
             has_tombstone |= stays and value is None
@@ -132,11 +138,14 @@ def emptied(header: BatchHeader) -> Survivors:
     return Survivors(framed(header._replace(attributes=attributes, max_timestamp=largest_ms, record_count=0), b""), 0)
 
 
-def without_key(offset: int) -> OttlaError:
-    return OttlaError(
+def check_keyless(offset: int, *, drops: bool) -> None:
+    """Raise INVALID_RECORD for the record without a key at `offset`, unless such records are dropped."""
+    if drops:
+        return
+    raise OttlaError(
         ErrorCode.INVALID_RECORD,
         f"the record at offset {offset} has no key, without which it can't be compacted: it is older than the topic's "
-        "cleanup.policy=compact",
-        hint=f"set cleanup.policy=compact,delete, delete the records before offset {offset + 1} by `ottla topic "
-        "delete-records`, and set it to compact again; or set it to delete",
+        f"cleanup.policy=compact, and {KEYLESS}=false keeps it",
+        hint=f"read what you need of such records, and set {KEYLESS}=true on the topic: compaction drops them; `ottla "
+        "log compact` does so with --drop-keyless. Or set cleanup.policy=delete",
     )

@@ -5,60 +5,91 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from subprocess import PIPE, Popen
 from typing import Final
 
-from ottla_broker.compaction.job import CleaningJob, CleaningResult
+from ottla_broker.compaction.job import CleanedGroup, CleaningJob, CleaningResult
 from ottla_core.errors import ErrorCode, OttlaError
 
 _LEAST_LIMIT_S: Final = 600.0
 _LEAST_BYTES_PER_S: Final = 1_000_000
 _RESULT_LIMIT_BYTES: Final = 64 << 20
 
+Take = Callable[[CleanedGroup], Awaitable[None]]
 
-async def run_worker(job: CleaningJob) -> CleaningResult:
-    """Raises KAFKA_STORAGE_ERROR where the log can't be cleaned, or the worker ended or took too long; the log is as it
-    was then. Cancelled, it ends the worker."""
-    limit_s = _limit_s(job)
-    # Not by the loop: uvloop forks, and the child of a process with gRPC's threads may abort before it is another.
-    command = [sys.executable, "-m", "ottla_broker.compaction"]
-    # A session of its own: what interrupts a broker at its terminal is no end of the worker's own.
-    process = Popen(command, stdin=PIPE, stdout=PIPE, start_new_session=True)  # noqa: ASYNC220 - copies nothing
-    thread = ThreadPoolExecutor(1, "cleaner-worker")
-    line = asyncio.get_running_loop().run_in_executor(thread, _line_from, process, job)
+
+async def run_worker(job: CleaningJob, take: Take) -> CleaningResult:
+    """`take` puts each group in its place; the worker writes the next one once that is done.
+
+    Raises KAFKA_STORAGE_ERROR where the log can't be cleaned, or the worker ended or took too long, and what `take`
+    raises. The groups that were taken before count. Cancelled, it ends the worker.
+    """
+    worker = _Worker(job)
     try:
-        async with asyncio.timeout(limit_s):
-            return _result(await asyncio.shield(line), process.returncode)
-    except TimeoutError:
-        raise _failed(f"its worker did not finish within {limit_s:.0f} s", "it is tried again") from None
+        line = await worker.listen(job.to_json())
+        while isinstance(line, CleanedGroup):
+            await take(line)
+            line = await worker.listen("")
+        return _result(line, worker.process.returncode)
     finally:
-        process.kill()
-        await asyncio.wait([line])
-        thread.shutdown(wait=False)
+        await worker.end()
+
+
+class _Worker:
+    """The process, and the thread that talks to it."""
+
+    def __init__(self, job: CleaningJob) -> None:
+        # Not by the loop: uvloop forks, and the child of a process with gRPC's threads may abort before it is another.
+        command = [sys.executable, "-m", "ottla_broker.compaction"]
+        # A session of its own: what interrupts a broker at its terminal is no end of the worker's own.
+        self.process: Final = Popen(command, stdin=PIPE, stdout=PIPE, start_new_session=True)
+        self._limit_s: Final = _limit_s(job)
+        self._thread: Final = ThreadPoolExecutor(1, "cleaner-worker")
+
+    async def listen(self, text: str) -> CleanedGroup | bytes:
+        """Say `text`, and return the group that comes next. Anything else is the last line of an ended worker."""
+        heard = asyncio.get_running_loop().run_in_executor(self._thread, self._exchange, text)
+        try:
+            async with asyncio.timeout(self._limit_s):
+                return await heard
+        except TimeoutError:
+            raise _failed(f"its worker did not finish within {self._limit_s:.0f} s", "it is tried again") from None
+
+    def _exchange(self, text: str) -> CleanedGroup | bytes:
+        line, process = b"", self.process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(BrokenPipeError):  # it may have ended before it had its job
+            process.stdin.write(text.encode() + b"\n")
+            process.stdin.flush()
+            line = process.stdout.readline(_RESULT_LIMIT_BYTES)
+            with suppress(ValueError, KeyError, TypeError):
+                if (group := CleanedGroup.from_json(line)) is not None:
+                    return group
+        self._reap()
+        return line
+
+    def _reap(self) -> None:
+        with suppress(BrokenPipeError), self.process:
+            """Its stdin stays open until here: a worker whose broker is gone ends at once."""
+
+    async def end(self) -> None:
+        self.process.kill()
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._reap)
+        self._thread.shutdown(wait=False)
 
 
 def _limit_s(job: CleaningJob) -> float:
-    """Two passes, and what is written."""
+    """For one step: to learn all keys and to write the first group, or to write another one."""
     size_bytes = sum(segment.size_bytes for segment in job.segments)
     rate = min(_LEAST_BYTES_PER_S, job.most_bytes_per_s or _LEAST_BYTES_PER_S)
     return _LEAST_LIMIT_S + 3 * size_bytes / rate
 
 
-def _line_from(process: Popen[bytes], job: CleaningJob) -> bytes:
-    """Its stdin stays open: a worker whose broker is gone ends at once."""
-    line = b""
-    with suppress(BrokenPipeError), process:  # it may have ended before it had its job
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(job.to_json().encode() + b"\n")
-        process.stdin.flush()
-        line = process.stdout.readline(_RESULT_LIMIT_BYTES)
-    return line
-
-
-def _result(line: bytes, returncode: int) -> CleaningResult:
+def _result(line: bytes, returncode: int | None) -> CleaningResult:
     try:
         if "error" in (found := json.loads(line)):
             raise _failed(found["error"]["message"], found["error"]["hint"])

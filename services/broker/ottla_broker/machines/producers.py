@@ -127,9 +127,10 @@ class Producers:
 
     def newest_batches(self) -> frozenset[int]:
         """The last offset of each producer's newest batch and, where that is a marker, of the newest with a sequence:
-        compaction keeps them (rule 30)."""
-        last_offsets = {_LAST_OFFSET.unpack_from(entry)[0] for entry in self._entries.values()}
-        return frozenset(last_offsets.union(*([b.last_offset for b in _kept(e)][-1:] for e in self._entries.values())))
+        compaction keeps them (rule 30). From any thread."""
+        entries = list(self._entries.values())
+        last_offsets = {_LAST_OFFSET.unpack_from(entry)[0] for entry in entries}
+        return frozenset(last_offsets.union(*([b.last_offset for b in _kept(entry)][-1:] for entry in entries)))
 
     def get(self, producer_id: int) -> ProducerState | None:
         entry = self._entries.get(producer_id)

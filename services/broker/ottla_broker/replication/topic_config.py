@@ -54,4 +54,5 @@ def _log_config(image: ClusterImage, topic: Mapping[str, str], broker_id: int) -
         least_dirty_ratio=values.decimal("min.cleanable.dirty.ratio"),
         deletes=deletes,
         compacts=compacts,
+        drops_keyless=values.boolean("compaction.drop.keyless"),
     )

@@ -13,7 +13,7 @@ from typing import Final
 from ottla_broker.machines.offsets import NOTHING_FLUSHED, RecoveryPoint
 from ottla_broker.storage import swap
 from ottla_broker.storage.disk import Disk
-from ottla_broker.storage.log_config import LogConfig
+from ottla_broker.storage.log_config import MAX_INT64, LogConfig
 from ottla_broker.storage.log_segments import LogSegments
 from ottla_broker.storage.segment import Segment
 from ottla_core.errors import OttlaError
@@ -31,6 +31,9 @@ class Compaction:
         """No clean has taken anything at or after it: none of this process, and none before."""
         self.truncations = 0
         """A cleaning that one of them has overtaken is no longer one of this log."""
+        self.held_from = MAX_INT64
+        """A cleaning that runs reads the segments from there on. Retention and DeleteRecords leave them where they are
+        until it has passed them; what they take beside it, it has done with."""
         self._segments: Final = segments
         self._disk: Final = disk
         self._lock: Final = lock
@@ -54,6 +57,14 @@ class Compaction:
         if truncations == self.truncations:
             self.first_dirty_offset = end_offset
 
+    def hold(self, base_offset: int) -> None:
+        """A cleaning begins, or goes on, with the segment that begins there."""
+        self.held_from = base_offset
+
+    def release(self) -> None:
+        """No cleaning runs any more."""
+        self.held_from = MAX_INT64
+
     def swap(self, sources: Sequence[Segment], config: LogConfig) -> bool:
         """Put what a cleaner has made of `sources` in their place; whether they were all there still.
 
@@ -66,9 +77,11 @@ class Compaction:
         with self._lock:
             self._segments.check_open()
             try:
-                return self._swap(sources, cleaned)
+                is_swapped = self._swap(sources, cleaned)
             except OSError as error:
                 raise self._disk.fail(f"swapping {cleaned.path}", error) from error
+        self._disk.unlink_discarded()  # the next cleaned segment may need their room
+        return is_swapped
 
     def _swap(self, sources: Sequence[Segment], cleaned: Segment) -> bool:
         end_offset = self._segments.end_of(sources)

@@ -349,9 +349,10 @@ class Disk:
     def unlink_discarded(self) -> int:
         """Unlink what was discarded, for a thread: a gigabyte takes a file system tens of milliseconds."""
         count = 0
-        while self._discarded:
-            self._discarded.popleft().unlink(missing_ok=True)
-            count += 1
+        with suppress(IndexError):  # another thread may take the last of them
+            while True:
+                self._discarded.popleft().unlink(missing_ok=True)
+                count += 1
         return count
 
 

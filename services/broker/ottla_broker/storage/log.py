@@ -384,7 +384,7 @@ class Log:
     def delete_old_segments(self, high_watermark: HighWatermark, now_ms: int) -> list[retention.DeletionCause]:
         """Delete what retention.ms and retention.bytes no longer keep; why each segment went, oldest first."""
         self._segments.check_open()
-        causes, end_offset = self._segments.expired(high_watermark, now_ms, self.config)
+        causes, end_offset = self._segments.expired(high_watermark, now_ms, self.config, self.compaction.held_from)
         if end_offset > self.segments[-1].base_offset:
             self._segments.roll(self.log_end_offset, now_ms, self.config)
         self._drop(end_offset, self.log_start_offset)
@@ -405,6 +405,7 @@ class Log:
 
     def _drop(self, until: int, log_start_offset: int) -> None:
         """Forget the segments before `until` and rename their files away; `Disk.unlink_discarded` frees the space."""
+        until = min(until, self.compaction.held_from)
         self._secure_dropping(until)
         dropped = self._segments.drop(until, log_start_offset)
         self.epochs.truncate_from_start(self.log_start_offset)  # not written now: opening the log does it again

@@ -22,7 +22,8 @@ class TimestampType(Enum):
 class LogConfig:
     """One log's settings. A retention of -1 keeps for ever; positions in a segment are int32, so its size is too.
 
-    `deletes` and `compacts`: what cleanup.policy has. Where it compacts, every record needs a key.
+    `deletes` and `compacts`: what cleanup.policy has. Where it compacts, every record needs a key; those that came
+    without one before are dropped where `drops_keyless`.
     """
 
     segment_bytes: int = 1 << 30
@@ -47,6 +48,7 @@ class LogConfig:
     least_dirty_ratio: float = 0.5
     deletes: bool = True
     compacts: bool = False
+    drops_keyless: bool = True
 
     def __post_init__(self) -> None:
         assert self.segment_bytes <= MAX_INT32, "positions in the offset index are int32"

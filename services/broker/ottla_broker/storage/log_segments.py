@@ -145,10 +145,10 @@ class LogSegments:
         self._disturbances += 1
 
     def expired(
-        self, high_watermark: HighWatermark, now_ms: int, config: LogConfig
+        self, high_watermark: HighWatermark, now_ms: int, config: LogConfig, held_from: int
     ) -> tuple[list[retention.DeletionCause], int]:
         """Why retention.ms and retention.bytes no longer keep the first segments, one cause for each; and where the
-        last of them ends."""
+        last of them ends. None goes that has anything at or above `held_from`."""
         ranges = self.ranges()
         facts = [
             retention.SegmentFacts(end, segment.size_bytes, segment.retention_timestamp_ms) for segment, end in ranges
@@ -164,6 +164,8 @@ class LogSegments:
             )
         except OSError as error:
             raise self._disk.error(f"looking for what is old in {self._directory.name}", error) from error
+        while causes and facts[len(causes) - 1].next_offset > held_from:
+            causes.pop()
         return causes, facts[len(causes) - 1].next_offset if causes else ranges[0][0].base_offset
 
     def drop(self, until: int, start_offset: int) -> Sequence[Segment]:

@@ -20,8 +20,13 @@ MOST_BYTES: Final = 8 << 20
 _SHARE: Final = 16
 
 
+def reserve_bytes(disk: os.statvfs_result) -> int:
+    """How much is kept on that disk: eight megabytes, or a sixteenth of a small one."""
+    return min(MOST_BYTES, disk.f_blocks * disk.f_frsize // _SHARE)
+
+
 class Reserve:
-    """Eight megabytes, or a sixteenth of a disk that is small."""
+    """A file of `reserve_bytes`."""
 
     def __init__(self, directory: Path) -> None:
         self._path: Final = directory / FILE
@@ -39,7 +44,7 @@ class Reserve:
         """Keep the room, where there is twice as much; whether there was. For a thread."""
         try:
             usage = os.statvfs(self._path.parent)
-            size_bytes = min(MOST_BYTES, usage.f_blocks * usage.f_frsize // _SHARE)
+            size_bytes = reserve_bytes(usage)
             if usage.f_flag & os.ST_RDONLY:
                 return False
             if self._path.exists() and self._path.stat().st_size == size_bytes:

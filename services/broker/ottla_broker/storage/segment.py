@@ -305,8 +305,10 @@ class Segment:
         return self.indexes.largest
 
     def oldest_timestamp_ms(self) -> int:
-        """That of the first batch; -1 without one. Reads the disk."""
-        return next((header.max_timestamp for _, header in self.headers_from(0)), -1)
+        """That of the first batch; -1 without one. Reads the disk, the first time that it is called."""
+        if self.first_timestamp_ms < 0:
+            self.first_timestamp_ms = next((header.max_timestamp for _, header in self.headers_from(0)), -1)
+        return self.first_timestamp_ms
 
     def retention_timestamp_ms(self) -> int:
         """What retention.ms counts from: the largest timestamp, or else when the file was last written (rule 63)."""

@@ -22,8 +22,8 @@ from waiting import until
 from ottla_broker.compaction import cleaner as cleaner_module
 from ottla_broker.compaction import worker as worker_module
 from ottla_broker.compaction.cleaner import LogCleaner
-from ottla_broker.compaction.job import CleaningJob, CleaningResult
-from ottla_broker.compaction.worker import run_worker
+from ottla_broker.compaction.job import CleanedGroup, CleaningJob, CleaningResult, SourceSegment
+from ottla_broker.compaction.worker import Take, run_worker
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
@@ -109,15 +109,17 @@ def sealed_end(replica: Replica) -> int:
 def watch_workers(
     monkeypatch: pytest.MonkeyPatch, then: Callable[[CleaningJob], None] = lambda job: None
 ) -> list[CleaningJob]:
-    """The jobs that are given to workers; `then` is called after each has done its own."""
+    """The jobs that are given to workers; `then` is called when each has written a group that is not in its place."""
     jobs: list[CleaningJob] = []
 
-    async def run(job: CleaningJob) -> CleaningResult:
+    async def run(job: CleaningJob, take: Take) -> CleaningResult:
         jobs.append(job)
-        try:
-            return await run_worker(job)
-        finally:
+
+        async def take_then(group: CleanedGroup) -> None:
             then(job)
+            await take(group)
+
+        return await run_worker(job, take_then)
 
     monkeypatch.setattr(cleaner_module, "run_worker", run)
     return jobs
@@ -128,10 +130,10 @@ async def test_what_stays_is_the_newest_value_of_each_key(logs: Compacted) -> No
     await logs.produce(replica, 100)
     before, size_bytes, end = table_of(replica), replica.log.size_bytes, sealed_end(replica)
     await logs.cleaner.start()
-    await until(lambda: replica.log.compaction.first_dirty_offset == end)
+    await until(lambda: logs.cleaner.totals.runs == 1)
+    assert replica.log.compaction.first_dirty_offset == end
     assert table_of(replica) == before
     assert replica.log.log_end_offset == 100
-    assert logs.cleaner.totals.runs == 1
     assert logs.cleaner.totals.bytes_saved == size_bytes - replica.log.size_bytes > 0
     await logs.produce(replica, 100)
     await until(lambda: replica.log.compaction.first_dirty_offset == sealed_end(replica))
@@ -208,7 +210,7 @@ async def test_a_log_that_can_not_be_cleaned_stays_and_holds_up_no_other(
 ) -> None:
     """It was not compacted when records without a key came. Named once; and cleaned when they are gone."""
     monkeypatch.setattr(cleaner_module, "_TRY_AGAIN_FIRST_S", 5.0)
-    bad, good = logs.add(1), logs.add(2)
+    bad, good = logs.add(1, replace(COMPACTED, drops_keyless=False)), logs.add(2)
     await logs.produce(bad, 3, key=None)
     for replica in (bad, good):
         await logs.produce(replica, 100)
@@ -266,7 +268,7 @@ async def test_what_a_failed_worker_left_and_can_not_be_removed_is_no_reason_to_
 ) -> None:
     jobs: list[CleaningJob] = []
 
-    async def fail(job: CleaningJob) -> CleaningResult:
+    async def fail(job: CleaningJob, take: Take) -> CleaningResult:
         jobs.append(job)
         raise OSError(30, "Read-only file system")
 
@@ -303,8 +305,7 @@ async def test_a_worker_that_is_killed_costs_a_try(logs: Compacted, monkeypatch:
     await until(lambda: logs.cleaner.uncleanable == 1)
     assert "-9" in logs.failure
     logs.clock.advance(10)
-    await until(lambda: replica.log.compaction.first_dirty_offset > 0)
-    assert not logs.cleaner.uncleanable
+    await until(lambda: replica.log.compaction.first_dirty_offset > 0 and not logs.cleaner.uncleanable)
     assert table_of(replica) == before
 
 
@@ -363,13 +364,13 @@ async def test_as_many_run_at_once_as_there_are_threads(
 ) -> None:
     running, most = set(), 0
 
-    async def run(job: CleaningJob) -> CleaningResult:
+    async def run(job: CleaningJob, take: Take) -> CleaningResult:
         nonlocal most
         running.add(job.directory)
         most = max(most, len(running))
         await asyncio.sleep(0.2)
         running.discard(job.directory)
-        return await run_worker(job)
+        return await run_worker(job, take)
 
     monkeypatch.setattr(cleaner_module, "run_worker", run)
     logs.metadata.become(logs.image({"log.cleaner.threads": str(threads)}))
@@ -385,9 +386,9 @@ async def test_a_map_that_is_too_small_is_named_and_not_tried_without_end(
 ) -> None:
     jobs: list[CleaningJob] = []
 
-    async def run(job: CleaningJob) -> CleaningResult:
+    async def run(job: CleaningJob, take: Take) -> CleaningResult:
         jobs.append(job)
-        return CleaningResult((), job.first_dirty_offset, 0, 0, 0, 0, 0)
+        return CleaningResult((), job.first_dirty_offset, 0, 0, 0, 0, 0, 0)
 
     monkeypatch.setattr(cleaner_module, "run_worker", run)
     await logs.produce(logs.add(1), 100)
@@ -433,6 +434,11 @@ async def test_a_worker_that_hangs_is_ended(logs: Compacted, monkeypatch: pytest
 
 
 async def test_an_error_of_a_worker_has_its_words(tmp_path: Path) -> None:
-    job = CleaningJob(tmp_path, (), 0, 0, 0, 0, 0, 1, 1, 1, 24, 0, frozenset())
+    gone = [SourceSegment(0, 9, 100)]
+    job = CleaningJob(tmp_path, gone, 0, 0, 9, 0, 0, 1, 1, 1, 96, 0, frozenset(), drops_keyless=True)
     with pytest.raises(OttlaError):
-        await run_worker(replace(job, segments=[], directory=tmp_path / "none"))
+        await run_worker(replace(job, directory=tmp_path / "none"), taken_by_none)
+
+
+async def taken_by_none(group: CleanedGroup) -> None:
+    raise AssertionError("there is nothing to clean")

@@ -9,10 +9,9 @@ from unittest.mock import patch
 
 import pytest
 from batches import NOON, sealed
-from cleanings import DAY_MS, batches_in, header_of, job_for, pairs, placed, rows_of, swap, write_segments
+from cleanings import DAY_MS, batches_in, clean, header_of, job_for, pairs, placed, rows_of, swap, write_segments
 
-from ottla_broker.compaction import cleaned_file
-from ottla_broker.compaction.cleaning import clean
+from ottla_broker.compaction import cleaned_file, cleaning
 from ottla_broker.compaction.job import CleanedSegment, SourceSegment
 from ottla_broker.compaction.throttle import Throttle
 from ottla_broker.storage.disk import DataFile, Disk
@@ -278,10 +277,10 @@ def test_what_can_not_be_read_is_named_and_nothing_is_left_behind(tmp_path: Path
     (tmp_path / f"{3:020d}.log").write_bytes(damaged)
     sources = [SourceSegment(0, 3, len(first)), SourceSegment(3, 5, len(damaged))]
     for first_dirty_offset in (0, 5):  # the first pass finds it, or the second
-        job = job_for(tmp_path, sources, first_dirty_offset=first_dirty_offset, segment_bytes=1)
+        job = job_for(tmp_path, sources, first_dirty_offset=first_dirty_offset, segment_bytes=1, drops_keyless=False)
         with pytest.raises(OttlaError, match=message) as refused:
-            clean(job)
-        assert "delete-records" in refused.value.hint or "from its leader" in refused.value.hint
+            cleaning.clean(job)
+        assert "compaction.drop.keyless" in refused.value.hint or "from its leader" in refused.value.hint
         assert names_in(tmp_path) == [f"{0:020d}.log", f"{3:020d}.log"]
 
 
@@ -295,7 +294,7 @@ def test_a_segment_that_is_gone_leaves_nothing_behind(tmp_path: Path) -> None:
     sources = two_segments(tmp_path)
     (tmp_path / f"{3:020d}.log").unlink()
     with pytest.raises(FileNotFoundError):
-        clean(job_for(tmp_path, sources, first_dirty_offset=6, segment_bytes=1))
+        cleaning.clean(job_for(tmp_path, sources, first_dirty_offset=6, segment_bytes=1))
     assert names_in(tmp_path) == [f"{0:020d}.log"]
 
 

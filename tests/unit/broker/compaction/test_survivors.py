@@ -42,6 +42,7 @@ def left_of(
     start: int = 0,
     retention_ms: int = DAY_MS,
     newest_batches: Collection[int] = (),
+    drops_keyless: bool = True,
 ) -> Survivors:
     survival = Survival(
         lambda key: (newest or {}).get(key, -1),
@@ -51,6 +52,7 @@ def left_of(
         now_ms,
         retention_ms,
         CleanedTransactions((), newest_batches),
+        drops_keyless,
     )
     left = survival.of(header_of(batch), batch)
     assert sum(header.record_count for _, header in iter_headers(left.batch)) == left.record_count
@@ -242,11 +244,16 @@ def test_a_producers_newest_batch_and_a_single_record_stay_one_batch() -> None:
     assert compression.MAX_OUTPUT_BYTES + HEADER_SIZE < MAX_BATCH_BYTES, "the largest of its kind can be sent"
 
 
-def test_a_record_without_a_key_names_its_offset() -> None:
+@pytest.mark.story("keyless-record-stops-compaction")
+def test_a_record_without_a_key_goes_unless_it_is_to_be_kept() -> None:
+    """Kafka's cleaner drops it without a word."""
+    batch = pairs(30, (b"a", b"1"), (None, b"2"), (b"b", None))
+    assert [record[0] for record in read_records(left_of(batch).batch)] == [30, 32]
+    assert left_of(pairs(30, (None, b"1"))).record_count == 0
     with pytest.raises(OttlaError, match="offset 31 has no key") as refused:
-        left_of(pairs(30, (b"a", b"1"), (None, b"2")))
+        left_of(batch, drops_keyless=False)
     assert refused.value.code == ErrorCode.INVALID_RECORD
-    assert "before offset 32" in refused.value.hint
+    assert "compaction.drop.keyless=true" in refused.value.hint
 
 
 @pytest.mark.rule(64)
@@ -259,7 +266,8 @@ def test_a_lying_inside_is_no_clean() -> None:
 def test_what_lies_before_the_logs_start_goes_whatever_it_is() -> None:
     """Nobody is served it; a record without a key that was deleted keeps no log from being compacted."""
     batch = pairs(10, (None, b"1"), (b"b", b"2"), (b"c", b"3"))
-    assert [record[0] for record in read_records(left_of(batch, start=11).batch)] == [11, 12]
+    left = left_of(batch, start=11, drops_keyless=False)
+    assert [record[0] for record in read_records(left.batch)] == [11, 12]
     assert left_of(batch, start=13).record_count == 0
     with pytest.raises(OttlaError):
-        left_of(batch, start=10)
+        left_of(batch, start=10, drops_keyless=False)

@@ -46,8 +46,7 @@ def cleaned(log: Log, now_ms: int = NOON, *, all_of_it: bool = True) -> None:
         log.compaction.first_dirty_offset = 0
     log.secure_sealed()
     candidate = Candidate.of(log, log.producers.last_stable_offset(0, HighWatermark(log.log_end_offset)), now_ms)
-    for segment in clean(candidate.job(CleanerSettings(), now_ms)).segments:
-        assert candidate.swap(segment) is not None
+    clean(candidate.job(CleanerSettings(), now_ms), candidate.swap)
 
 
 def committed(log: Log) -> dict[bytes, bytes]:

@@ -14,12 +14,11 @@ from typing import Any
 
 import pytest
 import uvloop
-from cleanings import job_for, pairs, write_segments
+from cleanings import clean, job_for, pairs, write_segments
 from waiting import until
 
 from ottla_broker.compaction import worker
-from ottla_broker.compaction.cleaning import clean
-from ottla_broker.compaction.job import CleaningJob, CleaningResult
+from ottla_broker.compaction.job import CleanedGroup, CleaningJob, CleaningResult
 from ottla_broker.compaction.worker import run_worker
 from ottla_core.errors import ErrorCode, OttlaError
 
@@ -31,6 +30,10 @@ def job_in(directory: Path, *, speed: int = 0) -> CleaningJob:
     return job_for(directory, sources, most_bytes_per_s=speed, newest_batches=frozenset({3, 1}))
 
 
+async def take(group: CleanedGroup) -> None:
+    """Leave it beside its sources."""
+
+
 def line_of(job: CleaningJob) -> tuple[int, str]:
     """Its exit code and its output, stdin being open to the end."""
     with subprocess.Popen(WORKER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
@@ -38,15 +41,23 @@ def line_of(job: CleaningJob) -> tuple[int, str]:
         assert worker.stdout is not None
         worker.stdin.write(job.to_json() + "\n")
         worker.stdin.flush()
-        return worker.wait(30), worker.stdout.read()
+        lines = ""
+        while (line := worker.stdout.readline()).startswith('{"group"'):
+            lines += line
+            worker.stdin.write("\n")
+            worker.stdin.flush()
+        return worker.wait(30), lines + line + worker.stdout.read()
 
 
-def test_a_job_and_its_result_are_a_line_each(tmp_path: Path) -> None:
+def test_a_job_its_groups_and_its_result_are_a_line_each(tmp_path: Path) -> None:
     job = job_in(tmp_path)
     assert CleaningJob.from_json(job.to_json()) == job
-    code, line = line_of(job)
-    assert (code, line.count("\n")) == (0, 1)
-    assert CleaningResult.from_json(line) == clean(job)
+    code, lines = line_of(job)
+    group, line = lines.splitlines()
+    assert code == 0
+    assert CleaningResult.from_json(line) == (cleaned := clean(job))
+    assert CleanedGroup.from_json(group) == CleanedGroup(2, 2, cleaned.segments[0])
+    assert CleanedGroup.from_json(line) is None
 
 
 def test_an_error_is_a_line_too(tmp_path: Path) -> None:
@@ -79,7 +90,7 @@ def test_one_that_ends_before_it_has_its_job_is_an_error_like_any_other(
 
     monkeypatch.setattr(worker, "Popen", ended)
     with pytest.raises(OttlaError, match="its worker ended with the exit code 1") as caught:
-        uvloop.run(run_worker(job_in(tmp_path)))
+        uvloop.run(run_worker(job_in(tmp_path), take))
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -91,14 +102,14 @@ async def test_one_that_prints_no_result_is_an_error_like_any_other(
     command = ["cat", str(tmp_path / "printed")]
     monkeypatch.setattr(worker, "Popen", lambda _, **named: subprocess.Popen(command, **named))
     with pytest.raises(OttlaError, match="its worker ended with the exit code 0, without a result"):
-        await run_worker(job_in(tmp_path))
+        await run_worker(job_in(tmp_path), take)
 
 
 async def test_one_that_prints_without_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "_RESULT_LIMIT_BYTES", 1 << 20)
     monkeypatch.setattr(worker, "Popen", lambda _, **named: subprocess.Popen(["cat", "/dev/zero"], **named))
     with pytest.raises(OttlaError, match=f"the exit code {-signal.SIGPIPE}, without a result"):
-        await run_worker(job_in(tmp_path))
+        await run_worker(job_in(tmp_path), take)
 
 
 async def test_one_that_is_cancelled_is_gone_when_that_is_known(
@@ -111,7 +122,7 @@ async def test_one_that_is_cancelled_is_gone_when_that_is_known(
         return started[0]
 
     monkeypatch.setattr(worker, "Popen", start)
-    cleaning = asyncio.create_task(run_worker(job_in(tmp_path, speed=1)))  # minutes
+    cleaning = asyncio.create_task(run_worker(job_in(tmp_path, speed=1), take))  # minutes
     await asyncio.sleep(0)
     assert os.getpgid(started[0].pid) != os.getpgid(0), "an interrupt at the broker's terminal is not for it"
     cleaning.cancel()

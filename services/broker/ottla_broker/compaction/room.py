@@ -1,0 +1,40 @@
+"""Room on a disk for what a clean writes. It never takes what appends and the disk's reserve need.
+
+A clean needs its room for a moment only: cleaned segments take the places of their sources group by group. Without it
+a log stays as it is, and is named.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from ottla_broker.storage.reserve import reserve_bytes
+from ottla_core.errors import ErrorCode, OttlaError
+
+_RESERVES: Final = 2
+"""A reserve that was given up comes back only where there is room for two."""
+
+
+class Room:
+    """On the disk of `directory`. Cheap enough to be looked at for every megabyte that is written."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory: Final = directory
+
+    @property
+    def usable_bytes(self) -> int:
+        """How many bytes a clean may write now. Raises OSError."""
+        disk = os.statvfs(self._directory)
+        return max(0, disk.f_bavail * disk.f_frsize - _RESERVES * reserve_bytes(disk))
+
+    def check(self, size_bytes: int) -> None:
+        """Raise KAFKA_STORAGE_ERROR unless `size_bytes` may be written. Raises OSError."""
+        if size_bytes > (usable := self.usable_bytes):
+            raise OttlaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"the disk has room for {usable} bytes beside its reserve, and the next segment needs {size_bytes}",
+                hint="free space on the disk of the data directory, or delete or shorten other topics; it is tried "
+                "again. A smaller segment.bytes makes the segments to come need less",
+            )
