@@ -7,8 +7,10 @@ from typing import Any
 
 
 def put_in_place(owner: Any, name: str, new: Any) -> None:
-    """Raises AttributeError where the product has no such thing any more, and TypeError where it is called otherwise: a
-    mutant that changes nothing, or breaks everything, is none."""
+    """Set `owner.name` to `new`. A mutant that changes nothing, or breaks everything, proves nothing.
+
+    So it raises AttributeError where the product has no such thing, and TypeError where that is called otherwise.
+    """
     former = getattr(owner, name)
     if callable(former):
         parameters = inspect.signature(former).parameters

@@ -1,1 +1,1 @@
-"""What went wrong once, each with the test that tells it and with the mend as an edit that can be taken out again."""
+"""What went wrong once: each story with the tests that tell it, and with the broken functions that make it so again."""

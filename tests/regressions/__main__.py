@@ -14,24 +14,19 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import SimpleQueue
 
+from tests.regressions.judge import Judge, Verdict
 from tests.regressions.marked import tests_by_story
 from tests.regressions.page import PAGE, page
 from tests.regressions.stories import ALL
 from tests.regressions.story import Story
-from tests.regressions.tree import Tree, Verdict
 
 
 def misfits(stories: Mapping[str, Story], tests: Mapping[str, Sequence[str]]) -> list[str]:
     """Stories that nothing tells or takes out, and markers of stories that are not there."""
     return [
         *(f"{name}: no test is marked with it" for name in stories.keys() - tests.keys()),
-        *(
-            f"{name}: has nothing that takes its mend out"
-            for name, story in stories.items()
-            if not story.edits and not story.injections
-        ),
+        *(f"{name}: has nothing that takes its mend out" for name, story in stories.items() if not story.injections),
         *(
             f"{name}: {tests[name][0]} is marked with it, and there is no such story"
             for name in tests.keys() - stories.keys()
@@ -40,24 +35,14 @@ def misfits(stories: Mapping[str, Story], tests: Mapping[str, Sequence[str]]) ->
 
 
 def run(
-    stories: Mapping[str, Story], tests: Mapping[str, Sequence[str]], trees: Sequence[Tree]
+    stories: Mapping[str, Story], tests: Mapping[str, Sequence[str]], judge: Judge, workers: int
 ) -> dict[str, list[str]]:
-    """Why each story that is still open is; as many at once as there are trees."""
-    free: SimpleQueue[Tree] = SimpleQueue()
-    for tree in trees:
-        free.put(tree)
+    """Say of each story that is still open why it is; `workers` are judged at a time."""
 
     def why_open(story: Story) -> list[str]:
-        tree = free.get()
-        begun = time.monotonic()
-        try:
-            told = tests[story.name]
-            with_it, end_with = tree.verdict(told)
-            without, end = tree.verdict_without_mend(story, told)
-        except LookupError as error:
-            return [str(error)]
-        finally:
-            free.put(tree)
+        told, begun = tests[story.name], time.monotonic()
+        with_it, end_with = judge.with_mends(told)
+        without, end = judge.without_mend(story, told)
         print(
             f"{story.name}: {with_it.value}, {without.value} without its mend, {time.monotonic() - begun:.0f} s",
             flush=True,
@@ -67,7 +52,7 @@ def run(
             *([f"{story.name}: {without.value} without its mend\n{end}"] if without is not Verdict.FAILED else []),
         ]
 
-    with ThreadPoolExecutor(len(trees)) as threads:
+    with ThreadPoolExecutor(workers) as threads:
         reasons = dict(zip(stories, threads.map(why_open, stories.values()), strict=True))
     return {name: why for name, why in reasons.items() if why}
 
@@ -94,9 +79,8 @@ def main(arguments: Sequence[str]) -> int:
     stories = {name: story for name, story in told.items() if name in tests}
     found: dict[str, list[str]] = {}
     if runs:
-        with tempfile.TemporaryDirectory(prefix="ottla-regressions-") as root:
-            trees = [Tree(Path(root) / str(number)) for number in range(options.workers)]
-            found = run(stories, tests, trees)
+        with tempfile.TemporaryDirectory(prefix="ottla-regressions-") as directory:
+            found = run(stories, tests, Judge(Path(directory)), options.workers)
     for line in [*wrong, *(line for why in found.values() for line in why)]:
         print(line)
     if len(ALL) < options.floor:

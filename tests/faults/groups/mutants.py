@@ -6,9 +6,10 @@ Every process runs with the mutant; what it changes is the broker's or the coord
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any, Final
+
+from tests.faults.put_in_place import put_in_place
 
 import ottla_broker.replication.high_watermark_waiters
 import ottla_broker.replication.leadership_confirmation
@@ -32,8 +33,8 @@ def _heed_no_lease() -> None:
 
     With the lease heeded a deposed owner drops its shards by itself, mostly in time, and hides what else is broken.
     """
-    _replace(CoordinatorRegistration, "_on_lost", lambda self: None)
-    _replace(CoordinatorRegistration, "epoch", property(lambda self: self._epoch))
+    put_in_place(CoordinatorRegistration, "_on_lost", lambda self: None)
+    put_in_place(CoordinatorRegistration, "epoch", property(lambda self: self._epoch))
 
 
 def _fetch_without_check() -> None:
@@ -48,7 +49,7 @@ def _fetch_without_check() -> None:
         else:
             begin(self, call, now)
 
-    _replace(Owner, "_begin", begin_unless_check)
+    put_in_place(Owner, "_begin", begin_unless_check)
 
 
 def _response_before_the_high_watermark() -> None:
@@ -59,19 +60,19 @@ def _response_before_the_high_watermark() -> None:
         done.set_result(None)
         return done
 
-    _replace(ottla_broker.replication.high_watermark_waiters.HighWatermarkWaiters, "until", until)
-    _replace(Owner, "_is_committed", lambda *_: True)
+    put_in_place(ottla_broker.replication.high_watermark_waiters.HighWatermarkWaiters, "until", until)
+    put_in_place(Owner, "_is_committed", lambda *_: True)
 
 
 def _check_without_fence() -> None:
     """A leader confirms whoever asks, whose fence is not the highest (rule 2 of coordination)."""
     _heed_no_lease()
-    _replace(ottla_broker.replication.leadership_confirmation, "check_owner", lambda *_: None)
+    put_in_place(ottla_broker.replication.leadership_confirmation, "check_owner", lambda *_: None)
 
 
 def _commit_without_generation_check() -> None:
     """A member may commit in any generation (rule 46)."""
-    _replace(ottla_group_coordinator.machines.offsets, "check_generation", lambda *_: None)
+    put_in_place(ottla_group_coordinator.machines.offsets, "check_generation", lambda *_: None)
 
 
 def _generation_not_counted() -> None:
@@ -83,8 +84,8 @@ def _generation_not_counted() -> None:
             step.group.generation -= 1
         complete(step)
 
-    _replace(ottla_group_coordinator.machines.rebalance, "complete", complete_again)
-    _replace(ottla_group_coordinator.machines.membership, "complete", complete_again)
+    put_in_place(ottla_group_coordinator.machines.rebalance, "complete", complete_again)
+    put_in_place(ottla_group_coordinator.machines.membership, "complete", complete_again)
 
 
 def _no_session_after_a_load() -> None:
@@ -93,7 +94,7 @@ def _no_session_after_a_load() -> None:
     def decide(group: Group, now: Moment) -> ShardDecision[None]:
         return ShardDecision(None, timers={SessionTimer(group.group_id, member): now.at for member in group.members})
 
-    _replace(ottla_group_coordinator.machines.shard, "decide_resume", decide)
+    put_in_place(ottla_group_coordinator.machines.shard, "decide_resume", decide)
 
 
 def _deadlines_by_the_wall_clock() -> None:
@@ -104,8 +105,8 @@ def _deadlines_by_the_wall_clock() -> None:
         moment = now(self)
         return Moment(moment.wall_ms / 1000, moment.wall_ms)
 
-    _replace(OwnedShards, "now", by_the_wall)
-    _replace(OwnedShards, "loop_time", lambda self, at: asyncio.get_running_loop().time() + 0.1)
+    put_in_place(OwnedShards, "now", by_the_wall)
+    put_in_place(OwnedShards, "loop_time", lambda self, at: asyncio.get_running_loop().time() + 0.1)
 
 
 def _given_up_when_late() -> None:
@@ -118,11 +119,11 @@ def _given_up_when_late() -> None:
         else:
             refuse_late(self, now)
 
-    _replace(Owner, "_reject_late", give_up)
+    put_in_place(Owner, "_reject_late", give_up)
     described: Any = Owner.wake_at
     wake_at = described.fget
     assert wake_at is not None
-    _replace(
+    put_in_place(
         Owner,
         "wake_at",
         property(
@@ -146,9 +147,3 @@ MUTANTS: Final = MappingProxyType(
         "given-up-when-late": _given_up_when_late,
     }
 )
-
-
-def _replace(owner: Any, name: str, new: Callable[..., Any] | property) -> None:
-    """Raises AttributeError where the product has no such thing any more: a mutant that changes nothing is none."""
-    getattr(owner, name)
-    setattr(owner, name, new)

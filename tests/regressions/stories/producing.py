@@ -5,8 +5,8 @@ from __future__ import annotations
 from threading import Lock
 from weakref import WeakSet
 
-from tests.regressions.injection import constant, instead_of, skipped
-from tests.regressions.story import Edit, Story
+from tests.regressions.injection import altered, constant, instead_of, skipped
+from tests.regressions.story import Story
 
 _PRODUCER = "ottla.producer"
 _NAMES = "ottla_mirror.machines.topic_names:TopicNames"
@@ -195,11 +195,7 @@ STORIES = (
     Story(
         "snippets-that-type-checkers-refuse",
         "Snippets of docs/use/sdk.md did not pass mypy: partitions as tuples, FakeProducer's `with`, mixed headers",
-        Edit(
-            "sdk/ottla/client/by_partition.py",
-            "OffsetsByPartition = Mapping[tuple[str, int], int] | Mapping[TopicPartition, int]",
-            "OffsetsByPartition = Mapping[TopicPartition, int]",
-        ),
+        altered("ottla.client.by_partition:OffsetsByPartition", lambda either: either.__args__[1]),
     ),
     Story(
         "fixture-without-live-brokers",

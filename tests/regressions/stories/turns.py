@@ -203,7 +203,9 @@ STORIES = (
         "An idle log fsynced twice at each change of its leader, and was written once more at the stop",
         instead_of(
             "ottla_broker.storage.checkpoint:EpochsFile.write",
-            lambda original, self, epochs, log_end_offset: original(self, epochs, _NO_BOUND),
+            lambda original, self, epochs, log_start_offset, log_end_offset: original(
+                self, epochs, log_start_offset, _NO_BOUND
+            ),
         ),
     ),
 )

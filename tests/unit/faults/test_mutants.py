@@ -30,6 +30,7 @@ def output_of(*arguments: object, code: int = 0) -> str:
         "mutants.MUTANTS",
         "compacted.mutants.MUTANTS",
         "compacted.worker_mutants.WORKER_MUTANTS",
+        "groups.mutants.MUTANTS",
         "mirrored.mutants.MUTANTS",
         "power.mutants.MUTANTS",
         "power.worker_mutants.WORKER_MUTANTS",

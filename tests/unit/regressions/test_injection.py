@@ -177,6 +177,21 @@ def test_what_is_loaded_already_is_not_broken_but_told(notes: Path) -> None:
     assert faults([skipped("ottla_core.errors:OttlaError")], notes)[0].startswith("ottla_core.errors: was loaded")
 
 
+def test_a_finder_that_comes_later_finds_nothing_first(notes: Path) -> None:
+    """As pytest's does, which loads modules to rewrite their asserts."""
+    code = (
+        "import sys; from importlib.machinery import PathFinder\n"
+        "sys.meta_path.insert(0, PathFinder())\n"
+        "from ottla_core.config_values import MIN_ISR; print(MIN_ISR)"
+    )
+    assert run_broken(notes, code, "constant('ottla_core.config_values:MIN_ISR', 'x')").stdout == "x\n"
+
+
+def test_the_source_of_a_broken_module_can_be_read(notes: Path) -> None:
+    code = "import inspect, ottla_core.config_values as m; print(inspect.getsource(m).startswith(chr(34)))"
+    assert run_broken(notes, code, "skipped('ottla_core.config_values:resolve')").stdout == "True\n"
+
+
 def test_a_story_breaks_every_process_that_its_run_starts(notes: Path) -> None:
     """A child, and the child of a fork of it."""
     code = (
