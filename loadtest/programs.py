@@ -15,6 +15,7 @@ Program = Literal[
     "kafka.produce",
     "kafka.transactions",
     "kafka.transform",
+    "kafka.wide_transaction",
     "mirror.arrivals",
     "mirror.paced",
     "rows.aio_produce",

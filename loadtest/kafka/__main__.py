@@ -10,6 +10,7 @@ import argparse
 import json
 import shutil
 import signal
+import statistics
 import sys
 import tempfile
 import time
@@ -21,7 +22,7 @@ from typing import Final
 
 from rich.console import Console
 
-from loadtest.kafka import cores, sdk, start, takeover, traffic
+from loadtest.kafka import cores, sdk, start, takeover, traffic, wide
 from loadtest.kafka.comparison import Comparison, Figure, Pair
 from loadtest.kafka.rows import ROWS, Row
 from loadtest.kafka.sides import Side, both_sides
@@ -32,6 +33,7 @@ KEYS: Final = (
     *(each.figure.key for each in (*start.STARTS, *sdk.CONTESTS)),
     *(row.key for row in cores.ROWS),
     takeover.FIGURE.key,
+    wide.KEY,
 )
 _WIDE: Final = 240
 _WARM_UP_PAIRS: Final = 4
@@ -47,6 +49,8 @@ class Bench:
         self.two_brokers: Final = Comparison("two brokers against one", ("two brokers", "one broker"))
         self.alone: Final = Comparison("ottla and what it may take", ("ottla", "limit"))
         self.skipped: Final[list[str]] = []
+        self.found: Final[dict[str, float]] = {}
+        """Figures of ottla alone that the last line has beside the ratios."""
         self._wanted, self._pairs, self._records = wanted, pairs, records
         self._directory = directory
         self._console = Console(width=_WIDE, highlight=False)
@@ -63,6 +67,8 @@ class Bench:
         self._traffic(self.two_brokers, cores.ROWS, cores.both_sides(self._directory / "cores"))
         if takeover.FIGURE.key in self._wanted:
             self._row(self.alone, (takeover.FIGURE,), takeover.measure)
+        if wide.KEY in self._wanted:
+            self._wide()
 
     def tell(self, seconds: float) -> dict[str, object]:
         """The tables, and all figures in a file; what the last line is to say."""
@@ -73,6 +79,7 @@ class Bench:
         ratios = {name: ratio for each in self._comparisons() for name, ratio in each.ratios.items()}
         return {
             **ratios,
+            **self.found,
             "pairs": self._pairs,
             "missed": [key for each in self._comparisons() for key in each.missed],
             "skipped": self.skipped,
@@ -105,6 +112,13 @@ class Bench:
             for each in contests:
                 measure = partial(sdk.measure, each, stack, self._pairs, self._records)
                 self._row(self.against_clients, (each.figure,), measure)
+
+    def _wide(self) -> None:
+        with self._or_skipped(wide.KEY):
+            flushes, states = wide.measure(self._directory / wide.KEY, self._pairs)
+            self._row(self.against_kafka, (wide.FLUSH,), lambda: flushes)
+            self._row(self.alone, (wide.STATE,), lambda: states)
+            self.found["state_bytes_per_partition"] = round(statistics.median(own["bytes"] for own, _ in states), 1)
 
     def _row(self, comparison: Comparison, figures: tuple[Figure, ...], measure: Callable[[], list[Pair]]) -> None:
         with self._or_skipped(figures[0].key):

@@ -16,7 +16,18 @@ _LONGEST_PAUSE_S: Final = 1.0
 class Ending:
     """`shard` was owned under `epoch` when it was decided; once it is not, it `is_over`: the next owner sends."""
 
-    __slots__ = ("backoff", "completing", "epoch", "is_over", "left", "paused", "record", "shard", "transactional_id")
+    __slots__ = (
+        "backoff",
+        "began_at",
+        "completing",
+        "epoch",
+        "is_over",
+        "left",
+        "paused",
+        "record",
+        "shard",
+        "transactional_id",
+    )
 
     def __init__(self, shard: int, epoch: int, transactional_id: str, record: TransactionRecord) -> None:
         self.shard: Final = shard
@@ -24,6 +35,7 @@ class Ending:
         self.transactional_id: Final = transactional_id
         self.record: Final = record
         self.left: Final = set(record.partitions)
+        self.began_at: Final = asyncio.get_running_loop().time()
         self.paused: list[TopicPartition] = []
         """Those that are tried again after a pause."""
         self.backoff: Final = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)

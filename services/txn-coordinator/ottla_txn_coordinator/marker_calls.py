@@ -22,7 +22,9 @@ from ottla_txn_coordinator.machines.states import COMMITTED
 
 GROUPS_TOPIC: Final = SHARD_TOPICS[GROUP]
 TIMEOUT_S: Final = 5.0
-"""For the replicas of the slowest partition of a call."""
+LATE_AFTER_S: Final = 1.0
+"""For the replicas of the slowest partition of a call. After the shorter time a partition is late: its markers go by
+calls of their own, which may take longer."""
 
 _ROOM_S: Final = 1.0
 
@@ -35,10 +37,11 @@ class Unroutable(Enum):
 
 
 class Destination(NamedTuple):
-    """A leader of partitions, or an owner of shards of groups."""
+    """A leader of partitions, or an owner of shards of groups; markers of those that are `late` go by themselves."""
 
     address: str
     of_groups: bool
+    late: bool = False
 
 
 class MarkerToWrite(NamedTuple):
@@ -89,24 +92,27 @@ class MarkerCalls:
         for number, marker in enumerate(markers):
             by_ending[marker.ending].append(number)
         call = self._to_groups if destination.of_groups else self._to_leader
-        written = await call(destination.address, [(e, [markers[n] for n in at]) for e, at in by_ending.items()])
+        written = await call(destination, [(e, [markers[n] for n in at]) for e, at in by_ending.items()])
         errors = zip((n for at in by_ending.values() for n in at), (e for of in written for e in of), strict=True)
         return [error for _, error in sorted(errors, key=lambda numbered: numbered[0])]
 
-    async def _to_leader(self, address: str, of: Sequence[_OfEnding]) -> Sequence[Sequence[Error]]:
-        request = broker_pb2.WriteTxnMarkersRequest(timeout_ms=int(TIMEOUT_S * 1000))
+    async def _to_leader(self, destination: Destination, of: Sequence[_OfEnding]) -> Sequence[Sequence[Error]]:
+        timeout_s = TIMEOUT_S if destination.late else LATE_AFTER_S
+        request = broker_pb2.WriteTxnMarkersRequest(timeout_ms=int(timeout_s * 1000))
         for ending, markers in of:
             item = request.markers.add(marker=marker_of(ending))
             for _, partition, topic_id in markers:
                 item.partitions.add(topic_id=topic_id, partition=partition.partition)
-        call = self._peers.at(address).peer.call(Broker.WRITE_TXN_MARKERS, request, timeout=TIMEOUT_S + _ROOM_S)
+        peer = self._peers.at(destination.address).peer
+        call = peer.call(Broker.WRITE_TXN_MARKERS, request, timeout=timeout_s + _ROOM_S)
         return [written.partitions for written in (await call).markers]
 
-    async def _to_groups(self, address: str, of: Sequence[_OfEnding]) -> Sequence[Sequence[Error]]:
+    async def _to_groups(self, destination: Destination, of: Sequence[_OfEnding]) -> Sequence[Sequence[Error]]:
         request = group_pb2.WriteShardMarkersRequest()
         for ending, markers in of:
             request.markers.add(marker=marker_of(ending), shards=[m.partition.partition for m in markers])
-        call = self._peers.at(address).peer.call(Group.WRITE_TXN_MARKERS, request, timeout=TIMEOUT_S + _ROOM_S)
+        peer = self._peers.at(destination.address).peer
+        call = peer.call(Group.WRITE_TXN_MARKERS, request, timeout=TIMEOUT_S + _ROOM_S)
         return [written.shards for written in (await call).markers]
 
 

@@ -1,8 +1,9 @@
 """Markers of transactions that are decided: sent until all are written, then the transaction is complete (rule 35).
 
 What waits for one leader, or for one owner of groups, goes there in one call; a destination that fails is left alone
-for a while and keeps no other from its markers, and so is a partition that fails. They live as long as their shard is
-owned under its epoch, which each marker carries: the next owner sends its own (rule 36).
+for a while and keeps no other from its markers, and so is a partition that fails. A call is answered when its slowest
+partition is, so a partition that was late once shares its calls with late ones alone. Markers live as long as their
+shard is owned under its epoch, which each of them carries: the next owner sends its own (rule 36).
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ from ottla_txn_coordinator.marker_calls import Destination, MarkerToWrite, Marke
 MOST_OF_A_CALL: Final = 1_000
 CALLS_AT_ONCE: Final = 4
 """To one destination, each of which waits for its slowest partition; one alone where the last has failed."""
+
+LATE: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+"""The partition's replicas, or the log of the shard of groups, did not confirm the marker in the time of the call."""
 
 FINAL: Final = frozenset({ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 """A newer coordinator, or a newer producer, has been there: nothing of this transaction can follow."""
@@ -78,6 +82,8 @@ class TxnMarkers:
         self._writer: Final = writer
         self._endings: Final[dict[tuple[int, int], dict[str, Ending]]] = {}
         self._queues: Final[dict[Destination, _Queue]] = {}
+        self._late: Final[set[TopicPartition]] = set()
+        """Partitions whose last marker was late; few, and each until one of its markers is written."""
         self._to_route: Final[deque[tuple[Ending, Iterable[TopicPartition]]]] = deque()
         self._unknown: list[tuple[Ending, TopicPartition]] = []
         self._is_catching_up = False
@@ -116,10 +122,11 @@ class TxnMarkers:
         return [] if ending is None else sorted(ending.left)
 
     async def completing(self, shard: int, transactional_id: str, timeout_s: float) -> None:
-        """Return when what is decided from then on finds no transaction of this id that ends, or the time is over."""
+        """Return when what is decided from then on finds no transaction of this id that ends, or when `timeout_s` have
+        passed since its end was decided: an end that takes longer than usual holds nobody up."""
         if (ending := self._ending(shard, transactional_id)) is not None:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeout_s):
+                async with asyncio.timeout_at(ending.began_at + timeout_s):
                     await ending.completing.wait()
 
     def _ending(self, shard: int, transactional_id: str) -> Ending | None:
@@ -131,6 +138,7 @@ class TxnMarkers:
 
     def _on_written(self, ending: Ending, partition: TopicPartition) -> None:
         ending.left.discard(partition)
+        self._late.discard(partition)
         self._written.value += 1
         if not ending.left and not ending.is_over:
             self._spawn(self._complete(ending))
@@ -187,6 +195,7 @@ class TxnMarkers:
             case Unroutable.NO_LEADER:
                 self._pause(ending, partition)
             case (Destination() as destination, topic_id):
+                destination = destination._replace(late=partition in self._late)
                 queue = self._queues.setdefault(destination, _Queue())
                 queue.markers.append(MarkerToWrite(ending, partition, topic_id))
                 if not queue.workers:
@@ -255,6 +264,8 @@ class TxnMarkers:
         queue.backoff.reset()
         for marker, written in zip(markers, errors, strict=True):
             is_done = written.code == ErrorCode.NONE or written.code in FINAL
+            if written.code in LATE:
+                self._late.add(marker.partition)
             (self._on_written if is_done else self._pause)(marker.ending, marker.partition)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

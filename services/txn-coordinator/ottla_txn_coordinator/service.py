@@ -48,7 +48,8 @@ from ottla_txn_coordinator.responses import LONG_ID, Filter, described, producer
 _ASK_S: Final = 30.0
 _HELD_S: Final = 0.1
 """Clients that hear CONCURRENT_TRANSACTIONS pause for 20 ms or more. But a call with many transactions is answered when
-all of them are, and the leader that is to write a marker may be away."""
+all of them are, and the leader that is to write a marker may be away: so the time counts from the end's decision, and
+an end that is stuck holds up what shares a call with it once, not at every try."""
 
 _CATCH_UP_S: Final = 1.0
 """For the metadata, where a partition looks unknown: this coordinator may be the last to hear of it."""
@@ -80,7 +81,8 @@ class Markers(Protocol):
         ...
 
     async def completing(self, shard: int, transactional_id: str, timeout_s: float) -> None:
-        """Return when what is decided from then on finds no transaction of this id that ends, or the time is over."""
+        """Return when what is decided from then on finds no transaction of this id that ends, or when `timeout_s` have
+        passed since its end was decided."""
         ...
 
 
@@ -129,11 +131,11 @@ class TxnService:
         )
         together: dict[Hashable, list[pb.PartitionsToAdd]] = {}
         for item in request.transactions:
-            together.setdefault(_what_is_asked(item), []).append(item)
+            together.setdefault(_merge_key(item), []).append(item)
         added = await asyncio.gather(*(self._add(items, context) for items in together.values()))
-        responses = {what: iter(of_items) for what, of_items in zip(together, added, strict=True)}
+        responses = {key: iter(of_items) for key, of_items in zip(together, added, strict=True)}
         return pb.AddPartitionsResponse(
-            transactions=[next(responses[_what_is_asked(item)]) for item in request.transactions]
+            transactions=[next(responses[_merge_key(item)]) for item in request.transactions]
         )
 
     async def _add(self, items: Sequence[pb.PartitionsToAdd], context: RequestContext) -> list[pb.PartitionsAdded]:
@@ -369,7 +371,7 @@ def check_id(transactional_id: str) -> None:
         )
 
 
-def _what_is_asked(item: pb.PartitionsToAdd) -> Hashable:
+def _merge_key(item: pb.PartitionsToAdd) -> Hashable:
     """Equal for items that differ in their partitions alone."""
     epoch = item.coordinator_epoch if item.HasField("coordinator_epoch") else None
     return item.transactional_id, *_producer(item.producer), item.verify_only, item.transaction_version, epoch

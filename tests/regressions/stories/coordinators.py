@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from asyncio import wait_for
+from contextlib import suppress
+from typing import Any
+
 from tests.regressions.injection import constant, instead_of, skipped
 from tests.regressions.story import Story
+
+
+async def _from_now_on(original: Any, markers: Any, shard: int, id_: str, timeout_s: float) -> None:
+    if (ending := markers._ending(shard, id_)) is not None:
+        with suppress(TimeoutError):
+            await wait_for(ending.completing.wait(), timeout_s)
+
 
 STORIES = (
     Story(
@@ -11,7 +22,7 @@ STORIES = (
         "Each partition of a transaction was added by a decision and a record of its own, which held all before it: "
         "800 partitions were 1.3 MB in the log and 6.7 s until the first flush was over",
         instead_of(
-            "ottla_txn_coordinator.service:_what_is_asked",
+            "ottla_txn_coordinator.service:_merge_key",
             lambda original, item: (original(item), *((p.topic, p.partition) for p in item.partitions)),
         ),
     ),
@@ -32,5 +43,18 @@ STORIES = (
         "a-rejected-timer-is-gone",
         "A timer whose decision was rejected never went off again, so what it was to end stayed for ever",
         skipped("ottla_core.coordination.timers:Timers.set_again"),
+    ),
+    Story(
+        "a-late-partition-holds-up-its-leader",
+        "The markers of a partition whose replicas were late held up every other transaction on its leader for seconds",
+        instead_of(
+            "ottla_txn_coordinator.marker_calls:Destination._replace",
+            lambda original, self, **changed: self,
+        ),
+    ),
+    Story(
+        "a-stuck-end-delays-what-shares-its-call",
+        "Additions to all transactions that shared a call with a stuck one were late by 0.1 s, at each of its tries",
+        instead_of("ottla_txn_coordinator.markers:TxnMarkers.completing", _from_now_on),
     ),
 )

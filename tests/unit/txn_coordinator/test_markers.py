@@ -59,6 +59,7 @@ class Held:
         self.behind: ClusterImage | None = None
         self.unavailable = 0
         self.calls: list[tuple[str, list[MarkerToWrite]]] = []
+        self.destinations: list[Destination] = []
         self.script: Write = lambda destination, markers: [Error()] * len(markers)
         self.completing: list[OttlaError] = []
         self.markers = TxnMarkers(self, self, self, Metrics())  # type: ignore[arg-type]  # it is all three
@@ -81,6 +82,7 @@ class Held:
 
     async def write(self, destination: Destination, markers: Sequence[MarkerToWrite]) -> Any:
         self.calls.append((destination.address, list(markers)))
+        self.destinations.append(destination)
         written = self.script(destination, markers)
         return await written if asyncio.iscoroutine(written) else written
 
@@ -178,6 +180,38 @@ async def test_a_call_that_is_slow_holds_up_its_own_markers_alone(held: Held) ->
     held.end(A, name="x")
     await until(lambda: held.is_complete("x"))
     assert not held.is_complete("slow")
+
+
+@pytest.mark.story("a-late-partition-holds-up-its-leader")
+async def test_a_partition_that_was_late_shares_its_calls_with_late_ones_alone(held: Held) -> None:
+    """A call is answered when its slowest partition is, and a leader gets four at once: four late ones were enough."""
+    held.image = image(p0=0, p1=0)
+    never, late, now = asyncio.Event(), Error(code=ErrorCode.REQUEST_TIMED_OUT), Error()
+
+    async def write(destination: Destination, markers: Sequence[MarkerToWrite]) -> list[Error]:
+        if destination.late:
+            await never.wait()
+        return [late if marker.partition == A else now for marker in markers]
+
+    held.script = write
+    for n in range(CALLS_AT_ONCE):
+        held.end(A, name=f"late{n}")
+        await until(lambda n=n: sum(destination.late for destination in held.destinations) == n + 1)
+    held.end(B, name="x")
+    await until(lambda: held.is_complete("x"))
+    held.end(A, B, name="both")
+    await until(lambda: held.markers.left(SHARD, "both") == [A])
+    tried = [m.ending.transactional_id for _, markers in held.calls for m in markers if m.partition == A]
+    assert tried.count("both") == 0, "it waits for a call of late ones, without a try among the others"
+
+
+async def test_a_partition_that_was_late_goes_with_the_others_again_once_a_marker_is_written(held: Held) -> None:
+    answers = iter([Error(code=ErrorCode.REQUEST_TIMED_OUT)])
+    held.script = lambda destination, markers: [next(answers, Error()) for _ in markers]
+    for name in ("x", "y"):
+        held.end(A, name=name)
+        await until(lambda name=name: held.is_complete(name))
+    assert [destination.late for destination in held.destinations] == [False, True, False]
 
 
 async def test_a_slow_or_failing_destination_holds_up_no_other(held: Held) -> None:
@@ -311,6 +345,22 @@ async def test_who_waits_for_the_end_of_a_transaction_comes_right_behind_its_com
     await held.markers.completing(SHARD, "x", 60)
 
 
+@pytest.mark.story("a-stuck-end-delays-what-shares-its-call")
+async def test_an_end_that_has_taken_longer_than_usual_holds_nobody_up(held: Held) -> None:
+    """What a broker adds to many transactions comes in one call, and that was held for each try of a stuck one."""
+    loop = asyncio.get_running_loop()
+    held.image = image(p0=-1, p1=-1)
+    held.end(A)
+    began = loop.time()
+    await held.markers.completing(SHARD, "x", 0.1)
+    assert loop.time() - began >= 0.09, "it is waited for as long as an end usually takes"
+    for _ in range(100):
+        waiting = asyncio.create_task(held.markers.completing(SHARD, "x", 0.1))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert waiting.done()
+
+
 async def test_who_waits_for_the_end_of_a_transaction_does_not_wait_when_its_shard_has_left(held: Held) -> None:
     held.image = image(p0=-1, p1=-1)
     held.end(A)
@@ -351,7 +401,7 @@ async def test_what_completes_a_transaction_gives_up_once_the_next_one_ends(held
     assert first.is_over
 
 
-def test_an_ending_knows_all_of_its_partitions() -> None:
+async def test_an_ending_knows_all_of_its_partitions() -> None:
     shard = Shard().load()
     shard.add(shard.init(), A, B)
     assert Ending(1, 2, "x", shard.record()).left == {A, B}

@@ -12,6 +12,7 @@ from ottla_broker.peers.coordinator_peers import CoordinatorPeers
 from ottla_core.errors import COORDINATOR_MOVES, ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.routing import TXN
+from ottla_core.rpc.retry import Backoff
 from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import TxnProducer
@@ -20,7 +21,8 @@ _CALL_S: Final = 5.0
 _PATIENCE_S: Final = 1.0
 """For a shard that moves, or a transaction before this one whose markers are on their way; the client's next try comes
 in at least as much."""
-_PAUSE_S: Final = 0.01
+_FIRST_PAUSE_S: Final = 0.01
+_LONGEST_PAUSE_S: Final = 0.1
 _SOON: Final = COORDINATOR_MOVES | {ErrorCode.CONCURRENT_TRANSACTIONS}
 
 
@@ -52,11 +54,11 @@ class TransactionVerifier:
             coordinator_epoch=coordinator_epoch if coordinator_epoch >= 0 else None,
         )
         loop = asyncio.get_running_loop()
-        patient_until = loop.time() + _PATIENCE_S
+        patient_until, backoff = loop.time() + _PATIENCE_S, Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while (error := await self._add(request)) is not None:
             if error.code not in _SOON or loop.time() >= patient_until:
                 raise _as_producers_know(error)
-            await asyncio.sleep(_PAUSE_S)
+            await asyncio.sleep(backoff.next())
 
     async def _add(self, request: pb.PartitionsToAdd) -> OttlaError | None:
         try:
