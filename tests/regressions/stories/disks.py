@@ -23,7 +23,7 @@ def _unless_interrupted(original, self, file, end):
 
 def _written_at_once(original, self, leader_epoch):
     original(self, leader_epoch)
-    self._epochs_file.write(self.epochs, self.log_end_offset)
+    self._epochs_file.write(self.epochs, self.log_start_offset, self.log_end_offset)
 
 
 def _as_if_all_disks_had_room(original, self, now):

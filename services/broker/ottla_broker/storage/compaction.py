@@ -1,12 +1,12 @@
 """What of one log is compacted, and how cleaned segments take the places of those that they were made of (rule 62).
 
 Nothing at or above the recovery point is compacted. A start reads the batches above it to learn which leader epochs and
-transactions begin and end there; what a clean takes away would be missing (ADR 0022).
+transactions begin and end there; what a clean takes away would be missing (ADR 0023).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Final
 
@@ -20,7 +20,14 @@ from ottla_core.errors import OttlaError
 
 
 class Compaction:
-    def __init__(self, segments: LogSegments, disk: Disk, lock: Lock, cleaned_before: int) -> None:
+    def __init__(
+        self,
+        segments: LogSegments,
+        disk: Disk,
+        lock: Lock,
+        cleaned_before: int,
+        on_replaced: Callable[[Sequence[int]], None],
+    ) -> None:
         self.first_dirty_offset = 0
         """All before it is compacted; of the rest nothing is known."""
         self.failure = ""
@@ -37,6 +44,7 @@ class Compaction:
         self._segments: Final = segments
         self._disk: Final = disk
         self._lock: Final = lock
+        self._on_replaced: Final = on_replaced
 
     def on_truncated(self, end_offset: int) -> None:
         """Other records come from there on."""
@@ -88,7 +96,7 @@ class Compaction:
         if end_offset is None:  # a crash in between would bring back what was truncated
             swap.withdraw(cleaned.path, self._disk)
             return False
-        assert end_offset <= self.recovery_point, f"I34: a start recovers from {self.recovery_point}, not {end_offset}"
+        assert end_offset <= self.recovery_point, f"I35: a start recovers from {self.recovery_point}, not {end_offset}"
         try:
             cleaned.begin_swap(sources[-1])
         except (OSError, OttlaError) as error:  # the log goes on: no start may find in its place what it is by now
@@ -102,6 +110,7 @@ class Compaction:
         for segment in reversed(sources):
             segment.discard()
         cleaned.end_swap()
+        self._on_replaced([segment.base_offset for segment in sources[1:]])
         if cleaned not in self._segments.segments:
             cleaned.discard()  # retention took it before its files had their names
         return True

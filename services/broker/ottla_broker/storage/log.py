@@ -76,7 +76,9 @@ class Log:
         self._flusher: Final = Flusher(directory, disk, RecoveryPoint(min(flushed, state.log_end_offset)))
         self._history: Final = history
         self.aborted: Final = AbortedTransactions(self._segments, history)
-        self.compaction: Final = Compaction(self._segments, disk, self._flusher.lock, state.cleaned_before)
+        self.compaction: Final = Compaction(
+            self._segments, disk, self._flusher.lock, state.cleaned_before, history.on_replaced
+        )
         self._epochs_file: Final = epochs_file
         self._storing_epochs: Final = Lock()
         """The writer stores them where it drops what they begin in, beside a flush."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -142,7 +143,16 @@ class ProducerHistory:
         """The segments before that offset are gone, and their snapshots with them, but for the newest of all."""
         for offset in self._offsets()[:-1]:
             if offset < first_offset:
-                self._disk.discard(producer_snapshot.path_of(self._directory, offset))
+                self._discard(offset)
+
+    def on_replaced(self, base_offsets: Iterable[int]) -> None:
+        """One segment has taken the place of several, and begins at none of these offsets. For any thread."""
+        for offset in base_offsets:
+            self._discard(offset)
+
+    def _discard(self, offset: int) -> None:
+        with suppress(FileNotFoundError):  # a roll need not have left one
+            self._disk.discard(producer_snapshot.path_of(self._directory, offset))
 
     @property
     def is_empty(self) -> bool:
