@@ -16,11 +16,15 @@ from ottla_broker.compaction.cleaned_file import CleanedFile
 from ottla_broker.compaction.settings import CleanerSettings
 from ottla_broker.storage import checkpoint, swap
 from ottla_broker.storage.disk import DataFile
-from ottla_broker.storage.identity import DirectoryIdentity, DirectoryLock, load_identity
+from ottla_broker.storage.identity import DirectoryIdentity, DirectoryLock, load_identity, new_directory_id
+from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_dir import LogDir
 from ottla_broker.storage.segment import Segment
 from ottla_core.model import PartitionId
+from ottla_core.records.batch import TRANSACTIONAL
+from ottla_core.records.reader import read_records
+from ottla_core.records.twins import new_builder
 from ottla_stack.log_tools import compact
 from ottla_stack.log_tools.directory_lock import locked
 from ottla_stack.log_tools.log_files import find_logs
@@ -261,3 +265,56 @@ def test_killed_at_any_step_of_the_swap_the_next_or_a_start_goes_on(
     assert compacted(monkeypatch, directory) == 0
     assert table_in(directory) == table
     assert is_sound(directory)
+
+
+CONFIG = LogConfig(segment_bytes=2000, compacts=True, deletes=False)
+
+
+def put(log: Log, key: bytes, count: int = 1, *, epoch: int = 1) -> None:
+    for _ in range(count):
+        log.append(sealed([(0, NOON, key, b"%d" % log.log_end_offset + b"x" * 40, [])]), epoch, NOON)
+
+
+def started_with_a_table(data: Path) -> tuple[LogDir, Log]:
+    log_dir = LogDir.open(data, DirectoryIdentity("cluster", 1, new_directory_id()), CONFIG, now_ms=NOON)
+    return log_dir, log_dir.create(ID, "table", CONFIG, now_ms=NOON)
+
+
+@pytest.mark.story("offline-compaction-of-an-open-transaction")
+@pytest.mark.rule(37, 62)
+def test_what_an_open_transaction_overwrites_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The transaction may be aborted once the broker is there again."""
+    log_dir, log = started_with_a_table(tmp_path)
+    put(log, b"balance")
+    builder = new_builder(1 << 20)
+    builder.append(NOON, b"balance", b"of a transaction that is aborted later")
+    batch = builder.seal(producer_id=7, producer_epoch=0, base_sequence=0, attributes=TRANSACTIONAL)
+    log.append(batch, 1, NOON, transactional=True)
+    put(log, b"other", 100)
+    log_dir.close({ID: log.log_end_offset}, now_ms=NOON)
+    assert compacted(monkeypatch, log.directory) == 0
+    again = started(tmp_path)
+    first = next(iter(read_records(again.logs[ID].read(0, 1, again.logs[ID].log_end_offset))))
+    assert (first[0], first[2]) == (0, b"balance")
+    again.close({}, now_ms=NOON)
+
+
+@pytest.mark.rule(4, 58, 62)
+def test_the_log_of_a_broker_that_was_killed_is_recovered_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checkpoint lacks the later epochs, and the clean takes their first batches."""
+    log_dir, log = started_with_a_table(tmp_path)
+    put(log, b"k", 45, epoch=1)
+    log.flush(NOON)
+    put(log, b"k", 105, epoch=3)
+    put(log, b"k", 160, epoch=5)
+    known, active = log.epochs.entries, log.segments[-1].base_offset
+    log_dir.checkpoint({ID: log.log_end_offset})
+    log_dir.abandon()
+    assert compacted(monkeypatch, log.directory) == 0
+    assert checkpoint.read_offsets(tmp_path / checkpoint.RECOVERY_POINTS) == {ID: active}
+    again = started(tmp_path)
+    assert again.logs[ID].log_end_offset == 310
+    assert again.logs[ID].epochs.entries == known
+    again.close({}, now_ms=NOON)
