@@ -15,8 +15,9 @@ import pytest
 from batches import NOON, sealed
 from transactional_logs import end_of, end_transaction
 
-from ottla_broker.compaction.candidate import Candidate
+from ottla_broker.compaction.candidate import Candidate, OvertakenError
 from ottla_broker.compaction.cleaning import clean
+from ottla_broker.compaction.job import CleanedGroup
 from ottla_broker.compaction.settings import CleanerSettings
 from ottla_broker.machines.offsets import HighWatermark, LastStableOffset
 from ottla_broker.machines.partition import find_divergence
@@ -92,11 +93,15 @@ class Broker:
         log = self.log
         log.secure_sealed()
         candidate = Candidate.of(log, self.stable, self.now_ms)
-        result = clean(candidate.job(CleanerSettings(), self.now_ms))
-        for segment in result.segments:
-            assert candidate.swap(segment) is not None
-        log.compaction.on_cleaned(result.end_offset, candidate.truncations)
-        return result.end_offset
+
+        def take(group: CleanedGroup) -> None:
+            candidate.swap(group)
+            candidate.on_passed(group)
+
+        try:
+            return clean(candidate.job(CleanerSettings(), self.now_ms), take).end_offset
+        finally:
+            candidate.release()
 
     def kill(self) -> None:
         """And start it again."""
@@ -138,11 +143,12 @@ def test_no_segment_takes_the_place_of_one_above_the_recovery_point(broker: Brok
     broker.put(b"k", 100)
     log = broker.log
     candidate = Candidate.of(log, broker.stable, NOON, log.next_recovery_point)
-    result = clean(candidate.job(CleanerSettings(), NOON))
     with pytest.raises(AssertionError, match="I35"):
-        candidate.swap(result.segments[0])
+        clean(candidate.job(CleanerSettings(), NOON), candidate.swap)
     log.secure_sealed()
-    assert candidate.swap(result.segments[0]) is not None
+    before = log.size_bytes
+    clean(candidate.job(CleanerSettings(), NOON), candidate.swap)
+    assert log.size_bytes < before
 
 
 def test_a_checkpoint_that_covers_the_log_is_not_written_again(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,11 +301,15 @@ def test_a_truncation_beside_a_clean_takes_the_recovery_point_back_with_it(broke
     log = broker.log
     log.secure_sealed()
     candidate = Candidate.of(log, broker.stable, NOON)
-    result = clean(candidate.job(CleanerSettings(), NOON))
-    log.truncate_to(log.segments[2].base_offset)
+
+    def take(group: CleanedGroup) -> None:
+        log.truncate_to(log.segments[2].base_offset)
+        candidate.swap(group)
+
+    with pytest.raises(OvertakenError):
+        clean(candidate.job(CleanerSettings(), NOON), take)
     end = log.log_end_offset
     assert log.compaction.recovery_point == broker.written_recovery_point == int(end)
-    assert [candidate.swap(segment) for segment in result.segments] == [None] * len(result.segments)
     broker.put(b"k", 100, epoch=2)
     broker.kill()
     assert broker.log.epochs.entries == ((1, 0), (2, end))
