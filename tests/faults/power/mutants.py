@@ -12,11 +12,13 @@ from typing import Final
 from tests.faults.power.worker_mutants import WORKER_MUTANTS
 from tests.faults.put_in_place import put_in_place
 
+import ottla_broker.replication.leader_role
 import ottla_broker.storage.recovery
-from ottla_broker.machines.epochs import LeaderEpochs
+from ottla_broker.machines.epochs import NO_EPOCH, EpochStart, LeaderEpochs
 from ottla_broker.machines.first_sequences import FirstSequences
-from ottla_broker.machines.offsets import HighWatermark, LastStableOffset, RecoveryPoint
+from ottla_broker.machines.offsets import HighWatermark, LastStableOffset, LogEndOffset, RecoveryPoint
 from ottla_broker.machines.producers import Producers
+from ottla_broker.replication.follower_role import FollowerRole
 from ottla_broker.replication.pending import _Pending
 from ottla_broker.replication.replica_state import ReplicaState
 from ottla_broker.storage.log import Log
@@ -82,6 +84,25 @@ def _emptied_log_forgets_its_epoch() -> None:
     put_in_place(LeaderEpochs, "cut_to", cut_to)
 
 
+def _emptied_log_counts_as_in_sync() -> None:
+    """A follower without an epoch, behind whose end its leader's log ends, is not truncated: it is in sync once the
+    leader's end comes to its own."""
+    _emptied_log_forgets_its_epoch()
+    find, begin_anew = ottla_broker.replication.leader_role.find_divergence, FollowerRole.on_out_of_range
+
+    def find_by_epochs(
+        epochs: LeaderEpochs, log_end_offset: LogEndOffset, last_epoch: int, fetch_offset: int
+    ) -> EpochStart | None:
+        return None if last_epoch == NO_EPOCH else find(epochs, log_end_offset, last_epoch, fetch_offset)
+
+    async def on_out_of_range(self: FollowerRole, leader_epoch: int, leader_start: int) -> None:
+        if leader_start > self.log.log_end_offset:
+            await begin_anew(self, leader_epoch, leader_start)
+
+    put_in_place(ottla_broker.replication.leader_role, "find_divergence", find_by_epochs)
+    put_in_place(FollowerRole, "on_out_of_range", on_out_of_range)
+
+
 def _later_sequence_taken_first() -> None:
     """Of an unknown producer any batch is taken, also while an earlier one waits or is to come again."""
     put_in_place(FirstSequences, "expect", lambda self, header, now_ms: None)
@@ -95,6 +116,7 @@ MUTANTS: Final = MappingProxyType[str, Callable[[], None]](
         "last-stable-offset-below-the-log-start": _last_stable_offset_below_the_log_start,
         "cleaned-above-the-recovery-point": _cleaned_above_the_recovery_point,
         "recovery-point-not-written-before-a-clean": _recovery_point_not_written_before_a_clean,
+        "emptied-log-counts-as-in-sync": _emptied_log_counts_as_in_sync,
         "later-sequence-taken-first": _later_sequence_taken_first,
         "stored-epochs-dropped": _stored_epochs_dropped,
         "emptied-log-forgets-its-epoch": _emptied_log_forgets_its_epoch,

@@ -39,6 +39,7 @@ _AIMED: Final = {
     "recovery-point-not-written-before-a-clean": ("lso_stuck", "marker_cleaned"),
     "stored-epochs-dropped": ("lost", "emptied_log_leads"),
     "emptied-log-forgets-its-epoch": ("lost", "emptied_log_leads"),
+    "emptied-log-counts-as-in-sync": ("lost", "emptied_log_joins"),
     "later-sequence-taken-first": ("unordered", "later_sequence_first"),
     "survivors-stored-raw": ("unsendable", "giant_batch"),
     "ended-transactions-kept-by-followers": ("grown", "ended_transactions_kept"),

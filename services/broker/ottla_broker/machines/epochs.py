@@ -81,6 +81,11 @@ class LeaderEpochs:
         else:
             self._entries = [each for each in self._entries[:1] if 0 < each.start_offset <= start_offset]
 
+    def put_before(self, earlier: Iterable[EpochStart]) -> None:
+        """Add epochs that began before all others here. The first one here may be the last of them."""
+        kept = list(earlier)
+        self._entries = [*kept, *(entry for entry in self._entries if not kept or entry.epoch > kept[-1].epoch)]
+
     def truncate_from_end(self, end_offset: int) -> bool:
         """Forget epochs that begin at or after `end_offset`, where the log was truncated; whether there were any."""
         kept = [entry for entry in self._entries if entry.start_offset < end_offset]

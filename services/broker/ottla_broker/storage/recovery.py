@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ottla_broker.machines.epochs import LeaderEpochs
+from ottla_broker.machines.epochs import EpochStart, LeaderEpochs
 from ottla_broker.machines.offsets import LogEndOffset, RecoveryPoint
 from ottla_broker.storage import swap
 from ottla_broker.storage.disk import DELETED_SUFFIX, TEMPORARY_SUFFIX, Disk
@@ -95,6 +95,7 @@ def open_segments(
     segments[-1].activate()
     log_start_offset = max(log_start_offset, segments[0].base_offset)
     epochs.cut_to(log_start_offset, log_end_offset)
+    epochs.put_before(_epochs_before(epochs, segments, log_start_offset))
     recovered_from = min(recovered_from, log_end_offset)
     trusted_end = min([recovered_from, *_damaged(segments, names)])
     aborts_before = log_end_offset if any(name.endswith(aborted_index.SUFFIX) for name in names) else 0
@@ -107,6 +108,23 @@ def open_segments(
         trusted_end,
         aborts_before,
     )
+
+
+def _epochs_before(epochs: LeaderEpochs, segments: list[Segment], log_start_offset: int) -> tuple[EpochStart, ...]:
+    """Return the epochs of the batches that lie before all known ones.
+
+    The epochs are stored from the start of the log on, and a kill may take the start back to what was checkpointed.
+    """
+    first = next(iter(epochs.entries), None)
+    earlier = LeaderEpochs()
+    if first is not None and log_start_offset < first.start_offset:
+        for segment in segments:
+            if segment.base_offset >= first.start_offset:
+                break
+            for _, header in segment.headers_from(0):
+                if header.next_offset > log_start_offset and header.base_offset < first.start_offset:
+                    earlier.assign(header.leader_epoch, max(log_start_offset, header.base_offset))
+    return earlier.entries
 
 
 def _damaged(segments: list[Segment], names: set[str]) -> list[int]:

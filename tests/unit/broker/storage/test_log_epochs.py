@@ -10,8 +10,10 @@ import pytest
 from batches import NOON
 from logs import SMALL, fill, open_log
 
+from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.storage import checkpoint
 from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_segments import LogSegments
 from ottla_core.errors import ErrorCode, OttlaError
 
@@ -116,3 +118,19 @@ def test_what_was_idle_and_is_written_to_has_its_epoch_on_disk(tmp_path: Path) -
     assert checkpoint.read_epochs(log.directory / checkpoint.LEADER_EPOCHS) == [(1, 0), (3, 9)]
     log.truncate_to(9)
     assert checkpoint.read_epochs(log.directory / checkpoint.LEADER_EPOCHS) == [(1, 0)]
+
+
+@pytest.mark.story("epochs-before-a-start-that-went-back")
+@pytest.mark.rule(4)
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_log_whose_start_went_back_knows_the_epochs_of_what_is_there_again(tmp_path: Path, *, clean: bool) -> None:
+    """The epochs are stored from the start of the log on, and a kill takes that back to the last checkpoint."""
+    log = open_log(tmp_path / "log", LogConfig())
+    for epoch in (1, 2, 3):
+        fill(log, 3, leader_epoch=epoch)
+    log.delete_records_before(20, HighWatermark(27))
+    log.flush(NOON)
+    assert checkpoint.read_epochs(log.directory / checkpoint.LEADER_EPOCHS) == [(3, 20)]
+    again = open_log(tmp_path / "log", LogConfig(), clean=clean, recovery_point=27, log_start_offset=4)
+    assert again.epochs.entries == ((1, 4), (2, 9), (3, 18))
+    assert again.epochs.end_offset_for(2, again.log_end_offset) == (2, 18), "or a follower would keep 18 and 19"
