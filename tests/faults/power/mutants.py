@@ -17,6 +17,7 @@ import ottla_broker.storage.recovery
 from ottla_broker.machines.epochs import NO_EPOCH, EpochStart, LeaderEpochs
 from ottla_broker.machines.first_sequences import FirstSequences
 from ottla_broker.machines.offsets import HighWatermark, LastStableOffset, LogEndOffset, RecoveryPoint
+from ottla_broker.machines.partition import find_divergence
 from ottla_broker.machines.producers import Producers
 from ottla_broker.replication.follower_role import FollowerRole
 from ottla_broker.replication.pending import _Pending
@@ -88,7 +89,7 @@ def _emptied_log_counts_as_in_sync() -> None:
     """A follower without an epoch, behind whose end its leader's log ends, is not truncated: it is in sync once the
     leader's end comes to its own."""
     _emptied_log_forgets_its_epoch()
-    find, begin_anew = ottla_broker.replication.leader_role.find_divergence, FollowerRole.on_out_of_range
+    find, begin_anew = find_divergence, FollowerRole.on_out_of_range
 
     def find_by_epochs(
         epochs: LeaderEpochs, log_end_offset: LogEndOffset, last_epoch: int, fetch_offset: int

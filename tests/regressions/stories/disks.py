@@ -123,4 +123,9 @@ STORIES = (
         "An aborted transaction was added to an index while a reader loaded it, and was forgotten",
         constant(f"{_STORAGE}.transactions.aborted_index:RLock", nullcontext),
     ),
+    Story(
+        "epochs-before-a-start-that-went-back",
+        "After a kill that took a log's start back, batches were there again whose leader epochs nobody knew",
+        skipped(f"{_STORAGE}.recovery:_epochs_before", ()),
+    ),
 )
