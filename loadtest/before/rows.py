@@ -15,6 +15,7 @@ Program = Literal[
     "kafka_consume",
     "latency",
     "commits",
+    "transactions",
     "spark_read",
     "spark_write",
 ]
@@ -70,6 +71,8 @@ ROWS: Final = (
     *_traffic("kafka_consume"),
     Row("acks_all_p50", "latency", "p50_ms", "latency"),
     Row("commits_p99", "commits", "p99_ms", "latency"),
+    Row("transactions", "transactions", "transactions_s", "rate"),
+    Row("transactions_cpu", "transactions", "cpu_s_per_million", "cpu"),
     *_traffic("spark_read"),
     *_traffic("spark_write"),
 )

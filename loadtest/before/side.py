@@ -33,6 +33,7 @@ from ottla_stack.running import RunningStack
 _READ: Final = "read"
 _COMMITS_A_SECOND: Final = 500
 _COMMIT_SECONDS: Final = 5.0
+_SMALL_TRANSACTIONS: Final = 500
 
 
 class Programs:
@@ -84,6 +85,12 @@ class Programs:
         make_topic(self._stack.bootstrap)
         return dict(asyncio.run(at_rate()))
 
+    def transactions(self, records: int) -> dict[str, Any]:
+        """Small ones: twenty producers at once, each with a record for each of three partitions."""
+        topic = self._topic(partitions=3, replicas=3)
+        arguments = ("--topic", topic, "--records", str(_SMALL_TRANSACTIONS * 3), "--at-once", "3", "--producers", "20")
+        return observed(self._side, "kafka.transactions", self._side.bootstrap, *arguments)
+
     def spark_read(self, records: int) -> dict[str, Any]:
         rows = self._spark_side.read(self._session, self._filled(records))
         return rates.timed(self._session, records, rows.write.format("noop").mode("overwrite").save)
@@ -131,7 +138,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what Spark prints is no answer
     with ExitStack() as stays:
-        stack = stays.enter_context(RunningStack(given.directory, brokers=3, group_coordinators=1))
+        stack = stays.enter_context(RunningStack(given.directory, brokers=3, group_coordinators=1, txn_coordinators=1))
         programs = Programs(stack, stays)
         print(json.dumps({"product": str(Path(ottla.__file__).parents[2])}), file=answers)
         for line in sys.stdin:

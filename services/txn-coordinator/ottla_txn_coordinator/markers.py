@@ -123,7 +123,7 @@ class TxnMarkers:
 
     async def completing(self, shard: int, transactional_id: str, timeout_s: float) -> None:
         """Return when what is decided from then on finds no transaction of this id that ends, or when `timeout_s` have
-        passed since its end was decided: an end that takes longer than usual holds nobody up."""
+        passed since its end was decided: an end that takes longer than usual holds no request up."""
         if (ending := self._ending(shard, transactional_id)) is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(ending.began_at + timeout_s):

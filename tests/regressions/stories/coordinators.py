@@ -57,4 +57,12 @@ STORIES = (
         "Additions to all transactions that shared a call with a stuck one were late by 0.1 s, at each of its tries",
         instead_of("ottla_txn_coordinator.markers:TxnMarkers.completing", _from_now_on),
     ),
+    Story(
+        "expiry-sorts-all-ids-again",
+        "A look for ids that had expired went through all ids of the shard for each thousand of them",
+        instead_of(
+            "ottla_txn_coordinator.machines.shard:TransactionShard.remember",
+            lambda original, self, change: None if type(change).__name__ == "Looked" else original(self, change),
+        ),
+    ),
 )

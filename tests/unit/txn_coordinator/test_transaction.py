@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -14,6 +15,7 @@ from ottla_core.coordination.batches import size_limit
 from ottla_core.coordination.shard import Entry, Marker, ShardDecision, TransactionProducer
 from ottla_core.coordination.timers import Moment
 from ottla_core.model import TopicPartition
+from ottla_txn_coordinator.machines import shard as machine
 from ottla_txn_coordinator.machines.history import KEPT, MOST_IDS, Kind
 from ottla_txn_coordinator.machines.records import (
     END_ROOM_BYTES,
@@ -457,6 +459,39 @@ def test_idle_ids_expire_some_at_a_time_and_others_stay() -> None:
     assert shard.init(name="fresh") == Producer(fresh.id, 1)
     assert name_of(shard.add(Producer(FIRST_ID, 0), name="id0")) == "INVALID_PRODUCER_ID_MAPPING"
     assert {name for name, _ in shard.reloaded().machine.records()} == {"open", "fresh"}
+
+
+@pytest.mark.story("expiry-sorts-all-ids-again")
+def test_a_look_for_idle_ids_lists_them_once(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It went through all ids of the shard for each thousand: a million of them held the loop for 0.3 s at a time."""
+    for n in range(50):
+        shard.init(name=f"id{n}")
+    monkeypatch.setattr(machine, "_LOOKED_AT_ONCE", 5)
+    listed: list[int] = []
+    records = shard.machine._records
+
+    class Counted(dict[str, TransactionRecord]):
+        def __iter__(self) -> Iterator[str]:
+            listed.append(len(self))
+            return super().__iter__()
+
+    shard.machine._records = Counted(records)
+    shard.sleep(TransactionSettings().expiry_check_s + 10)
+    assert listed == [50]
+    assert len(dict(shard.machine.records())) == 50
+    shard.sleep(TransactionSettings().expiry_check_s + 10)
+    assert listed == [50, 50], "the next look begins with all of them"
+
+
+def test_an_id_that_goes_during_a_look_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    shard = Shard(replace(TWO_PHASES, id_expiration_ms=1, expiry_check_s=10)).load()
+    producers = {name: shard.init(name=name) for name in "abcd"}
+    monkeypatch.setattr(machine, "_LOOKED_AT_ONCE", 2)
+    shard.sleep(10)
+    assert [name for name, _ in shard.machine.records()] == ["a", "b"]
+    assert shard.forget(producers["a"], name="a") is None
+    shard.sleep(1)
+    assert not list(shard.machine.records())
 
 
 def test_what_one_look_takes_out_fits_a_batch() -> None:

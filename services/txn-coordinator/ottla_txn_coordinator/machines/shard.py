@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from heapq import nsmallest
 from typing import Any, Final, NamedTuple
 
 from ottla_core.coordination.batches import size_limit
@@ -34,9 +33,14 @@ _NEXT_LOOK_S: Final = 0.1
 
 
 class ExpiryTimer(NamedTuple):
-    """It is time to look for ids that have expired, among those that come after that one."""
+    """It is time to look for ids that have expired: among the next of them, or all, where a look is complete."""
 
-    after: str = ""
+
+class Looked(NamedTuple):
+    """A change in memory: of the ids of a look for expired ones, so many are left."""
+
+    ids: list[str]
+    left: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,8 @@ class TransactionShard:
         """Records that are of no kind known here, or not what they say they are; they stay in the log."""
         self._records: Final[dict[str, TransactionRecord]] = {}
         self._started_at_ms: Final[dict[str, int]] = {}
+        self._to_look_at: list[str] = []
+        """The ids that a look for expired ones has left."""
         self.states: Final[Counter[TransactionState]] = Counter()
         """How many ids are in each."""
 
@@ -108,6 +114,10 @@ class TransactionShard:
             self.states[former.state] -= 1
 
     def remember(self, change: Any) -> None:
+        if isinstance(change, Looked):
+            self._to_look_at = change.ids
+            del change.ids[change.left :]
+            return
         assert isinstance(change, HistoryEvent)
         self.history.add(change)
 
@@ -126,26 +136,26 @@ class TransactionShard:
 
     def on_timer(self, key: TimerKey, now: Moment) -> ShardDecision[None]:
         if isinstance(key, ExpiryTimer):
-            return self._expire(key.after, now)
+            return self._expire(now)
         assert isinstance(key, TransactionTimer)
         return decide_timeout(self.caught(key.transactional_id), now)
 
-    def _expire(self, after: str, now: Moment) -> ShardDecision[None]:
-        """A limited number of ids at a time, for all requests wait meanwhile."""
-        ids = nsmallest(_LOOKED_AT_ONCE, (id_ for id_ in self._records if id_ > after))
+    def _expire(self, now: Moment) -> ShardDecision[None]:
+        """Look at a limited number of ids at a time, for all requests wait meanwhile. A look lists the ids once."""
+        ids = self._to_look_at or list(self._records)
         tombstones: list[Entry] = []
+        left = len(ids)
         size_bytes = 0
-        for transactional_id in ids:
-            if self._is_over(self._records[transactional_id], now):
-                tombstones.append(Entry(encode_key(transactional_id), None))
+        while left > max(0, len(ids) - _LOOKED_AT_ONCE) and size_bytes <= _AT_ONCE_BYTES:
+            left -= 1
+            record = self._records.get(ids[left])
+            if record is not None and self._is_over(record, now):
+                tombstones.append(Entry(encode_key(ids[left]), None))
                 size_bytes += size_limit(tombstones[-1:])
-            after = transactional_id
-            if size_bytes > _AT_ONCE_BYTES:
-                break
-        is_all = len(ids) < _LOOKED_AT_ONCE and (not ids or after == ids[-1])
-        next_look = ExpiryTimer() if is_all else ExpiryTimer(after)
-        pause_s = self.settings.expiry_check_s if is_all else _NEXT_LOOK_S
-        return ShardDecision(None, tuple(tombstones), timers={next_look: now.at + pause_s})
+        pause_s = _NEXT_LOOK_S if left else self.settings.expiry_check_s
+        return ShardDecision(
+            None, tuple(tombstones), memory=(Looked(ids, left),), timers={ExpiryTimer(): now.at + pause_s}
+        )
 
     def _is_over(self, record: TransactionRecord, now: Moment) -> bool:
         is_idle = (record.state, TransactionEvent.REMOVED) in NEXT
