@@ -85,9 +85,10 @@ class PowerNemesis(Nemesis):
     # ---- hits ------------------------------------------------------------------------------------------------------
 
     def run(self, until_at: float, least_hits: int, only: Collection[str] = ()) -> None:
-        """`only` hits of these kinds, of all by default."""
+        """Until that time, and until there were `least_hits`, for twice as long at most; `only` hits of these kinds."""
         weights = {kind: often for kind, often in _KINDS.items() if not only or kind in only}
-        while time.monotonic() < until_at or self.kills < least_hits:
+        give_up_at = until_at + (until_at - time.monotonic())
+        while time.monotonic() < until_at or (self.kills < least_hits and time.monotonic() < give_up_at):
             [kind] = self.random.choices(list(weights), list(weights.values()))
             self.until_progress()
             self.hit_by(kind)
