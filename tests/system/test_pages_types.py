@@ -32,7 +32,6 @@ def snippets(tmp_path: Path) -> list[str]:
     return paths
 
 
-@pytest.mark.story("snippets-that-type-checkers-refuse")
 def test_the_snippets_of_the_pages_pass_a_users_mypy(snippets: list[str], tmp_path: Path) -> None:
     """With the types as the package ships them, and nothing of this project's settings."""
     (tmp_path / "mypy.ini").write_text(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from types import SimpleNamespace
 
-from tests.regressions.injection import altered, instead_of, skipped
+from tests.regressions.injection import instead_of, skipped
 from tests.regressions.story import Story
 
 _COORDINATOR = "ottla_group_coordinator"
@@ -38,8 +38,8 @@ def _as_if_heartbeats_were_missed(original, step, member, kind, cause):
     original(step, member, kind, cause)
 
 
-def _without_the_coordinator(listing):
-    return lambda kind, items, columns: listing(kind, items, tuple(name for name in columns if name != "coordinator"))
+def _without_the_coordinator(original, kind, items, columns=(), name="name"):
+    return original(kind, items, tuple(each for each in columns if each != "coordinator"), name)
 
 
 STORIES = (
@@ -62,7 +62,7 @@ STORIES = (
     Story(
         "who-coordinates-a-group",
         "`ottla group ls`, `show` and `explain` did not say which coordinator owns a group",
-        altered("ottla.cli.commands.group:Listing", _without_the_coordinator),
+        instead_of("ottla.cli.commands.group:Listing", _without_the_coordinator),
         instead_of(
             "ottla.cli.group_lag:as_text", lambda original, item: re.sub(r", coordinator \d+", "", original(item))
         ),

@@ -33,7 +33,7 @@ STORIES = (
     Story(
         "header-of-up-doubled-by-ctrl-c",
         "Ctrl-C of `ottla up`: the terminal's ^C broke the table's last line, and its header was printed twice",
-        altered("ottla_stack.commands:Group", lambda group: lambda table, *lines: group(table)),
+        instead_of("ottla_stack.commands:Group", lambda original, *parts, **options: original(parts[0], **options)),
     ),
     Story(
         "help-in-raw-markdown",
