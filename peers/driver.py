@@ -27,6 +27,10 @@ is for people. It ends with 0 where all went well, and within 30 s.
                         "commit" how far it has read, "seek <partition> <offset>", each answered with {"done": command};
                         with "close", or at the end of stdin, it leaves and ends. No limit of 30 s.
 
+    experience          {"bootstrap", "topic", "story"}, of the Java client alone
+                        lives through a story (peers/java/Experience.java) and prints its facts, one object: the class
+                        of what was raised or `well`, by what was done. No limit of 30 s.
+
 A record is {"key": base64|null, "value": base64|null, "headers": [[name, base64|null], …], "timestamp_ms": n}.
 """
 
@@ -48,6 +52,7 @@ from peers.place import PeerError
 
 _GRACE_S: Final = 15.0
 """Beyond the driver's own deadline: a start, and a last word about what went wrong."""
+_STORY_S: Final = 240.0
 _TAIL_CHARS: Final = 2000
 
 
@@ -137,6 +142,11 @@ class Driver:
             raise PeerError(f"{self._command[-1]} admin answers {answer}")
         return list(answer["did"])
 
+    def experience(self, bootstrap: str, topic: str, story: str) -> dict[str, str]:
+        """Live through a story, and return its facts."""
+        (facts,) = self._call("experience", bootstrap=bootstrap, topic=topic, story=story, limit_s=_STORY_S)
+        return {name: str(fact) for name, fact in facts.items()}
+
     def join(
         self,
         bootstrap: str,
@@ -156,7 +166,9 @@ class Driver:
         (answer,) = self._call("version")
         return answer
 
-    def _call(self, what: str, steps: Iterable[Step] = (), **options: Any) -> list[dict[str, Any]]:
+    def _call(
+        self, what: str, steps: Iterable[Step] = (), *, limit_s: float = LIMIT_S, **options: Any
+    ) -> list[dict[str, Any]]:
         """What the driver answers, a line each."""
         process = subprocess.Popen(
             [*self._command, what, json.dumps(options)],
@@ -177,9 +189,9 @@ class Driver:
                     to_driver.write(_step_line(step))
                     to_driver.flush()
             # The limit begins only now: how long the records take is the test's affair.
-            process.wait(LIMIT_S + _GRACE_S)
+            process.wait(limit_s + _GRACE_S)
         except subprocess.TimeoutExpired:
-            raise PeerError(f"{self._command[-1]} {what} has not ended in {LIMIT_S + _GRACE_S:.0f} s") from None
+            raise PeerError(f"{self._command[-1]} {what} has not ended in {limit_s + _GRACE_S:.0f} s") from None
         finally:
             process.kill()  # nothing where it has ended
             process.wait()

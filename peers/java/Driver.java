@@ -63,6 +63,7 @@ public final class Driver {
             case "offset-for-time" -> driver.offsetForTime();
             case "admin" -> driver.admin();
             case "group" -> new Member(driver.options, answers).run();
+            case "experience" -> new Experience(driver.options, answers).run();
             default -> throw new IllegalArgumentException("there is no " + arguments[0]);
         }
         answers.flush();

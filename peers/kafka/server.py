@@ -43,7 +43,7 @@ _DEFAULTS: Final = {
     "log.retention.check.interval.ms": 300000,
 }
 _CLUSTER_ID: Final = "ApacheKafkaOttlasPeerQ"  # 16 bytes; a random id may begin with "-", an option to the tool
-_READY_LIMIT_S: Final = 60.0
+_READY_LIMIT_S: Final = 180.0
 _FORMAT_LIMIT_S: Final = 60.0
 _STOP_LIMIT_S: Final = 30.0
 _TAIL_CHARS: Final = 2000

@@ -24,7 +24,8 @@ def main(arguments: list[str]) -> int:
         "--clients",
         default="all",
         help="names with commas between them; `tools`, `connect`, `streams`, `mm2` are Kafka's own, `spark` is "
-        "Spark's, `delta` Delta Lake's, `logs` are the files of logs, between Kafka and ottla",
+        "Spark's, `delta` Delta Lake's, `logs` are the files of logs, between Kafka and ottla, `differs` compares what "
+        "clients experience with both",
     )
     given = parser.parse_args(arguments)
     os.environ[VARIABLE] = given.clients
@@ -38,7 +39,7 @@ def main(arguments: list[str]) -> int:
     counts = matrix.counts()
     if few := given.clients == "all" and counts["cells"] < LEAST_CELLS:
         print(f"{counts['cells']} cells are fewer than {LEAST_CELLS}")
-    print(json.dumps({"clients": there, **counts}), flush=True)
+    print(json.dumps({"clients": there, **counts, "differs": matrix.differs}), flush=True)
     return 0 if ended == pytest.ExitCode.OK and counts["green"] == counts["cells"] and not missing and not few else 1
 
 

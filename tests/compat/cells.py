@@ -66,7 +66,8 @@ CONNECT = Program("connect", "kafka-connect", connect.VERSION, connect.classpath
 STREAMS = Program("streams", "kafka-streams", streams.VERSION, streams.classpath)
 DELTA = Program("delta", "delta-spark", delta.VERSION, delta.classpath)
 MM2 = Program("mm2", "kafka-mirror-maker", mirror_maker.VERSION, mirror_maker.classpath)
-PROGRAMS = (TOOLS, SPARK, LOGS, CONNECT, STREAMS, DELTA, MM2)
+DIFFERS = Program("differs", "apache-kafka", kafka.VERSION, kafka.classpath)
+PROGRAMS = (TOOLS, SPARK, LOGS, CONNECT, STREAMS, DELTA, MM2, DIFFERS)
 
 SDK = Listed("SDK over gRPC", Sdk)  # type: ignore[arg-type]  # it takes part in cross-reading alone
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from peers.client import Client
-from tests.compat.cells import CONNECT, DELTA, LOGS, MM2, SPARK, STREAMS, TOOLS, opened
+from tests.compat.cells import CONNECT, DELTA, DIFFERS, LOGS, MM2, SPARK, STREAMS, TOOLS, opened
 from tests.compat.topics import Topics
 
 from ottla_stack.cluster import Cluster
@@ -18,6 +18,7 @@ _OF_PROGRAMS = {
     CONNECT: ["test_connect.py"],
     STREAMS: ["test_streams.py"],
     DELTA: ["test_delta.py"],
+    DIFFERS: ["test_differential.py"],
     MM2: ["test_mirror_maker.py", "test_mirror_maker_flows.py", "test_mirror_client.py", "test_mirror_with_kafka.py"],
 }
 collect_ignore = [name for program, names in _OF_PROGRAMS.items() if not program.is_chosen for name in names]

@@ -16,6 +16,8 @@ class Matrix:
     def __init__(self) -> None:
         self._cells: dict[str, tuple[str, str]] = {}
         self._ended: dict[str, str] = {}
+        self.differs: list[str] = []
+        """What a client experienced in another way than with Apache Kafka."""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
@@ -25,6 +27,8 @@ class Matrix:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Of set-up, the test and its end: the first that hasn't passed counts, or else that the test has."""
+        if report.when == "call":
+            self.differs += [str(value) for name, value in report.user_properties if name == "differs"]
         counts = report.when == "call" or not report.passed
         if counts and self._ended.get(report.nodeid, "passed") == "passed":
             self._ended[report.nodeid] = report.outcome

@@ -300,9 +300,11 @@ ERRORS: Final[Mapping[int, Errors]] = {
     ),
     22: Errors(
         "schema (v4, v5); TransactionCoordinator, handleInitProducerId; KIP-588, KIP-890",
-        _TRANSACTION | {E.INVALID_TRANSACTION_TIMEOUT, E.NOT_CONTROLLER, E.BROKER_NOT_AVAILABLE},
+        _TRANSACTION - {E.INVALID_PRODUCER_ID_MAPPING}
+        | {E.INVALID_TRANSACTION_TIMEOUT, E.NOT_CONTROLLER, E.BROKER_NOT_AVAILABLE},
         {**_fenced(4), **_abortable(5)},
-        _COORDINATORS_LOG,
+        # A producer that names another id than the transactional id has was replaced.
+        {**_COORDINATORS_LOG, E.INVALID_PRODUCER_ID_MAPPING: E.PRODUCER_FENCED},
     ),
     23: Errors(
         "OffsetsForLeaderEpochResponse; KIP-320",

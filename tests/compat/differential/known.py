@@ -1,0 +1,46 @@
+"""What a client experiences in another way than with Apache Kafka, and why that stays so."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+_CODEC: Final = "new in Kafka 4.1 to 4.4: served once the codec has it"
+_TELLS_MORE: Final = "Kafka leaves the positions out beside the error; clients read neither"
+_KIP_848: Final = "its groups are those of KIP-848 and later, which ottla does not have"
+_ONE_LEVEL: Final = "a release of ottla serves one level of each feature"
+_METADATA: Final = "ottla keeps its metadata in etcd: there is no log of metadata that has a version"
+
+KNOWN: Final = MappingProxyType(
+    {
+        "offsets: commit: an unknown group with a generation": "an unknown group has no such generation; "
+        "consumers join anew after both errors",
+        "transaction coordinator: offsets: no group": "a group without a name is not added: it can't commit",
+        "sequences: one before the last five again": "the batch is in the log, and DUPLICATE_SEQUENCE_NUMBER says so: "
+        "producers count it as delivered, where OUT_OF_ORDER_SEQUENCE_NUMBER ends them",
+        "batches: cut off": "CORRUPT_MESSAGE has producers send it again, which may help a batch that was cut",
+        "batches: two batches": "they are taken: nothing in them is lost or in another order",
+        "batches: transactional without an id": "INVALID_REQUEST says what is wrong; no client of Kafka's sends it",
+        "reads: fetch: no bytes": "a fetch of no bytes gets none; Kafka's has one batch",
+        "reads: fetch: beyond the end": _TELLS_MORE,
+        "reads: fetch: below 0": _TELLS_MORE,
+        "reads: list: the largest time": "older versions can name it, too, and get the answer",
+        "reads: list: the earliest local": "older versions can name it, too, and get the answer",
+        "topics: describe configs: a bad name": "no topic has such a name, and the topic is unknown",
+        "protocol: feature group.version": _KIP_848,
+        "protocol: feature share.version": _KIP_848,
+        "protocol: feature streams.version": _KIP_848,
+        "protocol: feature kraft.version": _METADATA,
+        "protocol: feature metadata.version": _METADATA,
+        "protocol: Produce": _CODEC,
+        "protocol: ApiVersions": _CODEC,
+        "protocol: TxnOffsetCommit": _CODEC,
+        "protocol: DeleteGroups": _CODEC,
+        "protocol: AddPartitionsToTxn": "versions 4 and 5 are of brokers, which have a contract of their own",
+        "protocol: APIs beside those of ottla": "they are of what ottla does not have: docs/kafka-apis.md",
+        "protocol: update: transaction.version to 1": _ONE_LEVEL,
+        "protocol: update: eligible.leader.replicas.version to 0": _ONE_LEVEL,
+        "protocol: update: group.version to 0": _KIP_848,
+    }
+)
+"""A reason by `<story>: <fact>`. What is not here must not differ, and what is here must."""

@@ -1,0 +1,18 @@
+"""All stories, in the order in which they are lived through."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.compat.differential.stories import admin, fetches, groups, java, librdkafka, produces, transactions
+from tests.compat.differential.story import Story
+
+STORIES: Final[tuple[Story, ...]] = (
+    *groups.STORIES,  # first: the internal topics are there afterwards
+    *transactions.STORIES,
+    *produces.STORIES,
+    *fetches.STORIES,
+    *admin.STORIES,
+    *librdkafka.STORIES,
+    *java.STORIES,
+)
