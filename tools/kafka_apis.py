@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from ottla_broker.kafka.apis import APIS, NEVER, Api
+from ottla_broker.kafka.error_table import ERRORS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/kafka-apis.md"
 
@@ -15,13 +16,37 @@ HEAD = """\
 What the brokers' Kafka listener serves, and so what ApiVersions advertises. `make coverage-table` writes this page from
 `services/broker/ottla_broker/kafka/apis.py`.
 
-| key | API | versions | flexible from |
-|---|---|---|---|
+| key | API | versions | Apache Kafka 4.4 | flexible from |
+|---|---|---|---|---|
 """
 
-TAIL = """
+NEWER = {
+    "Produce": "0–13",
+    "ApiVersions": "0–5",
+    "AddPartitionsToTxn": "0–5",
+    "TxnOffsetCommit": "0–6",
+    "DeleteGroups": "0–3",
+}
+"""Where Kafka 4.4 has other versions; `make compat CLIENTS=differs` compares them with a running broker's."""
+
+
+def codes() -> str:
+    """The codes that only some versions of an API know."""
+    rows = [
+        f"| {APIS[key].name} | {code.name} | {since.version if since.version <= APIS[key].max_version else 'none yet'} "
+        f"| {since.before.name} |\n"
+        for key, errors in ERRORS.items()
+        for code, since in errors.since.items()
+    ]
+    return "".join(rows)
+
+
+TAIL = (
+    """
 Versions are Kafka 4's. Its APIs for reassignments, quotas, ACLs and other credentials, telemetry, share groups and the
-newer consumer groups (KIP-848) are not served. What is different, and why:
+newer consumer groups (KIP-848) are not served. Newer in Kafka 4.4, and not served yet: Produce 13 and TxnOffsetCommit
+6, which name topics by their ids; ApiVersions 5, in which a client says which cluster and broker it expects; and
+DeleteGroups 3. AddPartitionsToTxn 4 and 5 are of brokers among themselves. What is different, and why:
 
 - **Produce** is advertised from 0 and served from 3, as Kafka does it: old librdkafka (2.3.0 was seen to) takes a
   larger minimum for a broker without compression, and sends gzip, snappy and lz4 uncompressed. A request of version 0
@@ -59,16 +84,31 @@ newer consumer groups (KIP-848) are not served. What is different, and why:
   goes away meanwhile, the next one is asked, as Kafka's brokers do; if there is none in time, the answer is one that
   clients retry: NOT_CONTROLLER where nothing was done, REQUEST_TIMED_OUT where the outcome is unknown.
 
+## Error codes
+
+A response carries no error code that its version does not know. Every response is held against one table,
+`services/broker/ottla_broker/kafka/error_table.py`, where it is encoded. Where a version lacks a code, it gets what
+Kafka answers there:
+
+| API | code | from version | before it |
+|---|---|---|---|
+"""
+    + codes()
+    + """
+A code that stands in no row of the table is a bug: it is logged, and the client gets UNKNOWN_SERVER_ERROR.
+
 An API that is not listed, or another version of one that is, ends the connection; only ApiVersions answers a version
 that it does not know, in version 0 and with its own range (KIP-511).
 """
+)
 
 
 def row(api: Api) -> str:
     served = f"{api.min_version}–{api.max_version}"
     if api.advertised_min != api.min_version:
         served += f" (advertised from {api.advertised_min})"
-    return f"| {api.key} | {api.name} | {served} | {'never' if api.flexible_from == NEVER else api.flexible_from} |\n"
+    flexible = "never" if api.flexible_from == NEVER else api.flexible_from
+    return f"| {api.key} | {api.name} | {served} | {NEWER.get(api.name, 'as here')} | {flexible} |\n"
 
 
 def page() -> str:

@@ -38,7 +38,66 @@ def _without(*keys):
     return handle
 
 
+def _as_it_is(original, key, version, code):
+    return code
+
+
+def _fenced_for_good(original, key, version, code):
+    return code if (key, code) == (0, 90) else original(key, version, code)
+
+
+def _rejected_below(original, backend, request, context):
+    response = original(backend, request, context)
+    if context.version > 1 or not response.error_code:
+        return response
+    from kafka.protocol.admin import UpdateFeaturesResponse
+
+    rejected = UpdateFeaturesResponse.UpdatableFeatureResult(
+        version=context.version,
+        feature=request.feature_updates[0].feature,
+        error_code=response.error_code,
+        error_message=response.error_message,
+    )
+    return UpdateFeaturesResponse(version=context.version, error_code=0, error_message=None, results=[rejected])
+
+
+async def _without_markers_times(original, replica, *, open_only=False):
+    found = await original(replica, open_only=open_only)
+    return [each if each.last_sequence >= 0 else each._replace(last_timestamp_ms=-1) for each in found]
+
+
+def _never_began(original, record):
+    from dataclasses import replace
+
+    return replace(original(record), started_at_ms=-1)
+
+
 STORIES = (
+    Story(
+        "code-unknown-to-client",
+        "Clients got error codes that their version of an API does not know, and took a passing fault for a fatal one",
+        instead_of("ottla_broker.kafka.error_table:sent_code", _as_it_is),
+    ),
+    Story(
+        "fenced-producer-dies",
+        "A transactional producer that was fenced or timed out got a code that ended it, where it could have aborted",
+        instead_of("ottla_broker.kafka.error_table:sent_code", _fenced_for_good),
+    ),
+    Story(
+        "rejected-feature",
+        "UpdateFeatures 0 and 1 reported a rejection where clients did not look, and they took it for success",
+        instead_of(f"{_HANDLERS}.update_features:handle", _rejected_below),
+    ),
+    Story(
+        "marker-without-a-time",
+        "kafka-transactions describe-producers showed no time for a producer whose newest batch is a marker",
+        instead_of("ottla_broker.active_producers:active_producers", _without_markers_times),
+    ),
+    Story(
+        "transaction-that-never-began",
+        "kafka-transactions describe did not show when a transaction that is over began",
+        instead_of("ottla_txn_coordinator.machines.transaction:_without_transaction", _never_began),
+    ),
     Story(
         "record-errors-are-empty",
         "A batch that was refused for some of its records named none of them, so clients blamed every record (KIP-467)",

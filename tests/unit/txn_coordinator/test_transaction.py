@@ -55,6 +55,24 @@ def test_a_new_id_gets_a_producer_id_and_each_init_after_it_another_epoch(shard:
     assert shard.init(name="y") == Producer(FIRST_ID + 1, 0)
 
 
+@pytest.mark.story("transaction-that-never-began")
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_transaction_that_is_over_tells_when_it_began_until_the_next_producer(shard: Shard, version: int) -> None:
+    """`kafka-transactions describe` shows it, as of Kafka's coordinators."""
+    producer = shard.init()
+    assert shard.record().started_at_ms == -1
+    shard.add(producer, version=version)
+    began = shard.record().started_at_ms
+    assert began >= 0
+    shard.end(producer, version=version)
+    shard.complete()
+    assert (shard.record().state, shard.record().started_at_ms) == (TransactionState.COMPLETE_COMMIT, began)
+    shard = shard.reloaded()
+    assert shard.record().started_at_ms == began
+    shard.init()
+    assert shard.record().started_at_ms == -1
+
+
 @pytest.mark.rule(33)
 @pytest.mark.parametrize("version", [0, 2])
 def test_a_newer_producer_aborts_what_is_open_with_an_epoch_that_is_raised_once(shard: Shard, version: int) -> None:

@@ -12,6 +12,7 @@ from led import Led
 from produced import produced
 from transactional_logs import transactions_told_by
 
+from ottla_broker.active_producers import active_producers
 from ottla_broker.kafka import codec
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import Caller, KafkaContext
@@ -84,6 +85,23 @@ async def test_a_marker_ends_a_transaction_where_it_is_named(led: Led, version: 
     known = led.replicas[led.id(1)].log.producers.get(PRODUCER)
     assert known is not None
     assert (known.epoch, known.coordinator_epoch) == (EPOCH, COORDINATOR_EPOCH)
+
+
+@pytest.mark.story("marker-without-a-time")
+async def test_the_time_of_a_producer_is_that_of_its_newest_batch_or_marker(led: Led) -> None:
+    """Kafka's tools show a transaction that hangs by it, and one that has ended."""
+    replica = led.replicas[led.id(1)]
+    known = replica.log.producers.get(PRODUCER)
+    assert known is not None
+    (begun,) = await active_producers(replica)
+    assert begun.last_timestamp_ms == known.batches[-1].timestamp_ms
+    [ended] = await codes(led, 2, marker({"t": [1]}, epoch=EPOCH + 1, transaction_version=2))
+    assert ended == {("t", 1): 0}
+    (over,) = await active_producers(replica)
+    assert (over.first_offset, over.last_sequence) == (-1, -1), "the marker has raised the epoch"
+    known = replica.log.producers.get(PRODUCER)
+    assert known is not None
+    assert over.last_timestamp_ms == known.seen_at_ms >= 0
 
 
 async def test_every_marker_has_its_own_answer(led: Led) -> None:
