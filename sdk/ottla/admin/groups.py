@@ -22,19 +22,19 @@ from ottla.admin.group_info import (
     event_of,
     info_of,
     lag_of,
-    status_of,
     summary_of,
 )
 from ottla.admin.group_reset import ResetTarget, check_target, planned
+from ottla.admin.shard_statuses import shard_statuses
 from ottla.admin.topics import raise_in_band, topic_in
 from ottla.client.by_partition import OffsetsByPartition
-from ottla.client.coordinators import Coordinators, shard_owners
+from ottla.client.coordinators import Coordinators
 from ottla.client.settings import one_of
 from ottla.client.units import Duration
 from ottla.errors import ErrorCode, OttlaError, config_error, did_you_mean, error_from_code
 from ottla_core.model import TopicPartition
+from ottla_core.routing import GROUP
 from ottla_proto import group_pb2 as pb
-from ottla_proto.common_pb2 import ShardsRequest
 from ottla_proto.contracts import Group
 
 _NEAREST_S: Final = 2.0
@@ -119,14 +119,7 @@ class Groups:
 
     def shards(self, *, timeout: Duration | None = None) -> ShardStatuses:
         """How it is with each shard, by its number. Groups of one that is not served can't do anything."""
-        deadline = self._channel.deadline(timeout)
-        cluster = self._channel.cluster
-        owners = shard_owners(cluster, timeout=deadline.left())
-        found = {n: ShardStatus(n, None, "unowned", 0.0, None, "", 0) for n in range(len(owners))}
-        for address in sorted(set(owners) - {""}):
-            response = cluster.call(address, Group.SHARDS, ShardsRequest(), timeout=deadline.left())
-            found |= {shard.shard: status_of(shard) for shard in response.shards}
-        return [found[n] for n in sorted(found)]
+        return shard_statuses(self._channel, GROUP, Group.SHARDS, timeout)
 
     # ---- change -----------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from ottla.admin.controller_channel import ControllerChannel, Deadline
+from ottla.admin.group_info import ShardStatus
+from ottla.admin.shard_statuses import shard_statuses
 from ottla.admin.topics import leader_of, raise_in_band, topic_in
 from ottla.admin.transaction_info import (
     ONGOING,
@@ -39,6 +41,7 @@ _TIMEOUT_MS: Final = 1
 """Of the producer that fences the others: it is never used."""
 
 Summaries = list[TransactionSummary]
+ShardStatuses = list[ShardStatus]
 
 
 class Transactions:
@@ -89,6 +92,10 @@ class Transactions:
             return [found[name] for name in sorted(found)]
 
         return self._coordinators.retrying(once, timeout=deadline.left())
+
+    def shards(self, *, timeout: Duration | None = None) -> ShardStatuses:
+        """How it is with each shard, by its number. Nothing begins or ends a transaction in one that is not served."""
+        return shard_statuses(self._channel, TXN, Txn.SHARDS, timeout)
 
     def describe(self, transactional_id: str, *, timeout: Duration | None = None) -> TransactionInfo:
         """Its producer, its last transaction and what has happened to it."""

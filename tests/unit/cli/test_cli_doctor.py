@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from types import SimpleNamespace
 
 import pytest
 from cli_fakes import FakeAdmin, Log, ottla
@@ -144,6 +145,29 @@ def test_somebody_who_watches_sees_how_far_it_is(
     told = capsys.readouterr().err
     assert told.startswith("\rorders-0 (1 of 1): offset 1 of 2")
     assert told.endswith("no difference\n")
+
+
+# ---- shards of transactional ids -----------------------------------------------------------------------------------
+
+
+def test_a_transaction_that_its_coordinator_can_not_end_is_told(
+    admin: FakeAdmin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = ShardStatus(0, 4, "serving", 60.0, 17, "", 0)
+    standings = [good]
+    admin.transactions = SimpleNamespace(shards=lambda: standings)  # type: ignore[attr-defined]  # FakeAdmin has none
+    assert ottla("doctor transactions -o json") == 0
+    assert capsys.readouterr().err == "shards of transactional ids that need a look: none of 1\n"
+    standings += [
+        ShardStatus(1, 4, "serving", 61.0, 5, "1 timers are rejected and tried again", 0),
+        ShardStatus(2, None, "unowned", 0.0, None, "", 0),
+    ]
+    assert ottla("doctor transactions") == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "ottla: __transaction_state-1: coordinator 4 can't do what is due: 1 timers are rejected and tried again",
+        "ottla: __transaction_state-2: no coordinator has it; see whether an ottla-txn-coordinator runs",
+        "shards of transactional ids that need a look: 2 of 3",
+    ]
 
 
 # ---- shards of groups -----------------------------------------------------------------------------------------------

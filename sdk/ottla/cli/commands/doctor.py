@@ -1,4 +1,4 @@
-"""`ottla doctor`: whether Kafka clients can use the cluster from here, and whether replicas or groups are damaged."""
+"""`ottla doctor`: whether Kafka clients can use the cluster from here, and whether anything in it is damaged."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ _COLUMNS: Final = (
 _LISTENER_COLUMNS: Final = ("broker", "listener", "address", "state", "took_ms")
 _SHARD_COLUMNS: Final = ("shard", "coordinator", "phase", "seconds", "next_offset", "unreadable")
 _OFFSETS: Final = "__consumer_offsets"
+_TRANSACTIONS: Final = "__transaction_state"
 _LOOK_LIMIT_S: Final = 2.0
 _EVERY_S: Final = 0.2
 _REMEDY: Final = (
@@ -149,20 +150,39 @@ def groups(ctx: typer.Context) -> None:
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         shards = admin.groups.shards()
-    items = [{"name": f"{_OFFSETS}-{entry.shard}", **asdict(entry)} for entry in shards]
+    _tell_shards(settings, "groups", "group", _OFFSETS, shards)
+
+
+@app.command("transactions", cls=Command)
+def transactions(ctx: typer.Context) -> None:
+    """Ask every txn-coordinator for its shards: whether all are served, and what one can't do in time.
+
+    A shard is a partition of __transaction_state; nothing begins or ends a transaction in one that is not served.
+
+    Exit code 1 where one has no coordinator, does not get on with its load, can't end a transaction that has timed
+    out, or has records that can't be read.
+    """
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        shards = admin.transactions.shards()
+    _tell_shards(settings, "transactional ids", "txn", _TRANSACTIONS, shards)
+
+
+def _tell_shards(settings: Settings, of: str, kind: str, topic: str, shards: Sequence[ShardStatus]) -> None:
+    items = [{"name": f"{topic}-{entry.shard}", **asdict(entry)} for entry in shards]
     write(Listing("shard-checks/v1", items, _SHARD_COLUMNS), settings.output)
     bad = [entry for entry in shards if not entry.is_good]
     for entry in bad:
-        for line in _shard_text(entry):
-            say(f"ottla: {_OFFSETS}-{entry.shard}: {line}")
-    say(f"shards of groups that need a look: {len(bad) or 'none'} of {len(shards)}")
+        for line in _shard_text(entry, kind):
+            say(f"ottla: {topic}-{entry.shard}: {line}")
+    say(f"shards of {of} that need a look: {len(bad) or 'none'} of {len(shards)}")
     if bad:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _shard_text(of: ShardStatus) -> Iterator[str]:
+def _shard_text(of: ShardStatus, kind: str) -> Iterator[str]:
     if of.coordinator is None:
-        yield "no coordinator has it; see whether an ottla-group-coordinator runs"
+        yield f"no coordinator has it; see whether an ottla-{kind}-coordinator runs"
     if of.trouble and of.phase == "serving":
         yield f"coordinator {of.coordinator} can't do what is due: {of.trouble}"
     elif of.trouble:

@@ -37,7 +37,7 @@ class ExpiryTimer(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """A change in memory: of the ids of a look for expired ones, so many are left."""
+    """A change in memory: `left` of the `ids` of a look for expired ones are still to be looked at."""
 
     ids: list[str]
     left: int

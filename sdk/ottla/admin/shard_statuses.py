@@ -1,0 +1,23 @@
+"""How it is with each shard of one kind of coordinator, as the owners of the shards report it."""
+
+from __future__ import annotations
+
+from ottla.admin.controller_channel import ControllerChannel
+from ottla.admin.group_info import ShardStatus, status_of
+from ottla.client.coordinators import shard_owners
+from ottla.client.units import Duration
+from ottla_proto.common_pb2 import ShardsRequest, ShardsResponse
+from ottla_proto.contracts import Method
+
+
+def shard_statuses(
+    channel: ControllerChannel, kind: str, method: Method[ShardsRequest, ShardsResponse], timeout: Duration | None
+) -> list[ShardStatus]:
+    """Ask each owner for its shards; one without an owner is "unowned". By their numbers."""
+    deadline = channel.deadline(timeout)
+    owners = shard_owners(channel.cluster, kind, timeout=deadline.left())
+    found = {n: ShardStatus(n, None, "unowned", 0.0, None, "", 0) for n in range(len(owners))}
+    for address in sorted(set(owners) - {""}):
+        response = channel.cluster.call(address, method, ShardsRequest(), timeout=deadline.left())
+        found |= {shard.shard: status_of(shard) for shard in response.shards}
+    return [found[n] for n in sorted(found)]
