@@ -18,6 +18,7 @@ from loadtest.goals import Figures, Goal, conclude, rows_of, say
 from loadtest.log.cleaning import KafkaCleaner, clean, make_log
 from loadtest.log.meanwhile import produce_p99
 from loadtest.log.offline import RECORD_BYTES
+from loadtest.log.room import room
 from loadtest.log.table import table
 from loadtest.log.takeover import takeover
 from loadtest.log.ten_gigabytes import TenGigabytes
@@ -36,6 +37,7 @@ GOALS: Final[Mapping[str, Goal]] = {
     "clean_zstd_mb_s_a_core": Goal(least=30),
     "clean_vs_kafka": Goal(least=0.5),
     "map_share_of_budget": Goal(most=1.0),
+    "peak_vs_largest_group": Goal(most=1.05),
     "produce_p99_meanwhile": Goal(most=2.0),
     "takeover_10m_commits_s": Goal(most=3.0),
     "restart_killed_10gb_s": Goal(most=10.0),
@@ -76,6 +78,18 @@ def cleaning(directory: Path, pairs: int) -> Figures:
     }
 
 
+def room_of_a_clean(directory: Path, pairs: int) -> Figures:
+    """What it needs on the disk beside its log: no more than one group of segments, however large the log is."""
+    found = [room(directory / str(number), _LOG_BYTES) for number in range(pairs)]
+    for run in found:
+        say("room", **run)
+    return {
+        "peak_bytes": [run["peak_bytes"] for run in found],
+        "largest_group_bytes": [run["largest_group_bytes"] for run in found],
+        "peak_vs_largest_group": [run["peak_bytes"] / run["largest_group_bytes"] for run in found],
+    }
+
+
 def meanwhile(directory: Path, pairs: int) -> Figures:
     found = produce_p99(directory, pairs)
     for beside, alone in found:
@@ -113,6 +127,7 @@ def tables(directory: Path, pairs: int) -> Figures:
 
 ROWS: Final[Mapping[str, Callable[[Path, int], Figures]]] = {
     "clean": cleaning,
+    "room": room_of_a_clean,
     "meanwhile": meanwhile,
     "takeover": commits,
     "long": long_log,

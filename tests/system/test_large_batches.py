@@ -106,7 +106,7 @@ def test_a_batch_that_no_response_can_hold_is_the_error_of_its_partition_alone(
     produce(cluster, "big", b"after it", acks="all")
 
 
-@pytest.mark.story("batch-beyond-a-grpc-frame")
+@pytest.mark.story("max-message-bytes-without-end")
 def test_max_message_bytes_ends_where_a_batch_could_not_be_sent(cluster: Cluster) -> None:
     with ottla.Admin(cluster.bootstrap) as admin:
         admin.configs.set({"max.message.bytes": MAX_BATCH_BYTES}, topic="big")

@@ -12,7 +12,7 @@ from typing import Final
 
 from ottla_broker.machines.offsets import LogEndOffset, RecoveryPoint
 from ottla_broker.storage.disk import Disk
-from ottla_broker.storage.log_config import LogConfig
+from ottla_broker.storage.log_config import MAX_INT64, LogConfig
 from ottla_broker.storage.segment import Ranges, Segment
 
 WRITE_BEHIND_BYTES: Final = 64 << 20
@@ -48,8 +48,12 @@ class Flusher:
         return waiting > 0 and (
             waiting >= config.flush_messages
             or self._appended_bytes - self._flushed_bytes >= WRITE_BEHIND_BYTES
-            or now_ms - self._flushed_at_ms >= config.flush_ms
+            or self._is_time(config.flush_ms, now_ms)
         )
+
+    def _is_time(self, flush_ms: int, now_ms: int) -> bool:
+        """Whether the last flush is so long ago, by a clock that may have been set back since: nobody knows then."""
+        return flush_ms < MAX_INT64 and not 0 <= now_ms - self._flushed_at_ms < flush_ms
 
     def flush(self, ranges: Callable[[], Ranges], now_ms: int, store_epochs: Callable[[], None]) -> RecoveryPoint:
         """fsync what was appended, then advance the recovery point, which is returned. With the lock held.

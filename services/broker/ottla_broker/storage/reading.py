@@ -105,8 +105,7 @@ class BatchReader:
             first = _first_header(view, file, position, left_bytes)
         if first.next_offset > limit_offset or not min_one_batch:
             return b""
-        if first.size_bytes > MAX_BATCH_BYTES:
-            raise _not_sendable(first, segment)
+        _check_sendable(first, segment)
         # Such a batch is rare and may be large, so it is read neither into the scratch buffer nor on the loop.
         return None if hot else file.read(position, first.size_bytes)
 
@@ -203,9 +202,12 @@ def _first_header(view: Buffer, file: DataFile, position: int, left_bytes: int) 
     return header
 
 
-def _not_sendable(header: BatchHeader, segment: Segment) -> OttlaError:
-    """The error of one partition. Sent after all, the batch would end the session of all partitions."""
-    return OttlaError(
+def _check_sendable(header: BatchHeader, segment: Segment) -> None:
+    """Raise MESSAGE_TOO_LARGE for a batch that no response can hold: sent after all, it would end the session of all
+    partitions."""
+    if header.size_bytes <= MAX_BATCH_BYTES:
+        return
+    raise OttlaError(
         ErrorCode.MESSAGE_TOO_LARGE,
         f"the batch at offset {header.base_offset} of {segment.path.parent.name} has {header.size_bytes} bytes, and no "
         f"response can hold a batch of more than {MAX_BATCH_BYTES}",

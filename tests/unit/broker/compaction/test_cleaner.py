@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,13 +24,15 @@ from ottla_broker.compaction import cleaner as cleaner_module
 from ottla_broker.compaction import worker as worker_module
 from ottla_broker.compaction.cleaner import LogCleaner
 from ottla_broker.compaction.job import CleanedGroup, CleaningJob, CleaningResult, SourceSegment
+from ottla_broker.compaction.room import Room
 from ottla_broker.compaction.worker import Take, run_worker
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.storage.identity import DirectoryIdentity
-from ottla_broker.storage.log_config import LogConfig
+from ottla_broker.storage.log_config import MAX_INT64, LogConfig
 from ottla_broker.storage.log_dir import LogDir
+from ottla_broker.storage.segment import Segment
 from ottla_core.clock import ManualClock
 from ottla_core.cluster.image import Partition, ResourceConfigs
 from ottla_core.errors import OttlaError
@@ -442,3 +445,169 @@ async def test_an_error_of_a_worker_has_its_words(tmp_path: Path) -> None:
 
 async def taken_by_none(group: CleanedGroup) -> None:
     raise AssertionError("there is nothing to clean")
+
+
+GROUPS = replace(COMPACTED, segment_bytes=600)
+"""A segment of a few batches each: a cleaning has many groups."""
+
+
+@pytest.mark.story("retention-spoils-a-cleaning")
+async def test_retention_leaves_alone_what_is_cleaned_and_takes_what_was(
+    logs: Compacted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the cleaning counts, whatever retention and DeleteRecords want to have of the log meanwhile."""
+    replica = logs.add(1, replace(GROUPS, deletes=True))
+    await logs.produce(replica, 200, keys=1000)
+    log = replica.log
+    passed: list[int] = []
+
+    def want_nearly_all(job: CleaningJob) -> None:
+        log.config = replace(log.config, retention_bytes=700)
+        replica.tidy(logs.clock.wall_ms())
+        if passed:
+            replica.begin_at(passed[-1] + 1)
+        assert log.segments[0].base_offset <= log.compaction.held_from
+        passed.append(log.compaction.held_from)
+
+    jobs = watch_workers(monkeypatch, want_nearly_all)
+    await logs.cleaner.start()
+    await until(lambda: logs.cleaner.totals.runs == 1)
+    assert len(jobs) == 1
+    assert len(set(passed)) > 3, "it went on, group by group"
+    assert log.compaction.first_dirty_offset == jobs[0].end_offset
+    assert log.segments[0].base_offset > passed[1], "what it had passed could go meanwhile"
+    replica.tidy(logs.clock.wall_ms())
+    assert log.size_bytes <= 2 * 700
+
+
+@pytest.mark.story("cleaned-before-it-is-deleted")
+async def test_retention_has_its_turn_before_a_cleaning(logs: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = watch_workers(monkeypatch)
+    replica = logs.add(1, replace(GROUPS, deletes=True, retention_bytes=2000))
+    await logs.produce(replica, 200, keys=1000)
+    assert replica.log.size_bytes > 10_000
+    await logs.cleaner.start()
+    await until(lambda: logs.cleaner.totals.runs == 1)
+    assert sum(segment.size_bytes for segment in jobs[0].segments) < 3000
+
+
+@pytest.mark.story("all-cleaned-segments-beside-their-log")
+async def test_a_group_takes_its_place_before_the_next_one_is_written(
+    logs: Compacted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica = logs.add(1, GROUPS)
+    await logs.produce(replica, 200, keys=1000)
+    await logs.produce(replica, 50, keys=7)
+    beside: list[int] = []
+
+    def measure(job: CleaningJob) -> None:
+        directory, kinds = replica.log.directory, ("cleaned", "swap", "deleted")
+        beside.append(sum(f.stat().st_size for kind in kinds for f in directory.glob(f"*.log.{kind}")))
+
+    watch_workers(monkeypatch, measure)
+    await logs.cleaner.start()
+    await until(lambda: logs.cleaner.totals.runs == 1)
+    assert len(beside) > 10
+    assert max(beside) <= GROUPS.segment_bytes
+
+
+@pytest.mark.story("worker-that-ends-loses-all-its-work")
+async def test_what_a_worker_has_done_counts_when_it_is_killed(
+    logs: Compacted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All before the end of the last group in its place is compacted, and the next cleaning goes on behind it."""
+    monkeypatch.setattr(cleaner_module, "_TRY_AGAIN_FIRST_S", 5.0)
+    replica = logs.add(1, GROUPS)
+    await logs.produce(replica, 300, keys=100)
+    before, groups = table_of(replica), 0
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def create(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        processes.append(subprocess.Popen(*arguments, **options))
+        return processes[-1]
+
+    def kill_the_first(job: CleaningJob) -> None:
+        nonlocal groups
+        groups += 1
+        if groups == 5:
+            os.kill(processes[0].pid, signal.SIGKILL)
+
+    monkeypatch.setattr(worker_module, "Popen", create)
+    jobs = watch_workers(monkeypatch, kill_the_first)
+    await logs.cleaner.start()
+    await until(lambda: logs.cleaner.uncleanable == 1)
+    counted = replica.log.compaction.first_dirty_offset
+    assert 0 < counted < jobs[0].end_offset
+    assert logs.cleaner.totals.bytes_saved > 0
+    assert replica.log.compaction.held_from == MAX_INT64, "retention may have all of it again"
+    assert table_of(replica) == before
+    logs.clock.advance(10)
+    await until(lambda: logs.cleaner.totals.runs == 1)
+    assert jobs[1].first_dirty_offset == counted
+    assert table_of(replica) == before
+    found = keys_before(replica, replica.log.compaction.first_dirty_offset)
+    assert len(found) == len(set(found)), "a key is there once"
+
+
+def keys_before(replica: Replica, end: int) -> list[bytes | None]:
+    keys: list[bytes | None] = []
+    for header in stored_headers(replica.log):
+        if header.next_offset <= end and header.record_count:
+            keys += [key for _, _, key, *_ in read_records(replica.log.read(header.base_offset, 1, end))]
+    return keys
+
+
+@pytest.mark.story("cleaning-fills-the-disk")
+async def test_without_room_for_a_segment_a_log_is_named_and_left_alone(
+    logs: Compacted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The room is looked at before a cleaning, and while it writes. It is tried again, and goes on where it was."""
+    monkeypatch.setattr(cleaner_module, "_TRY_AGAIN_FIRST_S", 5.0)
+    jobs, usable = watch_workers(monkeypatch), [100]
+    monkeypatch.setattr(Room, "usable_bytes", property(lambda self: usable[0]))
+    replica = logs.add(1, GROUPS)
+    await logs.produce(replica, 100)
+    before = stored_headers(replica.log)
+    await logs.cleaner.start()
+    await until(lambda: logs.cleaner.uncleanable == 1)
+    assert not jobs
+    assert "room for 100 bytes" in logs.failure
+    assert "free space" in logs.failure
+    assert stored_headers(replica.log) == before
+    assert not list(replica.log.directory.glob("*.cleaned"))
+    usable[0] = 2 * GROUPS.segment_bytes
+    logs.clock.advance(10)
+    await until(lambda: logs.cleaner.totals.runs == 1)
+    assert jobs[0].segment_bytes == GROUPS.segment_bytes
+
+
+@pytest.mark.story("segments-are-read-on-the-loop")
+async def test_timestamps_are_looked_up_in_a_thread(logs: Compacted, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: set[str] = set()
+    look_up = Segment.headers_from
+
+    def noted(segment: Segment, position: int) -> Any:
+        threads.add(threading.current_thread().name.split("_")[0])
+        return look_up(segment, position)
+
+    replica = logs.add(1, replace(COMPACTED, max_compaction_lag_ms=1000, least_dirty_ratio=1.0))
+    await logs.produce(replica, 60)
+    for segment in replica.log.segments:
+        segment.first_timestamp_ms = -1  # as after a start
+    logs.clock.advance(2)
+    monkeypatch.setattr(Segment, "headers_from", noted)
+    await logs.cleaner.start()
+    await until(lambda: logs.cleaner.totals.runs == 1)
+    assert "look-up" in threads
+    assert "MainThread" not in threads
+
+
+async def test_records_without_a_key_are_dropped_and_counted(logs: Compacted, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    replica = logs.add(1)
+    await logs.produce(replica, 3, key=None)
+    await logs.produce(replica, 100)
+    await logs.cleaner.start()
+    await until(lambda: logs.cleaner.totals.runs == 1)
+    assert None not in table_of(replica)
+    assert "3 records without a key were dropped" in caplog.text

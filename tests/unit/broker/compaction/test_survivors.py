@@ -230,7 +230,6 @@ def test_sequences_of_a_divided_batch_begin_at_0_behind_the_largest() -> None:
     ]
 
 
-@pytest.mark.story("survivors-stored-as-a-giant")
 def test_a_producers_newest_batch_and_a_single_record_stay_one_batch() -> None:
     """What its producer sends again is compared with the whole of it. Without a codec it is larger, and no bomb."""
     noise = Random(1).randbytes(60_000)

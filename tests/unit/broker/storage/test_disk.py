@@ -237,6 +237,19 @@ class TestFlush:
         assert not log.is_flush_due(NOON + 999)
         assert log.is_flush_due(NOON + 1000)
 
+    @pytest.mark.story("clock-set-back-stops-flushes")
+    def test_a_clock_that_is_set_back_puts_off_no_flush(self, tmp_path: Path) -> None:
+        log = open_log(tmp_path / "log", LogConfig(flush_ms=1000))
+        fill(log, 1)
+        log.flush(NOON)
+        fill(log, 1)
+        assert log.is_flush_due(NOON - 3_600_000), "nobody knows how long it waits"
+        log.flush(NOON - 3_600_000)
+        fill(log, 1)
+        assert not log.is_flush_due(NOON - 3_600_000 + 999)
+        log.config = LogConfig()
+        assert not log.is_flush_due(NOON - 7_200_000), "by default the operating system decides"
+
     def test_much_unwritten_data_is_flushed_behind_the_writer(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
