@@ -42,6 +42,11 @@ class PartitionQueue:
         """Whether nothing waits and nothing is on its way."""
         return self.head() is None and not self.in_flight
 
+    @property
+    def idle(self) -> bool:
+        """Whether it is empty, and not part of a transaction that is open."""
+        return self.empty and (self.sequences is None or not self.sequences.in_transaction)
+
     def head(self) -> ProducerBatch | None:
         """The oldest batch that is not in flight, None for none."""
         return self.closed[0] if self.closed else self.open

@@ -52,9 +52,10 @@ class RecordBuffer:
         return self._queues.setdefault(queue.partition, queue)
 
     def forget(self, queue: PartitionQueue) -> None:
-        """Nothing is sent there any more. Its sequence numbers are kept, as in Kafka: a broker remembers them, too."""
+        """Nothing is sent there any more. Sequence numbers that go on are kept, as in Kafka: a broker remembers them,
+        too."""
         assert queue.empty
-        if queue.sequences is None:
+        if queue.sequences is None or queue.sequences.spent:
             self._queues.pop(queue.partition, None)
 
     def append(

@@ -94,6 +94,16 @@ class Sequences:
 
     # ---- out ---------------------------------------------------------------------------------------------------
 
+    @property
+    def spent(self) -> bool:
+        """Whether the next batch begins at 0 in any case, so that nothing of this need be remembered."""
+        return False
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether the transaction that is open has sent anything here."""
+        return False
+
     def resume(self, producer_id: int) -> bool:
         """Go on, nothing being in flight; False where another `producer_id` than the last known one is needed."""
         if self._doubt and not self.outstanding:
@@ -202,6 +212,16 @@ class OwnedSequences(Sequences):
     def broken(self) -> bool:
         """Whether the log lacks what would come before those that are outstanding."""
         return self._gap and self._owner.producer == (self._producer_id, self._epoch)
+
+    @property
+    def spent(self) -> bool:
+        """As before: the owner has begun another epoch since."""
+        return self._owner.producer != (self._producer_id, self._epoch)
+
+    @property
+    def in_transaction(self) -> bool:
+        """As before; each transaction has an epoch of its own."""
+        return not self.spent
 
     def resume(self, producer_id: int) -> bool:
         """Go on, nothing being in flight; it needs no other id, whatever there is."""

@@ -58,8 +58,8 @@ class Target:
         self.keyless_anywhere = partitioner == "default"  # spares `send` a call where it is sure to be answered by None
 
     def is_idle(self, since: float) -> bool:
-        """Whether no batch was begun since then and none is on its way."""
-        return self.used_at < since and all(queue.empty for queue in self.queues)
+        """Whether no batch was begun since then, none is on its way, and no open transaction has sent any."""
+        return self.used_at < since and all(queue.idle for queue in self.queues)
 
     def on_metadata(self, available: tuple[int, ...]) -> None:
         """The partitions that have a leader now."""

@@ -211,6 +211,11 @@ STORIES = (
         skipped(f"{_PRODUCER}.targets:Targets._forget_idle"),
     ),
     Story(
+        "transactional-queues-never-forgotten",
+        "A transactional producer kept a queue for each partition it had ever sent to, its sequences too",
+        constant("ottla.machines.sequences:OwnedSequences.spent", False),
+    ),
+    Story(
         "producer-that-only-counted",
         "A producer that had only counted a topic's partitions never learned their leaders: its record waited",
         instead_of(f"{_PRODUCER}.targets:Targets.refresh", _refreshed_and_not_followed),

@@ -474,3 +474,22 @@ def test_offsets_are_committed_with_the_transaction_and_a_group_that_went_on_fai
         with pytest.raises(ConfigError, match="of no group"), producer.transaction() as tx:
             tx.commit_offsets(of_none)
     assert ends(cluster) == [False, True, False, False]
+
+
+@pytest.mark.story("transactional-queues-never-forgotten")
+def test_a_transaction_that_has_ended_leaves_nothing_of_topics_that_nothing_is_sent_to() -> None:
+    topics = {f"t{n}": 2 for n in range(20)}
+    cluster = ScriptedCluster(topics)
+    with producer_of(cluster, metadata_max_idle=0.2, topic=None) as producer:
+        for value in (b"1", b"2"):  # the second time each topic is found again
+            with producer.transaction() as tx:
+                for topic in topics:
+                    tx.send(value, topic=topic, partition=1)
+
+            def forgotten() -> bool:
+                producer._topics.updater.refresh()  # as it does by itself now and then
+                return not producer._accumulator._queues
+
+            wait_until(forgotten, limit_s=WAIT)
+    for topic in topics:
+        assert committed(cluster, topic) == [b"1", b"2"]

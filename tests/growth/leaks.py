@@ -1,0 +1,116 @@
+"""Plant leaks: a function that forgets something is replaced by one that does not. Each has to be found."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+from unittest.mock import patch
+
+from tests.growth.verdict import Verdict
+
+from ottla_broker.machines.producers import Producers
+from ottla_broker.maintenance import Maintenance
+from ottla_broker.replication.follower_role import FollowerRole
+from ottla_broker.storage.log_dir import LogDir
+from ottla_controller.machines.partition_index import PartitionIndex
+from ottla_group_coordinator.machines.shard import GroupShard
+from ottla_txn_coordinator.machines.shard import TransactionShard
+
+
+@dataclass(frozen=True)
+class Leak:
+    """`make(intact)` gives what stands in the place of the method. `shows` is the pattern of a structure that grows."""
+
+    name: str
+    owner: type
+    method: str
+    make: Callable[[Callable[..., Any]], Callable[..., Any]]
+    shows: str
+
+
+def _nothing(intact: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *arguments, **named: None
+
+
+def _never(intact: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *arguments, **named: False
+
+
+def _unlink_segments_only(intact: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda log_dir: log_dir.disk.unlink_discarded()
+
+
+def _note_without_removing(intact: Callable[..., Any]) -> Callable[..., Any]:
+    def note(index: PartitionIndex, id_: Any, before: Any, after: Any) -> None:
+        if after is not None:
+            intact(index, id_, before, after)
+
+    return note
+
+
+def _expire_no_group(intact: Callable[..., Any]) -> Callable[..., Any]:
+    def expire(shard: GroupShard, after: str, now: Any) -> Any:
+        return intact(shard, "\U0010ffff", now)  # behind the last of them
+
+    return expire
+
+
+def _remember_each_fetch(intact: Callable[..., Any]) -> Callable[..., Any]:
+    def on_fetched(replica: Any, offset: int, leader_epoch: int, response: Any) -> None:
+        intact(replica, offset, leader_epoch, response)
+        if response.records:
+            vars(replica).setdefault("fetched", []).append(offset)
+
+    return on_fetched
+
+
+def _tidy_all_that_ever_was(intact: Callable[..., Any]) -> Callable[..., Any]:
+    async def tidy(maintenance: Any) -> None:
+        ever = vars(maintenance).setdefault("ever", set())
+        ever.update(replica.id for replica in maintenance._replicas.all())
+        for _ in ever:
+            pass
+        await intact(maintenance)
+
+    return tidy
+
+
+ALONE: Final = Leak(
+    "a follower remembers each fetch",
+    FollowerRole,
+    "on_fetched",
+    _remember_each_fetch,
+    "broker, follower: Replica.fetched",
+)
+"""It shows in one structure and no other."""
+
+LEAKS: Final[Sequence[Leak]] = (
+    ALONE,
+    Leak("producer ids never expire", Producers, "expire", _nothing, "broker, leader: Producers._entries"),
+    Leak("deleted partitions stay on disk", LogDir, "remove_deleted", _unlink_segments_only, "outside: files *-delete"),
+    Leak("a tick looks at what was", Maintenance, "_tidy", _tidy_all_that_ever_was, "idle turn: *leaks.py *tidy"),
+    Leak("transactional ids never expire", TransactionShard, "_is_over", _never, "*: TransactionShard._records"),
+    Leak("committed offsets never expire", GroupShard, "_expire", _expire_no_group, "*: GroupShard._offsets"),
+    Leak(
+        "the index keeps deleted partitions", PartitionIndex, "_note", _note_without_removing, "controller, standby: *"
+    ),
+)
+
+
+@contextmanager
+def planted(leaks: Sequence[Leak] = LEAKS) -> Iterator[None]:
+    """For clusters that start within the block."""
+    with ExitStack() as stack:
+        for leak in leaks:
+            intact = getattr(leak.owner, leak.method)
+            stack.enter_context(patch.object(leak.owner, leak.method, leak.make(intact)))
+        yield
+
+
+def found(verdict: Verdict) -> list[Leak]:
+    """Those of all that a verdict names."""
+    grown = [f"{g.structure.role}: {g.structure.name}" for g in verdict.grown]
+    return [leak for leak in LEAKS if any(fnmatch.fnmatchcase(name, leak.shows) for name in grown)]

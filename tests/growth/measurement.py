@@ -1,0 +1,95 @@
+"""One measurement: everything is let come to rest, then counted."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from tests.growth.answers import answers
+from tests.growth.cluster import FORGOTTEN_S, GrowthCluster
+from tests.growth.idle_turns import idle_turns
+from tests.growth.roles import CLIENT, TASK, Roles
+from tests.growth.surroundings import caches, instances, modules, surroundings
+from tests.growth.walk import Census, Root, Structure, Walk, module_of
+from tests.growth.work import Work
+
+LONGEST_REST_S: Final = 30.0
+_LOOK_S: Final = 0.6
+"""Longer than the services wait between two looks at what they may forget."""
+_QUIET_LOOKS: Final = 2
+_MOVES: Final = 4
+_FOREIGN: Final = ("uvloop", "grpc", "tests.", "ottla_stack", "_pytest", "pytest", "kafka.")
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """`units` have been done when it was taken, after a `kind` of step, by a cluster in its so many-th `life`."""
+
+    kind: str
+    units: int
+    life: int
+    sizes: Counter[Structure]
+    paths: dict[Structure, str]
+    seconds: float
+    cpu_s: float
+
+
+def measure(cluster: GrowthCluster, work: Work, kind: str, units: int, life: int, *, with_turns: bool) -> Measurement:
+    began_at = time.monotonic()
+    census = rest(cluster, work)
+    whole = cluster.run(_census(cluster, work, whole=True))
+    sizes = Counter({s: min(size, census.sizes.get(s, size)) for s, size in whole.sizes.items()})
+    sizes += answers(cluster, work) + cluster.run(_surroundings(cluster))
+    cpu_before = time.process_time()
+    if with_turns:
+        sizes += idle_turns(cluster)
+    cpu_s = time.process_time() - cpu_before
+    return Measurement(kind, units, life, sizes, whole.paths, time.monotonic() - began_at, cpu_s)
+
+
+def rest(cluster: GrowthCluster, work: Work) -> Census:
+    """Let the time pass after which things are forgotten, and wait until no more of them are, within a bound.
+
+    The records that are sent meanwhile close segments, without which nothing is compacted or deleted. What is found is
+    the least of the last looks: what is under way in one of them has not been kept.
+    """
+    for _ in range(_MOVES):
+        cluster.clock.move(2 * FORGOTTEN_S / 3)  # less than it takes to forget the clients that stay
+        work.nudge()
+        time.sleep(_LOOK_S)
+    give_up_at = time.monotonic() + LONGEST_REST_S
+    quiet, least = 0, cluster.run(_census(cluster, work))
+    while quiet < _QUIET_LOOKS and time.monotonic() < give_up_at:
+        time.sleep(_LOOK_S)
+        work.read()
+        now = cluster.run(_census(cluster, work))
+        is_less = now.sizes.total() < least.sizes.total()
+        quiet = 0 if is_less else quiet + 1
+        least = now if is_less else Census(least.sizes & now.sizes, now.paths)
+    return least
+
+
+async def _census(cluster: GrowthCluster, work: Work, *, whole: bool = False) -> Census:
+    """Of the services and the clients that stay; the `whole` of it has modules and tasks, too."""
+    roles = Roles(cluster)
+    foreign = {id(each) for each in (cluster._store, cluster.faults, cluster.clock, cluster._loop)}
+
+    def is_foreign(value: object) -> bool:
+        return id(value) in foreign or module_of(value).startswith(_FOREIGN)
+
+    walk = Walk(roles.of, is_foreign)
+    roots = [*roles.roots(), *(Root(CLIENT, *client) for client in work.clients)]
+    if not whole:
+        return walk.run(roots)
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    tasks = (Root(TASK, getattr(task.get_coro(), "__qualname__", "?"), task) for task in others)
+    return walk.run([*roots, *modules(), *tasks])
+
+
+async def _surroundings(cluster: GrowthCluster) -> Counter[Structure]:
+    gc.collect()
+    return surroundings(cluster) + instances() + caches()

@@ -1,0 +1,98 @@
+"""Which role each object of a running cluster plays, and where a census begins.
+
+A service's app is its root. Parts with a role of their own (a replica that leads, a shard that is owned, the Kafka
+listener) are known before the walk, and so is what all of a service's parts share, which gives the service's role back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from tests.growth.cluster import GrowthCluster
+from tests.growth.walk import Root, module_of
+
+from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.replicas import Replicas
+from ottla_controller.leadership import Leadership
+from ottla_core.coordination.runtime import OwnedShards
+from ottla_core.lifecycle import ServiceApp
+
+LEADER: Final = "broker, leader"
+FOLLOWER: Final = "broker, follower"
+IDLE: Final = "broker, idle replica"
+LISTENER: Final = "broker, Kafka listener"
+BROKER: Final = "broker"
+ELECTED: Final = "controller, elected"
+STANDBY: Final = "controller, standby"
+SHARD: Final = "coordinator's shard"
+OWNER: Final = "coordinator, owner"
+NON_OWNER: Final = "coordinator, owner of nothing"
+CLIENT: Final = "client"
+TASK: Final = "task"
+MODULE: Final = "module"
+OUTSIDE: Final = "outside"
+TURN: Final = "idle turn"
+ANSWER: Final = "answer"
+
+IDLE_TOPIC: Final = "idle"
+_LISTENER_PACKAGE: Final = "ottla_broker.kafka"
+_KINDS: Final = {"groups": "group-", "transactions": "txn-"}
+
+
+def part(app: ServiceApp, class_: type) -> Any:
+    """The component of that class, or None."""
+    return next((each for each in app._components if isinstance(each, class_)), None)
+
+
+class Roles:
+    """The roles of a cluster as it stands. Make one for each census, on the cluster's loop."""
+
+    def __init__(self, cluster: GrowthCluster) -> None:
+        self._apps: Final = [(s.name, s._app) for s in cluster.services if s._app is not None]
+        self._by_id: Final[dict[int, str]] = {}
+        for name, app in self._apps:
+            self._note(app, _role_of_service(name, app))
+
+    def of(self, value: object, reached_as: str) -> str:
+        role = self._by_id.get(id(value))
+        if role is not None:
+            return role
+        if reached_as == BROKER and module_of(value).startswith(_LISTENER_PACKAGE):
+            return LISTENER
+        return reached_as
+
+    def roots(self) -> Iterator[Root]:
+        for name, app in self._apps:
+            yield Root(self._by_id[id(app)], name.rpartition("-")[0], app)
+
+    def _note(self, app: ServiceApp, role: str) -> None:
+        self._by_id[id(app)] = role
+        for component in app._components:
+            self._by_id[id(component)] = role
+        if (replicas := part(app, Replicas)) is not None:
+            self._note_replicas(replicas, role)
+        if (shards := part(app, OwnedShards)) is not None:
+            for held in shards._held.values():
+                self._by_id[id(held)] = f"{role.removesuffix(', owner')}, shard"
+
+    def _note_replicas(self, replicas: Replicas, role: str) -> None:
+        for shared in (replicas._context, replicas.consumers, replicas.followers, replicas.deletions):
+            self._by_id[id(shared)] = role
+        for replica in replicas.all():
+            self._by_id[id(replica)] = self._by_id[id(replica.log)] = _role_of_replica(replica)
+
+
+def _role_of_service(name: str, app: ServiceApp) -> str:
+    if (leadership := part(app, Leadership)) is not None:
+        return ELECTED if leadership.active else STANDBY
+    if (shards := part(app, OwnedShards)) is not None:
+        kind = name.rpartition("-")[0]
+        return f"{kind}, owner" if shards._held else f"{kind}, non-owner"
+    return BROKER
+
+
+def _role_of_replica(replica: Replica) -> str:
+    if replica.topic.startswith(IDLE_TOPIC):
+        return IDLE
+    return LEADER if replica.leads else FOLLOWER

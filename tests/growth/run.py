@@ -1,0 +1,110 @@
+"""The run: batches of units, each measured, then a restart and failover of everything, measured too; and so on."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from tests.growth.cluster import GrowthCluster
+from tests.growth.measurement import Measurement, measure
+from tests.growth.roles import part
+from tests.growth.verdict import RESTART, WORK
+from tests.growth.work import Work
+
+from ottla_controller.leadership import Leadership
+from ottla_core.coordination.runtime import OwnedShards
+from ottla_stack.cluster import InProcessService
+from ottla_stack.running import wait_for
+
+LONG: Final = (WORK, WORK, WORK, RESTART, WORK, WORK, RESTART, WORK, WORK, RESTART)
+SHORT: Final = (WORK, WORK, WORK)
+FAILOVER_S: Final = 60.0
+MOST_MORE: Final = 3
+"""Batches that are added while something seems to grow that should not: what really grows does so again."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    measurements: Sequence[Measurement]
+    done: Counter[str]
+    restarts: int
+    seconds: float
+
+
+def run(
+    steps: Sequence[str],
+    units: int,
+    seed: int,
+    *,
+    with_turns: bool,
+    tell: Callable[[str], None] = lambda line: None,
+    in_doubt: Callable[[Sequence[Measurement]], bool] = lambda measurements: False,
+) -> Outcome:
+    """Carry out the `steps`, each batch of so many `units`. Raises whatever a unit raises: none may fail.
+
+    Where there are restarts, one comes before all of the steps: only a second one finds what a first one leaves.
+    """
+    began_at, measurements, life, done = time.monotonic(), list[Measurement](), 0, 0
+    chance = random.Random(seed)
+    with GrowthCluster() as cluster, Work(cluster, seed) as work:
+
+        def carry_out(step: str) -> None:
+            nonlocal life, done
+            if step == RESTART:
+                restart_everything(cluster, life, chance)
+                life += 1
+            else:
+                for _ in range(units):
+                    work.unit()
+                done += units
+            measurements.append(measure(cluster, work, step, done, life, with_turns=with_turns))
+            last = measurements[-1]
+            tell(
+                f"{time.monotonic() - began_at:5.0f} s  after {step}: {done} units, {len(last.sizes)} structures, "
+                f"{last.sizes.total()} in all, measured in {last.seconds:.1f} s"
+            )
+
+        if RESTART in steps:
+            work.unit()
+            restart_everything(cluster, life, chance)
+        for step in steps:
+            carry_out(step)
+        for _ in range(MOST_MORE):
+            if in_doubt(measurements):
+                carry_out(WORK)
+        return Outcome(measurements, work.done, life, time.monotonic() - began_at)
+
+
+def restart_everything(cluster: GrowthCluster, life: int, chance: random.Random) -> None:
+    """Each service once: half of them are killed, the others end in order. Another takes over meanwhile."""
+    services: list[InProcessService] = [*cluster.brokers, *_owners(cluster), *_elected(cluster)]
+    chance.shuffle(services)
+    for number, service in enumerate(services):
+        if (number + life) % 2:
+            service.kill()
+        else:
+            service.stop()
+        kind = service.name.rpartition("-")[0]
+        if kind != "broker":
+            successors = _elected if kind == "controller" else _owners
+            wait_for(partial(_has_one, kind, successors, cluster), f"another {kind}", limit_s=FAILOVER_S)
+        service.restart()
+
+
+def _has_one(kind: str, successors: Callable[[GrowthCluster], list[InProcessService]], cluster: GrowthCluster) -> bool:
+    return any(service.name.startswith(kind) for service in successors(cluster))
+
+
+def _owners(cluster: GrowthCluster) -> list[InProcessService]:
+    """The coordinators that serve a shard."""
+    coordinators = [*cluster.group_coordinators, *cluster.txn_coordinators]
+    return [c for c in coordinators if c._app is not None and part(c._app, OwnedShards)._serving() > 0]
+
+
+def _elected(cluster: GrowthCluster) -> list[InProcessService]:
+    return [c for c in cluster.controllers if c._app is not None and part(c._app, Leadership).active]

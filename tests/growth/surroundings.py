@@ -1,0 +1,106 @@
+"""Count what no attribute holds: files, descriptors, threads, tasks, the metadata store's keys, all instances."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import inspect
+import os
+import re
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from tests.growth.cluster import GrowthCluster
+from tests.growth.roles import MODULE, OUTSIDE
+from tests.growth.walk import PRODUCT, Root, Structure, module_of
+
+_DIGITS: Final = re.compile(r"[0-9a-f]{32}|\d+")
+_DEPTH_OF_KEYS: Final = 4
+_PACKAGES: Final = (
+    "ottla_broker",
+    "ottla_controller",
+    "ottla_core",
+    "ottla_group_coordinator",
+    "ottla_txn_coordinator",
+)
+
+
+def surroundings(cluster: GrowthCluster) -> Counter[Structure]:
+    """On the cluster's loop, once all garbage is collected."""
+    sizes: Counter[Structure] = Counter()
+    for broker in cluster.brokers:
+        _add_files(sizes, broker.data_dir)
+    for descriptor in Path("/proc/self/fd").iterdir():
+        try:
+            target = os.readlink(descriptor)
+        except FileNotFoundError:
+            continue  # that of the directory
+        kind = target.partition(":")[0] if ":" in target else Path(target).suffix or "other"
+        sizes[Structure(OUTSIDE, f"descriptors of {_general(kind)}", "items")] += 1
+    for thread in threading.enumerate():
+        sizes[Structure(OUTSIDE, f"threads {_general(thread.name)}", "items")] += 1
+    for task in asyncio.all_tasks():
+        name = getattr(task.get_coro(), "__qualname__", "?")
+        sizes[Structure(OUTSIDE, f"tasks {name}", "items")] += 1
+    for key, entry in cluster._store._entries.items():
+        prefix = "/".join(key.split("/")[:_DEPTH_OF_KEYS])
+        sizes[Structure(OUTSIDE, f"keys {prefix}", "items")] += 1
+        sizes[Structure(OUTSIDE, f"keys {prefix}", "bytes")] += len(entry.value)
+    sizes[Structure(OUTSIDE, "leases", "items")] = len(cluster._store._leases)
+    return sizes
+
+
+def instances() -> Counter[Structure]:
+    """Those of the product's classes that are alive in this process, its clients' too, whoever holds them."""
+    found = Counter(type(each) for each in gc.get_objects() if module_of(each).startswith(PRODUCT))
+    sizes: Counter[Structure] = Counter()
+    for class_, count in found.items():
+        sizes[Structure(OUTSIDE, f"{class_.__module__}.{class_.__qualname__}", "instances")] += count
+    return sizes
+
+
+def modules() -> Iterator[Root]:
+    """What modules and classes of the services keep by themselves."""
+    for name, variables in _namespaces():
+        yield Root(MODULE, name, dict(variables))
+
+
+def caches() -> Counter[Structure]:
+    """The entries of every `functools.cache` and `lru_cache` of the services."""
+    sizes: Counter[Structure] = Counter()
+    for name, variables in _namespaces():
+        for variable, value in list(variables.items()):
+            if isinstance(value, functools._lru_cache_wrapper):
+                sizes[Structure(MODULE, f"cache of {name}.{variable}", "items")] += value.cache_info().currsize
+    return sizes
+
+
+def _namespaces() -> Iterator[tuple[str, Mapping[str, object]]]:
+    for name, module in sorted(sys.modules.items()):
+        if name.partition(".")[0] not in _PACKAGES:
+            continue
+        yield name, vars(module)
+        for class_ in list(vars(module).values()):
+            if inspect.isclass(class_) and class_.__module__ == name:
+                yield f"{name}.{class_.__qualname__}", vars(class_)
+
+
+def _add_files(sizes: Counter[Structure], folder: Path) -> None:
+    """By what their names have in common; bytes too, except of the records themselves, which retention bounds."""
+    for path in folder.rglob("*"):
+        name = _general(path.name)
+        sizes[Structure(OUTSIDE, f"files {name}", "items")] += 1
+        if path.is_file() and path.suffix not in (".log", ".index", ".timeindex"):
+            try:
+                sizes[Structure(OUTSIDE, f"files {name}", "bytes")] += path.stat().st_size
+            except FileNotFoundError:
+                continue  # renamed or removed meanwhile
+
+
+def _general(name: str) -> str:
+    return _DIGITS.sub("#", name)
