@@ -128,4 +128,9 @@ STORIES = (
         "After a kill that took a log's start back, batches were there again whose leader epochs nobody knew",
         skipped(f"{_STORAGE}.recovery:_epochs_before", ()),
     ),
+    Story(
+        "snapshots-of-joined-segments-kept",
+        "Each clean of a compacted log left the snapshots of the segments that it joined, until the next restart",
+        skipped(f"{_STORAGE}.producer_history:ProducerHistory.on_replaced"),
+    ),
 )

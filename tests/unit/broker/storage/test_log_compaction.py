@@ -17,7 +17,7 @@ from produced import stored_headers
 from swapped import write_cleaned
 
 from ottla_broker.machines.offsets import HighWatermark
-from ottla_broker.storage import checkpoint, swap
+from ottla_broker.storage import checkpoint, producer_snapshot, swap
 from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_dir import LogDir
@@ -41,6 +41,10 @@ def every_other(header: BatchHeader) -> bool:
     return header.base_offset % 2 == 0
 
 
+def snapshots(log: Log) -> list[int]:
+    return producer_snapshot.offsets_in(os.listdir(log.directory))
+
+
 def names_of(log: Log) -> set[str]:
     return {name for name in os.listdir(log.directory) if not name.endswith(".deleted")}
 
@@ -62,6 +66,23 @@ def test_what_stays_has_its_offsets_and_the_rest_is_gone(log: Log) -> None:
     log.close(NOON)
     assert stored_headers(open_log(log.directory, clean=True))[:-3] == expected
     assert stored_headers(open_log(log.directory))[:-3] == expected
+
+
+@pytest.mark.story("snapshots-of-joined-segments-kept")
+def test_the_snapshots_of_segments_that_are_joined_go_with_them(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", SMALL)
+    while len(log.segments) < 8:
+        fill(log, 1)
+        log.flush(NOON)
+    assert set(snapshots(log)) == {segment.base_offset for segment in log.segments[1:]}
+    sources = log.segments[1:6]
+    write_cleaned(log, sources, every_other)
+    assert log.compaction.swap(sources, SMALL)
+    left = {segment.base_offset for segment in log.segments[1:]}
+    assert set(snapshots(log)) == left == {sources[0].base_offset, *(s.base_offset for s in log.segments[2:])}
+    before = stored_headers(log)
+    log.close(NOON)
+    assert stored_headers(open_log(log.directory)) == before
 
 
 def test_a_time_and_an_offset_between_are_found_in_what_stayed(log: Log) -> None:
