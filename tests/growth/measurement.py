@@ -85,11 +85,11 @@ async def _census(cluster: GrowthCluster, work: Work, *, whole: bool = False) ->
     roots = [*roles.roots(), *(Root(CLIENT, *client) for client in work.clients)]
     if not whole:
         return walk.run(roots)
+    gc.collect()
     others = asyncio.all_tasks() - {asyncio.current_task()}
     tasks = (Root(TASK, getattr(task.get_coro(), "__qualname__", "?"), task) for task in others)
     return walk.run([*roots, *modules(), *tasks])
 
 
 async def _surroundings(cluster: GrowthCluster) -> Counter[Structure]:
-    gc.collect()
     return surroundings(cluster) + instances() + caches()

@@ -31,7 +31,7 @@ _PACKAGES: Final = (
 
 
 def surroundings(cluster: GrowthCluster) -> Counter[Structure]:
-    """On the cluster's loop, once all garbage is collected."""
+    """On the cluster's loop, once the garbage is collected."""
     sizes: Counter[Structure] = Counter()
     for broker in cluster.brokers:
         _add_files(sizes, broker.data_dir)

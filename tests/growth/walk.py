@@ -86,8 +86,10 @@ _ATOMS: Final = (
     types.MethodDescriptorType,
 )
 _BYTES: Final = (bytes, bytearray, array)
-_SEQUENCES: Final = (list, set, frozenset, deque, AbstractSet, WeakSet)
-_MAPPINGS: Final = (dict, types.MappingProxyType, WeakValueDictionary, WeakKeyDictionary)
+_SEQUENCES: Final = (list, set, frozenset, deque, AbstractSet)
+_MAPPINGS: Final = (dict, types.MappingProxyType)
+_WEAK: Final = (WeakSet, WeakValueDictionary, WeakKeyDictionary)
+"""They have entries and hold nothing."""
 _DEEPEST_PATH: Final = 400
 
 
@@ -123,6 +125,8 @@ class Walk:
             self.census.add(Structure(role, owner, "bytes"), len(value), path)
         elif isinstance(value, memoryview):
             self.census.add(Structure(role, owner, "bytes"), value.nbytes, path)
+        elif isinstance(value, _WEAK):
+            self.census.add(Structure(role, owner, "items"), len(value), path)
         elif isinstance(value, tuple):
             self._look_at_tuple(value, found)
         elif module_of(value).startswith(PRODUCT):
