@@ -18,6 +18,7 @@ from kafka.protocol.admin import (
     DeleteRecordsResponse,
 )
 from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka.protocol.producer import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -88,7 +89,13 @@ class Raw:
     # ---- who produces --------------------------------------------------------------------------------------------
 
     def init(self, *, transactional: bool = False) -> ErrorCode:
-        """Get a producer id, and the next epoch of a transactional one."""
+        """Get a producer id, and the next epoch of a transactional one.
+
+        Apache Kafka creates the topic of its transactions when a client looks for a coordinator, not before.
+        """
+        if transactional:
+            asked = FindCoordinatorRequest(key=self.transactional_id, key_type=1)
+            self._until_settled(lambda: self.wire.ask(asked, 3, FindCoordinatorResponse))
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id if transactional else None,
             transaction_timeout_ms=60_000,
