@@ -195,7 +195,6 @@ TRANSACTIONS: Final = (
             end(version=4),
             SETTLE,
             ADD_PARTITION,
-            sent(0, 0, version=V1),
             sent(2, OUT_OF_ORDER, version=V1),
             sent(1, 2, version=V1),
         ),
