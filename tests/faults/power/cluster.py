@@ -25,6 +25,7 @@ _MODULES: Final = {
 }
 _LEASE_S: Final = 3
 """Of coordinators, which are killed all the time."""
+_WORKER: Final = b"tests.faults.power.worker"
 _RETENTION_CHECK_S: Final = 5
 _GONE_LIMIT_S: Final = 10.0
 
@@ -97,8 +98,8 @@ class PowerCluster(FaultCluster):
 
 
 def _runs(pid: int) -> bool:
-    """Whether it is there, and no zombie."""
+    """Whether it is a worker still: of a process that is over, the command is empty or another one's."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2][0] != "Z"
+        return _WORKER in Path(f"/proc/{pid}/cmdline").read_bytes()
     except FileNotFoundError:
         return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,20 +28,24 @@ from ottla_broker.storage import soundness, syncfs
 _WORKER: Final = "ottla_broker.compaction"
 
 
-def watch_disk(root: Path, beside: Path) -> None:
+def watch_disk(root: Path, beside: Path) -> Journal:
     """Note what this broker syncs, and give it the boot of its simulated machine."""
     journal = Journal(root, beside)
     journal.watch()
     sync = syncfs.sync_file_system
     put_in_place(syncfs, "sync_file_system", lambda path: journal.sync_all(lambda: sync(path)))
     put_in_place(soundness, "boot_id", lambda: Journal.boot_id(beside))
+    return journal
 
 
-def start_workers_as(*module: str) -> None:
+def start_workers_as(*module: str, on_start: Callable[[int], None] = lambda pid: None) -> None:
+    """`on_start` gets the process id of each worker at once: the broker may be killed before the worker has begun."""
+
     class Worker(subprocess.Popen[bytes]):
         def __init__(self, args: list[str], *more: Any, **named: Any) -> None:
             assert args[1:] == ["-m", _WORKER], "the broker starts nothing else"
             super().__init__([args[0], "-m", *module], *more, **named)
+            on_start(self.pid)
 
     put_in_place(ottla_broker.compaction.worker, "Popen", Worker)
 
@@ -62,10 +67,10 @@ def main(arguments: list[str]) -> int:
     name = f"broker-{given['node-id']}"
     root, beside = Path(given["data-dir"]), Path(directory, name)
     root.mkdir(parents=True, exist_ok=True)
-    watch_disk(root, beside)
+    journal = watch_disk(root, beside)
     MUTANTS[mutant]()
     note_cleanings(HistoryWriter(Path(directory), name))
-    start_workers_as("tests.faults.power.worker", mutant, str(root), str(beside))
+    start_workers_as("tests.faults.power.worker", mutant, str(root), str(beside), on_start=journal.note_worker)
     sys.argv[1:] = settings
     return ottla_broker.__main__.main()
 

@@ -3,7 +3,6 @@ directory ROOT; BESIDE is where the broker's notes are. Without them it notes no
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -16,8 +15,6 @@ if __name__ == "__main__":
     mutant, *noted = sys.argv[1:]
     if noted:
         root, beside = map(Path, noted)
-        journal = Journal(root, beside)
-        journal.note_worker(os.getpid())
-        journal.watch()
+        Journal(root, beside).watch()
     WORKER_MUTANTS.get(mutant, lambda: None)()
     sys.exit(main())
