@@ -114,8 +114,10 @@ class CompactedLog(RuleBasedStateMachine):
 
     @rule(recovery=st.floats(0, 1))
     def be_killed(self, recovery: float) -> None:
-        """What was written is there; the recovery point on the disk is some earlier one."""
-        point, dirty = int(recovery * self.log.recovery_point), self.log.compaction.first_dirty_offset
+        """What was written is there; the recovery point on the disk is some earlier one, but none below what a cleaning
+        may have taken."""
+        on_disk, dirty = self.log.compaction.recovery_point, self.log.compaction.first_dirty_offset
+        point = on_disk + int(recovery * (self.log.recovery_point - on_disk))
         self.log.abandon()
         self.log = open_log(self.path / "log", self.config, recovery_point=point)
         self.log.compaction.first_dirty_offset = min(dirty, self.log.log_end_offset)
@@ -130,6 +132,7 @@ class CompactedLog(RuleBasedStateMachine):
     def _compact(self, keys: int, groups: int = 1000) -> None:
         """As the log cleaner does it, with room for so many keys; EndedError after so many groups."""
         log, end = self.log, min(self.committed, self.log.segments[-1].base_offset)
+        log.secure_sealed()
         sources = [(s, e) for s, e in ranges_of(log.segments, log.log_end_offset)[:-1] if s.base_offset < end]
         if not sources or log.compaction.first_dirty_offset >= end:
             return

@@ -52,7 +52,7 @@ class Flusher:
         )
 
     def _is_time(self, flush_ms: int, now_ms: int) -> bool:
-        """Whether the last flush is so long ago, by a clock that may have been set back since: nobody knows then."""
+        """Whether the last flush is so long ago, by a clock that may have been set back since: then it is due."""
         return flush_ms < MAX_INT64 and not 0 <= now_ms - self._flushed_at_ms < flush_ms
 
     def flush(self, ranges: Callable[[], Ranges], now_ms: int, store_epochs: Callable[[], None]) -> RecoveryPoint:
