@@ -74,7 +74,7 @@ class AppendRound(Generic[S]):
             if request.give_up_at <= now.at:
                 self._reject(request.token, _too_late())
             elif self._decide(request.token, request.decide, now) is _Verdict.NO_ROOM:
-                return  # it is decided anew in the next round: a decision changes nothing
+                return  # the next round decides it: a decision changes nothing
             waiting.popleft()
         while self._decided < MAX_DECISIONS and (key := self._timers.pop_due(now.at)) is not None:
             verdict = self._decide(None, _on_timer(key), now)

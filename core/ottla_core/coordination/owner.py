@@ -197,7 +197,7 @@ class Owner(Generic[S]):
 
     @property
     def trouble(self) -> str:
-        """What an operator has to know of: why it is not served, or what it can't do in time; "" without any."""
+        """Say why the shard is not served, or what it can't do in time; "" where an operator need not look."""
         rejected = self._timers.rejected.copy()  # any thread may ask
         if self._stalled or not rejected:
             return self._stalled

@@ -23,8 +23,8 @@ MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
 of many partitions."""
 
 MAX_RESPONSE_BYTES: Final = MAX_BATCH_BYTES + MAX_MESSAGE_BYTES
-"""The largest response. A fetch is answered with one batch of any size that a log may hold, or else with fewer bytes
-than that; the rest is room for what is said of each partition."""
+"""The largest response. A fetch is answered with one batch of any size that a log may hold, or with several smaller
+ones; the rest is room for the fields of each partition."""
 
 _KEEP_ALIVE_MS: Final = 10_000
 

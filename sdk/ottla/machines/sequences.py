@@ -122,7 +122,7 @@ class Sequences:
         return batch.stamp is not NO_STAMP or (len(self._recent) < BATCHES_REMEMBERED and not self._doubt)
 
     def _may_be_forgotten(self, now: float) -> bool:
-        """Whether the broker may know nothing of this producer, and would take any sequence."""
+        """Return whether the broker may have forgotten this producer, and would accept any sequence."""
         return now - self._acked_at >= _REMEMBERED_S
 
     def stamp(self, batch: Stamped) -> None:

@@ -52,17 +52,17 @@ class Candidate:
 
     @staticmethod
     def reads_disk(config: LogConfig) -> bool:
-        """Whether to find out how much may be cleaned takes a look into segments: for their timestamps."""
+        """Return whether the lag settings need the timestamps in segments, which have to be read for them."""
         return config.min_compaction_lag_ms > 0 or config.max_compaction_lag_ms < MAX_INT64
 
     @property
     def is_secured(self) -> bool:
-        """Whether the recovery point on disk covers all of its segments."""
+        """Return whether the recovery point on disk covers all segments to be cleaned."""
         return not self.sources or self.sources[-1][1] <= self.log.compaction.recovery_point
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether the rest of the log is still what it was."""
+        """Return whether the log still has every segment that was to be cleaned."""
         return self.is_unchanged_by_truncation and all(s in self.log.segments for s, _ in self.sources)
 
     @property

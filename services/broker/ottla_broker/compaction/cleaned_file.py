@@ -88,7 +88,7 @@ class CleanedFile:
 
     @property
     def next_offset(self) -> int:
-        """Where the last of its sources ends."""
+        """Return the offset after the last of its sources."""
         return self._sources[-1].next_offset
 
     def close(self) -> CleanedSegment | None:

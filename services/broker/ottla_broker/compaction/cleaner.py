@@ -146,8 +146,9 @@ class LogCleaner:
         return max(found, key=lambda each: (each[1].part.is_overdue, each[1].part.dirty_ratio), default=None)
 
     async def _candidate(self, replica: Replica, now_ms: int) -> Candidate | None:
-        """What may be cleaned of the log once its sealed segments are durable. None where it can't be looked at, which
-        is noted; and where it was another when that was done."""
+        """Return what may be cleaned of the log once its sealed segments are durable.
+
+        None where its segments can't be read, which is noted, or where they changed meanwhile."""
         segments = replica.log.segments
         try:
             candidate = await self._look_at(replica, now_ms, replica.log.next_recovery_point)

@@ -44,7 +44,7 @@ class _Clean:
         self._newest_fence = NO_FENCE
         self._transactions: Final = CleanedTransactions(aborted_in(job), job.newest_batches)
         self._file: CleanedFile | None = None
-        """What is written now."""
+        """The file that is being written."""
         self._segments: Final[list[CleanedSegment]] = []
         self._bytes_written = self._records_read = self._records_kept = self._keyless = 0
 

@@ -1,4 +1,4 @@
-"""What a worker is to clean, and what came of it: lines of JSON between the broker and the worker.
+"""The job of a cleaner's worker and its results, as lines of JSON between the broker and the worker.
 
 The broker sends the job. The worker sends each group of segments that it has cleaned, and waits for an empty line
 before it goes on with the next one. Its last line is the result of all.

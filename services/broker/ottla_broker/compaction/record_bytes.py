@@ -32,7 +32,7 @@ def with_base_timestamp(record: bytes, old_ms: int, new_ms: int) -> bytes:
 
 
 def deltas_of(record: bytes) -> tuple[int, int]:
-    """How far the record's timestamp and its offset are from those that its batch begins with."""
+    """Return the record's timestamp delta and its offset delta: their distances from the batch's base values."""
     _, start = decode_varint(record, 0)
     timestamp, at = decode_varint(record, start + 1)
     return timestamp, decode_varint(record, at)[0]

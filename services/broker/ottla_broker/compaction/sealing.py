@@ -48,7 +48,7 @@ def _compressed(header: BatchHeader, records: list[bytes]) -> bytes:
 
 
 def _is_readable(header: BatchHeader, batch: bytes, records: list[bytes]) -> bool:
-    """Whether the batch can be sent, and whether no reader takes it for a bomb."""
+    """Return whether the batch can be sent, and every reader will decompress it."""
     is_no_bomb = not header.codec or sum(map(len, records)) <= output_limit(len(batch) - HEADER_SIZE)
     return is_no_bomb and len(batch) <= MAX_BATCH_BYTES
 

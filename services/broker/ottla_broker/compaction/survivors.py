@@ -62,8 +62,9 @@ class Survival:
     drops_keyless: bool = True
 
     def of(self, header: BatchHeader, batch: bytes) -> Survivors:
-        """What is left of a sound batch. Raises CORRUPT_MESSAGE, and INVALID_RECORD for a record without a key that is
-        not to be dropped."""
+        """Return the survivors of a sound batch.
+
+        Raises CORRUPT_MESSAGE, and INVALID_RECORD for a record without a key that is not to be dropped."""
         if header.base_offset >= self.end_offset:
             return Survivors(batch, header.record_count)
         if not header.is_control:

@@ -74,7 +74,7 @@ class _Worker:
 
     def _reap(self) -> None:
         with suppress(BrokenPipeError), self.process:
-            """Its stdin stays open until here: a worker whose broker is gone ends at once."""
+            """Close its stdin, which has been open until now: a worker whose broker is gone ends at once."""
 
     async def end(self) -> None:
         self.process.kill()

@@ -81,5 +81,5 @@ class FirstSequences:
 
 
 def _is_before(sequence: int, other: int) -> bool:
-    """Whether `sequence` comes before `other`: half of all sequences do, as after the last one comes 0."""
+    """Return whether `sequence` comes before `other`. Half of all sequences do, because 0 follows the last one."""
     return 0 < (other - sequence) % _SEQUENCES <= _SEQUENCES // 2

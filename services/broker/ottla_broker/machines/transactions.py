@@ -115,6 +115,7 @@ class Transactions:
         return first_open
 
     def reaches(self, offset: int) -> bool:
-        """Whether a marker that ended a transaction lies at or after `offset`, of those that were forgotten too: a log
-        that is cut there has that transaction open again."""
+        """Return whether a transaction's marker lies at or after `offset`, also of transactions that are forgotten.
+
+        In a log that is cut there, that transaction is open again."""
         return self._forgotten_to >= offset or bool(self._ended and self._ended[-1].marker_offset >= offset)

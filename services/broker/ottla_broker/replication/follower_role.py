@@ -67,7 +67,7 @@ class FollowerRole(ReplicaState):
             await self._truncate(log.truncate_fully_and_start_at, leader_start)
 
     async def on_out_of_range(self, leader_epoch: int, leader_start: int) -> None:
-        """The leader's log does not hold what would come next here: begin anew where it begins.
+        """Discard the log and begin where the leader's begins, which does not hold the next offset of this one.
 
         It begins behind this log's end. A log that goes further than the leader's is found to diverge before: by its
         last epoch or, where it knows none, because it can't be compared.

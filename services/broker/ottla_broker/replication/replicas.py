@@ -264,7 +264,7 @@ class Replicas(ReplicaTable):
             self._on_applied.notify_all()
 
     def _has_followed_further_than(self, image: ClusterImage) -> bool:
-        """Whether the metadata are older than those that this broker has followed: their store was restored."""
+        """Return whether the metadata are older than what this broker has followed: their store was restored."""
         return Followed(image.restored.count, image.revision) < self._log_dir().followed
 
     def _note_followed(self, image: ClusterImage) -> None:

@@ -103,7 +103,7 @@ class EpochsFile:
         return entries
 
     def has(self, epoch: int) -> bool:
-        """Whether it is on disk for certain."""
+        """Return whether the epoch is on disk for certain."""
         return self._written is not None and any(entry.epoch == epoch for entry in self._written)
 
     def write(self, epochs: LeaderEpochs, log_start_offset: int, log_end_offset: int) -> None:

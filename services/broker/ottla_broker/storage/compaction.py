@@ -1,4 +1,4 @@
-"""What of one log is compacted, and how cleaned segments take the places of those that they were made of (rule 62).
+"""How far one log is compacted, and how cleaned segments replace their sources (rule 62).
 
 Nothing at or above the recovery point is compacted. A start reads the batches above it to learn which leader epochs and
 transactions begin and end there; what a clean takes away would be missing (ADR 0023).

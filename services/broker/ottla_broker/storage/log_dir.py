@@ -400,7 +400,7 @@ class LogDir:
 
 
 class _WrittenOffsets:
-    """What the checkpoints of a directory have of one log."""
+    """The offsets of one log in the checkpoints of its directory."""
 
     def __init__(self, log_dir: LogDir, partition: PartitionId) -> None:
         self._log_dir: Final = log_dir

@@ -203,8 +203,9 @@ class ProducerHistory:
 
 
 def _is_cleaned(ranges: Ranges, start: int, end: int) -> bool:
-    """Whether a clean has taken anything between `start` and `end`: it leaves gaps between batches, or fewer records in
-    one than it has offsets, and the last batch of each segment in any case."""
+    """Return whether a clean has removed anything between `start` and `end`.
+
+    It leaves gaps between batches, or fewer records in a batch than it has offsets. A segment's last batch stays."""
     expected = start
     for segment, segment_end in ranges:
         if segment.base_offset >= end:

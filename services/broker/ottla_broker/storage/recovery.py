@@ -43,9 +43,9 @@ class Recovered:
     snapshots: list[int]
     """The offsets of the producers' snapshots, the newest last."""
     recovered_from: int
-    """All from here on was read anew, and is not compacted: it did not lie below the recovery point."""
+    """Everything from here on was read again, and is not compacted: it did not lie below the recovery point."""
     trusted_end: int
-    """Of what lies before it, the aborted transactions are what their files say."""
+    """Below it the aborted transactions are those in their files."""
     aborts_before: int
     """None of those ends at or after it."""
 
@@ -128,8 +128,9 @@ def _epochs_before(epochs: LeaderEpochs, segments: list[Segment], log_start_offs
 
 
 def _damaged(segments: list[Segment], names: set[str]) -> list[int]:
-    """Where segments begin whose aborted transactions end with half an entry. Nothing of them is read: below the
-    recovery point they are what was fsynced, and from there on they are rebuilt in any case."""
+    """Return the base offsets of segments whose aborted transactions end with half an entry.
+
+    No entry is read: below the recovery point they are what was fsynced, and above it they are rebuilt in any case."""
     indexed = [segment for segment in segments if segment.path.with_suffix(aborted_index.SUFFIX).name in names]
     found = [segment for segment in indexed if not segment.aborted.has_whole_entries]
     for segment in found:

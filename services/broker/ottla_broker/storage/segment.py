@@ -305,7 +305,7 @@ class Segment:
         return self.indexes.largest
 
     def oldest_timestamp_ms(self) -> int:
-        """That of the first batch; -1 without one. Reads the disk, the first time that it is called."""
+        """Return the timestamp of the first batch, -1 without one. The first call reads the disk."""
         if self.first_timestamp_ms < 0:
             self.first_timestamp_ms = next((header.max_timestamp for _, header in self.headers_from(0)), -1)
         return self.first_timestamp_ms

@@ -1,4 +1,4 @@
-"""What a log needs of the checkpoint files, in which a data directory has the offsets of all its logs on disk."""
+"""The offsets of one log as the checkpoint files of its data directory have them on disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class WrittenOffsets(Protocol):
         ...
 
     def cover(self, recovery_point: RecoveryPoint) -> RecoveryPoint:
-        """Return the recovery point on disk, which is written anew where it is lower than `recovery_point`.
+        """Return the recovery point on disk, which is written again where it is lower than `recovery_point`.
 
         It may be lower still: while the directory is being closed nothing is written. Raises KAFKA_STORAGE_ERROR.
         """

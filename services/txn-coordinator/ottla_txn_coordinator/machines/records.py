@@ -29,11 +29,12 @@ END_ROOM_BYTES: Final = 256
 addition did not have; so an addition leaves this room."""
 
 LARGEST_ADDITION_BYTES: Final = 1_000_000 - END_ROOM_BYTES
-"""Of the batch that an addition to a transaction makes."""
+"""The largest batch that an addition to a transaction may become."""
 
 LARGEST_BATCH_BYTES: Final = 1_000_000 + END_ROOM_BYTES
-"""Of a round. Former releases left no room: so a transaction that they have filled up to 1,000,000 bytes can be ended
-as well. It is below message.max.bytes of the internal topics."""
+"""The largest batch of a round. It is below message.max.bytes of the internal topics.
+
+Former releases left no room for the end, so this is larger than what they could fill: such a transaction ends, too."""
 
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1

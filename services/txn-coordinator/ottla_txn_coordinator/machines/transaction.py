@@ -422,7 +422,7 @@ def _with_epoch_raised(record: TransactionRecord, former_epoch: int, holder: Tra
 
 
 def _without_transaction(record: TransactionRecord) -> TransactionRecord:
-    """Its transaction is over, and the producer the one that its next has. When it began is told until the next one."""
+    """Return an ended transaction's record, with its next producer. It keeps its start until the next one begins."""
     return replace(record, producer=record.holder, partitions=frozenset(), next=None)
 
 

@@ -77,7 +77,7 @@ class AbortedIndex:
 
     @property
     def has_whole_entries(self) -> bool:
-        """Whether no entry of the file is torn. Reads nothing of it. Raises OSError."""
+        """Return whether the file ends with a whole entry, by its size alone. Raises OSError."""
         file = self._open()
         return file is None or file.size_bytes() % ENTRY.size == 0
 
