@@ -18,8 +18,12 @@ _EPOCHS: Final = (
     "a log keeps the start of each leader epoch since its own start, as in Kafka: followers truncate by them (KIP-101)"
 )
 
+_STUBS: Final = "a client keeps a stub for each method and each address of a broker or controller"
+
 BOUNDS: Final = (
+    Bound("client: Peer.*", 2000, _STUBS),
     Bound("*: LeaderEpochs.*", 2000, _EPOCHS),
+    Bound("*: EpochsFile._written*", 2000, _EPOCHS),
     Bound("outside: ottla_broker.machines.epochs.EpochStart", 2000, _EPOCHS),
     Bound("outside: files leader-epoch-checkpoint", 20_000, _EPOCHS),
     Bound("outside: ottla_core.cluster.store.*", 2 * HISTORY_REVISIONS * 100, _HISTORY),

@@ -1,7 +1,7 @@
-"""Count the lines that the cluster's loop executes in a while in which nothing happens, by function.
+"""Count the lines that the longest turn of each function executes on the cluster's loop while nothing happens.
 
-A count of lines, other than a time, is hardly another one on a busy machine, and says which function looks at more than
-it did before.
+Lines, other than time, are hardly more on a busy machine, and they say which function looks at more than it did before.
+A turn is a call of a function, or of a coroutine from one await to the next; a generator's lines are its caller's.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from inspect import CO_GENERATOR
 from types import CodeType, FrameType
 from typing import Any, Final
 
@@ -22,16 +23,29 @@ _PARTS_OF_A_PATH: Final = 3
 
 
 class _Lines:
+    """`longest` has the lines of the longest turn of each function."""
+
     def __init__(self) -> None:
-        self.counts: Final[Counter[CodeType]] = Counter()
+        self.longest: Final[Counter[CodeType]] = Counter()
+        self._turns: Final[dict[FrameType, int]] = {}
 
     def on_call(self, frame: FrameType, event: str, argument: Any) -> Any:
-        name = frame.f_code.co_filename
-        return self._on_line if any(part in name for part in _TRACED) else None
+        if not any(part in frame.f_code.co_filename for part in _TRACED):
+            return None
+        if not frame.f_code.co_flags & CO_GENERATOR:
+            self._turns[frame] = 0
+        return self._on_event
 
-    def _on_line(self, frame: FrameType, event: str, argument: Any) -> Any:
-        self.counts[frame.f_code] += 1
-        return self._on_line
+    def _on_event(self, frame: FrameType, event: str, argument: Any) -> Any:
+        at: FrameType | None = frame
+        while at is not None and at.f_code.co_flags & CO_GENERATOR:
+            at = at.f_back
+        if at is not None and event == "line":
+            self._turns[at] = self._turns.get(at, 0) + 1
+        elif event == "return":
+            lines = self._turns.pop(frame, 0)
+            self.longest[frame.f_code] = max(lines, self.longest[frame.f_code])
+        return self._on_event
 
 
 def idle_turns(cluster: GrowthCluster, window_s: float = WINDOW_S) -> Counter[Structure]:
@@ -44,7 +58,7 @@ def idle_turns(cluster: GrowthCluster, window_s: float = WINDOW_S) -> Counter[St
     time.sleep(window_s)  # a duration is what is measured
     cluster.run(trace(False))
     sizes: Counter[Structure] = Counter()
-    for code, count in lines.counts.items():
+    for code, count in lines.longest.items():
         file = "/".join(code.co_filename.split("/")[-_PARTS_OF_A_PATH:])
         sizes[Structure(TURN, f"{file} {code.co_qualname}", "items")] += count
     return sizes

@@ -67,11 +67,9 @@ def _remember_each_fetch(intact: Callable[..., Any]) -> Callable[..., Any]:
     return on_fetched
 
 
-def _tidy_all_that_ever_was(intact: Callable[..., Any]) -> Callable[..., Any]:
+def _look_at_each_revision(intact: Callable[..., Any]) -> Callable[..., Any]:
     async def tidy(maintenance: Any) -> None:
-        ever = vars(maintenance).setdefault("ever", set())
-        ever.update(replica.id for replica in maintenance._replicas.all())
-        for _ in ever:
+        for _ in range(maintenance._replicas._metadata.image.revision):
             pass
         await intact(maintenance)
 
@@ -91,7 +89,13 @@ LEAKS: Final[Sequence[Leak]] = (
     ALONE,
     Leak("producer ids never expire", Producers, "expire", _nothing, "broker, leader: Producers._entries"),
     Leak("deleted partitions stay on disk", LogDir, "remove_deleted", _unlink_segments_only, "outside: files *-delete"),
-    Leak("a tick looks at what was", Maintenance, "_tidy", _tidy_all_that_ever_was, "idle turn: *leaks.py *tidy"),
+    Leak(
+        "a tick looks at each revision of the metadata",
+        Maintenance,
+        "_tidy",
+        _look_at_each_revision,
+        "idle turn: *leaks.py *tidy",
+    ),
     Leak("transactional ids never expire", TransactionShard, "_is_over", _never, "*: TransactionShard._records"),
     Leak("committed offsets never expire", GroupShard, "_expire", _expire_no_group, "*: GroupShard._offsets"),
     Leak(

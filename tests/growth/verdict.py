@@ -26,8 +26,8 @@ SHARE: Final = 0.3
 """Of the units: by so many items a structure grows at least that keeps something of half of them."""
 BYTES: Final = 1.0
 """The same in bytes a unit."""
-RATIO: Final = 0.25
-"""A turn's lines depend on where the window lies: they must grow by this much of what they were, too."""
+RATIO: Final = 0.1
+"""A turn takes other branches at another time: its lines must grow by this much of what they were, too."""
 
 
 @dataclass(frozen=True)

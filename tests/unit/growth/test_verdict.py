@@ -59,8 +59,8 @@ def test_bytes_are_counted_by_the_byte() -> None:
 
 
 def test_a_turn_has_to_grow_by_its_share_too() -> None:
-    assert judged(100, 200, 300, structure=LINES).grown
-    assert not judged(100, 110, 120, structure=LINES).grown
+    assert judged(100, 110, 121, structure=LINES).grown
+    assert not judged(100, 109, 118, structure=LINES).grown
 
 
 def test_a_bound_is_kept_and_covers_something() -> None:
