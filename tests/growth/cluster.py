@@ -35,7 +35,7 @@ CONFIGS: Final = {
     "transactional.id.expiration.ms": FORGOTTEN_S * 1000,
     "log.retention.ms": FORGOTTEN_S * 1000,
     "log.roll.ms": FORGOTTEN_S * 1000 // 2,
-    "log.cleaner.backoff.ms": 1500,
+    "log.cleaner.backoff.ms": 1000,
     "log.cleaner.min.cleanable.ratio": 0,
     "log.cleaner.delete.retention.ms": FORGOTTEN_S * 1000,
 }

@@ -20,7 +20,8 @@ from tests.growth.work import Work
 LONGEST_REST_S: Final = 30.0
 _LOOK_S: Final = 0.6
 """Longer than the services wait between two looks at what they may forget."""
-_QUIET_LOOKS: Final = 2
+_QUIET_LOOKS: Final = 3
+"""Together they last longer than the cleaner's back-off: what it takes away is gone by then."""
 _MOVES: Final = 4
 _FOREIGN: Final = ("uvloop", "grpc", "tests.", "ottla_stack", "_pytest", "pytest", "kafka.")
 

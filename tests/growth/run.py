@@ -25,7 +25,7 @@ LONG: Final = (WORK, WORK, WORK, RESTART, WORK, WORK, RESTART, WORK, WORK, RESTA
 SHORT: Final = (WORK, WORK, WORK)
 FAILOVER_S: Final = 60.0
 MOST_MORE: Final = 3
-"""Batches that are added while something seems to grow that should not: what really grows does so again."""
+"""So often more steps are added while something seems to grow that should not: what really grows does so again."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,8 @@ def run(
             carry_out(step)
         for _ in range(MOST_MORE):
             if in_doubt(measurements):
-                carry_out(WORK)
-                if RESTART in steps:
-                    carry_out(RESTART)
+                for step in (WORK, WORK, RESTART) if RESTART in steps else (WORK,):
+                    carry_out(step)
         return Outcome(measurements, work.done, life, time.monotonic() - began_at)
 
 
