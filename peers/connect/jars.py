@@ -7,7 +7,7 @@ from typing import Final
 
 from peers import maven
 
-VERSION: Final = "4.4.0"
+VERSION: Final = "4.3.1"
 """As in pom.xml; a test compares them."""
 
 _HERE: Final = Path(__file__).parent

@@ -105,7 +105,7 @@ final class Experience {
 
     /** Errors inside a transaction: which end it, which end the producer. */
     private void aborted() throws Exception {
-        try (var producer = producer("aborted", Map.of("max.request.size", 10_000_000, "max.block.ms", 3_000))) {
+        try (var producer = producer("aborted", Map.of("max.request.size", 10_000_000))) {
             producer.initTransactions();
             producer.beginTransaction();
             fact("too large a record", () -> send(producer, 0, "v".repeat(2_000_000)));

@@ -43,9 +43,9 @@ class Side:
         return f"{word}-{next(self._numbers)}"
 
     def topic(self, partitions: int = 1, **config: str) -> str:
-        """Create a topic. Names of `config` have underscores for dots."""
+        """Create a topic that keeps its records, however old they claim to be. `config` has underscores for dots."""
         name = self.fresh("t")
-        configs = {key.replace("_", "."): value for key, value in config.items()}
+        configs = {key.replace("_", "."): value for key, value in {"retention_ms": "-1", **config}.items()}
         created = self._admin.create_topics([NewTopic(name, partitions, 1, config=configs)])
         created[name].result(CREATED_S)
         with self.wire() as wire:
