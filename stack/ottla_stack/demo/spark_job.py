@@ -48,11 +48,11 @@ class SparkJob:
         self._out: Final = self._scratch / "out"
         self._err: Final = self._scratch / "err"
         self._process: subprocess.Popen[bytes] | None = None
-        self._restarts_told = 0
+        self._restarts_printed = 0
 
     def __enter__(self) -> Self:
         self._scratch.mkdir(exist_ok=True)
-        self._restarts_told = 0
+        self._restarts_printed = 0
         with self._out.open("w") as out, self._err.open("w") as err:
             self._process = subprocess.Popen(
                 self._command,
@@ -82,7 +82,7 @@ class SparkJob:
     def result(self) -> tuple[int, dict[str, Any]]:
         """Its exit code and its last line, once it has ended. Raises UNKNOWN_SERVER_ERROR where it has none."""
         wait_for(lambda: self._running.poll() is not None, f"the end of the job {self._name}", limit_s=LIMIT_S)
-        self._tell_restarts()
+        self._print_restarts()
         lines = self._out.read_text().splitlines()
         if not lines:
             raise self._failure()
@@ -99,17 +99,17 @@ class SparkJob:
         return self._process
 
     def _is_running(self) -> bool:
-        self._tell_restarts()
+        self._print_restarts()
         if self._running.poll() is not None:
             raise self._failure()
         return True
 
-    def _tell_restarts(self) -> None:
-        """Say on the screen what the job has said of queries that had to start again: its own output lies in a file."""
-        told = [line for line in self._err.read_text(errors="replace").splitlines() if "starts again" in line]
-        for line in told[self._restarts_told :]:
+    def _print_restarts(self) -> None:
+        """Print what the job has said about queries that started again: its own output goes to a file."""
+        lines = [line for line in self._err.read_text(errors="replace").splitlines() if "starts again" in line]
+        for line in lines[self._restarts_printed :]:
             print(f"the job {self._name}: {line}", file=sys.stderr, flush=True)
-        self._restarts_told = len(told)
+        self._restarts_printed = len(lines)
 
     def _failure(self) -> OttlaError:
         errors = self._err.read_text().splitlines()
