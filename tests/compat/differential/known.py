@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
+from tests.compat.differential.stories import rules
+
 _CODEC: Final = "new in Kafka 4.1 to 4.4: served once the codec has it"
 _TELLS_MORE: Final = "Kafka leaves the positions out beside the error; clients read neither"
 _KIP_848: Final = "its groups are those of KIP-848 and later, which ottla does not have"
@@ -13,6 +15,7 @@ _METADATA: Final = "ottla keeps its metadata in etcd: there is no log of metadat
 
 KNOWN: Final = MappingProxyType(
     {
+        **rules.KNOWN,
         "offsets: commit: an unknown group with a generation": "an unknown group has no such generation; "
         "consumers join anew after both errors",
         "transaction coordinator: offsets: no group": "a group without a name is not added: it can't commit",

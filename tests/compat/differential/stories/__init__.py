@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.compat.differential.stories import admin, fetches, groups, java, librdkafka, produces, transactions
+from tests.compat.differential.stories import admin, fetches, groups, java, librdkafka, produces, rules, transactions
 from tests.compat.differential.story import Story
 
 STORIES: Final[tuple[Story, ...]] = (
@@ -12,6 +12,7 @@ STORIES: Final[tuple[Story, ...]] = (
     *transactions.STORIES,
     *produces.STORIES,
     *fetches.STORIES,
+    *rules.STORIES,
     *admin.STORIES,
     *librdkafka.STORIES,
     *java.STORIES,
