@@ -274,7 +274,8 @@ class LogDir:
             directory.mkdir(exist_ok=True)
             # A creation that failed may have left one. A replacement would take its name only after the log is opened,
             # which removes temporary files.
-            (directory / PARTITION_METADATA).unlink(missing_ok=True)
+            if (directory / PARTITION_METADATA).exists():
+                (directory / PARTITION_METADATA).unlink()
             # Kafka reads the first two lines and no further; the others are for people.
             self.disk.replace_file(
                 directory / PARTITION_METADATA,
