@@ -20,8 +20,10 @@ from ottla.machines.position import Fetch, FetchedData, PartitionData, Target
 from ottla.machines.subscription import FetchLimits as ReaderLimits
 from ottla.machines.subscription import SubscriptionState
 from ottla_broker.consumer_sessions import ConsumerSessions
+from ottla_broker.machines.offsets import HighWatermark, LastStableOffset
 from ottla_broker.replication.fetch import Consumers, FetchLimits, FetchResult, PartitionFetch, fetch
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory
+from ottla_broker.replication.replica_state import Positions
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId, TopicPartition
 from ottla_core.records.batch import iter_headers, placed_prefix, read_header
@@ -64,8 +66,9 @@ class ReplicaOf:
         return len(self._log.epochs) if self.leads else self._log.followed_to
 
     @property
-    def last_stable_offset(self) -> int:
-        return self.high_watermark
+    def positions(self) -> Positions:
+        watermark = HighWatermark(self.high_watermark)
+        return Positions(0, LastStableOffset(watermark), watermark)
 
     def on_reader(self) -> None: ...
 

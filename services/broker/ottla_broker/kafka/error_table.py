@@ -159,7 +159,7 @@ ERRORS: Final[Mapping[int, Errors]] = {
             E.OFFSET_NOT_AVAILABLE: Since(11, E.NOT_LEADER_OR_FOLLOWER),
             **_by_id(13),
             E.INCONSISTENT_TOPIC_ID: Since(13, E.UNKNOWN_TOPIC_OR_PARTITION),
-            E.FETCH_SESSION_TOPIC_ID_ERROR: Since(13, E.INVALID_FETCH_SESSION_EPOCH),
+            E.FETCH_SESSION_TOPIC_ID_ERROR: Since(7, E.INVALID_REQUEST),
         },
         # For a batch that no response can hold: consumers raise it to the application, which may seek past it.
         {E.MESSAGE_TOO_LARGE: E.CORRUPT_MESSAGE},
