@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import compress
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.disk_threads import DiskThreads
@@ -91,16 +92,30 @@ class Maintenance:
         await sliced(flush, list(self._replicas.flushed_by_time))
 
     async def _tidy(self) -> None:
-        await sliced(partial(self._tidy_one, self._clock.wall_ms()), list(self._replicas.all()))
+        """Logs of which everything is to go wait for the disk before their last segment does, in a thread."""
+        now_ms, replicas = self._clock.wall_ms(), list(self._replicas.all())
+        keep_one = await sliced(partial(self._tidy_one, now_ms), replicas)
+        for replica in compress(replicas, keep_one):
+            if self._replicas.get(replica.id) is not replica:
+                continue
+            try:
+                await self._threads.keep(replica.log.secure_emptied)
+                self._reported.pop(f"emptying {replica}", None)
+            except Exception as error:  # of this partition alone
+                self._on_error(f"emptying {replica}", error)
+            else:
+                self._tidy_one(now_ms, replica)
 
-    def _tidy_one(self, now_ms: int, replica: Replica) -> None:
+    def _tidy_one(self, now_ms: int, replica: Replica) -> bool:
+        """Whether its log keeps one segment more than it should."""
         if self._replicas.get(replica.id) is not replica:
-            return  # it has gone between two slices
+            return False  # it has gone between two slices
         try:
             replica.tidy(now_ms)
             self._reported.pop(f"tidying {replica}", None)
         except Exception as error:  # of this partition alone
             self._on_error(f"tidying {replica}", error)
+        return replica.log.keeps_last_sealed
 
     async def _measure_strays(self) -> None:
         await self._threads.keep(self._log_dir().measure_strays)

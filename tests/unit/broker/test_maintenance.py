@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -164,6 +165,7 @@ class Sick:
     """A replica that fails in ways that nobody has foreseen."""
 
     id = PartitionId(ID.topic_id, 7)
+    log = SimpleNamespace(keeps_last_sealed=False)
 
     def tidy(self, now_ms: int) -> None:
         raise AssertionError("nobody has foreseen it")

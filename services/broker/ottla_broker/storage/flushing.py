@@ -85,9 +85,12 @@ class Flusher:
             self._flushed_bytes = max(self._flushed_bytes, appended_bytes - active_bytes)
         return self.recovery_point
 
+    def is_name_durable(self, active: Segment) -> bool:
+        return active is self._durable_active
+
     def make_names_durable(self, active: Segment) -> None:
         """Make the names of the segments last, as their bytes do."""
-        if active is not self._durable_active:
+        if not self.is_name_durable(active):
             self._disk.sync_directory(self._directory)
             self._durable_active = active
 

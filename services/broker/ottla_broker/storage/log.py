@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock
 from typing import Final, NamedTuple
 
 from ottla_broker.machines import retention
@@ -80,8 +79,8 @@ class Log:
             self._segments, disk, self._flusher.lock, state.cleaned_before, history.on_replaced
         )
         self._epochs_file: Final = epochs_file
-        self._storing_epochs: Final = Lock()
-        """The writer stores them where it drops what they begin in, beside a flush."""
+        self.keeps_last_sealed = False
+        """Retention or DeleteRecords would have taken it, if `secure_emptied` had been called."""
         self._written: Final = written
         self._unfinished_from: int | None = None
         self._epoch_before = NO_EPOCH
@@ -294,8 +293,8 @@ class Log:
             self.epochs = epochs
 
     def _store_epochs(self) -> None:
-        with self._storing_epochs:
-            self._epochs_file.write(self.epochs, self.log_start_offset, self.log_end_offset)
+        """With the lock of the flusher held."""
+        self._epochs_file.write(self.epochs, self.log_start_offset, self.log_end_offset)
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
@@ -366,7 +365,8 @@ class Log:
             return  # it could not be deleted yet
         active = self._segments.segments[-1]
         self.flush(now_ms)
-        self._store_epochs()
+        with self._flusher.lock:
+            self._store_epochs()
         if not (self._was_closed and self._segments.are_as_opened):
             active.seal()
             self._flusher.flush_segment(active, self._segments.ranges, sealed=True)
@@ -389,8 +389,7 @@ class Log:
         causes, end_offset = self._segments.expired(high_watermark, now_ms, self.config, self.compaction.held_from)
         if end_offset > self.segments[-1].base_offset:
             self._segments.roll(self.log_end_offset, now_ms, self.config)
-        self._drop(end_offset, self.log_start_offset)
-        return causes
+        return causes[: self._drop(end_offset, self.log_start_offset)]
 
     def delete_records_before(self, offset: int, high_watermark: HighWatermark) -> int:
         """DeleteRecords: nothing before `offset` is served any more; the log start offset after it (KIP-107).
@@ -405,10 +404,19 @@ class Log:
             self._drop(offset, offset)
         return self.log_start_offset
 
-    def _drop(self, until: int, log_start_offset: int) -> None:
-        """Forget the segments before `until` and rename their files away; `Disk.unlink_discarded` frees the space."""
+    def _drop(self, until: int, log_start_offset: int) -> int:
+        """Forget the segments before `until` and rename their files away; return how many.
+
+        `Disk.unlink_discarded` frees the space.
+
+        The last sealed segment stays until `secure_emptied` has been called: without that it alone tells on disk how
+        far the log has come, and in which epoch. So no call of the writer waits for the disk.
+        """
         until = min(until, self.compaction.held_from)
-        self._secure_dropping(until)
+        sealed = self._segments.ranges()[:-1]
+        self.keeps_last_sealed = bool(sealed) and sealed[-1][1] <= until and not self._is_emptied_on_disk(until)
+        if self.keeps_last_sealed:
+            until = sealed[-1][0].base_offset
         dropped = self._segments.drop(until, log_start_offset)
         self.epochs.truncate_from_start(self.log_start_offset)  # not written now: opening the log does it again
         try:
@@ -418,18 +426,21 @@ class Log:
                 self._history.on_dropped(self._segments.segments[0].base_offset)
         except OSError as error:
             raise self._disk.error(f"deleting segments of {self.directory.name}", error) from error
+        return len(dropped)
 
-    def _secure_dropping(self, until: int) -> None:
-        """Write down what only the segments before `until` tell otherwise: the epochs that begin in them, and, where no
-        other is left, that there is the active one. Mostly both are known to be on disk."""
-        sealed = self._segments.ranges()[:-1]
-        if not sealed or sealed[0][1] > until:
-            return
-        is_all = sealed[-1][1] <= until
-        if self._epochs_file.has(self.epochs.epoch_of(until - 1)) and not is_all:
-            return
-        self._store_epochs()
-        if is_all:
+    def _is_emptied_on_disk(self, until: int) -> bool:
+        """Whether the disk tells without the segments before `until` where the log ends, and its epoch there."""
+        epoch = self.epochs.epoch_of(until - 1)
+        return self._flusher.is_name_durable(self.segments[-1]) and (epoch == NO_EPOCH or self._epochs_file.has(epoch))
+
+    def secure_emptied(self) -> None:
+        """Write down what only the last sealed segment tells, after which retention may delete it, too.
+
+        For a thread. Raises KAFKA_STORAGE_ERROR.
+        """
+        with self._flusher.lock:
+            self._segments.check_open()
+            self._store_epochs()
             self._flusher.make_names_durable(self.segments[-1])
 
     @property

@@ -6,6 +6,9 @@ about who is in sync.
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,11 +39,18 @@ def brokers(tmp_path: Path) -> Brokers:
 
 
 def emptied_by_retention(log: Log) -> None:
-    log.delete_old_segments(HighWatermark(log.log_end_offset), NOON + WEEK_MS)
+    """As the maintenance of a broker does it."""
+    for _ in range(2):
+        log.delete_old_segments(HighWatermark(log.log_end_offset), NOON + WEEK_MS)
+        if log.keeps_last_sealed:
+            log.secure_emptied()
 
 
 def emptied_by_delete_records(log: Log) -> None:
     log.delete_records_before(log.log_end_offset, HighWatermark(log.log_end_offset))
+    if log.keeps_last_sealed:
+        log.secure_emptied()
+    log.delete_old_segments(HighWatermark(log.log_end_offset), NOON)
 
 
 def write(replica: Replica, batches: int) -> None:
@@ -66,13 +76,14 @@ async def values(replica: Replica) -> list[bytes | None]:
 @pytest.mark.parametrize("empty", [emptied_by_retention, emptied_by_delete_records])
 @pytest.mark.parametrize("flushed", [True, False])
 @pytest.mark.parametrize("stopped", ["in order", "killed", "killed twice"])
-def test_an_emptied_log_keeps_its_last_epoch(tmp_path: Path, empty: object, flushed: bool, stopped: str) -> None:
+def test_an_emptied_log_keeps_its_last_epoch(
+    tmp_path: Path, empty: Callable[[Log], None], flushed: bool, stopped: str
+) -> None:
     log = open_log(tmp_path / "log")
     fill(log, 10, leader_epoch=3)
     fill(log, 10, leader_epoch=5)
     if flushed:
         log.flush(NOON)
-    assert callable(empty)
     empty(log)
     assert (log.log_start_offset, log.log_end_offset) == (60, 60)
     assert log.epochs.entries == ((5, 60),)
@@ -97,13 +108,57 @@ def test_a_log_that_never_had_anything_has_no_epoch(tmp_path: Path) -> None:
 
 @pytest.mark.rule(4)
 def test_what_was_written_in_an_epoch_is_known_before_its_only_segments_go(tmp_path: Path) -> None:
-    """No flush has written the epochs yet, and the batches are gone."""
+    """No flush has written the epochs yet: the last segment that tells them stays until they are on disk."""
     log = open_log(tmp_path / "log")
     fill(log, 10, leader_epoch=2)
     fill(log, 10, leader_epoch=3)
     log.delete_records_before(45, HighWatermark(60))
+    assert log.segments[0].base_offset < 30
+    assert open_log(tmp_path / "log", log_start_offset=45).epochs.entries == ((3, 45),)
+    log.secure_emptied()
+    log.delete_old_segments(HighWatermark(60), NOON)
     assert log.segments[0].base_offset > 30
     assert open_log(tmp_path / "log", log_start_offset=45).epochs.entries == ((3, 45),)
+
+
+@pytest.mark.parametrize("empty", [emptied_by_retention, emptied_by_delete_records])
+def test_a_full_disk_keeps_one_segment_and_frees_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty: Callable[[Log], None]
+) -> None:
+    """There is no room for a file of epochs, and space must come from somewhere."""
+
+    def no_room(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    log = open_log(tmp_path / "log")
+    fill(log, 60, leader_epoch=3)
+    assert len(log.segments) > 3
+    with monkeypatch.context() as full:
+        full.setattr(log._disk, "replace_file", no_room)
+        with pytest.raises(OSError, match="no space left"):
+            empty(log)
+    assert len(log.segments) == 2
+    empty(log)
+    assert len(log.segments) == 1
+    assert log.epochs.entries == ((3, 180),)
+
+
+@pytest.mark.parametrize("empty", [Log.delete_old_segments, Log.delete_records_before])
+def test_what_deletes_segments_waits_for_no_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty: Callable[[Log, int, int], object]
+) -> None:
+    """Retention and DeleteRecords run on the event loop."""
+
+    def too_slow(*_: object) -> None:
+        raise AssertionError("the event loop waits for the disk")
+
+    log = open_log(tmp_path / "log")
+    fill(log, 60, leader_epoch=3)
+    monkeypatch.setattr(os, "fsync", too_slow)
+    monkeypatch.setattr(os, "fdatasync", too_slow)
+    empty(log, 180, 180 if empty is Log.delete_records_before else NOON + WEEK_MS)
+    assert log.keeps_last_sealed
+    assert len(log.segments) == 2
 
 
 @pytest.mark.story("emptied-log-has-no-epoch")

@@ -75,6 +75,8 @@ def test_nothing_above_the_high_watermark_goes(log: Log) -> None:
 def test_a_topic_nobody_writes_to_empties_and_keeps_its_offsets(log: Log) -> None:
     log.config = LogConfig(retention_ms=1000)
     causes = log.delete_old_segments(HighWatermark(180), NOON + 10**9)
+    log.secure_emptied()
+    causes += log.delete_old_segments(HighWatermark(180), NOON + 10**9)
     assert len(causes) > 5
     assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (180, 180, 0)
     assert names(log.directory, ".log") == [f"{180:020d}.log"]
@@ -89,6 +91,8 @@ def test_without_timestamps_the_age_of_the_file_counts(tmp_path: Path) -> None:
     log.append(raw_batch(raw_record(0), base_timestamp=-1, max_timestamp=-1), 1, NOON)
     written_ms = next(log.directory.glob("*.log")).stat().st_mtime_ns // 1_000_000
     assert log.delete_old_segments(HighWatermark(1), written_ms + 1000) == []
+    log.delete_old_segments(HighWatermark(1), written_ms + 1001)
+    log.secure_emptied()
     assert log.delete_old_segments(HighWatermark(1), written_ms + 1001) == [DeletionCause.TIME]
 
 
@@ -114,6 +118,8 @@ def test_deleting_records_hides_them_before_their_segment_goes(log: Log) -> None
     assert log.delete_records_before(2, HighWatermark(180)) == 4, "it never goes back"
     assert log.delete_records_before(180, HighWatermark(180)) == 180
     assert log.read(180, 100, 180) == b""
+    log.secure_emptied()
+    log.delete_old_segments(HighWatermark(180), NOON)
     assert len(log.segments) == 1
 
 

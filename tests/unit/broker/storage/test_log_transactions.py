@@ -13,7 +13,7 @@ from produced import produced
 from transactional_logs import end_of, end_transaction, transactions_told_by
 
 from ottla_broker.machines.transactions import AbortedTransaction
-from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.disk import DataFile, Disk
 from ottla_broker.storage.transactions.aborted_index import AbortedIndex, packed
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import TRANSACTIONAL
@@ -33,6 +33,58 @@ def test_an_index_that_was_not_synced_before_the_power_went_is_rebuilt(tmp_path:
     again = open_log(log.directory, recovery_point=0)
     assert again.aborted.between(0, 9) == expected
     assert (log.directory / f"{0:020d}.txnindex").stat().st_size == 34
+
+
+AFTER_A_CUT = {
+    "zeros": lambda whole: bytes(len(whole)),
+    "zeros before it": lambda whole: bytes(2 * 34) + whole,
+    "another aborted transaction": lambda whole: packed([AbortedTransaction(7, 0, 1, 2)]) + whole,
+    "garbage": lambda whole: b"\x00\x07" * (len(whole) // 2),
+    "half": lambda whole: whole[: len(whole) // 2],
+}
+
+
+@pytest.mark.rule(38, 58)
+@pytest.mark.story("index-kept-what-a-power-cut-left")
+@pytest.mark.parametrize("left", AFTER_A_CUT)
+def test_whatever_a_power_cut_leaves_of_an_index_is_not_in_it_after_a_start(tmp_path: Path, left: str) -> None:
+    """It was not synced. Zeros look like transactions that ended before the segment."""
+    log = open_log(tmp_path / "log")
+    fill(log, 20)
+    log.append(produced(0, attributes=TRANSACTIONAL), 1, NOON, transactional=True)
+    end_transaction(log, end_of(7, 1, committed=False))
+    log.flush(NOON)
+    expected = transactions_told_by(log).aborted
+    assert expected
+    assert len(log.segments) > 1
+    log.segments[-1].aborted.write()
+    path = log.segments[-1].path.with_suffix(".txnindex")
+    whole = path.read_bytes()
+    path.write_bytes(AFTER_A_CUT[left](whole))
+    again = open_log(log.directory, recovery_point=log.recovery_point)
+    assert again.aborted.between(0, again.log_end_offset) == expected
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.rule(38, 58)
+@pytest.mark.story("emptied-index-was-not-synced")
+def test_an_index_that_a_truncation_has_emptied_is_synced_with_its_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a power cut brings the transaction back, and readers leave out the records that came instead of it."""
+    log = open_log(tmp_path / "log")
+    fill(log, 1)
+    log.append(produced(0, attributes=TRANSACTIONAL), 1, NOON, transactional=True)
+    end_transaction(log, end_of(7, 1, committed=False))
+    log.segments[-1].aborted.write()
+    synced: list[str] = []
+    syncing = Disk.sync
+    monkeypatch.setattr(Disk, "sync", lambda disk, file: (synced.append(file.path.name), syncing(disk, file)))
+    log.truncate_to(3)
+    fill(log, 60)
+    log.flush(NOON)
+    assert f"{0:020d}.txnindex" in synced
+    assert (log.directory / f"{0:020d}.txnindex").stat().st_size == 0
 
 
 def index_of(directory: Path, count: int, *, unordered_at: int = -1) -> AbortedIndex:

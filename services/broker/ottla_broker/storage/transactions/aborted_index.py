@@ -48,13 +48,15 @@ _NONE: Final = _Entries(0, b"")
 
 
 class AbortedIndex:
-    __slots__ = ("_changing", "_ending", "_entries", "_log_path")
+    __slots__ = ("_changing", "_ending", "_entries", "_is_cut", "_log_path")
 
     def __init__(self, log_path: Path, ending: str = "") -> None:
         """`ending`: of the file's name while a swap is not done (module swap), which takes it away at any moment."""
         self._log_path: Final = log_path
         self._ending: Final = ending
         self._entries: _Entries | None = None
+        self._is_cut = False
+        """Entries were taken out of the file, and it was not synced since: they could come back."""
         self._changing: Final = RLock()
 
     def _path(self, ending: str) -> Path:
@@ -124,13 +126,19 @@ class AbortedIndex:
 
     def replace_from(self, offset: int, aborted: Iterable[AbortedTransaction]) -> None:
         """Put these in the place of those that have ended at or after `offset`, and into the file. Readers see all of
-        this or nothing. Raises OSError."""
+        this or nothing. Raises OSError.
+
+        Where all of the segment is at or after `offset`, nothing in the file counts: a power cut may have left anything
+        there.
+        """
         with self._changing:
             stored, pending = self._loaded()
-            stored = _first_at(self._existing(), stored, offset) if stored else 0
+            is_rebuilt = offset <= int(self._log_path.stem)
+            stored = _first_at(self._existing(), stored, offset) if stored and not is_rebuilt else 0
             kept = (entry for entry in _unpacked(pending) if entry.last_offset < offset)
             self._entries = _Entries(stored, packed(kept) + packed(aborted))
             if self._open() is not None:
+                self._is_cut = True
                 self._write().truncate(self._loaded().stored * ENTRY.size)
             else:
                 self.write()
@@ -142,8 +150,9 @@ class AbortedIndex:
 
     def sync(self, disk: Disk) -> None:
         """The same, fsynced. Raises OSError, or KAFKA_STORAGE_ERROR."""
-        if any(self._loaded()):
+        if self._is_cut or any(self._loaded()):
             disk.sync(self._write())
+            self._is_cut = False
 
     def _write(self) -> DataFile:
         with self._changing:
