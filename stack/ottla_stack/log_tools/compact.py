@@ -100,7 +100,8 @@ class _Compaction:
             self._disk,
             config,
             now_ms=self._now_ms,
-            clean=self._id is not None and (self._disk.path / CLEAN_SHUTDOWN).exists(),
+            # A copy was just verified, and its gaps are those of a cleaner. To recover it would take them for losses.
+            clean=self._id is None or (self._disk.path / CLEAN_SHUTDOWN).exists(),
             recovery_point=RecoveryPoint(self._checkpoint(checkpoint.RECOVERY_POINTS, 0)),
             log_start_offset=start,
             written=self,

@@ -37,6 +37,37 @@ def _up_to_the_high_watermark(original, self, log_start_offset, high_watermark):
     return high_watermark
 
 
+def _what_looks_older_stays(original, self, offset, aborted):
+    return original(self, max(offset, int(self._log_path.stem) + 1), aborted)
+
+
+def _where_there_are_entries(original, self, disk):
+    return original(self, disk) if any(self._loaded()) else None
+
+
+def _at_the_last_sealed(original, self, until):
+    """Write down on the event loop what only the segments that go tell otherwise."""
+    self.secure_emptied()
+    return True
+
+
+def _as_the_leader_says(original, self, leader_epoch, leader_end, leader_start):
+    if leader_end.epoch >= 0 and self.log.log_start_offset == self.log.log_end_offset:
+        leader_end = leader_end._replace(start_offset=self.log.log_end_offset)
+    return original(self, leader_epoch, leader_end, leader_start)
+
+
+def _by_where_it_ends_alone(original, epochs, log_end_offset, last_epoch, fetch_offset):
+    found = original(epochs, log_end_offset, last_epoch, fetch_offset)
+    end = epochs.end_offset_for(last_epoch, log_end_offset)
+    is_behind = end.epoch < last_epoch or end.start_offset < fetch_offset
+    return found if last_epoch < 0 or is_behind else None
+
+
+def _recovered(original, *arguments, **named):
+    return original(*arguments, **(named | {"clean": False}))
+
+
 STORIES = (
     Story(
         "segments-above-the-recovery-point-are-compacted",
@@ -75,5 +106,42 @@ STORIES = (
         "`ottla log compact` cleaned up to the high watermark: a committed value gave way to one of an open "
         "transaction, which was aborted later",
         instead_of("ottla_broker.machines.producers:Producers.last_stable_offset", _up_to_the_high_watermark),
+    ),
+    Story(
+        "index-kept-what-a-power-cut-left",
+        "Zeros that a power cut had left in the index of aborted transactions looked like some that ended before the "
+        "segment, and stayed in it: readers of committed records got an error for good",
+        instead_of(f"{_STORAGE}.transactions.aborted_index:AbortedIndex.replace_from", _what_looks_older_stays),
+    ),
+    Story(
+        "emptied-index-was-not-synced",
+        "The index of a truncated segment that had nothing left was not synced: a power cut brought back what was "
+        "aborted before, and readers left out the records that had come instead",
+        instead_of(f"{_STORAGE}.transactions.aborted_index:AbortedIndex.sync", _where_there_are_entries),
+    ),
+    Story(
+        "deletion-waits-for-the-disk",
+        "Where all segments of a log went, retention and DeleteRecords fsynced on the event loop, and on a full disk "
+        "they could free nothing",
+        instead_of(f"{_STORAGE}.log:Log._is_emptied_on_disk", _at_the_last_sealed),
+    ),
+    Story(
+        "snapshot-older-than-retention",
+        "A transaction was open in the newest snapshot, and retention took its end before a flush: after a kill the "
+        "last stable offset stood still at the log's start",
+        skipped("ottla_broker.machines.transactions:Transactions.forget_open"),
+    ),
+    Story(
+        "emptied-follower-took-an-epoch-of-another-offset",
+        "An emptied follower took the epoch that its leader named as that of its own offset, though others lay in "
+        "between: it could never follow again",
+        instead_of("ottla_broker.replication.follower_role:FollowerRole.on_diverging", _as_the_leader_says),
+        instead_of("ottla_broker.replication.leader_role:find_divergence", _by_where_it_ends_alone),
+    ),
+    Story(
+        "gaps-of-a-copy-taken-for-losses",
+        "`ottla log compact` recovered a copy, and took the gaps that Kafka's cleaner leaves between segments for "
+        "losses: all segments behind the first one went",
+        instead_of(f"{_STORAGE}.log:Log.open", _recovered),
     ),
 )

@@ -20,6 +20,7 @@ from ottla_broker.storage.identity import DirectoryIdentity, DirectoryLock, load
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_dir import LogDir
+from ottla_broker.storage.scan import headers
 from ottla_broker.storage.segment import Segment
 from ottla_core.model import PartitionId
 from ottla_core.records.batch import TRANSACTIONAL
@@ -100,6 +101,26 @@ def test_a_copy_is_cleaned_up_to_its_active_segment(tmp_path: Path, monkeypatch:
     assert len(segments(copy)) == 2
     assert table_in(copy) == table
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == []
+
+
+@pytest.mark.story("gaps-of-a-copy-taken-for-losses")
+def test_the_gaps_that_kafkas_cleaner_left_between_segments_cost_a_copy_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It keeps no last batch of a segment, so that the next one does not begin where the one before it ends."""
+    copy = shutil.copytree(write_compacted(tmp_path / "data", high_watermark=0), tmp_path / "table-0")
+    assert compacted(monkeypatch, copy) == 0
+    cleaned = segments(copy)[0]
+    raw = cleaned.read_bytes()
+    batches = list(headers(DataFile(cleaned), 0, len(raw)))
+    assert len(batches) > 2
+    cleaned.write_bytes(raw[: batches[-1][0]])
+    for path in (*copy.glob("*index"), *copy.glob("*.snapshot")):
+        path.unlink()
+    table, names = table_in(copy), [path.name for path in segments(copy)]
+    assert compacted(monkeypatch, copy) == 0
+    assert table_in(copy) == table
+    assert [path.name for path in segments(copy)] == names
 
 
 def test_a_map_that_is_too_small_takes_rounds(

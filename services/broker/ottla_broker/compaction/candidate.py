@@ -63,7 +63,7 @@ class Candidate:
     @property
     def is_unchanged(self) -> bool:
         """Return whether the log still has every segment that was to be cleaned."""
-        return self.is_unchanged_by_truncation and all(s in self.log.segments for s, _ in self.sources)
+        return self.is_unchanged_by_truncation and {s for s, _ in self.sources} <= {*self.log.segments}
 
     @property
     def is_unchanged_by_truncation(self) -> bool:

@@ -52,7 +52,9 @@ class Sources:
             raise corrupt(f"none of the {segment.size_bytes - position} bytes to its end are a whole batch")
 
     def located(self, error: OttlaError) -> OttlaError:
-        """`error` with the position of the batch that was read last, and what to do."""
+        """`error` with the position of the batch that was read last, and what to do. Of the disk it says all itself."""
+        if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+            return error
         name, position, offset = self._position
         message = f"the batch at position {position} of {name}, offset {offset}, can't be compacted: {error.message}"
         hint = _DAMAGED if error.code == ErrorCode.CORRUPT_MESSAGE else error.hint

@@ -29,10 +29,10 @@ async def run_worker(job: CleaningJob, take: Take) -> CleaningResult:
     """
     worker = _Worker(job)
     try:
-        line = await worker.listen(job.to_json())
+        line = await worker.listen(job.to_json)
         while isinstance(line, CleanedGroup):
             await take(line)
-            line = await worker.listen("")
+            line = await worker.listen(str)
         return _result(line, worker.process.returncode)
     finally:
         await worker.end()
@@ -49,8 +49,11 @@ class _Worker:
         self._limit_s: Final = _limit_s(job)
         self._thread: Final = ThreadPoolExecutor(1, "cleaner-worker")
 
-    async def listen(self, text: str) -> CleanedGroup | bytes:
-        """Say `text`, and return the group that comes next. Anything else is the last line of an ended worker."""
+    async def listen(self, text: Callable[[], str]) -> CleanedGroup | bytes:
+        """Say `text`, which the thread makes, and return the group that comes next.
+
+        Anything else is the last line of an ended worker.
+        """
         heard = asyncio.get_running_loop().run_in_executor(self._thread, self._exchange, text)
         try:
             async with asyncio.timeout(self._limit_s):
@@ -58,12 +61,12 @@ class _Worker:
         except TimeoutError:
             raise _failed(f"its worker did not finish within {self._limit_s:.0f} s", "it is tried again") from None
 
-    def _exchange(self, text: str) -> CleanedGroup | bytes:
+    def _exchange(self, text: Callable[[], str]) -> CleanedGroup | bytes:
         line, process = b"", self.process
         assert process.stdin is not None
         assert process.stdout is not None
         with suppress(BrokenPipeError):  # it may have ended before it had its job
-            process.stdin.write(text.encode() + b"\n")
+            process.stdin.write(text().encode() + b"\n")
             process.stdin.flush()
             line = process.stdout.readline(_RESULT_LIMIT_BYTES)
             with suppress(ValueError, KeyError, TypeError):

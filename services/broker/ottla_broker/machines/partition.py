@@ -321,6 +321,9 @@ def find_divergence(
     A follower that knows no epoch has nothing, and begins at offset 0 or where this log does. Of any other offset it
     can't be known whether the follower has what lies before it here. It gets the first epoch here with the log's start:
     there it begins anew, or, if it is there already, it has its epoch now.
+
+    A follower whose last epoch begins here behind `fetch_offset` has its epoch from another log: it gets the end of the
+    epochs before it.
     """
     if last_epoch == NO_EPOCH:
         first = next(iter(epochs.entries), None)
@@ -329,4 +332,6 @@ def find_divergence(
     end = epochs.end_offset_for(last_epoch, log_end_offset)
     if end.epoch < last_epoch or end.start_offset < fetch_offset:
         return end
+    if any(entry.epoch == last_epoch and entry.start_offset > fetch_offset for entry in epochs.entries):
+        return epochs.end_offset_for(last_epoch - 1, log_end_offset)
     return None

@@ -98,6 +98,13 @@ class Transactions:
         while ended and ended[0].marker_offset < high_watermark:
             self._forgotten_to = ended.popleft().marker_offset
 
+    def forget_open(self) -> None:
+        """Forget the open transactions, whose markers may be among records that are gone.
+
+        One that goes on is known again by its next records.
+        """
+        self._open.clear()
+
     def oldest(self) -> int:
         """The producer of the first that is open, or -1; from any thread."""
         return next(iter(list(self._open)), NO_PRODUCER_ID)

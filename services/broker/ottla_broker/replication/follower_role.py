@@ -61,7 +61,8 @@ class FollowerRole(ReplicaState):
         offset = find_truncation_offset(log.epochs, log.log_end_offset, self._high_watermark, leader_end)
         if offset > log.log_start_offset:
             await self._truncate(log.truncate_to, offset)
-        elif log.log_start_offset == offset == log.log_end_offset and leader_end.epoch != NO_EPOCH:
+        elif log.log_start_offset == log.log_end_offset == leader_end.start_offset and leader_end.epoch != NO_EPOCH:
+            # Only here is the epoch that the leader names the one before this offset.
             await self._truncate(partial(log.truncate_fully_and_start_at, epoch=leader_end.epoch), offset)
         else:
             await self._truncate(log.truncate_fully_and_start_at, leader_start)

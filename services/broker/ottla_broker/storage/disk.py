@@ -347,12 +347,21 @@ class Disk:
         self._discarded.append(doomed)
 
     def unlink_discarded(self) -> int:
-        """Unlink what was discarded, for a thread: a gigabyte takes a file system tens of milliseconds."""
-        count = 0
+        """Unlink what was discarded, for a thread: a gigabyte takes a file system tens of milliseconds.
+
+        What can't be unlinked is tried again at the next call.
+        """
+        count, kept = 0, list[Path]()
         with suppress(IndexError):  # another thread may take the last of them
             while True:
-                self._discarded.popleft().unlink(missing_ok=True)
-                count += 1
+                path = self._discarded.popleft()
+                try:
+                    path.unlink(missing_ok=True)
+                    count += 1
+                except OSError as error:
+                    kept.append(path)
+                    _logger.warning("%s can't be removed yet: %s", path, error.strerror)
+        self._discarded.extend(kept)
         return count
 
 

@@ -122,7 +122,7 @@ class Log:
             file.write(epochs, state.log_start_offset, state.log_end_offset)
         history = ProducerHistory(directory, disk, state.aborts_before)
         ranges = ranges_of(state.segments, state.log_end_offset)
-        history.restore(ranges, state.snapshots, state.trusted_end, state.recovered_from)
+        history.restore(ranges, state.snapshots, state.trusted_end, state.cleaned_before)
         history.producers.expire(now_ms, config.producer_expiration_ms)
         flushed = RecoveryPoint(state.log_end_offset) if clean else recovery_point
         return cls(

@@ -93,6 +93,8 @@ class ProducerHistory:
         if start and _is_cleaned(ranges, start, cleaned_before):
             _logger.warning("%s: compacted since the snapshot at %d: reading it whole", self._directory, start)
             start, contents = 0, _Contents(Producers(), NO_FENCE)
+        if start < ranges[0][0].base_offset:  # retention has taken what came after the snapshot, markers among it
+            contents.producers.transactions.forget_open()
         bases = {segment.base_offset for segment, _ in ranges}
         self._remove(offset for offset in offsets if offset < start and offset not in bases)
         for segment, segment_end in ranges:
@@ -205,8 +207,9 @@ class ProducerHistory:
 def _is_cleaned(ranges: Ranges, start: int, end: int) -> bool:
     """Return whether a clean has removed anything between `start` and `end`.
 
-    It leaves gaps between batches, or fewer records in a batch than it has offsets. A segment's last batch stays."""
-    expected = start
+    It leaves gaps between batches, or fewer records in a batch than it has offsets. A segment's last batch stays.
+    What is missing before the first segment was taken by retention."""
+    expected = max(start, ranges[0][0].base_offset)
     for segment, segment_end in ranges:
         if segment.base_offset >= end:
             break

@@ -42,17 +42,13 @@ class Recovered:
     log_start_offset: int
     snapshots: list[int]
     """The offsets of the producers' snapshots, the newest last."""
-    recovered_from: int
-    """Everything from here on was read again, and is not compacted: it did not lie below the recovery point."""
     trusted_end: int
     """Below it the aborted transactions are those in their files."""
     aborts_before: int
     """None of those ends at or after it."""
-
-    @property
-    def cleaned_before(self) -> int:
-        """No clean has taken anything at or after it. Without a recovery point any segment may be a cleaned one."""
-        return self.recovered_from or self.log_end_offset
+    cleaned_before: int
+    """No clean has taken anything at or after it, because it did not lie below the recovery point. Where that point is
+    not known, any segment may be a cleaned one."""
 
 
 def open_segments(
@@ -104,9 +100,9 @@ def open_segments(
         LogEndOffset(log_end_offset),
         log_start_offset,
         offsets_in(names),
-        recovered_from,
         trusted_end,
         aborts_before,
+        recovered_from if recovery_point else log_end_offset,
     )
 
 

@@ -246,7 +246,7 @@ async def test_a_log_that_can_not_even_be_looked_at_holds_up_no_other(
     bad.log.segments[0].path.unlink()
     await logs.cleaner.start()
     await until(lambda: good.log.compaction.first_dirty_offset > 0)
-    assert bad.log.compaction.failure
+    await until(lambda: bool(bad.log.compaction.failure))
     assert logs.cleaner.uncleanable == 1
     logs.replicas.compacted.discard(bad)
     await until(lambda: not logs.cleaner.uncleanable)

@@ -329,6 +329,15 @@ def test_the_high_watermark_is_the_last_resort_without_any_epoch() -> None:
     )
 
 
+@pytest.mark.rule(2, 3)
+def test_an_epoch_that_begins_here_behind_where_the_follower_ends_is_of_another_log() -> None:
+    leader = epochs((1, 0), (3, 15), (10, 20))
+    assert find_divergence(leader, LogEndOffset(21), 3, 11) == (1, 15)
+    assert find_divergence(leader, LogEndOffset(21), 3, 15) is None, "a log that is empty there"
+    assert find_divergence(leader, LogEndOffset(21), 1, 11) is None
+    assert find_divergence(epochs((3, 15)), LogEndOffset(21), 3, 11) == (2, 15)
+
+
 @pytest.mark.rule(3)
 def test_after_a_fast_double_leader_change_it_is_asked_twice() -> None:
     """KIP-279: the follower wrote in epochs 1 and 3, the leader in 1, 2 and 4; both diverge in turn."""

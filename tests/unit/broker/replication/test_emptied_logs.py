@@ -121,6 +121,7 @@ def test_what_was_written_in_an_epoch_is_known_before_its_only_segments_go(tmp_p
     assert open_log(tmp_path / "log", log_start_offset=45).epochs.entries == ((3, 45),)
 
 
+@pytest.mark.story("deletion-waits-for-the-disk")
 @pytest.mark.parametrize("empty", [emptied_by_retention, emptied_by_delete_records])
 def test_a_full_disk_keeps_one_segment_and_frees_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty: Callable[[Log], None]
@@ -143,6 +144,7 @@ def test_a_full_disk_keeps_one_segment_and_frees_the_others(
     assert log.epochs.entries == ((3, 180),)
 
 
+@pytest.mark.story("deletion-waits-for-the-disk")
 @pytest.mark.parametrize("empty", [Log.delete_old_segments, Log.delete_records_before])
 def test_what_deletes_segments_waits_for_no_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty: Callable[[Log, int, int], object]
@@ -269,6 +271,33 @@ async def test_an_emptied_replica_that_led_and_wrote_nothing_follows_with_what_i
     await brokers.fetch(1, 2)
     assert former.log.epochs.latest == 3
     assert (former.log.log_start_offset, former.log.log_end_offset) == (12, 15)
+
+
+@pytest.mark.story("emptied-follower-took-an-epoch-of-another-offset")
+@pytest.mark.rule(2, 3)
+async def test_an_emptied_follower_takes_no_epoch_that_its_leader_began_elsewhere(brokers: Brokers) -> None:
+    """It was away for two epochs, and then led without what was written in them (two unclean elections)."""
+    write(brokers.replicas[1], 4)
+    await brokers.fetch(2, 1)
+    await brokers.fetch(2, 1)
+    follower, leader = brokers.replicas[2], brokers.replicas[1]
+    write(leader, 1)
+    brokers.apply(replace(BOTH, leader_epoch=3, isr=(1,), partition_epoch=1), 1)
+    write(leader, 1)
+    brokers.apply(replace(BOTH, leader=2, leader_epoch=9, isr=(2,), partition_epoch=2), 2)
+    write(follower, 1)
+    emptied_by_delete_records(follower.log)
+    assert (follower.log.log_start_offset, follower.log.epochs.entries) == (15, ((9, 15),))
+    leader.log.truncate_to(12)
+    fill(leader.log, 2, leader_epoch=1)
+    fill(leader.log, 1, leader_epoch=3)
+    brokers.apply(replace(BOTH, leader_epoch=10, isr=(1,), partition_epoch=3))
+    write(leader, 1)
+    assert [epoch for epoch, _ in leader.log.epochs.entries] == [1, 3, 10]
+    for _ in range(10):
+        await brokers.fetch(2, 1)
+    assert follower.log.log_end_offset == leader.log.log_end_offset
+    assert await values(follower) == (await values(leader))[-len(await values(follower)) :]
 
 
 @pytest.mark.rule(2)

@@ -388,6 +388,22 @@ class TestSmallFiles:
             disk.replace_file(tmp_path / "file", "content")
         assert len(synced) == 2
 
+    def test_what_can_not_be_removed_is_tried_again(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A swap that has been made counts, whatever becomes of the files that it replaced."""
+        disk = Disk(tmp_path)
+        for name in ("1.log", "2.log"):
+            (tmp_path / name).touch()
+            disk.discard(tmp_path / name)
+
+        def not_permitted(self: Path, *, missing_ok: bool) -> None:
+            raise PermissionError(1, "not permitted")
+
+        with monkeypatch.context() as refused:
+            refused.setattr(Path, "unlink", not_permitted)
+            assert disk.unlink_discarded() == 0
+        assert disk.unlink_discarded() == 2
+        assert list(tmp_path.glob("*.deleted")) == []
+
     def test_few_files_are_open_at_a_time(self, tmp_path: Path) -> None:
         files = OpenFiles(2)
         paths = [tmp_path / str(n) for n in range(3)]

@@ -274,6 +274,8 @@ def test_the_newest_snapshot_stays_where_none_follows_it_yet(tmp_path: Path) -> 
     fill(log, 30)  # it rolls, and no flush has written its snapshots yet
     end = log.log_end_offset
     log.delete_records_before(end, HighWatermark(end))
+    log.secure_emptied()
+    log.delete_old_segments(HighWatermark(end), NOON)
     assert log.segments[0].base_offset > newest
     assert snapshots(log) == [newest]
     again = open_log(log.directory, SMALL, log_start_offset=end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from errno import EBADMSG
 from pathlib import Path
 from threading import Thread
@@ -35,7 +36,7 @@ def test_an_index_that_was_not_synced_before_the_power_went_is_rebuilt(tmp_path:
     assert (log.directory / f"{0:020d}.txnindex").stat().st_size == 34
 
 
-AFTER_A_CUT = {
+AFTER_A_CUT: dict[str, Callable[[bytes], bytes]] = {
     "zeros": lambda whole: bytes(len(whole)),
     "zeros before it": lambda whole: bytes(2 * 34) + whole,
     "another aborted transaction": lambda whole: packed([AbortedTransaction(7, 0, 1, 2)]) + whole,

@@ -255,6 +255,61 @@ def test_a_snapshot_that_is_older_than_a_clean_is_not_built_upon(broker: Broker,
 
 
 @pytest.mark.story("snapshot-older-than-a-clean")
+@pytest.mark.rule(29, 37)
+@pytest.mark.parametrize("lost", ["recovery points", "epochs", "nothing"])
+def test_without_a_recovery_point_no_snapshot_is_built_upon_that_is_older_than_a_clean(
+    broker: Broker, lost: str
+) -> None:
+    """The log begins where the transaction is open in a snapshot. A file that tells what was durable is torn."""
+    end_a_transaction_that_a_snapshot_has_open(broker)
+    forget_idle_producers(broker)
+    begin = broker.log.segments[1].base_offset
+    broker.log.delete_records_before(begin, HighWatermark(broker.log.log_end_offset))
+    broker.clean_until(lambda: not broker.first_offsets(control=True))
+    broker.checkpoint()
+    assert broker.log.segments[0].base_offset == begin
+    for path in broker.log.directory.glob("*.snapshot"):
+        if int(path.stem) > begin:
+            path.unlink()
+    files = {"recovery points": broker.path / checkpoint.RECOVERY_POINTS}
+    files["epochs"] = broker.log.directory / checkpoint.LEADER_EPOCHS
+    if lost in files:
+        files[lost].write_bytes(bytes(20))
+    broker.now_ms = NOON
+    broker.kill()
+    assert broker.stable == int(broker.log.log_end_offset)
+
+
+@pytest.mark.story("snapshot-older-than-retention")
+@pytest.mark.rule(29, 37)
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_transaction_whose_end_retention_took_is_not_open_after_a_kill(broker: Broker, goes_on: bool) -> None:
+    """It is open in the newest snapshot, and no flush has written a later one."""
+    broker.put_in_transaction(7, 0, b"t")
+    broker.roll()
+    broker.log.flush(broker.now_ms)
+    broker.checkpoint()
+    if not goes_on:
+        end_transaction(broker.log, end_of(7, 0, v2=False))
+    broker.roll()
+    broker.roll()
+    begin = broker.log.segments[-1].base_offset
+    last = broker.log.log_end_offset
+    broker.put_in_transaction(7, 1, b"t") if goes_on else broker.put_unique()
+    broker.log.delete_records_before(begin, HighWatermark(broker.log.log_end_offset))
+    broker.log.secure_emptied()
+    broker.log.delete_old_segments(HighWatermark(broker.log.log_end_offset), broker.now_ms)
+    assert broker.log.segments[0].base_offset == begin
+    broker.checkpoint()
+    broker.kill()
+    assert broker.log.log_start_offset == begin
+    assert broker.stable == (last if goes_on else last + 1)
+    known = broker.log.producers.get(7)
+    assert known is not None
+    assert known.batches[-1].last_sequence == int(goes_on)
+
+
+@pytest.mark.story("snapshot-older-than-a-clean")
 @pytest.mark.rule(29)
 def test_a_truncation_into_what_was_cleaned_builds_on_no_older_snapshot(broker: Broker) -> None:
     end_a_transaction_that_a_snapshot_has_open(broker)
