@@ -10,11 +10,13 @@ import pytest
 from cli_fakes import FakeAdmin, Log, ottla
 from cli_groups import FakeGroups
 
+from ottla.admin.admin import BrokerInfo, LogDirInfo
 from ottla.admin.group_info import ShardStatus
 from ottla.admin.replica_verification import ReplicaCheck
 from ottla.cli.commands import doctor
 from ottla.errors import ErrorCode, error_from_code
 from ottla.machines.comparisons.replicas import BatchSeen, Difference
+from ottla_core.model import TopicPartition
 
 THEIRS = BatchSeen(120, 3, 0xABC, 88, is_sound=False)
 OURS = BatchSeen(120, 3, 0xDEF, 90, is_sound=True)
@@ -167,6 +169,38 @@ def test_a_transaction_that_its_coordinator_can_not_end_is_told(
         "ottla: __transaction_state-1: coordinator 4 can't do what is due: 1 timers are rejected and tried again",
         "ottla: __transaction_state-2: no coordinator has it; see whether an ottla-txn-coordinator runs",
         "shards of transactional ids that need a look: 2 of 3",
+    ]
+
+
+# ---- logs -----------------------------------------------------------------------------------------------------------
+
+
+def test_logs_that_can_not_be_compacted_full_disks_and_silent_brokers_are_told(
+    admin: FakeAdmin, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ottla("doctor logs -o json") == 0
+    assert capsys.readouterr().err == "logs and disks that need a look: none on 1 broker\n"
+    stuck = LogDirInfo("/data", 1 << 30, 1 << 29, {}, {TopicPartition("orders", 0): "the disk has room for 7 bytes"})
+
+    def log_dirs(broker: int, timeout: float) -> tuple[LogDirInfo, ...]:
+        if broker:
+            raise error_from_code(ErrorCode.NETWORK_EXCEPTION, "broker 1 does not answer", hint="start it")
+        return (stuck,)
+
+    monkeypatch.setattr(admin, "log_dirs", log_dirs)
+    admin.brokers[1] = BrokerInfo(1, "localhost:9651", "", "", False, 9, read_only=True)
+    assert ottla("doctor logs -o json") == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["items"][0] == {
+        "name": "orders-0 on broker 0",
+        "broker": 0,
+        "problem": "it can't be compacted: the disk has room for 7 bytes",
+    }
+    assert printed.err.splitlines() == [
+        "ottla: orders-0 on broker 0: it can't be compacted: the disk has room for 7 bytes",
+        "ottla: broker 1: its disk takes no appends; free space there, and it goes on by itself",
+        "ottla: broker 1: it can't be asked: broker 1 does not answer; start it",
+        "logs and disks that need a look: 3 on 2 brokers",
     ]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from ottla.cli.connection import open_admin
+from ottla.cli.connection import ASIDE_S, open_admin
 from ottla.cli.failures import ExitCode, count, say, sentence
 from ottla.cli.lazy import Command
 from ottla.cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka, host_of
@@ -21,10 +21,10 @@ from ottla.cli.partition_status import PartitionStatus, only_numbers
 from ottla.cli.settings import Settings
 from ottla.client.kafka_probe import Look, look_at_all
 from ottla.client.settings import bootstrap_addresses
-from ottla.errors import config_error
+from ottla.errors import OttlaError, config_error
 
 if TYPE_CHECKING:
-    from ottla.admin.admin import Admin
+    from ottla.admin.admin import Admin, BrokerInfo
     from ottla.admin.group_info import ShardStatus
     from ottla.admin.replica_verification import ReplicaCheck
     from ottla.machines.comparisons.replicas import BatchSeen, Difference
@@ -55,6 +55,7 @@ _COLUMNS: Final = (
 )
 _LISTENER_COLUMNS: Final = ("broker", "listener", "address", "state", "took_ms")
 _SHARD_COLUMNS: Final = ("shard", "coordinator", "phase", "seconds", "next_offset", "unreadable")
+_LOG_COLUMNS: Final = ("broker", "problem")
 _OFFSETS: Final = "__consumer_offsets"
 _TRANSACTIONS: Final = "__transaction_state"
 _LOOK_LIMIT_S: Final = 2.0
@@ -137,6 +138,42 @@ def replicas(ctx: typer.Context, topics: AnyTopics = None, partition: Numbers = 
         items = (_row(check) if as_table else _item(check) for check in rounds)
         write(Listing("replica-checks/v1", items, _COLUMNS), settings.output)
     rounds.conclude()
+
+
+@app.command("logs", cls=Command)
+def logs(ctx: typer.Context) -> None:
+    """Ask every broker which of its logs can't be compacted or made durable, and whether its disk takes appends.
+
+    Such a log only grows. What keeps it is named: room that is missing, a damaged batch, a flush that fails.
+
+    Exit code 1 where there is one, or a broker whose disk takes no appends or that can't be asked.
+    """
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        brokers = admin.cluster.describe().brokers
+        items = [item for broker in brokers for item in _log_findings(admin, broker)]
+    write(Listing("log-checks/v1", items, _LOG_COLUMNS), settings.output)
+    for item in items:
+        say(f"ottla: {item['name']}: {item['problem']}")
+    say(f"logs and disks that need a look: {len(items) or 'none'} on {count(len(brokers), 'broker')}")
+    if items:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _log_findings(admin: Admin, broker: BrokerInfo) -> Iterator[dict[str, Any]]:
+    def finding(name: str, problem: str) -> dict[str, Any]:
+        return {"name": name, "broker": broker.id, "problem": problem}
+
+    if broker.read_only:
+        yield finding(f"broker {broker.id}", "its disk takes no appends; free space there, and it goes on by itself")
+    try:
+        directories = admin.cluster.log_dirs(broker.id, timeout=ASIDE_S)
+    except OttlaError as error:
+        yield finding(f"broker {broker.id}", f"it can't be asked: {sentence(error)}")
+        return
+    for directory in directories:
+        for partition, reason in directory.uncleanable.items():
+            yield finding(f"{partition} on broker {broker.id}", f"it can't be compacted: {reason}")
 
 
 @app.command("groups", cls=Command)
