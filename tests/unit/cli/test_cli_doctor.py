@@ -199,7 +199,7 @@ def test_logs_that_can_not_be_compacted_full_disks_and_silent_brokers_are_told(
     assert printed.err.splitlines() == [
         "ottla: orders-0 on broker 0: it can't be compacted: the disk has room for 7 bytes",
         "ottla: broker 1: its disk takes no appends; free space there, and it goes on by itself",
-        "ottla: broker 1: it can't be asked: broker 1 does not answer; start it",
+        "ottla: broker 1: it can't be asked: broker 1 does not answer (NETWORK_EXCEPTION); start it",
         "logs and disks that need a look: 3 on 2 brokers",
     ]
 
