@@ -2,8 +2,9 @@
 
 What waits for one leader, or for one owner of groups, goes there in one call; a destination that fails is left alone
 for a while and keeps no other from its markers, and so is a partition that fails. A call is answered when its slowest
-partition is, so a partition that was late once shares its calls with late ones alone. Markers live as long as their
-shard is owned under its epoch, which each of them carries: the next owner sends its own (rule 36).
+partition is, so a partition that was late once shares its calls with late ones alone. Where a call ends by its
+deadline, all of its partitions were late. Markers live as long as their shard is owned under its epoch, which each of
+them carries: the next owner sends its own (rule 36).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
+from itertools import chain
 from typing import Any, Final, Protocol
 
 from ottla_core.cluster.image import ClusterImage
@@ -83,7 +85,7 @@ class TxnMarkers:
         self._endings: Final[dict[tuple[int, int], dict[str, Ending]]] = {}
         self._queues: Final[dict[Destination, _Queue]] = {}
         self._late: Final[set[TopicPartition]] = set()
-        """Partitions whose last marker was late; few, and each until one of its markers is written."""
+        """Partitions whose last marker was late; few, and each until one of its markers is written, or none is left."""
         self._to_route: Final[deque[tuple[Ending, Iterable[TopicPartition]]]] = deque()
         self._unknown: list[tuple[Ending, TopicPartition]] = []
         self._is_catching_up = False
@@ -115,6 +117,9 @@ class TxnMarkers:
     def on_left(self, shard: int, epoch: int) -> None:
         for ending in self._endings.pop((shard, epoch), {}).values():
             ending.give_up()
+        if self._late:
+            others = chain.from_iterable(endings.values() for endings in self._endings.values())
+            self._late.intersection_update(chain.from_iterable(ending.left for ending in others))
 
     def left(self, shard: int, transactional_id: str) -> Sequence[TopicPartition]:
         """The partitions that the end of this id's transaction waits for."""
@@ -255,6 +260,8 @@ class TxnMarkers:
             known = isinstance(error, OttlaError)
             if queue.backoff.attempts == 0 or not known:
                 _log.warning("markers for %s fail, trying on: %s", destination.address, error, exc_info=not known)
+            if isinstance(error, OttlaError) and error.code in LATE:
+                self._note_late(markers)
             await asyncio.sleep(queue.backoff.next())
             time_slice = Slice()
             for marker in (*markers, *queue.take(len(queue.markers))):  # their leader may be another by now
@@ -265,8 +272,11 @@ class TxnMarkers:
         for marker, written in zip(markers, errors, strict=True):
             is_done = written.code == ErrorCode.NONE or written.code in FINAL
             if written.code in LATE:
-                self._late.add(marker.partition)
+                self._note_late([marker])
             (self._on_written if is_done else self._pause)(marker.ending, marker.partition)
+
+    def _note_late(self, markers: Iterable[MarkerToWrite]) -> None:
+        self._late.update(marker.partition for marker in markers if not marker.ending.is_over)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -221,11 +221,13 @@ class Coordinators:
 class Service:
     def __init__(self) -> None:
         self.shard, self.coordinators = Shard(), Coordinators()
+        self.patience_s: list[float] = []
         coordinators: Any = self.coordinators
         shards: Any = SimpleNamespace(ask=self._ask, ask_shard=self._ask)
         self.commits = CommitsInTransactions(shards, coordinators)
 
-    async def _ask(self, key: Any, decide: Any, **how: Any) -> Any:
+    async def _ask(self, key: Any, decide: Any, *, timeout: float, **how: Any) -> Any:
+        self.patience_s.append(timeout)
         if key == 9:
             raise OttlaError(ErrorCode.NOT_COORDINATOR, "another's")
         await asyncio.sleep(0)
@@ -292,6 +294,18 @@ async def test_an_answer_that_finds_a_marker_is_asked_for_anew(service: Service)
         await service.commit(7, producer=P._replace(epoch=5))
     assert len(service.coordinators.asked) == 3
     assert not any(isinstance(record, Entry) for record in service.shard.log)
+
+
+@pytest.mark.rule(35)
+@pytest.mark.story("a-stuck-shard-of-groups-held-up-its-coordinator")
+@pytest.mark.parametrize(("timeout_ms", "timeout_s"), [(1_000, 1.0), (0, 5.0)])
+async def test_a_marker_waits_for_its_shard_for_as_long_as_the_request_says(
+    service: Service, timeout_ms: int, timeout_s: float
+) -> None:
+    marker = TxnMarker(producer=TxnProducer(id=P.id, epoch=4), committed=True, coordinator_epoch=5)
+    markers = [pb.ShardsMarker(marker=marker, shards=[0])]
+    await service.commits.write_markers(pb.WriteShardMarkersRequest(markers=markers, timeout_ms=timeout_ms))
+    assert service.patience_s == [timeout_s]
 
 
 async def _end(service: Service, epoch: int) -> None:

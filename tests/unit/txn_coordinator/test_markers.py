@@ -214,6 +214,54 @@ async def test_a_partition_that_was_late_goes_with_the_others_again_once_a_marke
     assert [destination.late for destination in held.destinations] == [False, True, False]
 
 
+@pytest.mark.story("a-call-that-ended-by-its-deadline-was-not-late")
+async def test_all_partitions_of_a_call_that_ends_by_its_deadline_are_late(held: Held) -> None:
+    """It was sent again under the same short deadline, for ever, and with whatever else went there."""
+    held.image = image(p0=0, p1=0)
+
+    def write(destination: Destination, markers: Sequence[MarkerToWrite]) -> list[Error]:
+        if not destination.late and any(marker.partition == A for marker in markers):
+            raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, "its deadline is over")
+        return [Error()] * len(markers)
+
+    held.script = write
+    held.end(A, name="slow")
+    await until(lambda: held.is_complete("slow"))
+    assert [destination.late for destination in held.destinations] == [False, True]
+    held.end(B, name="x")
+    await until(lambda: held.is_complete("x"))
+    assert not held.destinations[-1].late
+
+
+@pytest.mark.story("a-shard-that-left-stayed-late")
+async def test_a_partition_is_late_for_as_long_as_an_end_waits_for_it(held: Held) -> None:
+    late = Error(code=ErrorCode.REQUEST_TIMED_OUT)
+    held.script = lambda destination, markers: [late] * len(markers)
+    held.end(A, B, name="x")
+    held.end(B, name="y", epoch=EPOCH + 2)
+    await until(lambda: held.markers._late == {A, B})
+    held.markers.on_left(SHARD, EPOCH)
+    assert held.markers._late == {B}, "another end waits for it still"
+    held.markers.on_left(SHARD, EPOCH + 2)
+    assert not held.markers._late
+
+
+async def test_what_comes_of_a_call_after_its_shard_has_left_is_not_noted(held: Held) -> None:
+    gate = asyncio.Event()
+
+    async def write(destination: Destination, markers: Sequence[MarkerToWrite]) -> list[Error]:
+        await gate.wait()
+        return [Error(code=ErrorCode.REQUEST_TIMED_OUT)] * len(markers)
+
+    held.script = write
+    held.end(A)
+    await until(lambda: held.calls)
+    held.markers.on_left(SHARD, EPOCH)
+    gate.set()
+    await until(lambda: not held.markers._queues)
+    assert not held.markers._late
+
+
 async def test_a_slow_or_failing_destination_holds_up_no_other(held: Held) -> None:
     async def write(destination: Destination, markers: Sequence[MarkerToWrite]) -> list[Error]:
         if destination.address == "b0":
