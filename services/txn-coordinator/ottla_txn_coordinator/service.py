@@ -58,6 +58,9 @@ MOST_TRANSACTIONS: Final = 1_000
 """In one call, which holds the loop; and so for its partitions."""
 MOST_PARTITIONS: Final = 10_000
 
+_TOO_MUCH: Final = frozenset({ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_REQUEST})
+"""An addition has more partitions than a transaction may have, or than its record has room for."""
+
 _NOT_ATTEMPTED: Final = OttlaError(ErrorCode.OPERATION_NOT_ATTEMPTED, "another partition of the request is unknown")
 
 Decide = Callable[[Caught, TransactionSettings, Moment, int | None], Decision]
@@ -142,7 +145,8 @@ class TxnService:
         """Return a response for each of the items, which ask the same about partitions of one transaction.
 
         They are one decision: each decision writes all partitions that the transaction has by then, and a broker
-        sends an item for every partition.
+        sends an item for every partition. Where together they are more than a transaction may have, each half is
+        decided by itself, so that every item is judged as if it had come alone.
         """
         named = [[TopicPartition(p.topic, p.partition) for p in item.partitions] for item in items]
         unknown: dict[TopicPartition, OttlaError] = {}
@@ -156,6 +160,9 @@ class TxnService:
             try:
                 found = await self._add_or_verify(items[0], partitions, context, size_bytes)
             except OttlaError as raised:
+                if raised.code in _TOO_MUCH and len(items) > 1:
+                    middle = len(items) // 2
+                    return [*await self._add(items[:middle], context), *await self._add(items[middle:], context)]
                 error = raised
             else:
                 outcomes = dict(zip(partitions, found or [None] * len(partitions), strict=True))
