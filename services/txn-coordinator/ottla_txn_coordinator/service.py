@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.coordination.shard import ShardDecision, TransactionProducer
-from ottla_core.coordination.shards import Shards, shards_response
+from ottla_core.coordination.shards import Shards, owned_among, shards_response
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS, TopicPartition
@@ -300,7 +300,8 @@ class TxnService:
         """A shard that is loading makes the whole response incomplete, and its error stands beside what is known."""
         matches = Filter(request)
         response, time_slice = pb.ListTransactionsResponse(unknown_states=matches.unknown_states), Slice()
-        await asyncio.gather(*(self._list(number, matches, response, time_slice) for number in self._shards.owned()))
+        numbers = owned_among(self._shards, request.shards if request.HasField("shards") else None)
+        await asyncio.gather(*(self._list(number, matches, response, time_slice) for number in numbers))
         return response
 
     async def _list(

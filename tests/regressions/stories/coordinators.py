@@ -81,6 +81,12 @@ STORIES = (
         constant("ottla_txn_coordinator.service:_TOO_MUCH", frozenset()),
     ),
     Story(
+        "each-broker-asked-for-everything",
+        "A list of groups or transactions had each broker ask for all of them, and drop those of other brokers",
+        skipped("ottla_broker.kafka.handlers.list_groups:spoken_for"),
+        skipped("ottla_broker.kafka.handlers.list_transactions:spoken_for"),
+    ),
+    Story(
         "a-stuck-end-delays-what-shares-its-call",
         "Additions to all transactions that shared a call with a stuck one were late by 0.1 s, at each of its tries",
         instead_of("ottla_txn_coordinator.markers:TxnMarkers.completing", _from_now_on),

@@ -22,7 +22,7 @@ from ottla_core.model import TopicId, TopicPartition
 from ottla_core.rpc.context import RequestContext
 from ottla_core.telemetry import Metrics
 from ottla_proto import txn_pb2 as pb
-from ottla_proto.common_pb2 import TxnProducer
+from ottla_proto.common_pb2 import ShardNumbers, TxnProducer
 from ottla_txn_coordinator.config import TxnCoordinatorConfig
 from ottla_txn_coordinator.config_listener import TxnConfigListener
 from ottla_txn_coordinator.machines import transaction
@@ -394,6 +394,9 @@ async def test_transactions_are_listed_by_what_they_are(here: Coordinator) -> No
     assert await listed(longer_than_ms=11_000) == []
     assert await listed(pattern="idle-[0-9]") == await listed(pattern=r"(\pL|-)+1", prefix="idle") == ["idle-1"]
     assert await listed(pattern="idle") == [], "the whole id has to match"
+    assert await listed(shards=ShardNumbers(numbers=[2, 3])) == ["open-1", "idle-1"]
+    for others in (ShardNumbers(numbers=[2, 4]), ShardNumbers()):
+        assert await listed(shards=others) == []
 
 
 @pytest.mark.parametrize(
