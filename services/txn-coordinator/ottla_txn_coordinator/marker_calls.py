@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Final, NamedTuple, Protocol
 
 from ottla_core.cluster.image import ClusterImage
@@ -37,12 +37,22 @@ class Unroutable(Enum):
     UNKNOWN = "it is not in the metadata"
 
 
+class Lateness(IntEnum):
+    """How the last marker of a partition came there; each goes by calls of its kind alone."""
+
+    IN_TIME = 0
+    LATE = 1
+    """It was not confirmed in the time of its call."""
+    ALONE = 2
+    """A call of late ones ended by its deadline, so one of them may hold up the others: each has a call of its own."""
+
+
 class Destination(NamedTuple):
-    """A leader of partitions, or an owner of shards of groups; markers of those that are `late` go by themselves."""
+    """A leader of partitions, or an owner of shards of groups; `late` are the partitions whose markers go there."""
 
     address: str
     of_groups: bool
-    late: bool = False
+    late: Lateness = Lateness.IN_TIME
 
 
 class MarkerToWrite(NamedTuple):

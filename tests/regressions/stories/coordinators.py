@@ -71,6 +71,14 @@ STORIES = (
         skipped("ottla_txn_coordinator.markers:TxnMarkers._note_late"),
     ),
     Story(
+        "one-of-the-late-held-up-the-others",
+        "One late partition made each call of late ones end by its deadline, and none of the others was ever written",
+        instead_of(
+            "ottla_txn_coordinator.markers:_Queue.take",
+            lambda original, self, most, *, of_one_partition=False: original(self, most),
+        ),
+    ),
+    Story(
         "a-shard-that-left-stayed-late",
         "Partitions whose markers were late when their shard left stayed so, and their number only grew",
         instead_of("ottla_txn_coordinator.markers:TxnMarkers.on_left", _keeps_late),

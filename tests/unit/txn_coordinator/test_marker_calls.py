@@ -12,7 +12,7 @@ from ottla_core.model import TopicId, TopicPartition
 from ottla_proto import broker_pb2, group_pb2
 from ottla_proto.common_pb2 import Error
 from ottla_txn_coordinator.ending import Ending
-from ottla_txn_coordinator.marker_calls import Destination, MarkerCalls, MarkerToWrite
+from ottla_txn_coordinator.marker_calls import Destination, Lateness, MarkerCalls, MarkerToWrite
 
 TOPIC_ID = TopicId(b"t" * 16)
 
@@ -32,10 +32,10 @@ class Peer:
 
 @pytest.mark.rule(35)
 @pytest.mark.story("a-stuck-shard-of-groups-held-up-its-coordinator")
-@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("late", Lateness)
 @pytest.mark.parametrize("of_groups", [False, True])
 async def test_each_partition_has_an_error_of_its_own_before_the_deadline_of_the_call(
-    of_groups: bool, late: bool
+    of_groups: bool, late: Lateness
 ) -> None:
     """Else one stuck shard fails the call for all of them, and none is known to be late."""
     shard, calls, peer = Shard().load(), MarkerCalls(), Peer()
