@@ -4,8 +4,7 @@ What waits for one leader, or for one owner of groups, goes there in one call; a
 for a while and keeps no other from its markers, and so is a partition that fails. A call is answered when its slowest
 partition is, so a partition that was late once shares its calls with late ones alone. Where a call ends by its
 deadline, all of its partitions were late; where one of late ones does, each of them has a call of its own. Markers
-live as long as their shard is owned under its epoch, which each of them carries: the next owner sends its own (rule
-36).
+live while their shard is owned under its epoch, which each of them carries (rule 36): the next owner sends its own.
 """
 
 from __future__ import annotations
