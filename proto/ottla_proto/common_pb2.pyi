@@ -34,6 +34,12 @@ class TxnMarker(_message.Message):
     transaction_version: int
     def __init__(self, producer: _Optional[_Union[TxnProducer, _Mapping]] = ..., committed: _Optional[bool] = ..., coordinator_epoch: _Optional[int] = ..., transaction_version: _Optional[int] = ...) -> None: ...
 
+class ShardNumbers(_message.Message):
+    __slots__ = ("numbers",)
+    NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    numbers: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, numbers: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class ShardsRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -302,12 +302,14 @@ class DeleteOffsetsResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[PartitionOutcome, _Mapping]]] = ...) -> None: ...
 
 class ListGroupsRequest(_message.Message):
-    __slots__ = ("states", "types")
+    __slots__ = ("states", "types", "shards")
     STATES_FIELD_NUMBER: _ClassVar[int]
     TYPES_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
     states: _containers.RepeatedScalarFieldContainer[str]
     types: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, states: _Optional[_Iterable[str]] = ..., types: _Optional[_Iterable[str]] = ...) -> None: ...
+    shards: _common_pb2.ShardNumbers
+    def __init__(self, states: _Optional[_Iterable[str]] = ..., types: _Optional[_Iterable[str]] = ..., shards: _Optional[_Union[_common_pb2.ShardNumbers, _Mapping]] = ...) -> None: ...
 
 class ListGroupsResponse(_message.Message):
     __slots__ = ("error", "groups")
@@ -492,10 +494,12 @@ class PartitionLag(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., committed: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., records: _Optional[int] = ..., oldest_unread_ms: _Optional[int] = ..., member_id: _Optional[str] = ..., client_id: _Optional[str] = ..., client_host: _Optional[str] = ...) -> None: ...
 
 class WriteShardMarkersRequest(_message.Message):
-    __slots__ = ("markers",)
+    __slots__ = ("markers", "timeout_ms")
     MARKERS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     markers: _containers.RepeatedCompositeFieldContainer[ShardsMarker]
-    def __init__(self, markers: _Optional[_Iterable[_Union[ShardsMarker, _Mapping]]] = ...) -> None: ...
+    timeout_ms: int
+    def __init__(self, markers: _Optional[_Iterable[_Union[ShardsMarker, _Mapping]]] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
 
 class ShardsMarker(_message.Message):
     __slots__ = ("marker", "shards")

@@ -148,18 +148,20 @@ class ForgetResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class ListTransactionsRequest(_message.Message):
-    __slots__ = ("states", "producer_ids", "longer_than_ms", "prefix", "pattern")
+    __slots__ = ("states", "producer_ids", "longer_than_ms", "prefix", "pattern", "shards")
     STATES_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_IDS_FIELD_NUMBER: _ClassVar[int]
     LONGER_THAN_MS_FIELD_NUMBER: _ClassVar[int]
     PREFIX_FIELD_NUMBER: _ClassVar[int]
     PATTERN_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
     states: _containers.RepeatedScalarFieldContainer[str]
     producer_ids: _containers.RepeatedScalarFieldContainer[int]
     longer_than_ms: int
     prefix: str
     pattern: str
-    def __init__(self, states: _Optional[_Iterable[str]] = ..., producer_ids: _Optional[_Iterable[int]] = ..., longer_than_ms: _Optional[int] = ..., prefix: _Optional[str] = ..., pattern: _Optional[str] = ...) -> None: ...
+    shards: _common_pb2.ShardNumbers
+    def __init__(self, states: _Optional[_Iterable[str]] = ..., producer_ids: _Optional[_Iterable[int]] = ..., longer_than_ms: _Optional[int] = ..., prefix: _Optional[str] = ..., pattern: _Optional[str] = ..., shards: _Optional[_Union[_common_pb2.ShardNumbers, _Mapping]] = ...) -> None: ...
 
 class ListTransactionsResponse(_message.Message):
     __slots__ = ("error", "unknown_states", "transactions")

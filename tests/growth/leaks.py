@@ -52,8 +52,8 @@ def _note_without_removing(intact: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _expire_no_group(intact: Callable[..., Any]) -> Callable[..., Any]:
-    def expire(shard: GroupShard, after: str, now: Any) -> Any:
-        return intact(shard, "\U0010ffff", now)  # behind the last of them
+    def expire(shard: GroupShard, now: Any) -> Any:
+        return intact(GroupShard(shard.settings), now)  # it has none
 
     return expire
 

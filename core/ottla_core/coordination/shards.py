@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shard import Decide, S
-from ottla_proto.common_pb2 import ShardsResponse, ShardStanding
+from ottla_proto.common_pb2 import ShardNumbers, ShardsResponse, ShardStanding
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,15 @@ def shards_response(statuses: Iterable[OwnedShardStatus[Any]], node_id: int) -> 
             for status in statuses
         ]
     )
+
+
+def owned_among(shards: Shards[Any], named: ShardNumbers | None) -> Sequence[int]:
+    """The shards that are owned, of those that a request has named; all of them where it has named none."""
+    owned = shards.owned()
+    if named is None:
+        return owned
+    numbers = set(named.numbers)
+    return [shard for shard in owned if shard in numbers]
 
 
 class Shards(Protocol[S]):

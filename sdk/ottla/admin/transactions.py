@@ -278,7 +278,7 @@ class Transactions:
         if topic == SHARD_TOPICS[GROUP]:  # the owner of the shard writes it
             owner = shard_owners(cluster, timeout=deadline.left())[partition]
             of_shard = group_pb2.ShardsMarker(marker=marker, shards=[partition])
-            to_group = group_pb2.WriteShardMarkersRequest(markers=[of_shard])
+            to_group = group_pb2.WriteShardMarkersRequest(markers=[of_shard], timeout_ms=int(1000 * deadline.left()))
             written = cluster.call(owner, Group.WRITE_TXN_MARKERS, to_group, timeout=deadline.left()).markers[0].shards
         else:
             view = cluster.fetch_metadata([topic], timeout=deadline.left())

@@ -20,7 +20,9 @@ from ottla_proto.common_pb2 import Error, TxnMarker, TxnProducer
 
 _COMMIT_S: Final = 5.0
 """Kafka's offsets.commit.timeout.ms."""
-_MARKER_S: Final = 30.0
+_MARKER_S: Final = 5.0
+"""For the markers of a request that names no time of its own. It lies below the caller's deadline: a shard whose log is
+late has an error of its own, and the others of the request are written."""
 
 
 class CommitsInTransactions:
@@ -52,13 +54,14 @@ class CommitsInTransactions:
 
     async def write_markers(self, request: pb.WriteShardMarkersRequest) -> pb.WriteShardMarkersResponse:
         """Each as if it had come alone."""
-        written = [self._write(shard, item.marker) for item in request.markers for shard in item.shards]
+        timeout_s = request.timeout_ms / 1000 or _MARKER_S
+        written = [self._write(shard, item.marker, timeout_s) for item in request.markers for shard in item.shards]
         errors = iter(await asyncio.gather(*written))
         return pb.WriteShardMarkersResponse(
             markers=[pb.ShardMarkerWritten(shards=[next(errors) for _ in item.shards]) for item in request.markers]
         )
 
-    async def _write(self, shard: int, named: TxnMarker) -> Error:
+    async def _write(self, shard: int, named: TxnMarker, timeout_s: float) -> Error:
         marker = Marker(_producer(named.producer), named.committed, named.coordinator_epoch)
         raises_epochs = named.transaction_version >= TRANSACTIONS_V2
 
@@ -67,7 +70,7 @@ class CommitsInTransactions:
 
         try:
             check_producer(marker.producer, marker.coordinator_epoch)
-            await self._shards.ask_shard(shard, decide, timeout=_MARKER_S)
+            await self._shards.ask_shard(shard, decide, timeout=timeout_s)
         except OttlaError as error:
             return error_message(error)
         return Error()

@@ -15,6 +15,8 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_group_coordinator.machines.membership import GroupSettings
 
 _MINUTE_MS = 60_000
+_OF_PRODUCERS = "producer.id.expiration.ms"
+"""Brokers act on it, too, and each may have a value of its own. For groups the cluster's counts."""
 _LEAST_PROOF_S = 0.5
 """Below it every heartbeat would need a confirmation of its own, whatever is configured."""
 
@@ -37,12 +39,15 @@ class GroupCoordinatorConfig:
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
     offsets_commit_timeout_ms: int = 5_000  # Kafka's clients, through a broker, wait for 10 s at most
+    producer_id_expiration_ms: int = 86_400_000
     metrics_max_partitions: int = 1_000  # whose lag /metrics shows, two series each
     log_level: str = "INFO"
 
     def with_cluster(self, configs: Mapping[str, str]) -> GroupCoordinatorConfig:
         """These settings under the cluster's configs: canonical texts, by Kafka's names."""
-        altered = {name.replace(".", "_"): int(configs[name]) for name in OF_GROUPS if name in configs}
+        altered = {
+            name.replace(".", "_"): int(configs[name]) for name in (*OF_GROUPS, _OF_PRODUCERS) if name in configs
+        }
         return replace(self, **altered)  # type: ignore[arg-type]  # all of them are numbers: test_config_listener
 
     def limits(self) -> ShardLimits:
@@ -67,4 +72,5 @@ class GroupCoordinatorConfig:
             offset_metadata_max_bytes=self.offset_metadata_max_bytes,
             offsets_retention_ms=self.offsets_retention_minutes * _MINUTE_MS,
             retention_check_s=self.offsets_retention_check_interval_ms / 1000,
+            producer_expiration_s=self.producer_id_expiration_ms / 1000,
         )

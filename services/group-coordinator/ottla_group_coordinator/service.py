@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.coordination.shard import Decide, ShardDecision
-from ottla_core.coordination.shards import Shards, shards_response
+from ottla_core.coordination.shards import Shards, owned_among, shards_response
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
@@ -297,7 +297,7 @@ class GroupService:
     async def list_groups(self, request: pb.ListGroupsRequest, context: RequestContext) -> pb.ListGroupsResponse:
         """A shard that is loading makes the whole response incomplete, and its error stands beside what is known."""
         response, matches = pb.ListGroupsResponse(), _Filter(request)
-        numbers = self._shards.owned()
+        numbers = owned_among(self._shards, request.shards if request.HasField("shards") else None)
         for number, listed_groups in zip(numbers, await asyncio.gather(*map(self._listed, numbers)), strict=True):
             if isinstance(listed_groups, OttlaError):
                 response.error.CopyFrom(error_message(listed_groups))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Final, NamedTuple, Protocol
 
 from ottla_core.cluster.image import ClusterImage
@@ -23,10 +23,11 @@ from ottla_txn_coordinator.machines.states import COMMITTED
 GROUPS_TOPIC: Final = SHARD_TOPICS[GROUP]
 TIMEOUT_S: Final = 5.0
 LATE_AFTER_S: Final = 1.0
-"""For the replicas of the slowest partition of a call. After the shorter time a partition is late: its markers go by
-calls of their own, which may take longer."""
+"""For the slowest partition of a call: for its replicas, or for the log of its shard of groups. After the shorter time
+a partition is late: its markers go by calls of their own, which may take longer."""
 
 _ROOM_S: Final = 1.0
+"""Between that time and the deadline of the call: each partition has an error of its own by then."""
 
 
 class Unroutable(Enum):
@@ -36,12 +37,22 @@ class Unroutable(Enum):
     UNKNOWN = "it is not in the metadata"
 
 
+class Lateness(IntEnum):
+    """How the last marker of a partition came there; each goes by calls of its kind alone."""
+
+    IN_TIME = 0
+    LATE = 1
+    """It was not confirmed in the time of its call."""
+    ALONE = 2
+    """A call of late ones ended by its deadline, so one of them may hold up the others: each has a call of its own."""
+
+
 class Destination(NamedTuple):
-    """A leader of partitions, or an owner of shards of groups; markers of those that are `late` go by themselves."""
+    """A leader of partitions, or an owner of shards of groups; `late` are the partitions whose markers go there."""
 
     address: str
     of_groups: bool
-    late: bool = False
+    late: Lateness = Lateness.IN_TIME
 
 
 class MarkerToWrite(NamedTuple):
@@ -97,7 +108,7 @@ class MarkerCalls:
         return [error for _, error in sorted(errors, key=lambda numbered: numbered[0])]
 
     async def _to_leader(self, destination: Destination, of: Sequence[_OfEnding]) -> Sequence[Sequence[Error]]:
-        timeout_s = TIMEOUT_S if destination.late else LATE_AFTER_S
+        timeout_s = _timeout_s(destination)
         request = broker_pb2.WriteTxnMarkersRequest(timeout_ms=int(timeout_s * 1000))
         for ending, markers in of:
             item = request.markers.add(marker=marker_of(ending))
@@ -108,15 +119,20 @@ class MarkerCalls:
         return [written.partitions for written in (await call).markers]
 
     async def _to_groups(self, destination: Destination, of: Sequence[_OfEnding]) -> Sequence[Sequence[Error]]:
-        request = group_pb2.WriteShardMarkersRequest()
+        timeout_s = _timeout_s(destination)
+        request = group_pb2.WriteShardMarkersRequest(timeout_ms=int(timeout_s * 1000))
         for ending, markers in of:
             request.markers.add(marker=marker_of(ending), shards=[m.partition.partition for m in markers])
         peer = self._peers.at(destination.address).peer
-        call = peer.call(Group.WRITE_TXN_MARKERS, request, timeout=TIMEOUT_S + _ROOM_S)
+        call = peer.call(Group.WRITE_TXN_MARKERS, request, timeout=timeout_s + _ROOM_S)
         return [written.shards for written in (await call).markers]
 
 
 _OfEnding = tuple[Ending, list[MarkerToWrite]]
+
+
+def _timeout_s(destination: Destination) -> float:
+    return TIMEOUT_S if destination.late else LATE_AFTER_S
 
 
 def marker_of(ending: Ending) -> TxnMarker:

@@ -2,8 +2,9 @@
 
 What waits for one leader, or for one owner of groups, goes there in one call; a destination that fails is left alone
 for a while and keeps no other from its markers, and so is a partition that fails. A call is answered when its slowest
-partition is, so a partition that was late once shares its calls with late ones alone. Markers live as long as their
-shard is owned under its epoch, which each of them carries: the next owner sends its own (rule 36).
+partition is, so a partition that was late once shares its calls with late ones alone. Where a call ends by its
+deadline, all of its partitions were late; where one of late ones does, each of them has a call of its own. Markers
+live while their shard is owned under its epoch, which each of them carries (rule 36): the next owner sends its own.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
+from itertools import chain
 from typing import Any, Final, Protocol
 
 from ottla_core.cluster.image import ClusterImage
@@ -27,7 +29,7 @@ from ottla_core.telemetry import Metrics
 from ottla_txn_coordinator.ending import Ending
 from ottla_txn_coordinator.machines.shard import TransactionShard
 from ottla_txn_coordinator.machines.transaction import SendMarkers, decide_complete
-from ottla_txn_coordinator.marker_calls import Destination, MarkerToWrite, MarkerWriter, Unroutable, find
+from ottla_txn_coordinator.marker_calls import Destination, Lateness, MarkerToWrite, MarkerWriter, Unroutable, find
 
 MOST_OF_A_CALL: Final = 1_000
 CALLS_AT_ONCE: Final = 4
@@ -63,8 +65,14 @@ class _Queue:
         self.workers = 0
         self.next_worker: asyncio.TimerHandle | None = None
 
-    def take(self, most: int) -> list[MarkerToWrite]:
-        return [self.markers.popleft() for _ in range(min(most, len(self.markers)))]
+    def take(self, most: int, *, of_one_partition: bool = False) -> list[MarkerToWrite]:
+        """The next markers, one at least; where they are to be of one partition, those that follow each other."""
+        taken = [self.markers.popleft()]
+        while self.markers and len(taken) < most:
+            if of_one_partition and self.markers[0].partition != taken[0].partition:
+                break
+            taken.append(self.markers.popleft())
+        return taken
 
     @property
     def needs_worker(self) -> bool:
@@ -82,8 +90,8 @@ class TxnMarkers:
         self._writer: Final = writer
         self._endings: Final[dict[tuple[int, int], dict[str, Ending]]] = {}
         self._queues: Final[dict[Destination, _Queue]] = {}
-        self._late: Final[set[TopicPartition]] = set()
-        """Partitions whose last marker was late; few, and each until one of its markers is written."""
+        self._late: Final[dict[TopicPartition, Lateness]] = {}
+        """Partitions whose last marker was late; few, and each until one of its markers is written, or none is left."""
         self._to_route: Final[deque[tuple[Ending, Iterable[TopicPartition]]]] = deque()
         self._unknown: list[tuple[Ending, TopicPartition]] = []
         self._is_catching_up = False
@@ -115,6 +123,10 @@ class TxnMarkers:
     def on_left(self, shard: int, epoch: int) -> None:
         for ending in self._endings.pop((shard, epoch), {}).values():
             ending.give_up()
+        if self._late:
+            others = chain.from_iterable(endings.values() for endings in self._endings.values())
+            for partition in self._late.keys() - set[TopicPartition]().union(*(ending.left for ending in others)):
+                del self._late[partition]
 
     def left(self, shard: int, transactional_id: str) -> Sequence[TopicPartition]:
         """The partitions that the end of this id's transaction waits for."""
@@ -138,7 +150,7 @@ class TxnMarkers:
 
     def _on_written(self, ending: Ending, partition: TopicPartition) -> None:
         ending.left.discard(partition)
-        self._late.discard(partition)
+        self._late.pop(partition, None)
         self._written.value += 1
         if not ending.left and not ending.is_over:
             self._spawn(self._complete(ending))
@@ -195,7 +207,7 @@ class TxnMarkers:
             case Unroutable.NO_LEADER:
                 self._pause(ending, partition)
             case (Destination() as destination, topic_id):
-                destination = destination._replace(late=partition in self._late)
+                destination = destination._replace(late=self._late.get(partition, Lateness.IN_TIME))
                 queue = self._queues.setdefault(destination, _Queue())
                 queue.markers.append(MarkerToWrite(ending, partition, topic_id))
                 if not queue.workers:
@@ -241,7 +253,8 @@ class TxnMarkers:
     async def _work(self, destination: Destination, queue: _Queue) -> None:
         try:
             while queue.markers:
-                if markers := [m for m in queue.take(MOST_OF_A_CALL) if not m.ending.is_over]:
+                taken = queue.take(MOST_OF_A_CALL, of_one_partition=destination.late is Lateness.ALONE)
+                if markers := [m for m in taken if not m.ending.is_over]:
                     await self._write(destination, queue, markers)
         finally:
             queue.workers -= 1
@@ -255,9 +268,12 @@ class TxnMarkers:
             known = isinstance(error, OttlaError)
             if queue.backoff.attempts == 0 or not known:
                 _log.warning("markers for %s fail, trying on: %s", destination.address, error, exc_info=not known)
+            if isinstance(error, OttlaError) and error.code == ErrorCode.REQUEST_TIMED_OUT:
+                self._note_late(markers, Lateness(min(destination.late + 1, Lateness.ALONE)))
             await asyncio.sleep(queue.backoff.next())
             time_slice = Slice()
-            for marker in (*markers, *queue.take(len(queue.markers))):  # their leader may be another by now
+            others = queue.take(len(queue.markers)) if queue.markers else ()
+            for marker in (*others, *markers):  # their leader may be another by now
                 self._route(marker.ending, marker.partition)
                 await time_slice.rest()
             return
@@ -265,8 +281,12 @@ class TxnMarkers:
         for marker, written in zip(markers, errors, strict=True):
             is_done = written.code == ErrorCode.NONE or written.code in FINAL
             if written.code in LATE:
-                self._late.add(marker.partition)
+                self._note_late([marker], Lateness.LATE)
             (self._on_written if is_done else self._pause)(marker.ending, marker.partition)
+
+    def _note_late(self, markers: Iterable[MarkerToWrite], lateness: Lateness) -> None:
+        for partition in (marker.partition for marker in markers if not marker.ending.is_over):
+            self._late[partition] = max(self._late.get(partition, Lateness.IN_TIME), lateness)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

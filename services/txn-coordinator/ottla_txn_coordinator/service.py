@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.coordination.shard import ShardDecision, TransactionProducer
-from ottla_core.coordination.shards import Shards, shards_response
+from ottla_core.coordination.shards import Shards, owned_among, shards_response
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS, TopicPartition
@@ -57,6 +57,9 @@ _CATCH_UP_S: Final = 1.0
 MOST_TRANSACTIONS: Final = 1_000
 """In one call, which holds the loop; and so for its partitions."""
 MOST_PARTITIONS: Final = 10_000
+
+_TOO_MUCH: Final = frozenset({ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_REQUEST})
+"""An addition has more partitions than a transaction may have, or than its record has room for."""
 
 _NOT_ATTEMPTED: Final = OttlaError(ErrorCode.OPERATION_NOT_ATTEMPTED, "another partition of the request is unknown")
 
@@ -142,7 +145,8 @@ class TxnService:
         """Return a response for each of the items, which ask the same about partitions of one transaction.
 
         They are one decision: each decision writes all partitions that the transaction has by then, and a broker
-        sends an item for every partition.
+        sends an item for every partition. Where together they are more than a transaction may have, each half is
+        decided by itself, so that every item is judged as if it had come alone.
         """
         named = [[TopicPartition(p.topic, p.partition) for p in item.partitions] for item in items]
         unknown: dict[TopicPartition, OttlaError] = {}
@@ -156,6 +160,9 @@ class TxnService:
             try:
                 found = await self._add_or_verify(items[0], partitions, context, size_bytes)
             except OttlaError as raised:
+                if raised.code in _TOO_MUCH and len(items) > 1:
+                    middle = len(items) // 2
+                    return [*await self._add(items[:middle], context), *await self._add(items[middle:], context)]
                 error = raised
             else:
                 outcomes = dict(zip(partitions, found or [None] * len(partitions), strict=True))
@@ -293,7 +300,8 @@ class TxnService:
         """A shard that is loading makes the whole response incomplete, and its error stands beside what is known."""
         matches = Filter(request)
         response, time_slice = pb.ListTransactionsResponse(unknown_states=matches.unknown_states), Slice()
-        await asyncio.gather(*(self._list(number, matches, response, time_slice) for number in self._shards.owned()))
+        numbers = owned_among(self._shards, request.shards if request.HasField("shards") else None)
+        await asyncio.gather(*(self._list(number, matches, response, time_slice) for number in numbers))
         return response
 
     async def _list(

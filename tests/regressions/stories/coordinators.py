@@ -16,6 +16,12 @@ async def _from_now_on(original: Any, markers: Any, shard: int, id_: str, timeou
             await wait_for(ending.completing.wait(), timeout_s)
 
 
+def _keeps_late(original: Any, markers: Any, shard: int, epoch: int) -> None:
+    late = markers._late.copy()
+    original(markers, shard, epoch)
+    markers._late.update(late)
+
+
 STORIES = (
     Story(
         "an-addition-for-each-partition",
@@ -51,6 +57,42 @@ STORIES = (
             "ottla_txn_coordinator.marker_calls:Destination._replace",
             lambda original, self, **changed: self,
         ),
+    ),
+    Story(
+        "a-stuck-shard-of-groups-held-up-its-coordinator",
+        "A marker waited 30 s for the log of its shard of groups, the call that brought it 6 s: one stuck shard failed "
+        "the markers of all shards of its coordinator, again and again",
+        constant("ottla_txn_coordinator.marker_calls:_timeout_s", lambda destination: 30.0),
+        constant("ottla_group_coordinator.commits_in_transactions:_MARKER_S", 30.0),
+    ),
+    Story(
+        "a-call-that-ended-by-its-deadline-was-not-late",
+        "A call for markers that ended by its deadline was made again as it was, with all that it had held up",
+        skipped("ottla_txn_coordinator.markers:TxnMarkers._note_late"),
+    ),
+    Story(
+        "one-of-the-late-held-up-the-others",
+        "One late partition made each call of late ones end by its deadline, and none of the others was ever written",
+        instead_of(
+            "ottla_txn_coordinator.markers:_Queue.take",
+            lambda original, self, most, *, of_one_partition=False: original(self, most),
+        ),
+    ),
+    Story(
+        "a-shard-that-left-stayed-late",
+        "Partitions whose markers were late when their shard left stayed so, and their number only grew",
+        instead_of("ottla_txn_coordinator.markers:TxnMarkers.on_left", _keeps_late),
+    ),
+    Story(
+        "what-fitted-was-refused-with-what-did-not",
+        "Partitions that a transaction had room for were refused because others of the call were too many",
+        constant("ottla_txn_coordinator.service:_TOO_MUCH", frozenset()),
+    ),
+    Story(
+        "each-broker-asked-for-everything",
+        "A list of groups or transactions had each broker ask for all of them, and drop those of other brokers",
+        skipped("ottla_broker.kafka.handlers.list_groups:spoken_for"),
+        skipped("ottla_broker.kafka.handlers.list_transactions:spoken_for"),
     ),
     Story(
         "a-stuck-end-delays-what-shares-its-call",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from types import SimpleNamespace
 
-from tests.regressions.injection import instead_of, skipped
+from tests.regressions.injection import constant, instead_of, skipped
 from tests.regressions.story import Story
 
 _COORDINATOR = "ottla_group_coordinator"
@@ -76,6 +76,20 @@ STORIES = (
         "commit-timeout-above-a-third-of-a-session",
         "offsets.commit.timeout.ms had no effect above a third of the shortest session: commits failed after 2 s",
         instead_of(f"{_OWNER}._begin", _late_after_a_third),
+    ),
+    Story(
+        "expiry-listed-all-groups-again",
+        "A look for what had expired listed and sorted all groups of the shard for each thousand of them",
+        instead_of(
+            f"{_MACHINES}.shard:GroupShard.remember",
+            lambda original, self, change: None if type(change).__name__ == "Looked" else original(self, change),
+        ),
+    ),
+    Story(
+        "a-deposed-coordinator-ended-a-newer-transaction",
+        "A shard of groups knew the last 2,000 producers that had ended: of others a deposed coordinator's late marker "
+        "ended a newer transaction",
+        constant(f"{_MACHINES}.ended_producers:MOST", 2_000),
     ),
     Story(
         "waited-and-told-of-heartbeats",

@@ -61,6 +61,8 @@ def test_what_is_altered_holds_from_then_on_and_what_is_taken_back_does_not() ->
     process.hear({"group.initial.rebalance.delay.ms": "250", "offsets.retention.minutes": "7"})
     for settings in (process.config_listener.settings, *(state.settings for state in process.shards.states)):
         assert (settings.initial_rebalance_delay_ms, settings.offsets_retention_ms) == (250, 420_000)
+    process.hear({"producer.id.expiration.ms": "60000"})
+    assert process.config_listener.settings.producer_expiration_s == 60
     process.hear({"group.min.session.timeout.ms": "3000", "num.partitions": "7"})
     assert process.config_listener.settings.initial_rebalance_delay_ms == 0  # as its process has it
     assert process.config_listener.settings.min_session_timeout_ms == 3_000

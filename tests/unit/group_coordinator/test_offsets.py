@@ -11,9 +11,11 @@ from ottla_core.cluster.image import Topic
 from ottla_core.coordination.shard import Entry, Marker, ShardDecision, TransactionProducer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
+from ottla_group_coordinator.machines import shard as machine
 from ottla_group_coordinator.machines.membership import GroupSettings
 from ottla_group_coordinator.machines.offsets import decide_delete_group, decide_delete_offsets
 from ottla_group_coordinator.machines.records import CommittedOffset, OffsetKey, encode_key, encode_offset
+from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_group_coordinator.machines.states import GroupState
 
 T0 = TopicPartition("t", 0)
@@ -211,6 +213,42 @@ def test_many_groups_are_looked_at_some_at_a_time() -> None:
         shard.commit(1, group=f"g{n}")
     shard.sleep(65)
     assert "z" not in {group.group_id for group in shard.machine.groups()}
+
+
+@pytest.mark.story("expiry-listed-all-groups-again")
+def test_a_look_lists_the_groups_once(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(2_500):
+        shard.commit(1, group=f"g{n}")
+    listed: list[int] = []
+    names = GroupShard._names
+
+    def counted(machine: GroupShard) -> set[str]:
+        found = names(machine)
+        listed.append(len(found))
+        return found
+
+    monkeypatch.setattr(GroupShard, "_names", counted)
+    shard.sleep(shard.settings.retention_check_s + 10)
+    assert listed == [2_500]
+    shard.sleep(shard.settings.retention_check_s)
+    assert listed == [2_500, 2_500]
+
+
+@pytest.mark.rule(50)
+def test_a_group_that_goes_during_a_look_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_LOOKED_AT_ONCE", 1)
+    shard = Shard(GroupSettings(retention_check_s=10.0))
+    groups = [f"g{n}" for n in range(4)]
+    for group in groups:
+        shard.commit(1, group=group)
+    shard.sleep(10.0)
+    left = shard.machine._to_look_at[:]
+    assert 0 < len(left) < len(groups)
+    for group in left:
+        shard.take(decide_delete_group(shard.group(group), shard.machine.partitions(group)))
+    shard.sleep(5.0)
+    assert not shard.machine._to_look_at
+    assert {group.group_id for group in shard.machine.groups()} == {*groups} - {*left}
 
 
 def test_what_is_only_memory_is_forgotten(shard: Shard) -> None:

@@ -15,7 +15,6 @@ from ottla_core.coordination.shard import Entry, Marker, ShardDecision, Transact
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_group_coordinator.commits_in_transactions import CommitsInTransactions
-from ottla_group_coordinator.machines import transactions
 from ottla_group_coordinator.machines.membership import CallerIdentity
 from ottla_group_coordinator.machines.offsets import NO_GENERATION, ToCommit, decide_commit
 from ottla_group_coordinator.machines.transactions import Guard
@@ -25,6 +24,7 @@ from ottla_proto.common_pb2 import TxnMarker, TxnProducer
 
 P, RAISED = TransactionProducer(70, 3), TransactionProducer(70, 4)
 T0 = TopicPartition("t", 0)
+DAY_S = 86_400.0
 
 
 @pytest.fixture
@@ -189,13 +189,32 @@ def test_what_nothing_can_be_committed_of_asks_nobody(shard: Shard) -> None:
     assert code(refused) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_the_producers_of_a_shard_are_bounded_but_for_open_ones(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transactions, "MOST_ENDED", 10)
+@pytest.mark.rule(36)
+@pytest.mark.story("a-deposed-coordinator-ended-a-newer-transaction")
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_late_marker_of_a_deposed_coordinator_ends_nothing_however_many_have_ended_since(
+    shard: Shard, is_loaded: bool
+) -> None:
+    """Before transactions v2 a producer keeps its epoch: its coordinator's tells the two markers apart."""
+    commit(shard, 7, guard=commit(shard, 7))
+    assert end(shard, P, v2=False, coordinator_epoch=6) == 1
+    for n in range(100, 2_200):
+        assert end(shard, TransactionProducer(n, 1)) == 1
+    there = shard.reloaded() if is_loaded else shard
+    there.sleep(DAY_S - 1)
+    commit(there, 8, guard=commit(there, 8))
+    assert code(end(there, P, v2=False, coordinator_epoch=5, committed=False)) == (
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    )
+    assert set(there.machine.pending.partitions("g")) == {T0}
+
+
+def test_the_producers_of_a_shard_are_forgotten_in_time_but_for_open_ones(shard: Shard) -> None:
     commit(shard, 7, guard=commit(shard, 7))
     for n in range(100, 200):
         end(shard, TransactionProducer(n, 1))
-    known = shard.machine.transactions
-    assert list(known._ended) == list(range(190, 200))
+    shard.sleep(2 * DAY_S)
+    assert len(shard.machine.transactions._ended) == 0
     assert code(end(shard, P)) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert end(shard, TransactionProducer(100, 1)) == 1, "what is not known any more is written: it changes nothing"
 
@@ -221,11 +240,13 @@ class Coordinators:
 class Service:
     def __init__(self) -> None:
         self.shard, self.coordinators = Shard(), Coordinators()
+        self.patience_s: list[float] = []
         coordinators: Any = self.coordinators
         shards: Any = SimpleNamespace(ask=self._ask, ask_shard=self._ask)
         self.commits = CommitsInTransactions(shards, coordinators)
 
-    async def _ask(self, key: Any, decide: Any, **how: Any) -> Any:
+    async def _ask(self, key: Any, decide: Any, *, timeout: float, **how: Any) -> Any:
+        self.patience_s.append(timeout)
         if key == 9:
             raise OttlaError(ErrorCode.NOT_COORDINATOR, "another's")
         await asyncio.sleep(0)
@@ -292,6 +313,18 @@ async def test_an_answer_that_finds_a_marker_is_asked_for_anew(service: Service)
         await service.commit(7, producer=P._replace(epoch=5))
     assert len(service.coordinators.asked) == 3
     assert not any(isinstance(record, Entry) for record in service.shard.log)
+
+
+@pytest.mark.rule(35)
+@pytest.mark.story("a-stuck-shard-of-groups-held-up-its-coordinator")
+@pytest.mark.parametrize(("timeout_ms", "timeout_s"), [(1_000, 1.0), (0, 5.0)])
+async def test_a_marker_waits_for_its_shard_for_as_long_as_the_request_says(
+    service: Service, timeout_ms: int, timeout_s: float
+) -> None:
+    marker = TxnMarker(producer=TxnProducer(id=P.id, epoch=4), committed=True, coordinator_epoch=5)
+    markers = [pb.ShardsMarker(marker=marker, shards=[0])]
+    await service.commits.write_markers(pb.WriteShardMarkersRequest(markers=markers, timeout_ms=timeout_ms))
+    assert service.patience_s == [timeout_s]
 
 
 async def _end(service: Service, epoch: int) -> None:

@@ -22,12 +22,13 @@ from ottla_txn_coordinator import markers
 from ottla_txn_coordinator.ending import Ending
 from ottla_txn_coordinator.machines.states import TransactionState
 from ottla_txn_coordinator.machines.transaction import SendMarkers
-from ottla_txn_coordinator.marker_calls import Destination, MarkerToWrite, marker_of
+from ottla_txn_coordinator.marker_calls import Destination, Lateness, MarkerToWrite, marker_of
 from ottla_txn_coordinator.markers import CALLS_AT_ONCE, MOST_OF_A_CALL, TxnMarkers
 
 pytestmark = [pytest.mark.rule(35)]
 
 SHARD, EPOCH = 3, 7
+IN_TIME, LATE = Lateness.IN_TIME, Lateness.LATE
 OFFSETS = TopicPartition("__consumer_offsets", 1)
 Write = Callable[[Destination, Sequence[MarkerToWrite]], Any]
 
@@ -211,7 +212,80 @@ async def test_a_partition_that_was_late_goes_with_the_others_again_once_a_marke
     for name in ("x", "y"):
         held.end(A, name=name)
         await until(lambda name=name: held.is_complete(name))
-    assert [destination.late for destination in held.destinations] == [False, True, False]
+    assert [destination.late for destination in held.destinations] == [IN_TIME, LATE, IN_TIME]
+
+
+@pytest.mark.story("a-call-that-ended-by-its-deadline-was-not-late")
+async def test_all_partitions_of_a_call_that_ends_by_its_deadline_are_late(held: Held) -> None:
+    """It was sent again under the same short deadline, for ever, and with whatever else went there."""
+    held.image = image(p0=0, p1=0)
+
+    def write(destination: Destination, markers: Sequence[MarkerToWrite]) -> list[Error]:
+        if not destination.late and any(marker.partition == A for marker in markers):
+            raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, "its deadline is over")
+        return [Error()] * len(markers)
+
+    held.script = write
+    held.end(A, name="slow")
+    await until(lambda: held.is_complete("slow"))
+    assert [destination.late for destination in held.destinations] == [IN_TIME, LATE]
+    held.end(B, name="x")
+    await until(lambda: held.is_complete("x"))
+    assert not held.destinations[-1].late
+
+
+@pytest.mark.story("one-of-the-late-held-up-the-others")
+async def test_who_holds_up_a_call_of_late_ones_has_calls_of_its_own(held: Held) -> None:
+    """As a shard of groups may whose coordinator does not heed the time of the request."""
+    held.image = image(p0=0, p1=0, p2=0)
+    others = [B, TopicPartition("t", 2)]
+
+    def write(destination: Destination, markers: Sequence[MarkerToWrite]) -> list[Error]:
+        if any(marker.partition == A for marker in markers):
+            raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, "its deadline is over")
+        return [Error()] * len(markers)
+
+    held.script = write
+    held.end(A, *others, name="stuck")
+    held.end(*others, name="x")
+    await until(lambda: held.is_complete("x"))
+    await until(lambda: held.markers.left(SHARD, "stuck") == [A])
+    assert held.markers._late == {A: Lateness.ALONE}
+    calls = len(held.calls)
+    held.end(*others, name="y")
+    await until(lambda: held.is_complete("y"))
+    since = zip(held.destinations[calls:], held.calls[calls:], strict=True)
+    kinds = {destination.late for destination, (_, markers) in since if markers[0].partition != A}
+    assert kinds == {IN_TIME}, "they are late no more"
+
+
+@pytest.mark.story("a-shard-that-left-stayed-late")
+async def test_a_partition_is_late_for_as_long_as_an_end_waits_for_it(held: Held) -> None:
+    late = Error(code=ErrorCode.REQUEST_TIMED_OUT)
+    held.script = lambda destination, markers: [late] * len(markers)
+    held.end(A, B, name="x")
+    held.end(B, name="y", epoch=EPOCH + 2)
+    await until(lambda: held.markers._late.keys() == {A, B})
+    held.markers.on_left(SHARD, EPOCH)
+    assert held.markers._late.keys() == {B}, "another end waits for it still"
+    held.markers.on_left(SHARD, EPOCH + 2)
+    assert not held.markers._late
+
+
+async def test_what_comes_of_a_call_after_its_shard_has_left_is_not_noted(held: Held) -> None:
+    gate = asyncio.Event()
+
+    async def write(destination: Destination, markers: Sequence[MarkerToWrite]) -> list[Error]:
+        await gate.wait()
+        return [Error(code=ErrorCode.REQUEST_TIMED_OUT)] * len(markers)
+
+    held.script = write
+    held.end(A)
+    await until(lambda: held.calls)
+    held.markers.on_left(SHARD, EPOCH)
+    gate.set()
+    await until(lambda: not held.markers._queues)
+    assert not held.markers._late
 
 
 async def test_a_slow_or_failing_destination_holds_up_no_other(held: Held) -> None:

@@ -22,9 +22,10 @@ from ottla_core.model import TopicId, TopicPartition
 from ottla_core.rpc.context import RequestContext
 from ottla_core.telemetry import Metrics
 from ottla_proto import txn_pb2 as pb
-from ottla_proto.common_pb2 import TxnProducer
+from ottla_proto.common_pb2 import ShardNumbers, TxnProducer
 from ottla_txn_coordinator.config import TxnCoordinatorConfig
 from ottla_txn_coordinator.config_listener import TxnConfigListener
+from ottla_txn_coordinator.machines import transaction
 from ottla_txn_coordinator.machines.records import TransactionRecord, encode_key
 from ottla_txn_coordinator.machines.transaction import LAST_EPOCH, TransactionSettings
 from ottla_txn_coordinator.service import MOST_PARTITIONS, MOST_TRANSACTIONS, TxnService
@@ -307,6 +308,28 @@ async def test_what_a_call_adds_to_one_transaction_is_one_record(here: Coordinat
     assert len(entry.value or b"") < 800 * 4 + 100
 
 
+@pytest.mark.story("what-fitted-was-refused-with-what-did-not")
+@pytest.mark.parametrize(
+    ("limit", "value", "code"),
+    [
+        ("MOST_PARTITIONS", 5, ErrorCode.INVALID_REQUEST),
+        ("LARGEST_ADDITION_BYTES", 157, ErrorCode.RECORD_LIST_TOO_LARGE),
+    ],
+)
+async def test_of_what_a_call_adds_to_one_transaction_as_much_is_taken_as_fits(
+    here: Coordinator, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, code: ErrorCode
+) -> None:
+    here.image = with_topic(NOTHING, "wide", 12, number=1)
+    producer = await here.init()
+    monkeypatch.setattr(transaction, limit, value)
+    items = each_alone(producer, *(("wide", n) for n in range(8)))
+    items[1].partitions.extend(pb.TxnPartition(topic="wide", partition=n) for n in range(1, 12))  # these never fit
+    added = (await here.service.add_partitions(pb.AddPartitionsRequest(transactions=items), CALLER)).transactions
+    told = [item.error.code or codes(item) for item in added]
+    assert told == [[0], code, [0], [0], [0], [0], code, code]
+    assert here.shard.record().partitions == {TopicPartition("wide", n) for n in (0, 2, 3, 4, 5)}
+
+
 async def test_items_of_one_transaction_are_judged_each_by_its_partitions(here: Coordinator) -> None:
     producer = await here.init()
     items = each_alone(producer, ("t", 0), ("gone", 0), ("t", 1), ("t", 0))
@@ -371,6 +394,9 @@ async def test_transactions_are_listed_by_what_they_are(here: Coordinator) -> No
     assert await listed(longer_than_ms=11_000) == []
     assert await listed(pattern="idle-[0-9]") == await listed(pattern=r"(\pL|-)+1", prefix="idle") == ["idle-1"]
     assert await listed(pattern="idle") == [], "the whole id has to match"
+    assert await listed(shards=ShardNumbers(numbers=[2, 3])) == ["open-1", "idle-1"]
+    for others in (ShardNumbers(numbers=[2, 4]), ShardNumbers()):
+        assert await listed(shards=others) == []
 
 
 @pytest.mark.parametrize(

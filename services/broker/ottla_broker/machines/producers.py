@@ -6,9 +6,9 @@ request is checked before its batches get offsets, each batch against what those
     it follows the last one, in the same epoch           new
     it starts at 0, in a higher epoch                    new
     nothing is known of the producer                     new, whatever its sequence: what was known may have expired;
-                                                         but OUT_OF_ORDER_SEQUENCE_NUMBER after a batch of its that
-                                                         waits or is to come again (module first_sequences), and in
-                                                         transactions v2 unless it starts at 0: each has a new epoch
+                                                         but OUT_OF_ORDER_SEQUENCE_NUMBER in a transaction, after a
+                                                         batch that waits or is to come again (first_sequences), and
+                                                         in transactions v2 unless it starts at 0, with a new epoch
     epoch, first and last sequence are those of a batch  a repeat, answered with the original offset (rule 26)
     it is older than the five                            DUPLICATE_SEQUENCE_NUMBER: it is in the log, not known where
     its epoch is lower                                   INVALID_PRODUCER_EPOCH (rule 31)
@@ -164,8 +164,8 @@ class Producers:
     # ---- on a leader ---------------------------------------------------------------------------------------------
 
     def expect(self, header: BatchHeader, now_ms: int) -> None:
-        """Note a batch that is not taken now, and comes again or waits: none after it is taken before it."""
-        if header.producer_id not in self._entries:
+        """Note a transactional batch that is not taken now, and waits or comes again: none after it is taken first."""
+        if header.is_transactional and header.producer_id not in self._entries:
             self.first_sequences.expect(header, now_ms)
 
     def check_epoch(self, header: BatchHeader) -> None:

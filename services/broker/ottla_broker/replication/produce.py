@@ -81,17 +81,12 @@ def append(
     check_client_may_write(replica.topic)
     act = _Append(replica, records, acks, transaction)
     if not (act.has_to_wait or slice_.is_over) and is_quickly_checked(records, replica.log.config):
-        try:
-            return act.carry_out()
-        except OttlaError as error:
-            if error.retriable:
-                act.expect()
-            raise
+        return act.carry_out()
     act.expect()
     replica.pending_bytes.take(len(records))
     act.records = bytes(records)  # its buffer is reused soon
     done = replica.pending.add(act.producer_id, act.prepare, act.carry_out)
-    done.add_done_callback(lambda _: replica.pending_bytes.give_back(len(records)))
+    done.add_done_callback(act.on_done)
     return done
 
 
@@ -110,8 +105,18 @@ class _Append:
         return read_header(self.records).producer_id
 
     def expect(self) -> None:
-        """Take nothing of an unknown producer that comes after this."""
+        """Take nothing of this transaction that comes after this, where the partition does not know its producer."""
         self.replica.expect(read_header(self.records))
+
+    def on_done(self, done: asyncio.Future[ReplicaAppend]) -> None:
+        """A batch that may come again is still expected, and so is one whose caller has given up. One that has failed
+        for good does not come again: nothing waits for it."""
+        self.replica.pending_bytes.give_back(len(self.records))
+        error = None if done.cancelled() else done.exception()
+        if isinstance(error, OttlaError) and error.retriable:
+            self.expect()
+        elif error is not None:
+            self.replica.expect_no_more(read_header(self.records))
 
     @property
     def has_to_wait(self) -> bool:

@@ -62,6 +62,7 @@ class GroupSettings:
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
     retention_check_s: float = 600.0
+    producer_expiration_s: float = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)

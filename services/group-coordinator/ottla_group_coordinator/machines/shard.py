@@ -7,10 +7,10 @@ the state, and `on_timer` and the functions in `membership` and `offsets` decide
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from heapq import nsmallest
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
+from ottla_core.coordination.look import Looked
 from ottla_core.coordination.shard import Entry, Marker, Record, ShardDecision
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.errors import ErrorCode, OttlaError
@@ -41,18 +41,21 @@ from ottla_group_coordinator.machines.states import GroupState
 from ottla_group_coordinator.machines.transactions import Guard, OffsetTransactions
 from ottla_group_coordinator.machines.transition import RebalanceTimer, SessionTimer
 
-_GROUPS_AT_ONCE: Final = 1_000
 _LOOKED_AT_ONCE: Final = 10_000
-"""Offsets and groups of one look for what is over; to write takes about ten times as long."""
+"""Offsets of one look for what is over; a group, or a record that is to be written, counts as ten of them."""
 
 _NEXT_BATCH_S: Final = 0.1
 _NO_OFFSETS: Final[dict[TopicPartition, CommittedOffset]] = {}
 
 
 class ExpiryTimer(NamedTuple):
-    """It is time to look for what has expired, in the groups whose ids come after that one."""
+    """It is time to look for what has expired: in the next groups, or in all, where a look is complete."""
 
-    after: str = ""
+
+class ProducersAged(NamedTuple):
+    """A change in memory: it is that late, and producers that have ended long ago are of no more use."""
+
+    at: float
 
 
 class Forgotten(NamedTuple):
@@ -75,6 +78,8 @@ class GroupShard:
         self._offsets: Final[dict[str, dict[TopicPartition, CommittedOffset]]] = {}
         self.pending: Final = PendingOffsets()
         self.transactions: Final = OffsetTransactions()
+        self._to_look_at: list[str] = []
+        """The groups that a look for what has expired has left."""
         self.unreadable = 0
         """Records that are of no kind known here, or not what they say they are; they stay in the log."""
 
@@ -160,6 +165,10 @@ class GroupShard:
             self._groups[change.group_id] = change
         elif isinstance(change, Guard):
             self.transactions.keep(change)
+        elif isinstance(change, Looked):
+            self._to_look_at = change.rest()
+        elif isinstance(change, ProducersAged):
+            self.transactions.expire(change.at, self.settings.producer_expiration_s)
 
     # ---- time -------------------------------------------------------------------------------------------------------
 
@@ -173,7 +182,7 @@ class GroupShard:
 
     def on_timer(self, key: TimerKey, now: Moment) -> ShardDecision[None]:
         if isinstance(key, ExpiryTimer):
-            return self._expire(key.after, now)
+            return self._expire(now)
         assert isinstance(key, SessionTimer | RebalanceTimer)
         group = self._groups.get(key.group)
         if group is None:
@@ -182,29 +191,27 @@ class GroupShard:
             return decide_rebalance_end(group, self.settings, now)
         return decide_session_end(group, key.member_id, self.settings, now)
 
-    def _expire(self, after: str, now: Moment) -> ShardDecision[None]:
-        """A limited number of groups at a time, for all other requests wait meanwhile."""
-        names = nsmallest(_GROUPS_AT_ONCE, (g for g in self._names() if g > after))
+    def _expire(self, now: Moment) -> ShardDecision[None]:
+        """Look at a limited number of groups at a time, for all other requests wait meanwhile."""
+        names = self._to_look_at or list(self._names())
         records: list[Entry] = []
         idle: list[Forgotten] = []
-        looked_at = 0
-        for group_id in names:
-            group, offsets = self.group(group_id), self.offsets(group_id)
+        left, looked_at = len(names), 0
+        while left and looked_at + 10 * len(records) <= _LOOKED_AT_ONCE:
+            group_id = names[left - 1]
+            group, offsets = self.group_or_new(group_id), self.offsets(group_id)
             pending = self.pending.partitions(group_id)
             gone = first_of(expired(group, offsets, pending, self.settings, now))
             records += gone.records
-            looked_at += 1 + len(offsets)
+            looked_at += 10 + len(offsets)
             if not gone.are_all:
-                break
-            after = group_id
+                break  # the next look begins with this group
+            left -= 1
             if group.state is GroupState.EMPTY and group.generation == 0 and not group.pending:
                 idle.append(Forgotten(group_id))
-            if looked_at + 10 * len(records) > _LOOKED_AT_ONCE:
-                break
-        is_over = len(names) < _GROUPS_AT_ONCE and (not names or after == names[-1])
-        next_look = ExpiryTimer() if is_over else ExpiryTimer(after)
-        pause_s = self.settings.retention_check_s if is_over else _NEXT_BATCH_S
-        return ShardDecision(None, tuple(records), tuple(idle), {next_look: now.at + pause_s})
+        pause_s = _NEXT_BATCH_S if left else self.settings.retention_check_s
+        memory = (*idle, Looked(names, left), ProducersAged(now.at))
+        return ShardDecision(None, tuple(records), memory, {ExpiryTimer(): now.at + pause_s})
 
     # ---- topics -----------------------------------------------------------------------------------------------------
 

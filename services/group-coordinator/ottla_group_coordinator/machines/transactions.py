@@ -16,9 +16,7 @@ from weakref import WeakValueDictionary
 from ottla_core.coordination.shard import Entry, Marker, ShardDecision, TransactionProducer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.transactions import ProducerEpochs, is_repeated_marker
-
-MOST_ENDED: Final = 2_000
-"""Producers of a shard that are known without an open transaction, the last to end: some 500 kB."""
+from ottla_group_coordinator.machines.ended_producers import EndedProducers
 
 _MOST_EPOCH: Final = 2**15 - 1
 _MOST_COORDINATOR_EPOCH: Final = 2**31 - 1
@@ -40,24 +38,25 @@ class OffsetTransactions:
 
     def __init__(self) -> None:
         self._open: Final[dict[int, ProducerEpochs]] = {}
-        self._ended: Final[dict[int, ProducerEpochs]] = {}  # the last to end is the last
+        self._ended: Final = EndedProducers()
         self._guards: Final[WeakValueDictionary[int, Guard]] = WeakValueDictionary()
 
     def on_entry(self, producer: TransactionProducer) -> None:
         """An entry of the producer lies in the log: its transaction is open."""
-        known = self._open.get(producer.id) or self._ended.pop(producer.id, ProducerEpochs(-1))
+        known = self._open.get(producer.id) or self._ended.pop(producer.id)
         self._open[producer.id] = known._replace(producer=max(known.producer, producer.epoch))
 
     def on_marker(self, marker: Marker) -> None:
         """A marker lies in the log."""
         producer = marker.producer
         self._guards.pop(producer.id, None)
-        known = self._open.pop(producer.id, None) or self._ended.pop(producer.id, ProducerEpochs(-1))
-        self._ended[producer.id] = ProducerEpochs(
-            max(known.producer, producer.epoch), max(known.coordinator, marker.coordinator_epoch)
-        )
-        if len(self._ended) > MOST_ENDED:
-            del self._ended[next(iter(self._ended))]
+        known = self._open.pop(producer.id, None) or self._ended.pop(producer.id)
+        epochs = max(known.producer, producer.epoch), max(known.coordinator, marker.coordinator_epoch)
+        self._ended.add(producer.id, ProducerEpochs(*epochs))
+
+    def expire(self, now: float, expiration_s: float) -> None:
+        """Forget the producers that have ended their last transaction long ago."""
+        self._ended.expire(now, expiration_s)
 
     def keep(self, guard: Guard) -> None:
         self._guards[guard.producer_id] = guard
@@ -107,7 +106,7 @@ class OffsetTransactions:
             )
 
     def _epochs(self, producer_id: int) -> ProducerEpochs:
-        return self._open.get(producer_id) or self._ended.get(producer_id, ProducerEpochs(-1))
+        return self._open.get(producer_id) or self._ended.get(producer_id)
 
 
 def check_producer(producer: TransactionProducer, coordinator_epoch: int = 0) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from ottla_core.coordination.batches import size_limit
+from ottla_core.coordination.look import Looked
 from ottla_core.coordination.shard import Entry, Marker, Record, ShardDecision
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.primitives import MalformedError
@@ -34,13 +35,6 @@ _NEXT_LOOK_S: Final = 0.1
 
 class ExpiryTimer(NamedTuple):
     """It is time to look for ids that have expired: among the next of them, or all, where a look is complete."""
-
-
-class Looked(NamedTuple):
-    """A change in memory: `left` of the `ids` of a look for expired ones are still to be looked at."""
-
-    ids: list[str]
-    left: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +109,7 @@ class TransactionShard:
 
     def remember(self, change: Any) -> None:
         if isinstance(change, Looked):
-            self._to_look_at = change.ids
-            del change.ids[change.left :]
+            self._to_look_at = change.rest()
             return
         assert isinstance(change, HistoryEvent)
         self.history.add(change)

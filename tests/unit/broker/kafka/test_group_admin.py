@@ -16,7 +16,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
 from ottla_core.routing import shard_of
 from ottla_proto import group_pb2 as pb
-from ottla_proto.common_pb2 import Error
+from ottla_proto.common_pb2 import Error, ShardNumbers
 
 FIND, DESCRIBE, LIST, DELETE = 10, 15, 16, 42
 GROUP, TXN, SHARE = 0, 1, 2
@@ -99,15 +99,16 @@ async def test_a_txn_coordinator_is_found_by_its_own_topic(version: int) -> None
 
 
 def listing(coordinator: Any, asked: pb.ListGroupsRequest) -> pb.ListGroupsResponse:
-    """Each coordinator has two shards with a group each."""
-    shards = (coordinator.id, coordinator.id + 2)
+    """Each coordinator has two shards with a group each, and lists those that it is asked for."""
+    shards = {coordinator.id, coordinator.id + 2} & {*asked.shards.numbers}
     groups = [
         pb.ListedGroup(group=f"g-{n}", protocol_type="consumer", state="Stable", type="classic", shard=n)
-        for n in shards
+        for n in sorted(shards)
     ]
     return pb.ListGroupsResponse(groups=groups)
 
 
+@pytest.mark.story("each-broker-asked-for-everything")
 @pytest.mark.parametrize("version", versions(LIST))
 async def test_a_broker_lists_the_groups_whose_shards_it_leads(version: int) -> None:
     """So that whoever asks all brokers, as clients do, hears of each group once."""
@@ -120,8 +121,19 @@ async def test_a_broker_lists_the_groups_whose_shards_it_leads(version: int) -> 
         assert {g.group_state for g in told.groups} == {"Stable"}
     if version >= 5:
         assert {g.group_type for g in told.groups} == {"classic"}
-    wanted = pb.ListGroupsRequest(states=["Stable"] if version >= 4 else [], types=["classic"] if version >= 5 else [])
-    assert backend.asked == [wanted, wanted]
+    wanted = pb.ListGroupsRequest(
+        states=["Stable"] if version >= 4 else [],
+        types=["classic"] if version >= 5 else [],
+        shards=ShardNumbers(numbers=[0, 1]),
+    )
+    assert backend.asked == [wanted, wanted], "of the shards of others nothing is asked"
+
+
+async def test_a_broker_that_leads_no_shard_lists_no_group() -> None:
+    backend = GroupBackend(listing)
+    led_by(backend, dict.fromkeys(range(SHARDS), 1))
+    assert not (await backend.answer(ListGroupsRequest(states_filter=[], types_filter=[]), 4)).groups
+    assert all(asked.HasField("shards") for asked in backend.asked), "else it would be asked for all of them"
 
 
 @pytest.mark.parametrize("version", versions(LIST))

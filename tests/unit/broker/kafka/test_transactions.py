@@ -310,13 +310,15 @@ async def test_an_unknown_transaction_has_an_error_of_its_own() -> None:
     assert (state.error_code, state.transaction_state) == (ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "")
 
 
+@pytest.mark.story("each-broker-asked-for-everything")
 @pytest.mark.parametrize("version", versions(LIST))
 async def test_each_broker_lists_the_shards_for_which_it_speaks(version: int) -> None:
     def listing(coordinator: Any, asked: Any) -> txn_pb2.ListTransactionsResponse:
         entry = txn_pb2.ListedTransaction(
             transactional_id=f"t-{coordinator.id}", producer_id=coordinator.id, state="Ongoing", shard=coordinator.id
         )
-        return txn_pb2.ListTransactionsResponse(transactions=[entry], unknown_states=["Nowhere"])
+        listed = [entry] if coordinator.id in asked.shards.numbers else []
+        return txn_pb2.ListTransactionsResponse(transactions=listed, unknown_states=["Nowhere"])
 
     backend = GroupBackend(listing)
     request = ListTransactionsRequest(
@@ -336,7 +338,10 @@ async def test_each_broker_lists_the_shards_for_which_it_speaks(version: int) ->
     assert asked.longer_than_ms == (9 if version >= 1 else 0)
     assert asked.pattern == ("t-.*" if version >= 2 else "")
     backend.node_id = 1
-    assert not (await backend.answer(request, version)).transaction_states, "its other broker speaks for them"
+    response = await backend.answer(request, version)
+    assert not response.transaction_states, "its other broker speaks for them"
+    assert list(response.unknown_state_filters) == ["Nowhere"]
+    assert backend.asked[-1].HasField("shards"), "else it would be asked for all of them"
 
 
 @pytest.mark.parametrize("version", versions(LIST))

@@ -10,9 +10,13 @@ from transactional_logs import end_of
 from ottla_broker.machines.first_sequences import FirstSequences
 from ottla_broker.machines.producers import Producers
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records.batch import CONTROL, TRANSACTIONAL
+from ottla_core.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
 
 LAST = 2**31 - 1
+
+
+def transactional(producer_id: int = 7) -> BatchHeader:
+    return header_of(0, producer_id=producer_id)._replace(attributes=TRANSACTIONAL)
 
 
 def refuses(firsts: FirstSequences, sequence: int, epoch: int = 0) -> bool:
@@ -66,7 +70,7 @@ def test_what_has_no_producer_or_no_sequence_is_not_expected() -> None:
 def test_it_is_forgotten_with_the_first_batch_or_marker_of_its_producer() -> None:
     for producer_id in range(3):
         producers = Producers()
-        producers.expect(header_of(0, producer_id=producer_id), NOON)
+        producers.expect(transactional(producer_id), NOON)
         assert len(producers.first_sequences) == 1
         if producer_id == 0:
             producers.apply(producers.check([header_of(0, producer_id=0)], 0, NOON))
@@ -76,7 +80,7 @@ def test_it_is_forgotten_with_the_first_batch_or_marker_of_its_producer() -> Non
             marker = header_of(-1, producer_id=2)._replace(attributes=TRANSACTIONAL | CONTROL)
             producers.on_marker(marker, end_of(2, 0).marker, NOON)
         assert not producers.first_sequences
-        producers.expect(header_of(0, producer_id=producer_id), NOON)
+        producers.expect(transactional(producer_id), NOON)
         assert not producers.first_sequences, "the sequences of a known producer are checked by themselves"
 
 
@@ -84,7 +88,7 @@ def test_it_is_forgotten_with_the_first_batch_or_marker_of_its_producer() -> Non
 def test_it_expires_by_when_it_was_first_expected() -> None:
     producers = Producers()
     for now_ms in (NOON, NOON + 900):
-        producers.expect(header_of(0), now_ms)
+        producers.expect(transactional(), now_ms)
     producers.expire(NOON + 999, 1000)
     assert len(producers.first_sequences) == 1
     producers.expire(NOON + 1000, 1000)
@@ -99,3 +103,23 @@ def test_there_are_no_more_than_so_many() -> None:
     firsts.check(header_of(1, producer_id=1))
     with pytest.raises(OttlaError):
         firsts.check(header_of(1, producer_id=2))
+
+
+@pytest.mark.rule(25)
+def test_a_batch_of_no_transaction_is_not_expected() -> None:
+    producers = Producers()
+    producers.expect(header_of(0), NOON)
+    assert not producers.first_sequences
+
+
+@pytest.mark.rule(25)
+@pytest.mark.parametrize(
+    ("sequence", "epoch", "is_forgotten"), [(4, 3, True), (5, 3, False), (4, 2, False), (4, 4, False)]
+)
+def test_only_the_lowest_itself_is_forgotten_when_it_is_refused_for_good(
+    sequence: int, epoch: int, is_forgotten: bool
+) -> None:
+    firsts = FirstSequences()
+    firsts.expect(header_of(4, epoch=3), NOON)
+    firsts.expect_no_more(header_of(sequence, epoch=epoch))
+    assert bool(firsts) is not is_forgotten

@@ -23,7 +23,7 @@ from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
-from ottla_core.records.batch import TRANSACTIONAL
+from ottla_core.records.batch import CONTROL, TRANSACTIONAL
 from ottla_core.slices import Slice
 from ottla_proto.common_pb2 import TxnProducer
 
@@ -293,19 +293,52 @@ async def test_no_batch_overtakes_one_for_which_there_was_no_room(tmp_path: Path
 
 
 @pytest.mark.rule(25)
-async def test_no_batch_of_a_new_producer_overtakes_one_that_found_too_few_replicas(tmp_path: Path) -> None:
+async def test_no_batch_of_a_transaction_overtakes_one_that_found_too_few_replicas(tmp_path: Path) -> None:
     brokers = Brokers(tmp_path, (1, 2), replace(SMALL, min_insync_replicas=2))
-    replica = brokers.replicas[1]
+    replica, transaction = brokers.replicas[1], by(Script(), 1)
     alone = Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1,))
     brokers.apply(alone)
-    plain = [batch(7, sequence, attributes=0) for sequence in (0, 1)]
-    with pytest.raises(OttlaError, match=r"min\.insync\.replicas"):
-        append(replica, plain[0], ACKS_ALL, Slice(60.0))
+
+    def produce(sequence: int) -> Any:
+        return append(replica, batch(7, sequence), ACKS_ALL, Slice(60.0), transaction)
+
+    assert await outcome(produce(0)) == ErrorCode.NOT_ENOUGH_REPLICAS
     brokers.apply(replace(alone, isr=(1, 2), partition_epoch=1))
-    with pytest.raises(OttlaError, match="send the batches again in order"):
-        append(replica, plain[1], ACKS_ALL, Slice(60.0))
-    assert isinstance(append(replica, plain[0], ACKS_ALL, Slice(60.0)), ReplicaAppend)
-    assert isinstance(append(replica, plain[1], ACKS_ALL, Slice(60.0)), ReplicaAppend)
+    assert await outcome(produce(1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert [await outcome(produce(sequence)) for sequence in (0, 1)] == [0, 1]
+
+
+@pytest.mark.rule(25)
+@pytest.mark.story("a-refused-batch-kept-its-producer-out")
+@pytest.mark.parametrize("slice_s", [60.0, 0.0], ids=["at once", "in the queue"])
+@pytest.mark.parametrize("attributes", [0, TRANSACTIONAL], ids=["plain", "transactional"])
+async def test_a_batch_that_is_refused_for_good_keeps_no_later_one_out(
+    tmp_path: Path, slice_s: float, attributes: int
+) -> None:
+    """A request whose slice is over has its batches queued, and so has a first one of a transaction."""
+    replica, transaction = led_replica(tmp_path), by(Script(), 1) if attributes else None
+
+    async def produce(records: bytes) -> int | ErrorCode:
+        try:
+            return await outcome(append(replica, records, 1, Slice(slice_s), transaction))
+        except OttlaError as error:
+            return ErrorCode(error.code)
+
+    refused = batch(7, attributes=attributes | CONTROL)
+    assert await produce(refused) == ErrorCode.INVALID_RECORD
+    assert await produce(batch(7, 1, attributes=attributes)) == 0
+
+
+@pytest.mark.rule(25)
+@pytest.mark.story("what-failed-behind-a-refused-batch-was-overtaken")
+async def test_what_fails_behind_a_batch_that_is_refused_for_good_is_still_not_overtaken(tmp_path: Path) -> None:
+    replica, transaction = led_replica(tmp_path), by(Script(), 1)
+    refused = batch(7, attributes=TRANSACTIONAL | CONTROL)
+    waiting = [now(replica, records, transaction) for records in (refused, batch(7, 1), batch(7, 2))]
+    again = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert [await outcome(each) for each in waiting] == [ErrorCode.INVALID_RECORD, again, again]
+    assert await outcome(now(replica, batch(7, 2), transaction)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert [await outcome(now(replica, batch(7, sequence), transaction)) for sequence in (1, 2)] == [0, 1]
 
 
 @pytest.mark.rule(25)

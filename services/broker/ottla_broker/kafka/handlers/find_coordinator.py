@@ -20,6 +20,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import SHARD_TOPICS, PartitionId
 from ottla_core.routing import GROUP, TXN
 from ottla_core.slices import sliced
+from ottla_proto.common_pb2 import ShardNumbers
 
 _SEVERAL_FROM: Final = 4
 _KINDS: Final = {0: GROUP, 1: TXN}
@@ -71,6 +72,13 @@ def spokesman(backend: Backend, kind: str, shard: int) -> int | None:
     if leader in live:
         return leader
     return sorted(live)[shard % len(live)] if live else None
+
+
+def spoken_for(backend: Backend, kind: str) -> ShardNumbers:
+    """The shards that Kafka clients reach through this broker."""
+    topic = backend.image.topics.get(SHARD_TOPICS[kind])
+    numbers = range(0 if topic is None else topic.partition_count)
+    return ShardNumbers(numbers=[shard for shard in numbers if spokesman(backend, kind, shard) == backend.node_id])
 
 
 def _leader(image: ClusterImage, kind: str, shard: int) -> int | None:

@@ -15,7 +15,7 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.coordinator_calls import call_all
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.handlers.find_coordinator import spokesman
+from ottla_broker.kafka.handlers.find_coordinator import spoken_for
 from ottla_core.routing import GROUP
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
@@ -26,11 +26,11 @@ _Group: Final = ListGroupsResponse.ListedGroup
 async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
     version = context.version
     forwarded = pb.ListGroupsRequest(
-        states=getattr(request, "states_filter", None) or (), types=getattr(request, "types_filter", None) or ()
+        states=getattr(request, "states_filter", None) or (),
+        types=getattr(request, "types_filter", None) or (),
+        shards=spoken_for(backend, GROUP),
     )
     code, responses = await call_all(backend, GROUP, Group.LIST_GROUPS, forwarded)
-    listed = (group for response in responses for group in response.groups)
-    groups = [group for group in listed if spokesman(backend, GROUP, group.shard) == backend.node_id]
     return ListGroupsResponse(
         version=version,
         error_code=code,
@@ -42,6 +42,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
                 group_state=group.state,
                 group_type=group.type,
             )
-            for group in groups
+            for response in responses
+            for group in response.groups
         ],
     )

@@ -13,7 +13,7 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.coordinator_calls import call_all
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.handlers.find_coordinator import spokesman
+from ottla_broker.kafka.handlers.find_coordinator import spoken_for
 from ottla_core.routing import TXN
 from ottla_core.slices import sliced
 from ottla_proto import txn_pb2 as pb
@@ -29,6 +29,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         producer_ids=request.producer_id_filters,
         longer_than_ms=max(0, getattr(request, "duration_filter", 0)),
         pattern=getattr(request, "transactional_id_pattern", None) or "",
+        shards=spoken_for(backend, TXN),
     )
     code, responses = await call_all(backend, TXN, Txn.LIST_TRANSACTIONS, forwarded)
     unknown = {state for response in responses for state in response.unknown_states}
@@ -41,10 +42,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
             transaction_state=entry.state,
         )
 
-    def is_ours(entry: pb.ListedTransaction) -> bool:
-        return spokesman(backend, TXN, entry.shard) == backend.node_id
-
-    listed = filter(is_ours, (entry for response in responses for entry in response.transactions))
+    listed = (entry for response in responses for entry in response.transactions)
     return ListTransactionsResponse(
         version=version,
         error_code=code,
