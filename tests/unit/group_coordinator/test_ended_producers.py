@@ -37,6 +37,9 @@ def test_one_that_ends_again_is_as_new() -> None:
     assert ended.pop(1) == ProducerEpochs(3, 7)
     assert ended.pop(1) == ended.get(1) == UNKNOWN
     ended.add(1, ProducerEpochs(3, 8))
+    assert ended.pop(1) == ProducerEpochs(3, 8)
+    assert len(ended) == 0
+    ended.add(1, ProducerEpochs(3, 8))
     ended.expire(DAY_S, DAY_S)
     assert ended.get(1) == ProducerEpochs(3, 8)
 

@@ -238,7 +238,7 @@ async def test_all_partitions_of_a_call_that_ends_by_its_deadline_are_late(held:
 async def test_who_holds_up_a_call_of_late_ones_has_calls_of_its_own(held: Held) -> None:
     """As a shard of groups may whose coordinator does not heed the time of the request."""
     held.image = image(p0=0, p1=0, p2=0)
-    others = [B, TopicPartition("t", 2)]
+    others = {"x": B, "y": TopicPartition("t", 2)}
 
     def write(destination: Destination, markers: Sequence[MarkerToWrite]) -> list[Error]:
         if any(marker.partition == A for marker in markers):
@@ -246,14 +246,15 @@ async def test_who_holds_up_a_call_of_late_ones_has_calls_of_its_own(held: Held)
         return [Error()] * len(markers)
 
     held.script = write
-    held.end(A, *others, name="stuck")
-    held.end(*others, name="x")
-    await until(lambda: held.is_complete("x"))
-    await until(lambda: held.markers.left(SHARD, "stuck") == [A])
+    held.end(A, name="stuck")
+    for name, partition in others.items():
+        held.end(partition, name=name)
+    await until(lambda: all(map(held.is_complete, others)))
+    assert {marker.partition for marker in held.calls[0][1]} == {A, *others.values()}, "it began with one call"
     assert held.markers._late == {A: Lateness.ALONE}
     calls = len(held.calls)
-    held.end(*others, name="y")
-    await until(lambda: held.is_complete("y"))
+    held.end(*others.values(), name="z")
+    await until(lambda: held.is_complete("z"))
     since = zip(held.destinations[calls:], held.calls[calls:], strict=True)
     kinds = {destination.late for destination, (_, markers) in since if markers[0].partition != A}
     assert kinds == {IN_TIME}, "they are late no more"
