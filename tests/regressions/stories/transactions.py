@@ -21,12 +21,6 @@ def _of_any_batch(original: Any, self: Any, header: Any, now_ms: int) -> None:
     self.first_sequences.expect(header, now_ms)
 
 
-def _expects_nothing_again(original: Any, self: Any, done: Any) -> None:
-    original(self, done)
-    if not done.cancelled() and done.exception() is not None:
-        self.replica.log.producers.first_sequences.clear()
-
-
 def _never(original: Any, self: Any) -> None:
     return None
 
@@ -55,13 +49,7 @@ STORIES = (
     Story(
         "a-refused-batch-kept-its-producer-out",
         "A batch that was refused for good stayed expected: its producer's next ones were out of order for a day",
-        skipped("ottla_broker.machines.first_sequences:FirstSequences.expect_no_more"),
         instead_of("ottla_broker.machines.producers:Producers.expect", _of_any_batch),
-    ),
-    Story(
-        "what-failed-behind-a-refused-batch-was-overtaken",
-        "A batch was refused for good, and of those that had failed behind it a later one was taken before the first",
-        instead_of("ottla_broker.replication.produce:_Append.on_done", _expects_nothing_again),
     ),
     Story(
         "a-start-read-every-aborted-transaction",

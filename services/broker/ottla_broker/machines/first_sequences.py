@@ -3,11 +3,11 @@
 A partition takes any sequence of a producer that it does not know: what it knew may have expired. So while a producer's
 first batch waits for its verification, or after it failed and before the producer sends it again, a later batch would
 be taken in its place. The first batch would be out of order from then on, and its transaction lost. That is why each
-transactional batch of an unknown producer leaves its sequence here when it has to wait, or fails in a way that calls
-for another try (Kafka's VerificationStateEntry). As in Kafka, batches of no transaction leave none. Pure.
+transactional batch of an unknown producer leaves its sequence here when it has to wait (Kafka's
+VerificationStateEntry). As in Kafka, batches of no transaction leave none. Pure.
 
-A sequence is forgotten with the first batch or marker of its producer, when its own batch is refused for good, with a
-higher epoch, with the leadership, and after `producer.id.expiration.ms`.
+A sequence is forgotten with the first batch or marker of its producer, with a higher epoch, with the leadership, and
+after `producer.id.expiration.ms`. It stays where its batch is refused for good: that transaction can only be aborted.
 """
 
 from __future__ import annotations
@@ -55,12 +55,6 @@ class FirstSequences:
         self._lowest[header.producer_id] = _Lowest(header.producer_epoch, header.base_sequence, since_ms)
         if len(self._lowest) > self._most:
             del self._lowest[next(iter(self._lowest))]
-
-    def expect_no_more(self, header: BatchHeader) -> None:
-        """Forget the sequence of a batch that was refused for good, where it is the lowest of its producer."""
-        known = self._lowest.get(header.producer_id)
-        if known is not None and (known.epoch, known.sequence) == (header.producer_epoch, header.base_sequence):
-            self.forget(header.producer_id)
 
     def check(self, header: BatchHeader) -> None:
         """Raise OUT_OF_ORDER_SEQUENCE_NUMBER where a batch before this one is expected."""

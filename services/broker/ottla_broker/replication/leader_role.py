@@ -47,10 +47,6 @@ class LeaderRole(ReplicaState):
         if self.leads:
             self.log.producers.expect(header, self._clock.wall_ms())
 
-    def expect_no_more(self, header: BatchHeader) -> None:
-        """Note that a batch was refused for good (`FirstSequences.expect_no_more`)."""
-        self.log.producers.first_sequences.expect_no_more(header)
-
     @property
     def pending_bytes(self) -> PendingBytes:
         return self._context.pending_bytes

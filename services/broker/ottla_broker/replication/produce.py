@@ -86,7 +86,7 @@ def append(
     replica.pending_bytes.take(len(records))
     act.records = bytes(records)  # its buffer is reused soon
     done = replica.pending.add(act.producer_id, act.prepare, act.carry_out)
-    done.add_done_callback(act.on_done)
+    done.add_done_callback(lambda _: replica.pending_bytes.give_back(len(records)))
     return done
 
 
@@ -107,16 +107,6 @@ class _Append:
     def expect(self) -> None:
         """Take nothing of this transaction that comes after this, where the partition does not know its producer."""
         self.replica.expect(read_header(self.records))
-
-    def on_done(self, done: asyncio.Future[ReplicaAppend]) -> None:
-        """A batch that may come again is still expected, and so is one whose caller has given up. One that has failed
-        for good does not come again: nothing waits for it."""
-        self.replica.pending_bytes.give_back(len(self.records))
-        error = None if done.cancelled() else done.exception()
-        if isinstance(error, OttlaError) and error.retriable:
-            self.expect()
-        elif error is not None:
-            self.replica.expect_no_more(read_header(self.records))
 
     @property
     def has_to_wait(self) -> bool:

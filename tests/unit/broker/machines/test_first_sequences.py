@@ -110,16 +110,3 @@ def test_a_batch_of_no_transaction_is_not_expected() -> None:
     producers = Producers()
     producers.expect(header_of(0), NOON)
     assert not producers.first_sequences
-
-
-@pytest.mark.rule(25)
-@pytest.mark.parametrize(
-    ("sequence", "epoch", "is_forgotten"), [(4, 3, True), (5, 3, False), (4, 2, False), (4, 4, False)]
-)
-def test_only_the_lowest_itself_is_forgotten_when_it_is_refused_for_good(
-    sequence: int, epoch: int, is_forgotten: bool
-) -> None:
-    firsts = FirstSequences()
-    firsts.expect(header_of(4, epoch=3), NOON)
-    firsts.expect_no_more(header_of(sequence, epoch=epoch))
-    assert bool(firsts) is not is_forgotten

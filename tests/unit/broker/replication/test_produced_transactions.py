@@ -311,34 +311,32 @@ async def test_no_batch_of_a_transaction_overtakes_one_that_found_too_few_replic
 @pytest.mark.rule(25)
 @pytest.mark.story("a-refused-batch-kept-its-producer-out")
 @pytest.mark.parametrize("slice_s", [60.0, 0.0], ids=["at once", "in the queue"])
-@pytest.mark.parametrize("attributes", [0, TRANSACTIONAL], ids=["plain", "transactional"])
-async def test_a_batch_that_is_refused_for_good_keeps_no_later_one_out(
-    tmp_path: Path, slice_s: float, attributes: int
-) -> None:
-    """A request whose slice is over has its batches queued, and so has a first one of a transaction."""
-    replica, transaction = led_replica(tmp_path), by(Script(), 1) if attributes else None
+async def test_a_batch_that_is_refused_for_good_keeps_no_later_one_out(tmp_path: Path, slice_s: float) -> None:
+    """A request whose slice is over has its batches queued. No transaction has to be aborted for the first one."""
+    replica = led_replica(tmp_path)
 
     async def produce(records: bytes) -> int | ErrorCode:
         try:
-            return await outcome(append(replica, records, 1, Slice(slice_s), transaction))
+            return await outcome(append(replica, records, 1, Slice(slice_s)))
         except OttlaError as error:
             return ErrorCode(error.code)
 
-    refused = batch(7, attributes=attributes | CONTROL)
-    assert await produce(refused) == ErrorCode.INVALID_RECORD
-    assert await produce(batch(7, 1, attributes=attributes)) == 0
+    assert await produce(batch(7, attributes=CONTROL)) == ErrorCode.INVALID_RECORD
+    assert await produce(batch(7, 1, attributes=0)) == 0
 
 
 @pytest.mark.rule(25)
-@pytest.mark.story("what-failed-behind-a-refused-batch-was-overtaken")
-async def test_what_fails_behind_a_batch_that_is_refused_for_good_is_still_not_overtaken(tmp_path: Path) -> None:
+async def test_nothing_of_a_transaction_is_taken_behind_its_first_batch_that_was_refused_for_good(
+    tmp_path: Path,
+) -> None:
+    """As in Kafka: it can only be aborted."""
     replica, transaction = led_replica(tmp_path), by(Script(), 1)
     refused = batch(7, attributes=TRANSACTIONAL | CONTROL)
-    waiting = [now(replica, records, transaction) for records in (refused, batch(7, 1), batch(7, 2))]
-    again = ErrorCode.NOT_ENOUGH_REPLICAS
-    assert [await outcome(each) for each in waiting] == [ErrorCode.INVALID_RECORD, again, again]
-    assert await outcome(now(replica, batch(7, 2), transaction)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert [await outcome(now(replica, batch(7, sequence), transaction)) for sequence in (1, 2)] == [0, 1]
+    waiting = [now(replica, records, transaction) for records in (refused, batch(7, 1))]
+    assert [await outcome(each) for each in waiting] == [ErrorCode.INVALID_RECORD, ErrorCode.NOT_ENOUGH_REPLICAS]
+    assert await outcome(now(replica, batch(7, 1), transaction)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    replica.log.producers.first_sequences.forget(7)
+    assert await outcome(now(replica, batch(7, 1), transaction)) == 0
 
 
 @pytest.mark.rule(25)
