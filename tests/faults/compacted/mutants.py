@@ -13,6 +13,7 @@ import ottla_broker.storage.swap
 from ottla_broker.machines.cleanable import Cleanable, CompactionLag, SegmentFacts, cleanable
 from ottla_broker.machines.offsets import LastStableOffset, RecoveryPoint
 from ottla_broker.machines.producers import Producers
+from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import MAX_INT64
 from ottla_broker.storage.log_segments import LogSegments
 from ottla_broker.storage.reading import BatchReader
@@ -20,8 +21,13 @@ from ottla_broker.storage.segment import Ranges, Segment, ranges_of
 
 
 def _active_segment_cleaned() -> None:
-    """What is appended while a cleaning runs is not in what takes the segment's place."""
+    """What is appended while a cleaning runs is not in what takes the segment's place. The recovery point, which bounds
+    what is cleaned, is taken to be the log's end."""
     end_swap = Segment.end_swap
+
+    def secured(self: Log) -> RecoveryPoint:
+        self.compaction.on_secured(RecoveryPoint(self.log_end_offset), self.compaction.truncations)
+        return self.compaction.recovery_point
 
     def all_and_one(segments: Sequence[Segment], end_offset: int) -> Ranges:
         ranges = ranges_of(segments, end_offset)
@@ -35,7 +41,10 @@ def _active_segment_cleaned() -> None:
         self.activate()
 
     put_in_place(ottla_broker.compaction.candidate, "ranges_of", all_and_one)
+    put_in_place(Log, "secure_sealed", secured)
+    put_in_place(Log, "next_recovery_point", property(lambda self: RecoveryPoint(self.log_end_offset)))
     put_in_place(LogSegments, "index_of", index_of)
+    put_in_place(LogSegments, "end_of", lambda self, sources: sources[-1].base_offset)
     put_in_place(Segment, "end_swap", end_swap_as_active)
 
 

@@ -28,8 +28,8 @@ class CompactedRow:
     title: str
     story: Story
     minutes: float
-    finding: str = ""
-    """What a mutant is found by, one of the checker's kinds; it may be slow, or not start, for another reason."""
+    findings: tuple[str, ...] = ()
+    """A mutant is found by any of these kinds of the checker; it may be slow, or not start, for another reason."""
 
 
 def kills_in(seconds: float) -> float:
@@ -80,14 +80,14 @@ def _leave_a_tail(nemesis: CompactedNemesis, seconds: float) -> None:
 
 
 _SECONDS: Final = 5.0
-_BROKEN: Final[dict[str, tuple[Story, str]]] = {
+_BROKEN: Final[dict[str, tuple[Story, *tuple[str, ...]]]] = {
     "tombstone-lives-from-append": (_let_them_clean, "early"),
     "fence-record-dropped": (_let_them_clean, "unfenced"),
     "offsets-renumbered": (_let_them_clean, "misplaced"),
     "active-segment-cleaned": (_let_them_clean, "lost"),
     "last-batch-of-a-producer-dropped": (_let_them_clean, "forgotten"),
     "aborted-records-supersede": (_let_them_clean, "lost"),
-    "marker-dropped-before-its-records": (_let_them_clean, "unmarked"),
+    "marker-dropped-before-its-records": (_let_them_clean, "unmarked", "aborted"),
     "swap-without-recovery": (_end_swaps, "lost"),
     "cleaned-above-the-last-stable-offset": (_leave_a_tail, "lost"),
     "reader-keeps-the-old-files-place": (_clean_all_at_once, "unreadable"),
@@ -95,6 +95,6 @@ _BROKEN: Final[dict[str, tuple[Story, str]]] = {
 
 ROW: Final = CompactedRow(NAME, "cleanings ended in each of their phases", _kill_in_each_phase, MINUTES)
 MUTANT_ROWS: Final = tuple(
-    CompactedRow(name, "a rule broken on purpose", story, _SECONDS / 60, finding)
-    for name, (story, finding) in _BROKEN.items()
+    CompactedRow(name, "a rule broken on purpose", story, _SECONDS / 60, tuple(findings))
+    for name, (story, *findings) in _BROKEN.items()
 )

@@ -56,7 +56,7 @@ class CompactedResult(Result[CompactedRow]):
     @property
     def caught(self) -> bool:
         """Whether the broken rule shows in what clients or replicas have."""
-        return self.findings.counts[self.row.finding] > 0
+        return any(self.findings.counts[kind] for kind in self.row.findings)
 
 
 class CompactedRun(FaultRun[CompactedResult]):
