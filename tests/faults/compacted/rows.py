@@ -84,7 +84,7 @@ _BROKEN: Final[dict[str, tuple[Story, *tuple[str, ...]]]] = {
     "tombstone-lives-from-append": (_let_them_clean, "early"),
     "fence-record-dropped": (_let_them_clean, "unfenced"),
     "offsets-renumbered": (_let_them_clean, "misplaced"),
-    "active-segment-cleaned": (_let_them_clean, "lost"),
+    "active-segment-cleaned": (_let_them_clean, "lost", "forgotten", "unfenced"),
     "last-batch-of-a-producer-dropped": (_let_them_clean, "forgotten"),
     "aborted-records-supersede": (_let_them_clean, "lost"),
     "marker-dropped-before-its-records": (_let_them_clean, "unmarked", "aborted"),
