@@ -47,6 +47,8 @@ class Load:
     first: int
     written: dict[int, Written] = field(default_factory=dict)
     stopping: bool = False
+    error: str = ""
+    """The last one that a producer ended with."""
 
     def run(self) -> None:
         randomness, made = random.Random(self.first), None
@@ -56,7 +58,8 @@ class Load:
             try:
                 made = made or self._producer()
                 made = self._write(made, consumer, randomness)
-            except KafkaException:
+            except KafkaException as raised:
+                self.error = str(raised)
                 made = None  # fenced by the other one, or by the timeout
         consumer.close()
 
@@ -184,7 +187,11 @@ def test_each_transaction_is_read_whole_or_not_at_all_whatever_is_killed(cluster
     threads = [threading.Thread(target=load.run, daemon=True) for load in loads]
     for thread in threads:
         thread.start()
-    wait_until(lambda: all(load.written for load in loads))
+    try:
+        wait_until(lambda: all(load.written for load in loads))
+    except AssertionError:
+        with ottla.Admin(cluster.bootstrap) as admin:
+            raise AssertionError([(load.name, load.error) for load in loads], admin.transactions.list()) from None
     kill_some(cluster)
     wait_until(lambda: committed_of(loads) > ENOUGH)  # however slow the machine is
     for load in loads:
