@@ -70,7 +70,6 @@ class Load:
                 "transactional.id": self.name,
                 "transaction.timeout.ms": TIMEOUT_MS,
                 "message.timeout.ms": TIMEOUT_MS,
-                "socket.timeout.ms": 10_000,  # a request to a silent coordinator holds up the next one
                 "retry.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 200,
                 "log_level": 0,
