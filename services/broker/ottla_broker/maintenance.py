@@ -92,7 +92,7 @@ class Maintenance:
         await sliced(flush, list(self._replicas.flushed_by_time))
 
     async def _tidy(self) -> None:
-        """Logs of which everything is to go wait for the disk before their last segment does, in a thread."""
+        """Apply retention to every log. Where it takes all of a log, a thread secures what the last segment tells first."""
         now_ms, replicas = self._clock.wall_ms(), list(self._replicas.all())
         keep_one = await sliced(partial(self._tidy_one, now_ms), replicas)
         for replica in compress(replicas, keep_one):
@@ -107,7 +107,7 @@ class Maintenance:
                 self._tidy_one(now_ms, replica)
 
     def _tidy_one(self, now_ms: int, replica: Replica) -> bool:
-        """Whether its log keeps one segment more than it should."""
+        """Apply retention to one log, and return whether its last segment waits to be secured."""
         if self._replicas.get(replica.id) is not replica:
             return False  # it has gone between two slices
         try:

@@ -52,7 +52,7 @@ class Sources:
             raise corrupt(f"none of the {segment.size_bytes - position} bytes to its end are a whole batch")
 
     def located(self, error: OttlaError) -> OttlaError:
-        """`error` with the position of the batch that was read last, and what to do. Of the disk it says all itself."""
+        """Add the position of the batch that was read last, and what to do. An error of the disk needs neither."""
         if error.code == ErrorCode.KAFKA_STORAGE_ERROR:
             return error
         name, position, offset = self._position

@@ -429,7 +429,7 @@ class Log:
         return len(dropped)
 
     def _is_emptied_on_disk(self, until: int) -> bool:
-        """Whether the disk tells without the segments before `until` where the log ends, and its epoch there."""
+        """Return whether the log's end and its last epoch are on disk without the segments before `until`."""
         epoch = self.epochs.epoch_of(until - 1)
         return self._flusher.is_name_durable(self.segments[-1]) and (epoch == NO_EPOCH or self._epochs_file.has(epoch))
 
