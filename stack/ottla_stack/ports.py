@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
+from collections import deque
 from typing import Final
 
 _SPAN: Final = 200  # all ports of a stack lie within it, but for those of the Kafka protocol
 _KAFKA: Final = range(-508, -468)  # from the base: in a gap of another span, where no other stack has a port
 _LOWEST, _HIGHEST = 20_000, 30_000  # below the kernel's ephemeral range, so that no client takes one meanwhile
+_CLAIM: Final = _SPAN - 1  # from the base: no stack uses that port, so whoever binds it has claimed the span
+_CLAIMS_KEPT: Final = 8  # by one process: the stack of an older claim has long bound its ports, or is over
+
+_claims: Final[deque[int]] = deque()
 
 
 def free_port_base() -> int:
-    """A port base whose ports are free now. Chosen at random, so that two concurrent callers differ."""
+    """Choose a port base whose ports are free now, and claim it so that no other process on this machine chooses it
+    before a stack has bound them. Raises OSError when there is none."""
     for _ in range(100):
         base = random.randrange(_LOWEST, _HIGHEST, _SPAN)  # noqa: S311 - spreads, hides nothing
-        if all(is_free(port) for port in (*range(base, base + _SPAN), *(base + offset for offset in _KAFKA))):
+        if _claim(base):
             return base
     raise OSError(f"no {_SPAN} free ports in a row between {_LOWEST} and {_HIGHEST}")
+
+
+def _claim(base: int) -> bool:
+    claim = socket.socket()
+    try:
+        # Without SO_REUSEADDR: two sockets that both have it may share a port while neither listens.
+        claim.bind(("127.0.0.1", base + _CLAIM))
+        others = (*range(base, base + _CLAIM), *(base + offset for offset in _KAFKA))
+        if not all(is_free(port) for port in others):
+            return False
+        _claims.append(claim.detach())
+    except OSError:
+        return False
+    finally:
+        claim.close()
+    if len(_claims) > _CLAIMS_KEPT:
+        os.close(_claims.popleft())
+    return True
 
 
 def hold(port: int) -> socket.socket:

@@ -1,12 +1,31 @@
-"""A port that is held for a server that is down: refused meanwhile, given to no other, and its own again."""
+"""Ports of loopback: a span is claimed by one stack at a time, and a held port waits for its server."""
 
 from __future__ import annotations
 
+import random
 import socket
+import subprocess
+import sys
 
 import pytest
 
-from ottla_stack.ports import hold, is_free
+from ottla_stack.ports import free_port_base, hold, is_free
+
+
+def test_no_other_process_chooses_a_span_before_its_stack_has_bound_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = free_port_base()
+    choice = f"import random; random.randrange = lambda *_: {base}; from ottla_stack.ports import free_port_base"
+    other = subprocess.run(
+        [sys.executable, "-c", f"{choice}; free_port_base()"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "no 200 free ports in a row" in other.stderr
+    monkeypatch.setattr(random, "randrange", lambda *_: base)
+    with pytest.raises(OSError, match="no 200 free ports in a row"):
+        free_port_base()
+
+
+def test_one_process_keeps_its_last_claims_and_so_never_runs_out_of_spans() -> None:
+    assert len({free_port_base() for _ in range(100)}) > 8
 
 
 def test_a_held_port_is_refused_given_to_no_other_and_bound_again() -> None:
