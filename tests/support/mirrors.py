@@ -11,7 +11,7 @@ from ottla.testing import Cluster
 from ottla_core.clock import SystemClock
 from ottla_mirror.flow import Flow
 from ottla_mirror.machines.flows import ClusterSettings, FlowSettings, MirrorSettings, check
-from ottla_mirror.offset_syncs import OffsetSyncs
+from ottla_mirror.syncing.offset_syncs import OffsetSyncs
 
 
 @contextmanager

@@ -14,10 +14,10 @@ import ottla
 from ottla.mirror.redis_offsets import RedisKeys, RedisOffsets
 from ottla_core.model import TopicPartition
 from ottla_mirror import redis_map
+from ottla_mirror.groups.redis_map import RedisMap
 from ottla_mirror.machines.flows import FlowSettings
 from ottla_mirror.machines.mirror_records import Checkpoint
 from ottla_mirror.machines.offset_map import OffsetMaps, Stretch, SyncedStretch
-from ottla_mirror.redis_map import RedisMap
 
 FLOW = "east->west"
 KEYS = RedisKeys(FLOW)

@@ -18,26 +18,26 @@ from typing import Final
 import ottla
 from ottla_core.clock import Clock
 from ottla_core.model import TopicPartition
-from ottla_mirror.checkpoints import Checkpoints
 from ottla_mirror.chore import Chore
 from ottla_mirror.clusters.cluster import GroupEvents, Member, Reader, Writer
 from ottla_mirror.clusters.connect import connect
 from ottla_mirror.clusters.ottla_cluster import open_admin
-from ottla_mirror.copier import Copier
-from ottla_mirror.exactly_once import ExactlyOnceCopier
-from ottla_mirror.flow_state import FlowState
-from ottla_mirror.group_offsets import GroupOffsets
-from ottla_mirror.group_sync import GroupSync, Heartbeats
+from ottla_mirror.copying.copier import Copier
+from ottla_mirror.copying.exactly_once import ExactlyOnceCopier
+from ottla_mirror.copying.same_offsets import SameOffsetsCopier
+from ottla_mirror.groups.checkpoints import Checkpoints
+from ottla_mirror.groups.group_offsets import GroupOffsets
+from ottla_mirror.groups.group_sync import GroupSync, Heartbeats
+from ottla_mirror.groups.redis_map import RedisMap
 from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
 from ottla_mirror.machines.load_plan import RateMeter
 from ottla_mirror.machines.loop_marks import LoopMarks
 from ottla_mirror.machines.progress import CopiedPartition, Reading, read_note
 from ottla_mirror.machines.topic_names import TopicNames
-from ottla_mirror.offset_syncs import OffsetSyncs
-from ottla_mirror.redis_map import RedisMap
-from ottla_mirror.same_offsets import SameOffsetsCopier
-from ottla_mirror.topic_follower import TopicFollower
-from ottla_mirror.topic_sync import TopicSync
+from ottla_mirror.syncing.flow_state import FlowState
+from ottla_mirror.syncing.offset_syncs import OffsetSyncs
+from ottla_mirror.syncing.topic_follower import TopicFollower
+from ottla_mirror.syncing.topic_sync import TopicSync
 
 logger = logging.getLogger("ottla.mirror")
 

@@ -10,14 +10,14 @@ from typing import Any, Final
 from tests.faults.put_in_place import put_in_place
 
 import ottla
+import ottla_mirror.copying.same_offsets
+import ottla_mirror.groups.redis_map
 import ottla_mirror.machines.copying
-import ottla_mirror.redis_map
-import ottla_mirror.same_offsets
 from ottla.mirror.redis_offsets import member_of
 from ottla_core.records.batch import CODEC_MASK, NO_PRODUCER_ID, iter_headers, of_no_producer
 from ottla_core.records.builder import SealedBatch
 from ottla_core.records.compression import Codec
-from ottla_mirror.exactly_once import ExactlyOnceCopier
+from ottla_mirror.copying.exactly_once import ExactlyOnceCopier
 from ottla_mirror.machines.copying import Fetched, KeptBatch
 from ottla_mirror.machines.offset_map import OffsetMap
 
@@ -89,7 +89,7 @@ def _translation_rounded_up() -> None:
 
 def _redis_ahead() -> None:
     """In Redis a stretch begins in the copy where it ends."""
-    put_in_place(ottla_mirror.redis_map, "member_of", lambda source, target, n: member_of(source, target + n, n))
+    put_in_place(ottla_mirror.groups.redis_map, "member_of", lambda source, target, n: member_of(source, target + n, n))
 
 
 def _aborted_records_kept() -> None:
@@ -101,7 +101,7 @@ def _aborted_records_kept() -> None:
             if not header.is_control and header.record_count:
                 yield KeptBatch(header, of_no_producer(header, data[at : at + header.size_bytes]))
 
-    put_in_place(ottla_mirror.same_offsets, "kept", all_of)
+    put_in_place(ottla_mirror.copying.same_offsets, "kept", all_of)
 
 
 MUTANTS: Final = MappingProxyType[str, Callable[[], None]](

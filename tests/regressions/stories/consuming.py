@@ -246,7 +246,7 @@ STORIES = (
         "late-commit-holds-a-copy-up",
         "A mirror's late commit landed in a copy that had been created again, and nothing was ever copied into it",
         instead_of(
-            "ottla_mirror.same_offsets:SameOffsetsCopier._is_empty",
+            "ottla_mirror.copying.same_offsets:SameOffsetsCopier._is_empty",
             lambda original, self, partition: partition.committed is None and original(self, partition),
         ),
     ),

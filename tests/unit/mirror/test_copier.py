@@ -15,7 +15,7 @@ from ottla_core.clock import ManualClock
 from ottla_core.model import TopicPartition
 from ottla_mirror.clusters import cluster
 from ottla_mirror.clusters.ottla_cluster import OttlaWriter
-from ottla_mirror.copier import Copier
+from ottla_mirror.copying.copier import Copier
 from ottla_mirror.machines.progress import CopiedPartition
 from ottla_proto.contracts import Broker
 

@@ -7,9 +7,9 @@ import pytest
 from ottla_core.clock import SystemClock
 from ottla_core.errors import OttlaError
 from ottla_mirror.flow import Flow
+from ottla_mirror.groups.redis_map import RedisMap
 from ottla_mirror.machines.flows import ClusterSettings, FlowSettings, MirrorSettings, Policy, check
 from ottla_mirror.machines.loop_marks import HEADER, LoopMarks
-from ottla_mirror.redis_map import RedisMap
 
 
 def settings(*flows: str, policy: Policy = "marked") -> MirrorSettings:

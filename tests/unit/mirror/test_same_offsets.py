@@ -13,8 +13,8 @@ from ottla.errors import ErrorCode, OttlaError
 from ottla_core.clock import ManualClock
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.records.batch import iter_headers
+from ottla_mirror.copying.same_offsets import SameOffsetsCopier
 from ottla_mirror.machines.progress import CopiedPartition, Position
-from ottla_mirror.same_offsets import SameOffsetsCopier
 
 SOURCE, COPY = TopicPartition("t", 0), TopicPartition("east.t", 0)
 

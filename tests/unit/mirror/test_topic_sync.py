@@ -9,7 +9,7 @@ import ottla
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_mirror.machines.flows import ClusterSettings, FlowSettings, MirrorSettings
 from ottla_mirror.machines.topic_names import TopicNames
-from ottla_mirror.topic_sync import TopicSync
+from ottla_mirror.syncing.topic_sync import TopicSync
 
 
 class Side:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla_mirror.clusters.cluster import Cluster, LogRecord
-from ottla_mirror.topic_follower import TopicFollower
+from ottla_mirror.syncing.topic_follower import TopicFollower
 
 _PAUSED: Final = b"paused"
 _ORDER_S: Final = 10.0

@@ -9,12 +9,12 @@ import ottla
 from ottla_core.clock import Clock
 from ottla_mirror.chore import Chore
 from ottla_mirror.clusters.cluster import CALL_S, Cluster, Committed
-from ottla_mirror.flow_state import FlowState
-from ottla_mirror.group_offsets import GroupOffsets
+from ottla_mirror.groups.group_offsets import GroupOffsets
 from ottla_mirror.machines.flows import FlowSettings
 from ottla_mirror.machines.mirror_records import heartbeat
 from ottla_mirror.machines.topic_names import HEARTBEATS
-from ottla_mirror.offset_syncs import OffsetSyncs
+from ottla_mirror.syncing.flow_state import FlowState
+from ottla_mirror.syncing.offset_syncs import OffsetSyncs
 
 _LOOK_S: Final = 1.0
 _LIST_S: Final = 5.0

@@ -14,11 +14,11 @@ import ottla
 from ottla_core.errors import ErrorCode
 from ottla_mirror.chore import Chore
 from ottla_mirror.clusters.cluster import Admin, Cluster
-from ottla_mirror.flow_state import FlowState
 from ottla_mirror.machines.flows import FlowSettings
 from ottla_mirror.machines.topic_names import TopicNames
 from ottla_mirror.machines.topic_plan import NOT_COPIED, TopicChange, plan_topics
-from ottla_mirror.offset_syncs import OFFSET_SYNCS_CONFIG
+from ottla_mirror.syncing.flow_state import FlowState
+from ottla_mirror.syncing.offset_syncs import OFFSET_SYNCS_CONFIG
 
 logger = logging.getLogger("ottla.mirror")
 

@@ -12,7 +12,7 @@ from ottla_core.model import TopicPartition
 from ottla_mirror.clusters.cluster import Cluster, LogRecord
 from ottla_mirror.machines.mirror_records import read_offset_sync
 from ottla_mirror.machines.offset_map import ChangedStretches, OffsetMaps
-from ottla_mirror.topic_follower import TopicFollower
+from ottla_mirror.syncing.topic_follower import TopicFollower
 
 OFFSET_SYNCS_CONFIG: Final = {
     "cleanup.policy": "compact,delete",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla_mirror.clusters.cluster import Cluster, LogRecord
 from ottla_mirror.machines.mirror_records import Checkpoint, read_checkpoint
-from ottla_mirror.topic_follower import TopicFollower
+from ottla_mirror.syncing.topic_follower import TopicFollower
 
 
 class Checkpoints(TopicFollower):

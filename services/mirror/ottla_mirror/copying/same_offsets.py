@@ -15,7 +15,7 @@ from ottla_core.clock import Clock
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_mirror.clusters.cluster import FetchedBlock, Member, Reader, Writer
-from ottla_mirror.copier import Copier
+from ottla_mirror.copying.copier import Copier
 from ottla_mirror.machines.copying import KeptBatch, kept
 from ottla_mirror.machines.progress import CopiedPartition, Placed
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import ottla
 from ottla_mirror.clusters.cluster import FetchedBlock
-from ottla_mirror.copier import Copier, to_commit
+from ottla_mirror.copying.copier import Copier, to_commit
 from ottla_mirror.machines.progress import CopiedPartition
 
 logger = logging.getLogger("ottla.mirror")

@@ -11,13 +11,13 @@ import secrets
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.mirror.redis_offsets import RedisKeys, member_of, open_redis, redis_errors
-from ottla_mirror.checkpoints import Checkpoints
 from ottla_mirror.chore import Chore
 from ottla_mirror.clusters.cluster import CALL_S
-from ottla_mirror.flow_state import FlowState
+from ottla_mirror.groups.checkpoints import Checkpoints
 from ottla_mirror.machines.flows import FlowSettings
 from ottla_mirror.machines.topic_names import TopicNames
-from ottla_mirror.offset_syncs import OffsetSyncs
+from ottla_mirror.syncing.flow_state import FlowState
+from ottla_mirror.syncing.offset_syncs import OffsetSyncs
 
 if TYPE_CHECKING:
     from redis.client import Pipeline

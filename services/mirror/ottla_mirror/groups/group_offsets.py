@@ -13,8 +13,8 @@ from ottla_mirror.machines.flows import FlowSettings
 from ottla_mirror.machines.group_plan import PositionMoved, brought_back, checkpoints_of, to_commit
 from ottla_mirror.machines.mirror_records import Checkpoint, read_checkpoint
 from ottla_mirror.machines.topic_names import TopicNames
-from ottla_mirror.offset_syncs import OffsetSyncs
-from ottla_mirror.topic_follower import records_of
+from ottla_mirror.syncing.offset_syncs import OffsetSyncs
+from ottla_mirror.syncing.topic_follower import records_of
 
 _CHECKPOINTS_S: Final = 30.0
 
