@@ -2,7 +2,8 @@
 
 They take turns with a topic that is there, each as a process that has just been started; a rate is that of the last two
 thirds of the records, so that none is measured while it begins. Then how late records are at half of what the mirror
-keeps up with, and how soon a new topic is found. Exit code 1 where a goal is missed or a row was left out.
+keeps up with, how soon a new topic is found, and how each way of delivery gets on with batches of one record. Exit code
+1 where a goal is missed or a row was left out.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from loadtest.mirror import copiers
 from loadtest.mirror.copiers import Copier
 from loadtest.mirror.sites import Look, Sites, both_sites, records_in
 from loadtest.programs import run
+from ottla_mirror.machines.flows import DELIVERIES
 from ottla_stack.running import wait_for
 
 GOALS: Final[Mapping[str, Goal]] = {
@@ -29,6 +31,9 @@ GOALS: Final[Mapping[str, Goal]] = {
     "rss_vs_mm2": Goal(most=0.2),
     "lag_p99_ms": Goal(most=1000),
     "discovery_s": Goal(most=5.0),
+    "small_batches_s": Goal(least=990),
+    "small_lag_p99_ms": Goal(most=1000),
+    "catch_up_batches_s": Goal(least=3000),
 }
 _COPIERS: Final[Mapping[str, Copier]] = {
     "mirror": copiers.mirror,
@@ -38,6 +43,8 @@ _COPIERS: Final[Mapping[str, Copier]] = {
 }
 _WARM_UP: Final = 1 / 3
 _LAG_S: Final = 20.0
+_SMALL_RATE: Final = 1000.0
+_BACKLOG: Final = ("--rate", "5000", "--seconds", "12", "--alone")
 
 Runs = dict[str, list[dict[str, float]]]
 """What each copier's runs gave, one after the other."""
@@ -99,7 +106,7 @@ def lag(sites: Sites, folder: Path, pairs: int, records: int) -> Figures:
     with copiers.mirror(sites, "lag.*", "lag", folder / "lag"):
         rate, found = keeps_up_with(sites, records), []
         for number in range(pairs):
-            found.append(arrivals(sites, f"lag-{number}", rate / 2))
+            found.append(arrivals(sites, f"lag-{number}", f"lag.lag-{number}", rate / 2))
             say("lag", **found[-1])
     return {
         "lag_p99_ms": [each["p99_ms"] for each in found],
@@ -118,11 +125,11 @@ def keeps_up_with(sites: Sites, records: int) -> float:
     return rate
 
 
-def arrivals(sites: Sites, topic: str, rate: float) -> dict[str, Any]:
+def arrivals(sites: Sites, topic: str, copy: str, rate: float, *more: str) -> dict[str, Any]:
     """By a topic that is being copied already: what the first records wait for is in `discovery`."""
-    copy, first = f"lag.{topic}", sites.fill(topic, 1)
+    first = sites.fill(topic, 1)
     wait_for(lambda: has(sites, copy, first), "the mirror to begin")
-    paced = ("--rate", str(rate), "--seconds", str(_LAG_S))
+    paced = ("--rate", str(rate), "--seconds", str(_LAG_S), *more)
     with ThreadPoolExecutor() as pool:
         records = str(round(rate * _LAG_S) + first)
         reading = pool.submit(run, "mirror.arrivals", sites.west.bootstrap, "--topic", copy, "--records", records)
@@ -148,6 +155,42 @@ def discovery(sites: Sites, folder: Path, pairs: int, records: int) -> Figures:
     return {"discovery_s": found}
 
 
+def small(sites: Sites, folder: Path, pairs: int, records: int) -> Figures:
+    """Batches of one record, in all three ways of delivery: how late they come, then how fast a backlog goes through.
+
+    Each figure is that of the way that does worst; those of each way are beside it.
+    """
+    found = Runs({way: [] for way in DELIVERIES})
+    for number in range(pairs):
+        for way in DELIVERIES:
+            found[way].append(small_once(sites, folder / f"{way}-{number}", f"{way.replace('_', '-')}{number}", way))
+            say(way, **found[way][-1])
+    fields = {"small_batches_s": min, "small_lag_p99_ms": max, "catch_up_batches_s": min}
+    worst = {
+        field: [of(runs[field] for runs in each) for each in zip(*found.values(), strict=True)]
+        for field, of in fields.items()
+    }
+    return worst | {f"{way}_{field}": [run[field] for run in runs] for way, runs in found.items() for field in fields}
+
+
+def small_once(sites: Sites, folder: Path, name: str, way: str) -> dict[str, float]:
+    folder.mkdir()
+    live, backlog = f"live-{name}", f"backlog-{name}"
+    with copiers.mirror(sites, live, name, folder, way):
+        came = arrivals(sites, live, f"{name}.{live}", _SMALL_RATE, "--alone")
+    sites.fill(backlog, 1)
+    run("mirror.paced", sites.east.bootstrap, "--topic", backlog, *_BACKLOG)
+    folder.joinpath("backlog").mkdir()
+    with copiers.mirror(sites, backlog, f"{name}b", folder / "backlog", way) as copier:
+        total = records_in(sites.source, backlog)
+        caught_up = rates(sites.follow(copier.copy, total, copier.pid), total)
+    return {
+        "small_batches_s": came["records_s"],
+        "small_lag_p99_ms": came["p99_ms"],
+        "catch_up_batches_s": caught_up["records_s"],
+    }
+
+
 def has(sites: Sites, copy: str, records: int) -> bool:
     return sites.target.topics.exists(copy) and records_in(sites.target, copy) >= records
 
@@ -156,6 +199,7 @@ ROWS: Final[Mapping[str, Callable[[Sites, Path, int, int], Figures]]] = {
     "copy": copying,
     "lag": lag,
     "discovery": discovery,
+    "small": small,
 }
 
 

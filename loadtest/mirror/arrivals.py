@@ -34,8 +34,9 @@ def main() -> None:
     while left > 0 and time.monotonic() < give_up_at:
         fetched, now_ms = reader.poll(1.0), time.time() * 1000
         for _, header in iter_headers(memoryview(fetched.records)) if fetched else ():
-            lags.append((now_ms - header.base_timestamp, header.record_count))
-            left -= header.record_count
+            if not header.is_control:
+                lags.append((now_ms - header.base_timestamp, header.record_count))
+                left -= header.record_count
     reader.close()
     lags.sort()
     p50, p99 = (at_share(lags, share) for share in (0.5, 0.99))

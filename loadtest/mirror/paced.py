@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from typing import Final
+from typing import Any, Final
 
 import ottla
 
@@ -19,9 +19,11 @@ def main() -> None:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--rate", type=float, required=True, help="records a second")
     parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--alone", action="store_true", help="each record is a batch")
     given = parser.parse_args()
     value, sent, total = b"v" * _SIZE, 0, round(given.rate * given.seconds)
-    with ottla.Producer(given.bootstrap, topic=given.topic, key="bytes", value="bytes") as producer:
+    more: dict[str, Any] = {"batch_size": 1} if given.alone else {}
+    with ottla.Producer(given.bootstrap, topic=given.topic, key="bytes", value="bytes", **more) as producer:
         began_at = time.monotonic()
         while sent < total:
             due = min(total, round((time.monotonic() - began_at) * given.rate))

@@ -14,12 +14,13 @@ from ottla.admin.topics import check_partition, leader_of, raise_in_band, topic_
 from ottla.client.units import Duration
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import ClusterView
-from ottla_core.model import NO_LEADER, PartitionId
+from ottla_core.model import NO_LEADER, PartitionId, TopicPartition
 from ottla_proto import broker_pb2
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Broker, Controller
 
 _POLICY: Final = "cleanup.policy"
+_MOST_LEADERS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class Partitions:
 
     def __init__(self, channel: ControllerChannel) -> None:
         self._channel = channel
+        self._leaders: Final[dict[TopicPartition, tuple[PartitionId, str]]] = {}
+        """Of partitions that were imported into, with their addresses, until a call to one of them fails."""
 
     def elect_leaders(
         self,
@@ -119,26 +122,38 @@ class Partitions:
 
         Raises OttlaError with OFFSET_MISMATCH where the partition ends elsewhere, UnknownTopicError, ConnectError.
         """
-        deadline = self._channel.deadline(timeout)
-        cluster = self._channel.cluster
+        at, deadline = TopicPartition(topic, partition), self._channel.deadline(timeout)
 
         def attempt() -> int:
-            view = cluster.fetch_metadata([topic], timeout=deadline.left())
-            found = topic_in(self._channel, view, topic)
-            address = leader_of(view, found, partition)
+            found, address = self._leader(at, deadline)
             request = broker_pb2.ImportRecordsRequest(
-                topic_id=found.id,
+                topic_id=found.topic_id,
                 partition=partition,
                 expected_next_offset=expected_offset,
                 records=records,
                 log_start_offset=log_start_offset,
                 timeout_ms=int(1000 * deadline.left()),
             )
-            response = cluster.call(address, Broker.IMPORT_RECORDS, request, timeout=deadline.left())
-            raise_in_band(response.error)
+            try:
+                response = self._channel.cluster.call(address, Broker.IMPORT_RECORDS, request, timeout=deadline.left())
+                raise_in_band(response.error)
+            except OttlaError:
+                self._leaders.pop(at, None)  # another broker may lead by now, or the topic have been recreated
+                raise
             return response.next_offset
 
         return self._channel.retried(attempt, deadline)
+
+    def _leader(self, at: TopicPartition, deadline: Deadline) -> tuple[PartitionId, str]:
+        known = self._leaders.get(at)
+        if known is None:
+            view = self._channel.cluster.fetch_metadata([at.topic], timeout=deadline.left())
+            found = topic_in(self._channel, view, at.topic)
+            known = PartitionId(found.id, at.partition), leader_of(view, found, at.partition)
+            if len(self._leaders) >= _MOST_LEADERS:
+                self._leaders.clear()
+            self._leaders[at] = known
+        return known
 
     def _until_known(self, elections: list[Election], before: ClusterView, deadline: Deadline) -> None:
         """Wait until brokers know the leader epochs that these elections began."""

@@ -172,7 +172,8 @@ class Flow:
             case "exactly_once":
                 return ExactlyOnceCopier(*common, self._marks)
             case "same_offsets":
-                return SameOffsetsCopier(*common, ended.enter_context(open_admin(self.target, self._id)))
+                target = ended.enter_context(open_admin(self.target, self._id))
+                return ended.enter_context(closing(SameOffsetsCopier(*common, target)))
             case "at_least_once":
                 return Copier(*common, self._marks)
 

@@ -17,6 +17,7 @@ from ottla_mirror.clusters import cluster
 from ottla_mirror.clusters.ottla_cluster import OttlaWriter
 from ottla_mirror.copying.copier import Copier
 from ottla_mirror.machines.progress import CopiedPartition
+from ottla_mirror.machines.stages import Stage
 from ottla_proto.contracts import Broker
 
 SOURCE, COPY = TopicPartition("t", 0), TopicPartition("east.t", 0)
@@ -82,7 +83,7 @@ def test_a_partition_that_fails_as_it_goes_is_not_read_again(sides: Sides) -> No
         sides.copier.step(5.0)
     sides.copier.give_up([SOURCE])
     assert "no" in partition.error
-    assert sides.copier._again_at == {}
+    assert partition.stage is Stage.GONE
     assert (sides.member.committed, sides.reader.positions()) == ({}, {})
 
 
@@ -93,7 +94,9 @@ def test_a_pause_reads_nothing_and_what_was_set_aside_goes_on_after_it_once(side
     while not partition.error:
         sides.copier.step(0.1)
     sides.copier.hold(paused=True)
-    assert (sides.copier.paused, sides.reader.positions(), sides.copier._again_at) == (True, {}, {})
+    assert (sides.copier.paused, sides.reader.positions(), partition.stage) == (True, {}, Stage.HELD)
+    sides.copier.give_up([SOURCE])
+    partition = CopiedPartition(SOURCE, COPY)
     sides.copier.take(partition)
     assert sides.reader.positions() == {}, "what is given to it meanwhile waits as well"
     sides.copier.hold(paused=False)
@@ -127,9 +130,9 @@ def test_what_fails_is_tried_again_after_twice_the_time_each_time(sides: Sides) 
     sides.copier.take(partition)
     for _ in range(5):
         sides.target.will(Broker.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"))
-        while partition not in sides.copier._again_at:
+        while partition.stage is not Stage.ASIDE:
             sides.copier.step(0.1)
-        pauses.append(sides.copier._again_at[partition] - sides.clock.monotonic())
+        pauses.append(partition.again_at - sides.clock.monotonic())
         sides.clock.advance(pauses[-1])
         sides.copier._try_again()
     assert pauses == [2.0, 4.0, 8.0, 16.0, 16.0]

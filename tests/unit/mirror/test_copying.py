@@ -20,7 +20,8 @@ from ottla_core.records.compression import Codec, compress
 from ottla_core.records.reader import read_records
 from ottla_core.records.record import RawRecord
 from ottla_core.records.varint import encode_varint
-from ottla_mirror.machines.copying import OutgoingBatch, Run, kept, outgoing
+from ottla_mirror.machines.copying import KeptBlock, OutgoingBatch, kept, outgoing
+from ottla_mirror.machines.encoding import Run
 
 
 def written(batch: OutgoingBatch, producer_id: int = 77) -> bytes:
@@ -40,6 +41,17 @@ def compacted(offsets: list[int], codec: Codec = Codec.NONE, **fields: int) -> b
     payload = compress(codec, b"".join(records))
     fields = {"attributes": int(codec), "last_offset_delta": 19, "record_count": len(offsets), **fields}
     return raw_batch(payload, **fields)
+
+
+def sealed_at(offset: int, value: bytes) -> bytes:
+    batch = sealed([(0, NOON, None, value, [])], Codec.NONE)
+    return framed(read_header(batch)._replace(base_offset=offset), batch[HEADER_SIZE:])
+
+
+def stored_at_once(count: int, base_offset: int, fields: dict[str, int]) -> bytes:
+    """Records whose timestamps are all that of the first one."""
+    batch = sealed([(n, NOON, None, b"v%d" % n, []) for n in range(count)], Codec.NONE)
+    return framed(read_header(batch)._replace(base_offset=base_offset, **fields), batch[HEADER_SIZE:])
 
 
 @pytest.mark.feature(151)
@@ -103,8 +115,50 @@ def test_markers_aborted_batches_and_empty_ones_are_not_written() -> None:
             raw_batch(b"", 0, base_offset=41, last_offset_delta=9, record_count=0),
         )
     )
-    found = list(outgoing(Block(block, aborted=((5, 0),))))
+    found = list(outgoing(Block(block, aborted=((5, 0),)), joins=False))
     assert [batch.runs[0] for batch in found] == [Run(10, 10), Run(31, 10)], "the second transaction of 5 was committed"
+
+
+@pytest.mark.story("mirror-slower-than-small-batches")
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_small_neighbours_become_one_batch_and_gaps_between_them_are_known(codec: Codec) -> None:
+    marker = stored(1, 60, producer_id=5, attributes=TRANSACTIONAL | CONTROL)
+    sources = [stored(20, at, codec) for at in (0, 20, 40)] + [marker] + [stored(20, at, codec) for at in (61, 81)]
+    (batch,) = outgoing(Block(b"".join(sources)))
+    assert (batch.runs, batch.next_offset, batch.leader_epoch) == ((Run(0, 60), Run(61, 40)), 101, 3)
+    assert read_header(written(batch)).codec == codec
+    assert [timestamp for _, timestamp, *_ in read_records(written(batch))] == [NOON + n for n in range(20)] * 5
+
+
+def test_a_batch_that_is_large_has_another_codec_or_no_neighbour_travels_as_it_is() -> None:
+    large, small = stored(40, 0), [stored(1, 40, Codec.NONE), stored(30, 41, Codec.GZIP)]
+    found = list(outgoing(Block(large + b"".join(small) + stored(40, 71))))
+    assert [batch.runs for batch in found] == [(Run(0, 40),), (Run(40, 1),), (Run(41, 30),), (Run(71, 40),)]
+    assert written(found[2])[HEADER_SIZE:] == small[1][HEADER_SIZE:]
+
+
+def test_joined_batches_have_no_more_bytes_than_most_topics_take_in_one() -> None:
+    block = b"".join(sealed_at(offset, b"x" * 3000) for offset in range(100))
+    found = list(outgoing(Block(block)))
+    assert [run for batch in found for run in batch.runs] == [
+        Run(0, 21),
+        Run(21, 21),
+        Run(42, 21),
+        Run(63, 21),
+        Run(84, 16),
+    ]
+    assert max(batch.size_bytes for batch in found) <= 64 * 1024
+
+
+@pytest.mark.story("record-without-a-time-copied-to-1970")
+def test_a_record_without_a_timestamp_stays_without_one() -> None:
+    timeless = {"base_timestamp": -1, "max_timestamp": -1}
+    block = stored_at_once(2, 0, timeless) + stored(1, 4) + stored_at_once(1, 5, timeless)
+    found = list(outgoing(Block(block, offset=1)))
+    assert [batch.runs for batch in found] == [(Run(1, 1),), (Run(4, 1),), (Run(5, 1),)]
+    assert [batch.max_timestamp_ms for batch in found] == [-1, NOON, -1]
+    times = [[timestamp for _, timestamp, *_ in read_records(written(batch))] for batch in found]
+    assert times == [[-1], [NOON], [-1]]
 
 
 def test_what_is_too_much_for_a_batch_becomes_several() -> None:
@@ -130,8 +184,10 @@ def test_at_their_own_offsets_batches_stay_as_they_are_but_for_producer_and_tran
     assert first.data[HEADER_SIZE:] == source[HEADER_SIZE:]
     check_batch(first.data, 0, max_bytes=1 << 20)
     assert second.data == gaps, "of no producer: not a byte is another"
-    assert (first.runs, second.runs) == ((Run(40, 5),), (Run(100, 20),))
-    assert (first.record_count, second.record_count, second.size_bytes) == (5, 2, len(gaps))
+    block = KeptBlock((first, second))
+    assert block.runs == (Run(40, 5), Run(100, 20))
+    assert (block.record_count, block.size_bytes) == (7, len(source) + len(gaps))
+    assert (block.base_offset, block.next_offset, block.leader_epoch) == (40, 120, -1)
 
 
 def test_at_their_own_offsets_markers_and_aborted_batches_are_gaps() -> None:

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 import ottla
 from ottla_mirror.clusters.kafka.kafka_writer import KafkaSent
-from ottla_mirror.machines.copying import Run
+from ottla_mirror.machines.encoding import Run
 
 failures: list[KafkaError] = []
 

@@ -8,9 +8,11 @@ from fetched import TOPIC_ID, Block, stored
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
-from ottla_mirror.machines.copying import Run, kept, outgoing
+from ottla_mirror.copying.importer import Import
+from ottla_mirror.machines.copying import KeptBlock, kept, outgoing
+from ottla_mirror.machines.encoding import Run
 from ottla_mirror.machines.offset_map import Stretch, SyncedStretch
-from ottla_mirror.machines.progress import CopiedPartition, Placed, Position, Sent, note_of, read_note
+from ottla_mirror.machines.progress import CopiedPartition, Position, Sent, note_of, read_note
 
 PARTITIONS = (TopicPartition("orders", 0), TopicPartition("east.orders", 0))
 
@@ -40,7 +42,7 @@ def copied(*batches: bytes, next_offset: int) -> tuple[CopiedPartition, list[Lat
     partition = CopiedPartition(*PARTITIONS)
     block = Block(b"".join(batches), next_offset=next_offset)
     outcomes = []
-    for batch in outgoing(block):
+    for batch in outgoing(block, joins=False):
         outcomes.append(Later())
         partition.send(block, batch, outcomes[-1])
     partition.end(block)
@@ -153,11 +155,14 @@ def test_the_lag_of_what_was_empty_is_nothing() -> None:
     assert CopiedPartition(*PARTITIONS).lag(Reading(0, 0), NOON) == (0, 0, 0)
 
 
-def test_what_is_in_the_copy_already_counts_at_once() -> None:
+def test_a_block_at_its_own_offsets_counts_once_it_is_there() -> None:
     partition, block = CopiedPartition(*PARTITIONS), Block(stored(5, 40), offset=40, next_offset=45)
-    for batch in kept(block):
-        partition.send(block, batch, Placed(*batch.runs))
+    waiting = Import(KeptBlock(tuple(kept(block))))
+    partition.send(block, waiting.block, waiting)
     partition.end(block)
+    partition.settle()
+    assert (partition.position, partition.sent_position) == (None, Position(45, TOPIC_ID, 3))
+    waiting.end(None)
     partition.settle()
     assert (partition.position, partition.records) == (Position(45, TOPIC_ID, 3), 5)
     assert partition.take_stretches() == [synced(40, 40, 5)]

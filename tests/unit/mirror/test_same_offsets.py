@@ -67,10 +67,14 @@ def partition_at(offset: int | None, topic_id: TopicId = TOPIC_ID) -> CopiedPart
 
 
 def send(copier: SameOffsetsCopier, partition: CopiedPartition, *batches: tuple[int, int], offset: int = 0) -> None:
-    """Batches of (how many records, first offset); what is sent is settled."""
+    """Batches of (how many records, first offset); what is sent is settled. Raises why it was not imported."""
     block = Block(b"".join(stored(count, base) for count, base in batches), offset=offset)
     copier._send(partition, cast("Any", block))
-    copier._settle()
+    assert copier._imports.wait_until_done(30.0)
+    try:
+        partition.settle()
+    finally:
+        partition.start_over()
 
 
 def test_a_copy_goes_on_over_gaps_and_what_is_there_already_is_not_written_again() -> None:
@@ -160,7 +164,6 @@ def read_on(target: Target, error: str) -> int | None:
     read, none = list[int | None](), cast("Any", None)
     reader: Any = SimpleNamespace(assign=lambda partition, offset=None, **of: read.append(offset))
     copier = SameOffsetsCopier(reader, none, none, "syncs", ManualClock(), cast("ottla.Admin", target))
-    copier._is_held = False
     partition = partition_at(5)
     partition.error = error
     copier._read(partition)

@@ -25,7 +25,7 @@ from ottla_mirror.clusters.cluster import (
     Writer,
 )
 from ottla_mirror.clusters.load_assignor import LoadAssignor
-from ottla_mirror.machines.copying import Run
+from ottla_mirror.machines.encoding import Run
 from ottla_mirror.machines.progress import Outcome
 
 _LOOK_S: Final = 1.0

@@ -3,6 +3,9 @@
 A batch is read, sent, acknowledged, and only then counted into the position that the group commits; before that, the
 flow's offset syncs have where it lies. The producer keeps order and repeats what was not acknowledged; a batch that
 fails for good leaves its partition where it is, and is read again.
+
+Each partition is in one stage (`machines/stages.py`); what the copier keeps beside that are lists of work, so that a
+step costs what there is to do, and not what there is.
 """
 
 from __future__ import annotations
@@ -13,12 +16,14 @@ from typing import Final
 
 import ottla
 from ottla_core.clock import Clock
+from ottla_core.errors import ErrorCode
 from ottla_core.model import TopicPartition
 from ottla_mirror.clusters.cluster import FetchedBlock, Member, Reader, Sent, Writer
 from ottla_mirror.machines.copying import outgoing
 from ottla_mirror.machines.loop_marks import LoopMarks
 from ottla_mirror.machines.mirror_records import offset_sync
 from ottla_mirror.machines.progress import CopiedPartition, Position, note_of
+from ottla_mirror.machines.stages import NEXT, Event, Stage
 
 logger = logging.getLogger("ottla.mirror")
 
@@ -51,35 +56,34 @@ class Copier:
         self.partitions: Mapping[TopicPartition, CopiedPartition] = {}  # by the source's; replaced, never changed
         self.paused = True
         """Nothing is under way."""
-        self._is_held = True
         self._reader: Final = reader
         self._writer: Final = writer
         self._member: Final = member
         self._syncs: Final = syncs
         self._clock: Final = clock
         self._marks: Final = marks
-        self._under_way: Final[dict[CopiedPartition, None]] = {}
-        self._again_at: Final[dict[CopiedPartition, float]] = {}
-        self._to_sync: Final[dict[CopiedPartition, None]] = {}
-        self._to_commit: Final[dict[CopiedPartition, None]] = {}
-        self._synced: Final[list[Sent]] = []
+        self._under_way: Final[dict[CopiedPartition, None]] = {}  # has sent what the target has not acknowledged
+        self._aside: Final[dict[CopiedPartition, None]] = {}
+        self._moved: Final[dict[CopiedPartition, None]] = {}  # since the last commit
+        self._synced: Final[list[Sent]] = []  # syncs that are not known to be there
         self._sync_at = self._commit_at = clock.monotonic()
 
     def take(self, partition: CopiedPartition) -> None:
         """Copy it from its position on; from the source's beginning without one."""
         self.partitions = {**self.partitions, partition.source: partition}
-        self._read(partition)
+        if not self.paused:
+            self._on(Event.RESUMED, partition)
 
     def give_up(self, sources: Iterable[TopicPartition], *, lost: bool = False) -> None:
         """Copy them no more. Unless they are `lost` to another, what is under way is waited for and committed."""
         going = [self.partitions[source] for source in sources if source in self.partitions]
         for partition in going:
-            self._reader.unassign(partition.source)
+            self._on(Event.GIVEN_UP, partition)
         if going and not lost:
             self._finish()
         for partition in going:
-            for kept in (self._under_way, self._again_at, self._to_sync, self._to_commit):
-                kept.pop(partition, None)  # also of what has failed just now
+            self._under_way.pop(partition, None)
+            self._moved.pop(partition, None)
         gone = {partition.source for partition in going}
         self.partitions = {source: kept for source, kept in self.partitions.items() if source not in gone}
 
@@ -87,13 +91,8 @@ class Copier:
         """Read nothing while it is paused, which it is at first; what was read is finished."""
         if paused == self.paused:
             return
-        self._is_held = paused
-        self._again_at.clear()  # all are read on when it goes on
         for partition in self.partitions.values():
-            if paused:
-                self._reader.unassign(partition.source)
-            else:
-                self._read(partition)
+            self._on(Event.PAUSED if paused else Event.RESUMED, partition)
         if paused:
             self._finish()
             for partition in self._under_way:  # what could not be finished is read again
@@ -108,7 +107,7 @@ class Copier:
         """
         self._writer.check()
         self._try_again()
-        fetched = self._reader.poll(timeout)
+        fetched = self._fetch(timeout)
         partition = None if fetched is None else self.partitions.get(fetched.partition)
         if fetched is not None and partition is not None:
             try:
@@ -124,16 +123,45 @@ class Copier:
             self._commit_at = now + _COMMIT_S
             self._commit()
 
+    # ---- stages ------------------------------------------------------------------------------------------------------
+
+    def _on(self, event: Event, partition: CopiedPartition) -> None:
+        before, partition.stage = partition.stage, NEXT[partition.stage, event]
+        match before:
+            case Stage.READ:
+                self._reader.unassign(partition.source)
+            case Stage.ASIDE:
+                del self._aside[partition]
+        match partition.stage:
+            case Stage.READ:
+                self._read(partition)
+            case Stage.ASIDE:
+                again_s = min(_AGAIN_MOST_S, _AGAIN_S * 2.0**partition.failures)
+                partition.failures = min(partition.failures + 1, 10)
+                partition.again_at = self._clock.monotonic() + again_s
+                self._aside[partition] = None
+
     def _try_again(self) -> None:
         now = self._clock.monotonic()
-        for partition in [partition for partition, at in self._again_at.items() if at <= now]:
-            del self._again_at[partition]
-            self._read(partition)
+        for partition in [partition for partition in self._aside if partition.again_at <= now]:
+            self._on(Event.DUE, partition)
+
+    def _on_failed(self, partition: CopiedPartition, error: ottla.OttlaError) -> None:
+        """It goes on from its position, later; what is behind that may come twice."""
+        if partition.error != str(error):
+            logger.warning("%s is not copied at the moment: %s", partition.source, error)
+        note_failure(partition, error)
+        partition.start_over()
+        self._under_way.pop(partition, None)
+        self._on(Event.FAILED, partition)
+
+    # ---- copying -----------------------------------------------------------------------------------------------------
+
+    def _fetch(self, timeout: float) -> FetchedBlock | None:
+        return self._reader.poll(timeout)
 
     def _read(self, partition: CopiedPartition) -> None:
         at = partition.position
-        if self._is_held:
-            return
         if at is None:
             self._reader.assign(partition.source, topic_id=None)
         else:
@@ -141,13 +169,13 @@ class Copier:
 
     def _send(self, partition: CopiedPartition, fetched: FetchedBlock) -> None:
         self._under_way[partition] = None
-        for batch in outgoing(fetched, self._marks):
+        for batch in outgoing(fetched, self._marks, joins=partition.joins):
             partition.send(fetched, batch, self._writer.send_batch(batch.batch, *partition.copy))
         partition.end(fetched)
 
     def _settle(self) -> None:
         for partition in list(self._under_way):
-            self._to_sync[partition] = self._to_commit[partition] = None
+            self._moved[partition] = None
             try:
                 partition.settle()
             except ottla.OttlaError as error:
@@ -157,33 +185,24 @@ class Copier:
                 del self._under_way[partition]
                 partition.error, partition.failures = "", 0
 
-    def _on_failed(self, partition: CopiedPartition, error: ottla.OttlaError) -> None:
-        """It goes on from its position, later; what is behind that may come twice."""
-        if partition.error != str(error):
-            logger.warning("%s is not copied at the moment: %s", partition.source, error)
-        partition.error = str(error)
-        partition.start_over()
-        self._under_way.pop(partition, None)
-        self._set_aside(partition)
-
-    def _set_aside(self, partition: CopiedPartition) -> None:
-        self._reader.unassign(partition.source)
-        self._again_at[partition] = self._clock.monotonic() + min(_AGAIN_MOST_S, _AGAIN_S * 2.0**partition.failures)
-        partition.failures = min(partition.failures + 1, 10)
-
     def _finish(self) -> None:
         """Wait for what is under way, and commit."""
         try:
-            self._writer.flush(SETTLE_S)
+            self._await_target()
             self._settle()
             self._commit()
         except ottla.OttlaError as error:
             logger.warning("records will be copied again: %s", error)
 
+    def _await_target(self) -> None:
+        """Return once the target has what was sent to it. Raises REQUEST_TIMED_OUT."""
+        self._writer.flush(SETTLE_S)
+
+    # ---- syncs and positions -----------------------------------------------------------------------------------------
+
     def _sync(self) -> None:
         """Note where in the target lies what was copied; does not wait for it."""
-        self._synced.extend(self._send_syncs(self._to_sync))
-        self._to_sync.clear()
+        self._synced.extend(self._send_syncs(self._moved))
 
     def _commit(self) -> None:
         """Let the group have the positions, once the syncs are there; waits for both."""
@@ -191,8 +210,8 @@ class Copier:
         for sync in self._synced:
             sync.result(SETTLE_S)
         self._synced.clear()
-        changed = {p: p.position for p in self._to_commit if p.position not in (None, p.committed)}
-        self._to_commit.clear()
+        changed = {p: p.position for p in self._moved if p.position not in (None, p.committed)}
+        self._moved.clear()
         if changed:
             self._member.commit({p.copy: to_commit(position) for p, position in changed.items() if position})
             for partition, position in changed.items():
@@ -206,6 +225,13 @@ class Copier:
                 key, value, headers = offset_sync(synced, partition.writer)
                 sent.append(self._writer.send(value, key=key, headers=headers, topic=self._syncs))
         return sent
+
+
+def note_failure(partition: CopiedPartition, error: ottla.OttlaError) -> None:
+    """Note why the partition can't be copied. A topic may take small batches, and not what they are together."""
+    partition.error = str(error)
+    if error.code == ErrorCode.MESSAGE_TOO_LARGE:
+        partition.joins = False
 
 
 def to_commit(position: Position) -> ottla.OffsetAndMetadata:

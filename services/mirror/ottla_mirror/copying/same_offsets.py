@@ -7,7 +7,7 @@ Markers and aborted records leave gaps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 import ottla
@@ -15,14 +15,10 @@ from ottla_core.clock import Clock
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_mirror.clusters.cluster import FetchedBlock, Member, Reader, Writer
-from ottla_mirror.copying.copier import Copier
-from ottla_mirror.machines.copying import KeptBatch, kept
-from ottla_mirror.machines.progress import CopiedPartition, Placed
-
-_MOST_BATCHES: Final = 1000
-"""Of one import."""
-
-_IMPORT_S: Final = 5.0
+from ottla_mirror.copying.copier import SETTLE_S, Copier
+from ottla_mirror.copying.importer import Import, Importer, Imports, conflict
+from ottla_mirror.machines.copying import KeptBlock, kept
+from ottla_mirror.machines.progress import CopiedPartition
 
 
 class SameOffsetsCopier(Copier):
@@ -38,90 +34,61 @@ class SameOffsetsCopier(Copier):
         target: ottla.Admin,
     ) -> None:
         super().__init__(reader, writer, member, syncs, clock)
-        self._target: Final = target
-        self._ends: dict[CopiedPartition, int] = {}
-        """Where copies end that this mirror has written to."""
+        self._imports: Final = Imports(target)
+        self._importers: Final[dict[CopiedPartition, Importer]] = {}
+
+    def close(self) -> None:
+        """End its threads."""
+        for partition in list(self._importers):
+            self._forget(partition)
+        self._imports.close()
 
     def give_up(self, sources: Iterable[TopicPartition], *, lost: bool = False) -> None:
         super().give_up(sources, lost=lost)
-        self._ends = {
-            partition: self._ends[partition] for partition in self.partitions.values() if partition in self._ends
-        }
+        for partition in self._importers.keys() - set(self.partitions.values()):
+            self._forget(partition)
+
+    def _fetch(self, timeout: float) -> FetchedBlock | None:
+        return super()._fetch(timeout) if self._imports.wait_for_room(timeout) else None
 
     def _read(self, partition: CopiedPartition) -> None:
         """After a conflict the copy may have been deleted and made anew: it is begun anew, whatever is committed."""
         if partition.error and self._is_empty(partition):
             partition.begin_anew()
-            self._ends.pop(partition, None)
+            self._forget(partition)
         super()._read(partition)
 
     def _is_empty(self, partition: CopiedPartition) -> bool:
         """Whether nothing has ever been written to its copy, as far as known."""
         try:
-            return self._end_of_copy(partition) == 0
+            return self._importer(partition).end_of_copy() == 0
         except (OttlaError, KeyError):  # it has gone, or the target is away: it is tried again
             return False
 
     def _send(self, partition: CopiedPartition, fetched: FetchedBlock) -> None:
-        former = partition.position
+        former = partition.sent_position
         if former is not None and former.topic_id != fetched.topic_id:
-            raise _conflict(partition, f"{partition.source.topic} was made anew in the source")
-        batches = list(kept(fetched))
-        for first in range(0, len(batches), _MOST_BATCHES):
-            self._import(partition, batches[first : first + _MOST_BATCHES])
-        if batches and former is None and fetched.offset > batches[0].base_offset:  # the source's log begins within it
-            self._target.topics.delete_records(partition.copy.topic, {partition.copy.partition: fetched.offset})
+            raise conflict(partition, f"{partition.source.topic} was made anew in the source")
+        batches = tuple(kept(fetched))
         self._under_way[partition] = None
-        for batch in batches:
-            partition.send(fetched, batch, Placed(*batch.runs))
+        if batches:
+            begins_within = former is None and fetched.offset > batches[0].base_offset  # so does the source's log
+            waiting = Import(KeptBlock(batches), fetched.offset if begins_within else None)
+            self._importer(partition).add(waiting)
+            partition.send(fetched, waiting.block, waiting)
         partition.end(fetched)
 
-    def _import(self, partition: CopiedPartition, batches: Sequence[KeptBatch]) -> None:
-        """All of them, in as many requests as it takes. What is there already is compared."""
-        end, left = self._ends.get(partition), list(batches)
-        if end is None:  # a predecessor has got that far, but for a gap
-            end = 0 if partition.position is None else partition.position.offset
-        while left:
-            try:
-                end = self._import_at(partition, min(end, left[0].base_offset), left)
-            except OttlaError as error:
-                if error.code != ErrorCode.OFFSET_MISMATCH:
-                    raise
-                end = self._end_after_mismatch(partition, end, left)
-            left = [batch for batch in left if batch.next_offset > end]
-        self._ends[partition] = end
+    def _await_target(self) -> None:
+        if not self._imports.wait_until_done(SETTLE_S):
+            raise ottla.TimeoutError(ErrorCode.REQUEST_TIMED_OUT, f"imports are not done after {SETTLE_S:g} s")
+        super()._await_target()
 
-    def _end_after_mismatch(self, partition: CopiedPartition, end: int, left: Sequence[KeptBatch]) -> int:
-        """Where the copy ends in truth, if it can go on from there with what is left. Raises OFFSET_MISMATCH."""
-        found, base_offset = self._end_of_copy(partition), left[0].base_offset
-        is_resumed = partition not in self._ends and partition.position is not None
-        between = not any(batch.base_offset < found < batch.next_offset for batch in left)
-        goes_on = 0 < found <= base_offset or (between and self._is_compacted(partition.copy.topic))
-        if found == min(end, base_offset) or not (is_resumed and goes_on):
-            reason = f"other records end there at offset {found}" if found else "it was emptied"
-            raise _conflict(partition, reason)
-        return found
+    def _importer(self, partition: CopiedPartition) -> Importer:
+        if partition not in self._importers:
+            self._importers[partition] = Importer(partition, self._imports)
+        return self._importers[partition]
 
-    def _end_of_copy(self, partition: CopiedPartition) -> int:
-        return self._target.topics.offsets(partition.copy.topic)[partition.copy.partition] or 0
-
-    def _is_compacted(self, copy: str) -> bool:
-        """What a predecessor has imported and not committed may have been cleaned in the source since, and differ."""
-        return "compact" in str(self._target.configs.get(topic=copy)["cleanup.policy"].value)
-
-    def _import_at(self, partition: CopiedPartition, end: int, batches: Sequence[KeptBatch]) -> int:
-        return self._target.partitions.import_records(
-            *partition.copy,
-            b"".join(batch.data for batch in batches),
-            expected_offset=end,
-            log_start_offset=0 if end else batches[0].base_offset,
-            timeout=_IMPORT_S,
-        )
-
-
-def _conflict(partition: CopiedPartition, reason: str) -> OttlaError:
-    return OttlaError(
-        ErrorCode.OFFSET_MISMATCH,
-        f"{partition.copy} can't have the offsets of {partition.source}: {reason}",
-        hint=f"delete {partition.copy.topic}, and all of it is copied again",
-    )
+    def _forget(self, partition: CopiedPartition) -> None:
+        importer = self._importers.pop(partition, None)
+        if importer is not None:
+            importer.clear()

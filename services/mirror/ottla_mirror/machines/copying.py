@@ -6,6 +6,8 @@
   delete horizon, or the broker's time: such a batch says something about the source's log that is not true elsewhere.
 * So is each batch of a flow whose records say which way they have come (`LoopMarks`); those that have come from where
   they would go are left out.
+* Small batches that are neighbours are encoded together: a target takes five batches of a partition at a time, so that
+  a producer that sends record by record would be faster than its mirror.
 * Markers, and batches of aborted transactions, are not copied: what is fetched is decided (rule 38).
 
 Where copies keep the source's offsets, batches stay as they are, gaps and all, but for their producer and transaction.
@@ -13,20 +15,29 @@ Where copies keep the source's offsets, batches stay as they are, gaps and all, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from ottla_core.model import TopicId
 from ottla_core.records.aborted import AbortedTransactions
-from ottla_core.records.batch import HEADER_SIZE, BatchHeader, check_stored, iter_headers, of_no_producer, read_header
-from ottla_core.records.builder import RecordBatchBuilder, SealedBatch, is_sendable
+from ottla_core.records.batch import HEADER_SIZE, BatchHeader, check_stored, iter_headers, of_no_producer
+from ottla_core.records.builder import SealedBatch, is_sendable
 from ottla_core.records.compression import Codec
 from ottla_core.records.reader import read_records
-from ottla_core.records.twins import new_builder
+from ottla_mirror.machines.encoding import EncodedBatch, Run
 from ottla_mirror.machines.loop_marks import LoopMarks
 
 _ENCODED_BYTES: Final = 1024 * 1024
+"""Of what one batch of the source becomes."""
+
+_SMALL_BYTES: Final = 4 * 1024
+_SMALL_RECORDS: Final = 32
+_JOINED_BYTES: Final = 64 * 1024
+"""Of what several small ones become: a copy has the source's `max.message.bytes`, which is rarely less."""
+
+_Checked = tuple[BatchHeader, memoryview]
+"""A batch whose CRC is right, and its header."""
 
 
 class Fetched(Protocol):
@@ -44,22 +55,6 @@ class Fetched(Protocol):
     def next_offset(self) -> int: ...
     @property
     def leader_epoch(self) -> int: ...
-
-
-class Run(NamedTuple):
-    """Records with adjacent offsets in the source, which are adjacent in the target as well."""
-
-    first: int
-    length: int
-
-    @property
-    def next(self) -> int:
-        """The offset after the last one."""
-        return self.first + self.length
-
-    def after(self, length: int) -> Run:
-        """Without the first `length` of them."""
-        return Run(self.first + length, self.length - length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,38 +94,79 @@ class KeptBatch(NamedTuple):
     def next_offset(self) -> int:
         return self.header.next_offset
 
+
+@dataclass(frozen=True, slots=True)
+class KeptBlock:
+    """The batches of a fetched block, one at least, for the target at the offsets that they have."""
+
+    batches: tuple[KeptBatch, ...]
+
+    @property
+    def base_offset(self) -> int:
+        return self.batches[0].base_offset
+
+    @property
+    def next_offset(self) -> int:
+        return self.batches[-1].next_offset
+
     @property
     def leader_epoch(self) -> int:
-        return self.header.leader_epoch
+        return self.batches[-1].header.leader_epoch
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """Gaps are where they were."""
-        return (Run(self.base_offset, self.next_offset - self.base_offset),)
+        """Gaps within batches are where they were; those between batches end a run."""
+        runs: list[Run] = []
+        for batch in self.batches:
+            if runs and runs[-1].next == batch.base_offset:
+                runs[-1] = Run(runs[-1].first, batch.next_offset - runs[-1].first)
+            else:
+                runs.append(Run(batch.base_offset, batch.next_offset - batch.base_offset))
+        return tuple(runs)
 
     @property
     def record_count(self) -> int:
-        return self.header.record_count
+        return sum(batch.header.record_count for batch in self.batches)
 
     @property
     def size_bytes(self) -> int:
-        return len(self.data)
+        return sum(len(batch.data) for batch in self.batches)
 
     @property
     def max_timestamp_ms(self) -> int:
-        return self.header.max_timestamp
+        return max(batch.header.max_timestamp for batch in self.batches)
 
 
-def outgoing(fetched: Fetched, marks: LoopMarks | None = None) -> Iterator[OutgoingBatch]:
-    """The batches to be written, in their order. Raises CORRUPT_MESSAGE before one that can't be read."""
-    for header, batch in _committed(fetched):
-        if marks is None and is_sendable(header) and header.base_offset >= fetched.offset:
+def outgoing(fetched: Fetched, marks: LoopMarks | None = None, *, joins: bool = True) -> Iterator[OutgoingBatch]:
+    """The batches to be written, in their order; with `joins` small ones that are neighbours become one.
+
+    Raises CORRUPT_MESSAGE before one that can't be read.
+    """
+    for batches in _groups(_committed(fetched), joins):
+        header, batch = batches[0]
+        is_whole = marks is None and is_sendable(header) and header.base_offset >= fetched.offset
+        if is_whole and len(batches) == 1:
             run = Run(header.base_offset, header.record_count)
-            yield OutgoingBatch(
-                SealedBatch(header, batch[HEADER_SIZE:]), (run,), header.next_offset, header.leader_epoch
-            )
+            sealed = SealedBatch(header, batch[HEADER_SIZE:])
+            yield OutgoingBatch(sealed, (run,), header.next_offset, header.leader_epoch)
         else:
-            yield from _encoded_anew(header, batch, fetched.offset, marks)
+            yield from _encoded_anew(batches, fetched.offset, marks)
+
+
+def _groups(batches: Iterable[_Checked], joins: bool) -> Iterator[list[_Checked]]:
+    """Neighbours that are small and have one codec, as far as a batch has room for them; each other one by itself."""
+    group, room = list[_Checked](), 0
+    for header, batch in batches:
+        is_small = joins and header.size_bytes <= _SMALL_BYTES and header.record_count <= _SMALL_RECORDS
+        if group and not (is_small and header.size_bytes <= room and header.codec == group[-1][0].codec):
+            yield group
+            group = []
+        if not group:
+            room = _JOINED_BYTES if is_small else 0
+        group.append((header, batch))
+        room -= header.size_bytes
+    if group:
+        yield group
 
 
 def kept(fetched: Fetched) -> Iterator[KeptBatch]:
@@ -138,7 +174,7 @@ def kept(fetched: Fetched) -> Iterator[KeptBatch]:
     return (KeptBatch(header, of_no_producer(header, batch)) for header, batch in _committed(fetched))
 
 
-def _committed(fetched: Fetched) -> Iterator[tuple[BatchHeader, memoryview]]:
+def _committed(fetched: Fetched) -> Iterator[_Checked]:
     """The batches that have records for readers of committed ones, checked."""
     data = memoryview(fetched.records)
     aborted = AbortedTransactions(fetched.aborted) if fetched.aborted else None
@@ -151,28 +187,23 @@ def _committed(fetched: Fetched) -> Iterator[tuple[BatchHeader, memoryview]]:
         yield header, batch
 
 
-def _encoded_anew(
-    header: BatchHeader, batch: memoryview, first_offset: int, marks: LoopMarks | None
-) -> Iterator[OutgoingBatch]:
-    builder, runs = new_builder(_ENCODED_BYTES), list[Run]()
-    for offset, timestamp_ms, key, value, own_headers in read_records(batch):
-        headers = own_headers if marks is None else marks.of_copy(own_headers)
-        if offset < first_offset or headers is None:
-            continue
-        timestamp_ms = max(0, timestamp_ms)  # of a record that has none
-        if not builder.append(timestamp_ms, key, value, headers):
-            yield _sealed(builder, header, runs, offset)
-            builder, runs = new_builder(_ENCODED_BYTES), []
-            builder.append(timestamp_ms, key, value, headers)
-        if runs and runs[-1].next == offset:
-            runs[-1] = Run(runs[-1].first, runs[-1].length + 1)
-        else:
-            runs.append(Run(offset, 1))
-    if runs:
-        yield _sealed(builder, header, runs, header.next_offset)
+def _encoded_anew(batches: Sequence[_Checked], first_offset: int, marks: LoopMarks | None) -> Iterator[OutgoingBatch]:
+    most_bytes = _ENCODED_BYTES if len(batches) == 1 else _JOINED_BYTES
+    codec, encoded, epoch = Codec(batches[0][0].codec), EncodedBatch(most_bytes), -1
+    for header, batch in batches:
+        for offset, timestamp_ms, key, value, own_headers in read_records(batch):
+            headers = own_headers if marks is None else marks.of_copy(own_headers)
+            if offset < first_offset or headers is None:
+                continue
+            if not encoded.append(offset, timestamp_ms, key, value, headers):
+                yield _sealed(encoded, codec, offset, epoch)
+                encoded = EncodedBatch(most_bytes)
+                encoded.append(offset, timestamp_ms, key, value, headers)
+            epoch = header.leader_epoch
+    if encoded.runs:
+        last, _ = batches[-1]
+        yield _sealed(encoded, codec, last.next_offset, last.leader_epoch)
 
 
-def _sealed(builder: RecordBatchBuilder, header: BatchHeader, runs: list[Run], next_offset: int) -> OutgoingBatch:
-    encoded = builder.seal(Codec(header.codec))
-    sealed = SealedBatch(read_header(encoded), memoryview(encoded)[HEADER_SIZE:])
-    return OutgoingBatch(sealed, tuple(runs), next_offset, header.leader_epoch)
+def _sealed(encoded: EncodedBatch, codec: Codec, next_offset: int, leader_epoch: int) -> OutgoingBatch:
+    return OutgoingBatch(SealedBatch(*encoded.seal(codec)), tuple(encoded.runs), next_offset, leader_epoch)

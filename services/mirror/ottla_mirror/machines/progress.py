@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from ottla_core.model import TopicId, TopicPartition
-from ottla_mirror.machines.copying import Fetched, Run
+from ottla_mirror.machines.copying import Fetched
+from ottla_mirror.machines.encoding import Run
 from ottla_mirror.machines.offset_map import Stretch, SyncedStretch
+from ottla_mirror.machines.stages import Stage
 
 
 class Position(NamedTuple):
@@ -46,20 +48,8 @@ class Outcome(Protocol):
         """Where in the copy its records lie, as far as that is known. Raises why they do not."""
 
 
-class Placed(NamedTuple):
-    """The outcome of what is in the copy already."""
-
-    run: Run
-
-    def done(self) -> bool:
-        return True
-
-    def runs(self) -> Sequence[Run]:
-        return (self.run,)
-
-
 class Written(Protocol):
-    """A batch for the target: `OutgoingBatch` or `KeptBatch`."""
+    """What is written to the target at once: an `OutgoingBatch` or a `KeptBlock`."""
 
     @property
     def runs(self) -> tuple[Run, ...]: ...
@@ -112,21 +102,28 @@ class Lag(NamedTuple):
 
 
 class CopiedPartition:
-    """A partition of the source, and the one of the target that is its copy. `prepared` is its progress once what is
-    being committed is. `error` says why nothing is copied at the moment, `failures` how often in a row that was so;
-    `writer` tells this mirror's offset syncs from those of others that had the partition."""
+    """A partition of the source, and the one of the target that is its copy.
+
+    `prepared` is its progress once what is being committed is. `error` says why nothing is copied at the moment,
+    `failures` how often in a row that was so, and `again_at` when it is tried again, in monotonic seconds. `joins`:
+    whether the target takes several small batches as one. `writer` tells this mirror's offset syncs from those of
+    others that had the partition.
+    """
 
     __slots__ = (
         "_stretches",
         "_taken",
+        "again_at",
         "committed",
         "copy",
         "error",
         "failures",
+        "joins",
         "prepared",
         "progress",
         "sent",
         "source",
+        "stage",
         "writer",
     )
 
@@ -140,14 +137,22 @@ class CopiedPartition:
         self.committed = position
         self.progress = self.prepared = Progress(position)
         self.sent: deque[Sent] = deque()
+        self.stage = Stage.HELD
+        self.joins = True
         self.error = ""
         self.failures = 0
+        self.again_at = 0.0
         self._stretches: list[SyncedStretch] = []
         self._taken: SyncedStretch | None = None  # the newest that was; it may grow
 
     @property
     def position(self) -> Position | None:
         return self.progress.position
+
+    @property
+    def sent_position(self) -> Position | None:
+        """Where the source was read on from behind all that was sent."""
+        return self.sent[-1].position if self.sent else self.position
 
     @property
     def records(self) -> int:

@@ -8,20 +8,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from time import monotonic
 from typing import Any, Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message
+from confluent_kafka import OFFSET_BEGINNING, TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ottla.connect import FetchedBatches, ReadPosition
 from ottla.errors import error_from_code
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
-from ottla_core.records.batch import placed_prefix, read_header
-from ottla_core.records.builder import RecordBatchBuilder
+from ottla_core.records.batch import framed
 from ottla_core.records.compression import Codec
-from ottla_core.records.twins import new_builder
 from ottla_mirror.clusters.kafka.kafka_errors import as_ottla, kafka_errors
 from ottla_mirror.clusters.kafka.kafka_log import READS, headers_of, take
 from ottla_mirror.clusters.kafka.topic_ids import TopicIds
+from ottla_mirror.machines.encoding import NO_TIMESTAMP, EncodedBatch
 
 logger = logging.getLogger("ottla.mirror")
 
@@ -154,24 +153,23 @@ class KafkaReader:
 
 def _batches(records: Sequence[Message]) -> Iterator[bytes]:
     """One for each stretch of adjacent offsets."""
-    first, builder = 0, None
+    encoded = EncodedBatch(_BATCH_BYTES)
     for at, record in enumerate(records):
-        offset = record.offset() or 0
-        what = (max(0, record.timestamp()[1]), record.key(), record.value(), headers_of(record))
-        goes_on = builder is not None and offset == first + builder.record_count
-        if builder is None or not goes_on or not builder.append(*what):
-            if builder is not None:
-                yield _sealed(builder, first, records[at - 1])
-            first, builder = offset, new_builder(_BATCH_BYTES)
-            builder.append(*what)
-    if builder is not None:
-        yield _sealed(builder, first, records[-1])
+        offset, (kind, timestamp_ms) = record.offset() or 0, record.timestamp()
+        time = NO_TIMESTAMP if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms
+        what = (offset, time, record.key(), record.value(), headers_of(record))
+        has_gap = bool(encoded.runs) and offset != encoded.runs[-1].next
+        if has_gap or not encoded.append(*what):
+            yield _sealed(encoded, records[at - 1])
+            encoded = EncodedBatch(_BATCH_BYTES)
+            encoded.append(*what)
+    if encoded.runs:
+        yield _sealed(encoded, records[-1])
 
 
-def _sealed(builder: RecordBatchBuilder, base_offset: int, last: Message) -> bytes:
-    batch = builder.seal(Codec.LZ4)
-    prefix = placed_prefix(read_header(batch), base_offset, _epoch(last))
-    return prefix + batch[len(prefix) :]
+def _sealed(encoded: EncodedBatch, last: Message) -> bytes:
+    header, payload = encoded.seal(Codec.LZ4)
+    return framed(header._replace(base_offset=encoded.runs[0].first, leader_epoch=_epoch(last)), payload)
 
 
 def _epoch(message: Message) -> int:

@@ -16,7 +16,7 @@ from ottla_core.records.reader import read_records
 from ottla_mirror.clusters.cluster import TRANSACTION_S, Member
 from ottla_mirror.clusters.kafka.kafka_errors import as_ottla, kafka_errors
 from ottla_mirror.clusters.kafka.kafka_member import KafkaMember, to_commit
-from ottla_mirror.machines.copying import Run
+from ottla_mirror.machines.encoding import Run
 
 _ROOM_S: Final = 60.0
 _STEP_S: Final = 0.1
