@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from ottla_proto import common_pb2 as ottla__proto_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18ottla_proto/mirror.proto\x12\x08ottla.v1\x1a\x18ottla_proto/common.proto\"#\n\x13MirrorStatusRequest\x12\x0c\n\x04\x66low\x18\x01 \x01(\t\"k\n\x14MirrorStatusResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12#\n\x05\x66lows\x18\x02 \x03(\x0b\x32\x14.ottla.v1.FlowStatus\x12\x0e\n\x06mirror\x18\x03 \x01(\x05\"\xd0\x02\n\nFlowStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0e\n\x06target\x18\x03 \x01(\t\x12\r\n\x05group\x18\x04 \x01(\t\x12\x0e\n\x06policy\x18\x05 \x01(\t\x12\x10\n\x08\x64\x65livery\x18\x06 \x01(\t\x12\r\n\x05leads\x18\x07 \x01(\x08\x12\x0f\n\x07trouble\x18\x08 \x01(\t\x12/\n\npartitions\x18\t \x03(\x0b\x32\x1b.ottla.v1.PartitionMirrored\x12&\n\x06topics\x18\n \x03(\x0b\x32\x16.ottla.v1.TopicTrouble\x12\x0e\n\x06paused\x18\x0b \x01(\x08\x12&\n\x06groups\x18\x0c \x03(\x0b\x32\x16.ottla.v1.GroupTrouble\x12\x18\n\x10source_bootstrap\x18\r \x03(\t\x12\x18\n\x10target_bootstrap\x18\x0e \x03(\t\"\xd2\x01\n\x11PartitionMirrored\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0c\n\x04\x63opy\x18\x03 \x01(\t\x12\x15\n\x08position\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x10\n\x03lag\x18\x05 \x01(\x03H\x01\x88\x01\x01\x12\x13\n\x06lag_ms\x18\x06 \x01(\x04H\x02\x88\x01\x01\x12\x0f\n\x07records\x18\x07 \x01(\x04\x12\r\n\x05\x62ytes\x18\x08 \x01(\x04\x12\x0f\n\x07trouble\x18\t \x01(\tB\x0b\n\t_positionB\x06\n\x04_lagB\t\n\x07_lag_ms\"-\n\x0cTopicTrouble\x12\x0c\n\x04\x63opy\x18\x01 \x01(\t\x12\x0f\n\x07trouble\x18\x02 \x01(\t\".\n\x0cGroupTrouble\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0f\n\x07trouble\x18\x02 \x01(\t\"0\n\x10PauseFlowRequest\x12\x0c\n\x04\x66low\x18\x01 \x01(\t\x12\x0e\n\x06paused\x18\x02 \x01(\x08\"3\n\x11PauseFlowResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\"1\n\x11MoveGroupsRequest\x12\x0c\n\x04\x66low\x18\x01 \x01(\t\x12\x0e\n\x06groups\x18\x02 \x03(\t\"r\n\x12MoveGroupsResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x16\n\x0esource_reached\x18\x02 \x01(\x08\x12$\n\x06groups\x18\x03 \x03(\x0b\x32\x14.ottla.v1.GroupMoved\"g\n\nGroupMoved\x12\r\n\x05group\x18\x01 \x01(\t\x12\x1e\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x0f.ottla.v1.Error\x12*\n\tpositions\x18\x03 \x03(\x0b\x32\x17.ottla.v1.PositionMoved\"b\n\rPositionMoved\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06\x62\x65\x66ore\x18\x03 \x01(\x03\x12\x10\n\x08to_topic\x18\x04 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x05 \x01(\x03\"P\n\x17TranslateOffsetsRequest\x12\x0c\n\x04\x66low\x18\x01 \x01(\t\x12\'\n\x07offsets\x18\x02 \x03(\x0b\x32\x16.ottla.v1.SourceOffset\"@\n\x0cSourceOffset\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"g\n\x18TranslateOffsetsResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12+\n\x07offsets\x18\x02 \x03(\x0b\x32\x1a.ottla.v1.OffsetTranslated\"c\n\x10OffsetTranslated\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x0c\n\x04\x63opy\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\x0e\n\x06offset\x18\x04 \x01(\x03\"4\n\x15GroupPositionsRequest\x12\x0c\n\x04\x66low\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\"d\n\x16GroupPositionsResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12*\n\tpositions\x18\x02 \x03(\x0b\x32\x17.ottla.v1.GroupPosition\"@\n\rGroupPosition\x12\x0c\n\x04\x63opy\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x32\xdb\x03\n\x06Mirror\x12M\n\x0cMirrorStatus\x12\x1d.ottla.v1.MirrorStatusRequest\x1a\x1e.ottla.v1.MirrorStatusResponse\x12Y\n\x10TranslateOffsets\x12!.ottla.v1.TranslateOffsetsRequest\x1a\".ottla.v1.TranslateOffsetsResponse\x12S\n\x0eGroupPositions\x12\x1f.ottla.v1.GroupPositionsRequest\x1a .ottla.v1.GroupPositionsResponse\x12\x44\n\tPauseFlow\x12\x1a.ottla.v1.PauseFlowRequest\x1a\x1b.ottla.v1.PauseFlowResponse\x12\x45\n\x08\x46\x61ilover\x12\x1b.ottla.v1.MoveGroupsRequest\x1a\x1c.ottla.v1.MoveGroupsResponse\x12\x45\n\x08\x46\x61ilback\x12\x1b.ottla.v1.MoveGroupsRequest\x1a\x1c.ottla.v1.MoveGroupsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18ottla_proto/mirror.proto\x12\x08ottla.v1\x1a\x18ottla_proto/common.proto\"#\n\x13MirrorStatusRequest\x12\x0c\n\x04\x66low\x18\x01 \x01(\t\"k\n\x14MirrorStatusResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12#\n\x05\x66lows\x18\x02 \x03(\x0b\x32\x14.ottla.v1.FlowStatus\x12\x0e\n\x06mirror\x18\x03 \x01(\x05\"\xd0\x02\n\nFlowStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0e\n\x06target\x18\x03 \x01(\t\x12\r\n\x05group\x18\x04 \x01(\t\x12\x0e\n\x06policy\x18\x05 \x01(\t\x12\x10\n\x08\x64\x65livery\x18\x06 \x01(\t\x12\r\n\x05leads\x18\x07 \x01(\x08\x12\x0f\n\x07trouble\x18\x08 \x01(\t\x12/\n\npartitions\x18\t \x03(\x0b\x32\x1b.ottla.v1.PartitionMirrored\x12&\n\x06topics\x18\n \x03(\x0b\x32\x16.ottla.v1.TopicTrouble\x12\x0e\n\x06paused\x18\x0b \x01(\x08\x12&\n\x06groups\x18\x0c \x03(\x0b\x32\x16.ottla.v1.GroupTrouble\x12\x18\n\x10source_bootstrap\x18\r \x03(\t\x12\x18\n\x10target_bootstrap\x18\x0e \x03(\t\"\xd2\x01\n\x11PartitionMirrored\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0c\n\x04\x63opy\x18\x03 \x01(\t\x12\x15\n\x08position\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x10\n\x03lag\x18\x05 \x01(\x03H\x01\x88\x01\x01\x12\x13\n\x06lag_ms\x18\x06 \x01(\x04H\x02\x88\x01\x01\x12\x0f\n\x07records\x18\x07 \x01(\x04\x12\r\n\x05\x62ytes\x18\x08 \x01(\x04\x12\x0f\n\x07trouble\x18\t \x01(\tB\x0b\n\t_positionB\x06\n\x04_lagB\t\n\x07_lag_ms\"-\n\x0cTopicTrouble\x12\x0c\n\x04\x63opy\x18\x01 \x01(\t\x12\x0f\n\x07trouble\x18\x02 \x01(\t\".\n\x0cGroupTrouble\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0f\n\x07trouble\x18\x02 \x01(\t\"0\n\x10PauseFlowRequest\x12\x0c\n\x04\x66low\x18\x01 \x01(\t\x12\x0e\n\x06paused\x18\x02 \x01(\x08\"3\n\x11PauseFlowResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\"B\n\x11MoveGroupsRequest\x12\x0c\n\x04\x66low\x18\x01 \x01(\t\x12\x0e\n\x06groups\x18\x02 \x03(\t\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"r\n\x12MoveGroupsResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x16\n\x0esource_reached\x18\x02 \x01(\x08\x12$\n\x06groups\x18\x03 \x03(\x0b\x32\x14.ottla.v1.GroupMoved\"g\n\nGroupMoved\x12\r\n\x05group\x18\x01 \x01(\t\x12\x1e\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x0f.ottla.v1.Error\x12*\n\tpositions\x18\x03 \x03(\x0b\x32\x17.ottla.v1.PositionMoved\"\x9d\x01\n\rPositionMoved\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06\x62\x65\x66ore\x18\x03 \x01(\x03\x12\x10\n\x08to_topic\x18\x04 \x01(\t\x12\x12\n\x05\x61\x66ter\x18\x05 \x01(\x03H\x00\x88\x01\x01\x12\x10\n\x03had\x18\x06 \x01(\x03H\x01\x88\x01\x01\x12\x10\n\x08obstacle\x18\x07 \x01(\tB\x08\n\x06_afterB\x06\n\x04_had\"P\n\x17TranslateOffsetsRequest\x12\x0c\n\x04\x66low\x18\x01 \x01(\t\x12\'\n\x07offsets\x18\x02 \x03(\x0b\x32\x16.ottla.v1.SourceOffset\"@\n\x0cSourceOffset\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"g\n\x18TranslateOffsetsResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12+\n\x07offsets\x18\x02 \x03(\x0b\x32\x1a.ottla.v1.OffsetTranslated\"c\n\x10OffsetTranslated\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x0c\n\x04\x63opy\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\x0e\n\x06offset\x18\x04 \x01(\x03\"4\n\x15GroupPositionsRequest\x12\x0c\n\x04\x66low\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\"d\n\x16GroupPositionsResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12*\n\tpositions\x18\x02 \x03(\x0b\x32\x17.ottla.v1.GroupPosition\"@\n\rGroupPosition\x12\x0c\n\x04\x63opy\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x32\xdb\x03\n\x06Mirror\x12M\n\x0cMirrorStatus\x12\x1d.ottla.v1.MirrorStatusRequest\x1a\x1e.ottla.v1.MirrorStatusResponse\x12Y\n\x10TranslateOffsets\x12!.ottla.v1.TranslateOffsetsRequest\x1a\".ottla.v1.TranslateOffsetsResponse\x12S\n\x0eGroupPositions\x12\x1f.ottla.v1.GroupPositionsRequest\x1a .ottla.v1.GroupPositionsResponse\x12\x44\n\tPauseFlow\x12\x1a.ottla.v1.PauseFlowRequest\x1a\x1b.ottla.v1.PauseFlowResponse\x12\x45\n\x08\x46\x61ilover\x12\x1b.ottla.v1.MoveGroupsRequest\x1a\x1c.ottla.v1.MoveGroupsResponse\x12\x45\n\x08\x46\x61ilback\x12\x1b.ottla.v1.MoveGroupsRequest\x1a\x1c.ottla.v1.MoveGroupsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -49,27 +49,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PAUSEFLOWRESPONSE']._serialized_start=907
   _globals['_PAUSEFLOWRESPONSE']._serialized_end=958
   _globals['_MOVEGROUPSREQUEST']._serialized_start=960
-  _globals['_MOVEGROUPSREQUEST']._serialized_end=1009
-  _globals['_MOVEGROUPSRESPONSE']._serialized_start=1011
-  _globals['_MOVEGROUPSRESPONSE']._serialized_end=1125
-  _globals['_GROUPMOVED']._serialized_start=1127
-  _globals['_GROUPMOVED']._serialized_end=1230
-  _globals['_POSITIONMOVED']._serialized_start=1232
-  _globals['_POSITIONMOVED']._serialized_end=1330
-  _globals['_TRANSLATEOFFSETSREQUEST']._serialized_start=1332
-  _globals['_TRANSLATEOFFSETSREQUEST']._serialized_end=1412
-  _globals['_SOURCEOFFSET']._serialized_start=1414
-  _globals['_SOURCEOFFSET']._serialized_end=1478
-  _globals['_TRANSLATEOFFSETSRESPONSE']._serialized_start=1480
-  _globals['_TRANSLATEOFFSETSRESPONSE']._serialized_end=1583
-  _globals['_OFFSETTRANSLATED']._serialized_start=1585
-  _globals['_OFFSETTRANSLATED']._serialized_end=1684
-  _globals['_GROUPPOSITIONSREQUEST']._serialized_start=1686
-  _globals['_GROUPPOSITIONSREQUEST']._serialized_end=1738
-  _globals['_GROUPPOSITIONSRESPONSE']._serialized_start=1740
-  _globals['_GROUPPOSITIONSRESPONSE']._serialized_end=1840
-  _globals['_GROUPPOSITION']._serialized_start=1842
-  _globals['_GROUPPOSITION']._serialized_end=1906
-  _globals['_MIRROR']._serialized_start=1909
-  _globals['_MIRROR']._serialized_end=2384
+  _globals['_MOVEGROUPSREQUEST']._serialized_end=1026
+  _globals['_MOVEGROUPSRESPONSE']._serialized_start=1028
+  _globals['_MOVEGROUPSRESPONSE']._serialized_end=1142
+  _globals['_GROUPMOVED']._serialized_start=1144
+  _globals['_GROUPMOVED']._serialized_end=1247
+  _globals['_POSITIONMOVED']._serialized_start=1250
+  _globals['_POSITIONMOVED']._serialized_end=1407
+  _globals['_TRANSLATEOFFSETSREQUEST']._serialized_start=1409
+  _globals['_TRANSLATEOFFSETSREQUEST']._serialized_end=1489
+  _globals['_SOURCEOFFSET']._serialized_start=1491
+  _globals['_SOURCEOFFSET']._serialized_end=1555
+  _globals['_TRANSLATEOFFSETSRESPONSE']._serialized_start=1557
+  _globals['_TRANSLATEOFFSETSRESPONSE']._serialized_end=1660
+  _globals['_OFFSETTRANSLATED']._serialized_start=1662
+  _globals['_OFFSETTRANSLATED']._serialized_end=1761
+  _globals['_GROUPPOSITIONSREQUEST']._serialized_start=1763
+  _globals['_GROUPPOSITIONSREQUEST']._serialized_end=1815
+  _globals['_GROUPPOSITIONSRESPONSE']._serialized_start=1817
+  _globals['_GROUPPOSITIONSRESPONSE']._serialized_end=1917
+  _globals['_GROUPPOSITION']._serialized_start=1919
+  _globals['_GROUPPOSITION']._serialized_end=1983
+  _globals['_MIRROR']._serialized_start=1986
+  _globals['_MIRROR']._serialized_end=2461
 # @@protoc_insertion_point(module_scope)

@@ -108,12 +108,14 @@ class PauseFlowResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class MoveGroupsRequest(_message.Message):
-    __slots__ = ("flow", "groups")
+    __slots__ = ("flow", "groups", "dry_run")
     FLOW_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     flow: str
     groups: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, flow: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, flow: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class MoveGroupsResponse(_message.Message):
     __slots__ = ("error", "source_reached", "groups")
@@ -136,18 +138,22 @@ class GroupMoved(_message.Message):
     def __init__(self, group: _Optional[str] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., positions: _Optional[_Iterable[_Union[PositionMoved, _Mapping]]] = ...) -> None: ...
 
 class PositionMoved(_message.Message):
-    __slots__ = ("topic", "partition", "before", "to_topic", "after")
+    __slots__ = ("topic", "partition", "before", "to_topic", "after", "had", "obstacle")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     BEFORE_FIELD_NUMBER: _ClassVar[int]
     TO_TOPIC_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
+    HAD_FIELD_NUMBER: _ClassVar[int]
+    OBSTACLE_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     before: int
     to_topic: str
     after: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., before: _Optional[int] = ..., to_topic: _Optional[str] = ..., after: _Optional[int] = ...) -> None: ...
+    had: int
+    obstacle: str
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., before: _Optional[int] = ..., to_topic: _Optional[str] = ..., after: _Optional[int] = ..., had: _Optional[int] = ..., obstacle: _Optional[str] = ...) -> None: ...
 
 class TranslateOffsetsRequest(_message.Message):
     __slots__ = ("flow", "offsets")

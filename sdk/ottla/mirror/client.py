@@ -107,16 +107,17 @@ class MirrorClient:
         """Have them go on where they stopped."""
         self._call(Mirror.PAUSE_FLOW, pb.PauseFlowRequest(flow=flow))
 
-    def failover(self, flow: str, groups: Sequence[str] = ()) -> MovedGroups:
+    def failover(self, flow: str, groups: Sequence[str] = (), *, dry_run: bool = False) -> MovedGroups:
         """Pause the flow, and commit for groups (all by default) in the target where they are in the source.
 
-        With the source away it is by the last checkpoints. A group that has members in the target is not moved.
+        With the source away it is by the last checkpoints. A group that has members in the target is not moved, and
+        none is led back. A dry run changes nothing, and returns what would be done.
         """
-        return MovedGroups.of(self._call(Mirror.FAILOVER, pb.MoveGroupsRequest(flow=flow, groups=groups), _MOVE_S))
+        return self._move(Mirror.FAILOVER, flow, groups, dry_run)
 
-    def failback(self, flow: str, groups: Sequence[str] = ()) -> MovedGroups:
-        """Commit for groups in the source where they are in the copies, and have the flow go on."""
-        return MovedGroups.of(self._call(Mirror.FAILBACK, pb.MoveGroupsRequest(flow=flow, groups=groups), _MOVE_S))
+    def failback(self, flow: str, groups: Sequence[str] = (), *, dry_run: bool = False) -> MovedGroups:
+        """Commit for groups in the source where they are in the copies, and have the flow go on; likewise."""
+        return self._move(Mirror.FAILBACK, flow, groups, dry_run)
 
     def verify(self, flow: str, topics: Collection[str] = (), *, state: Path | None = None) -> list[CopyCheck]:
         """Compare each partition that this mirror copies with its copy, record by record; as long as that takes.
@@ -145,6 +146,16 @@ class MirrorClient:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+    def _move(
+        self,
+        method: Method[pb.MoveGroupsRequest, pb.MoveGroupsResponse],
+        flow: str,
+        groups: Sequence[str],
+        dry_run: bool,
+    ) -> MovedGroups:
+        request = pb.MoveGroupsRequest(flow=flow, groups=groups, dry_run=dry_run)
+        return MovedGroups.of(self._call(method, request, _MOVE_S))
 
     def _flows(self, name: str) -> list[FlowInfo]:
         response = self._call(Mirror.MIRROR_STATUS, pb.MirrorStatusRequest(flow=name))

@@ -105,26 +105,42 @@ class FlowInfo:
 
 @dataclass(frozen=True, slots=True)
 class MovedPosition:
-    """A group was at the offset `before` of `partition`, and goes on at the offset `after` of `to`."""
+    """A group is at the offset `before` of `partition`, and goes on at the offset `after` of `to`, where it `had` one.
+
+    It does not where there is an `obstacle`, in words; `after` is None where its place is not known.
+    """
 
     partition: TopicPartition
     before: int
     to: TopicPartition
-    after: int
+    after: int | None
+    had: int | None = None
+    obstacle: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class MovedGroup:
-    """`error` is None where it goes on in the other cluster."""
+    """With an `error` nothing is moved."""
 
     group: str
     positions: Sequence[MovedPosition]
     error: OttlaError | None
 
+    def troubles(self) -> Iterator[str]:
+        """What of it does not go on in the other cluster, a sentence each."""
+        if self.error is not None:
+            yield f"{self.group} stays where it is: {self.error.message}"
+        elif not self.positions:
+            yield f"{self.group} stays where it is: it has committed nothing of what is copied"
+        for position in self.positions:
+            if position.obstacle:
+                yield f"{self.group} does not go on in {position.to}: {position.obstacle}"
+
 
 @dataclass(frozen=True, slots=True)
 class MovedGroups:
-    """What a failover or a failback has done. With `source_reached` False groups go on by their last checkpoints."""
+    """What a failover or a failback has done, or would do. With `source_reached` False groups go on by their last
+    checkpoints."""
 
     source_reached: bool
     groups: Sequence[MovedGroup]
@@ -133,16 +149,23 @@ class MovedGroups:
     def of(cls, response: pb.MoveGroupsResponse) -> Self:
         return cls(response.source_reached, [_moved(group) for group in response.groups])
 
+    def troubles(self) -> Iterator[str]:
+        """What does not go on in the other cluster, a sentence each."""
+        for group in self.groups:
+            yield from group.troubles()
+
 
 def _moved(group: pb.GroupMoved) -> MovedGroup:
     positions = [
         MovedPosition(
-            TopicPartition(position.topic, position.partition),
-            position.before,
-            TopicPartition(position.to_topic, position.partition),
-            position.after,
+            TopicPartition(at.topic, at.partition),
+            at.before,
+            TopicPartition(at.to_topic, at.partition),
+            at.after if at.HasField("after") else None,
+            at.had if at.HasField("had") else None,
+            at.obstacle,
         )
-        for position in group.positions
+        for at in group.positions
     ]
     error = error_from_code(group.error.code, group.error.message) if group.error.code else None
     return MovedGroup(group.group, positions, error)

@@ -3,25 +3,28 @@
 At failover the flow is paused first, so that a source that comes back changes nothing more in the target. Then each
 group is committed for by what it has committed in the source, or by its last checkpoint where the source is away.
 At failback groups are committed for in the source by what they have had of the copies, and the flow goes on.
+
+Either way the answer names each partition of each group: where it goes on, or why it does not. A plan is that answer
+before anything was changed.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import ottla
 from ottla import OttlaError
-from ottla_mirror.clusters.cluster import CALL_S
+from ottla_mirror.clusters.cluster import CALL_S, Admin
 from ottla_mirror.flow import Flow
-from ottla_mirror.machines.group_plan import PositionMoved
+from ottla_mirror.groups.group_offsets import commit
+from ottla_mirror.machines.group_plan import Move
 from ottla_mirror.machines.mirror_records import Checkpoint
 
 _SETTLE_S: Final = 10.0
-"""For what is under way to be copied, and known."""
+"""For what is under way to be copied, and for what was synced to be known."""
 
 _SOURCE_S: Final = 5.0
 _STEP_S: Final = 0.05
@@ -29,10 +32,10 @@ _STEP_S: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class GroupMoved:
-    """A group has been committed for at those positions; or `error` says why it was not."""
+    """What was done, or is planned, for a group; nothing was where `error` says why."""
 
     group: str
-    positions: Sequence[PositionMoved]
+    moves: Sequence[Move] = field(default=())
     error: OttlaError | None = None
 
 
@@ -44,19 +47,24 @@ class Moved:
     groups: Sequence[GroupMoved]
 
 
-def fail_over(flow: Flow, groups: Sequence[str]) -> Moved:
-    """Of these groups, or of all that there are. Raises what keeps the flow from being paused."""
-    flow.state.order(paused=True)
+def fail_over(flow: Flow, groups: Sequence[str], *, dry_run: bool = False) -> Moved:
+    """Of these groups, or of all that there are.
+
+    Raises what keeps the flow from being paused, and where not all is known in time of where records lie in the target.
+    """
+    if not dry_run:
+        flow.state.order(paused=True)
+        _settle(flow)
+    _learn_syncs(flow)
     offsets = flow.group_offsets()
     try:
-        _settle(flow)
         offsets.load()
         try:
             named, reached = offsets.in_source(timeout=_SOURCE_S), True
         except OttlaError:
-            named, reached = offsets.last_known, False
+            named, reached = offsets.checkpointed, False
 
-        def move(group: str) -> list[PositionMoved]:
+        def plan(group: str) -> list[Move]:
             nonlocal reached
             if reached:
                 try:
@@ -64,13 +72,28 @@ def fail_over(flow: Flow, groups: Sequence[str]) -> Moved:
                 except (ottla.ConnectError, ottla.TimeoutError):
                     reached = False  # nor is it waited for again for any other group
                 else:
-                    return offsets.carry(group, committed, everything=True)
-            return offsets.carry_last_known(group)
+                    return offsets.forward(group, committed)
+            return offsets.forward_by_checkpoints(group)
 
-        moved = _each(groups or named, move)
+        moved = [_moved(group, plan, None if dry_run else offsets.target) for group in groups or named]
         return Moved(reached, moved)
     finally:
         offsets.close()
+
+
+def fail_back(flow: Flow, groups: Sequence[str], *, dry_run: bool = False) -> Moved:
+    """Of these groups, or of all that the target has. Raises where the source is not reached: nothing is changed."""
+    _learn_syncs(flow)
+    offsets = flow.group_offsets()
+    try:
+        offsets.in_source(timeout=_SOURCE_S)
+        source = None if dry_run else offsets.source
+        moved = [_moved(group, offsets.back, source) for group in groups or offsets.in_target(timeout=CALL_S)]
+    finally:
+        offsets.close()
+    if not dry_run:
+        flow.state.order(paused=False)
+    return Moved(True, moved)
 
 
 def last_positions(flow: Flow, group: str) -> list[Checkpoint]:
@@ -78,38 +101,29 @@ def last_positions(flow: Flow, group: str) -> list[Checkpoint]:
     offsets = flow.group_offsets()
     try:
         offsets.load()
-        return offsets.positions(group)
+        return offsets.checkpoints(group)
     finally:
         offsets.close()
 
 
-def fail_back(flow: Flow, groups: Sequence[str]) -> Moved:
-    """Of these groups, or of all that the target has. Raises where the source is not reached: nothing is changed."""
-    offsets = flow.group_offsets()
+def _moved(group: str, plan: Callable[[str], list[Move]], cluster: Admin | None) -> GroupMoved:
+    """Committed in `cluster`; None: planned alone."""
     try:
-        offsets.in_source(timeout=_SOURCE_S)
-        known = [group for group in offsets.target.groups(CALL_S) if flow.settings.takes_group(group)]
-        moved = Moved(True, _each(groups or known, offsets.bring_back))
-    finally:
-        offsets.close()
-    flow.state.order(paused=False)
-    return moved
-
-
-def _each(groups: Sequence[str], move: Callable[[str], list[PositionMoved]]) -> list[GroupMoved]:
-    moved = []
-    for group in groups:
-        try:
-            moved.append(GroupMoved(group, move(group)))
-        except OttlaError as error:
-            moved.append(GroupMoved(group, [], error))
-    return moved
+        moves = plan(group)
+        if cluster is not None:
+            commit(cluster, group, moves)
+    except OttlaError as error:
+        return GroupMoved(group, error=error)
+    return GroupMoved(group, moves)
 
 
 def _settle(flow: Flow) -> None:
-    """Until this mirror copies nothing, and knows all syncs that were written by then; or for a while."""
+    """Until this mirror copies nothing; or for a while."""
     end_at = time.monotonic() + _SETTLE_S
     while flow.copier is not None and not flow.copier.paused and time.monotonic() < end_at:
         time.sleep(_STEP_S)
-    with suppress(OttlaError):
-        flow.syncs.catch_up(max(0.0, end_at - time.monotonic()))
+
+
+def _learn_syncs(flow: Flow) -> None:
+    """Raises REQUEST_TIMED_OUT where not all is known in time: by half of a map a group would be moved too far back."""
+    flow.syncs.catch_up(_SETTLE_S)

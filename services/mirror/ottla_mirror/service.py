@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -53,10 +53,14 @@ class MirrorService:
         return pb.PauseFlowResponse()
 
     async def failover(self, request: pb.MoveGroupsRequest, context: RequestContext) -> pb.MoveGroupsResponse:
-        return _moved(await asyncio.to_thread(fail_over, self._translating(request.flow), list(request.groups)))
+        return await self._move(fail_over, request)
 
     async def failback(self, request: pb.MoveGroupsRequest, context: RequestContext) -> pb.MoveGroupsResponse:
-        return _moved(await asyncio.to_thread(fail_back, self._translating(request.flow), list(request.groups)))
+        return await self._move(fail_back, request)
+
+    async def _move(self, move: Callable[..., Moved], request: pb.MoveGroupsRequest) -> pb.MoveGroupsResponse:
+        flow, groups = self._translating(request.flow), list(request.groups)
+        return _moved(await asyncio.to_thread(move, flow, groups, dry_run=request.dry_run))
 
     def _translating(self, name: str) -> Flow:
         """Raises INVALID_REQUEST for a flow whose offsets have no place in the target."""
@@ -126,12 +130,14 @@ def _moved(moved: Moved) -> pb.MoveGroupsResponse:
         added = response.groups.add(group=group.group)
         if group.error is not None:
             added.error.code, added.error.message = group.error.code, str(group.error)
-        for position in group.positions:
+        for move in group.moves:
             added.positions.add(
-                topic=position.partition.topic,
-                partition=position.partition.partition,
-                before=position.before,
-                to_topic=position.copy.topic,
-                after=position.after,
+                topic=move.partition.topic,
+                partition=move.partition.partition,
+                before=move.before,
+                to_topic=move.to.topic,
+                after=move.after,
+                had=move.had,
+                obstacle=move.obstacle,
             )
     return response

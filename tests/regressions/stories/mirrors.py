@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from tests.regressions.injection import instead_of
 from tests.regressions.story import Story
 
@@ -21,6 +23,21 @@ def _one_at_a_time(original, self):
         return taken
 
 
+def _by_syncs_alone(original, committed, present, names, translate, known):
+    return original(committed, present, names, translate, {})
+
+
+def _wherever_it_is(original, self):
+    return self.after is not None and self.after != self.had
+
+
+def _as_far_as_it_was_read(original, flow):
+    from ottla_core.errors import OttlaError
+
+    with suppress(OttlaError):
+        original(flow)
+
+
 STORIES = (
     Story(
         "record-without-a-time-copied-to-1970",
@@ -36,5 +53,20 @@ STORIES = (
         "import-of-each-small-block",
         "A `same_offsets` mirror imported each fetched block by a call of its own, and fell behind small batches",
         instead_of("ottla_mirror.copying.importer:Importer._take", _one_at_a_time),
+    ),
+    Story(
+        "planned-failover-that-moved-nothing",
+        "Of a partition that was quiet for longer than offset syncs were kept, a planned failover moved nothing",
+        instead_of("ottla_mirror.machines.group_plan:to_target", _by_syncs_alone),
+    ),
+    Story(
+        "failback-that-led-a-group-back",
+        "A failback committed for every group, also for one that had never left the source and was further there",
+        instead_of("ottla_mirror.machines.group_plan:Move.is_due", _wherever_it_is),
+    ),
+    Story(
+        "failover-by-a-map-read-by-half",
+        "A failover whose mirror had not read all offset syncs in time translated by those that it had read",
+        instead_of("ottla_mirror.failover:_learn_syncs", _as_far_as_it_was_read),
     ),
 )

@@ -1,8 +1,10 @@
-"""What groups are committed for in the target, and back: forward where they have been by themselves."""
+"""What groups are committed for in the other cluster: forward, and never back."""
+
+import pytest
 
 from ottla_core.model import TopicPartition
 from ottla_mirror.machines.flows import ClusterSettings, FlowSettings, MirrorSettings
-from ottla_mirror.machines.group_plan import PositionMoved, brought_back, checkpoints_of, to_commit
+from ottla_mirror.machines.group_plan import Move, by_checkpoints, to_source, to_target
 from ottla_mirror.machines.mirror_records import Checkpoint
 from ottla_mirror.machines.topic_names import TopicNames
 
@@ -12,37 +14,50 @@ NAMES = TopicNames(FLOW, MirrorSettings(CLUSTERS, (FLOW,)))
 ORDERS, COPY = TopicPartition("orders", 3), TopicPartition("east.orders", 3)
 
 
-def checkpoint(offset: int) -> Checkpoint:
-    return Checkpoint("g", COPY, offset + 3, offset)
+def move(after: int | None, had: int | None) -> Move:
+    return Move(ORDERS, 40, COPY, after, had)
 
 
-def test_what_is_not_copied_or_not_known_has_no_checkpoint() -> None:
+def test_what_is_not_copied_is_left_out_and_what_is_not_known_is_named() -> None:
     committed = {ORDERS: 40, TopicPartition("other", 0): 7, TopicPartition("orders", 4): 9}
     known = {ORDERS: 37}
-    found = checkpoints_of("g", committed, NAMES, lambda source, offset: known.get(source))
-    assert list(found) == [Checkpoint("g", COPY, 40, 37)]
+    found = list(to_target(committed, {COPY: 5}, NAMES, lambda source, offset: known.get(source), {}))
+    fourth = Move(TopicPartition("orders", 4), 9, TopicPartition("east.orders", 4), None, None)
+    assert found == [Move(ORDERS, 40, COPY, 37, 5), fourth]
+    assert (fourth.is_due, fourth.obstacle) == (False, "it is not known where offset 9 is there")
 
 
-def test_a_group_that_is_not_there_gets_its_offsets() -> None:
-    assert to_commit([checkpoint(37)], {}, {}) == {COPY: 37}
+@pytest.mark.story("planned-failover-that-moved-nothing")
+@pytest.mark.parametrize(("source_offset", "after"), [(40, 37), (30, 37), (41, None)])
+def test_where_syncs_do_not_reach_a_checkpoint_does_unless_it_is_ahead(source_offset: int, after: int | None) -> None:
+    known = {COPY: Checkpoint("g", COPY, source_offset, 37)}
+    (found,) = to_target({ORDERS: 40}, {}, NAMES, lambda source, offset: None, known)
+    assert found.after == after
 
 
-def test_what_the_mirror_put_there_follows_the_source_back_and_forth() -> None:
-    assert to_commit([checkpoint(50)], {COPY: 37}, {COPY: 37}) == {COPY: 50}
-    assert to_commit([checkpoint(20)], {COPY: 37}, {COPY: 37}) == {COPY: 20}
-    assert to_commit([checkpoint(37)], {COPY: 37}, {COPY: 37}) == {}
+def test_a_group_that_is_not_there_gets_its_offsets_and_one_that_has_expired_gets_them_again() -> None:
+    assert move(37, None).is_due
 
 
-def test_a_group_that_has_gone_on_is_not_led_back() -> None:
-    assert to_commit([checkpoint(50)], {COPY: 60}, {COPY: 37}) == {}
-    assert to_commit([checkpoint(70)], {COPY: 60}, {COPY: 37}) == {COPY: 70}
+@pytest.mark.story("failback-that-led-a-group-back")
+def test_a_group_goes_forward_and_is_never_led_back() -> None:
+    assert (move(50, 37).is_due, move(50, 37).obstacle) == (True, "")
+    assert (move(37, 37).is_due, move(37, 37).obstacle) == (False, "")
+    assert not move(20, 37).is_due
+    assert move(20, 37).obstacle == "it is further there, at 37 instead of 20, and is not led back"
 
 
-def test_failback_is_about_copies_alone() -> None:
+def test_failback_is_about_copies_alone_and_looks_at_the_source() -> None:
     committed = {COPY: 37, TopicPartition("local", 0): 5, TopicPartition("east.orders", 4): 2}
     known = {ORDERS: 40}
-    found = brought_back(committed, NAMES, lambda source, offset: known.get(source))
-    assert list(found) == [PositionMoved(COPY, 37, ORDERS, 40)]
+    found = list(to_source(committed, {ORDERS: 90}, NAMES, lambda source, offset: known.get(source)))
+    unknown = Move(TopicPartition("east.orders", 4), 2, TopicPartition("orders", 4), None, None)
+    assert found == [Move(COPY, 37, ORDERS, 40, 90), unknown]
+    assert [each.is_due for each in found] == [False, False]
+
+
+def test_without_the_source_the_last_checkpoints_are_the_plan() -> None:
+    assert list(by_checkpoints([Checkpoint("g", COPY, 40, 37)], {COPY: 30}, NAMES)) == [move(37, 30)]
 
 
 def test_a_mirrors_own_groups_and_those_that_are_excluded_are_left_alone() -> None:

@@ -13,7 +13,9 @@ import typer
 
 from ottla.cli.failures import ExitCode, say
 from ottla.cli.lazy import Command
+from ottla.cli.options import DryRun
 from ottla.cli.output import Item, Listing, write
+from ottla.cli.prompts import confirm
 from ottla.cli.settings import Form, Settings
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ _ADDRESS = "localhost:9680"
 _VERIFIED: tuple[str, ...] = (
     "topic", "partition", "copy", "compared", "missing", "doubled", "reordered", "foreign"
 )  # fmt: skip
-_MOVED: tuple[str, ...] = ("group", "topic", "partition", "before", "to_topic", "after")
+_MOVED: tuple[str, ...] = ("group", "topic", "partition", "before", "to_topic", "after", "had", "obstacle")
 _RATES: tuple[str, ...] = ("flow", "topic", "partition", "lag", "lag_ms", "records_s", "bytes_s", "trouble")
 _FLOW: tuple[str, ...] = ("flow", "topic", "partition", "copy", "position", "lag", "lag_ms", "records", "trouble")
 
@@ -136,21 +138,23 @@ def resume(ctx: typer.Context, flow: Flow, mirror: Address = _ADDRESS) -> None:
 
 
 @app.command("failover", cls=Command)
-def failover(ctx: typer.Context, flow: Flow, group: Groups = None, mirror: Address = _ADDRESS) -> None:
+def failover(
+    ctx: typer.Context, flow: Flow, group: Groups = None, dry_run: DryRun = False, mirror: Address = _ADDRESS
+) -> None:
     """Pause the flow, and let groups go on in the target where they are in the source, or were as far as is known."""
     with _client(Settings.of(ctx), mirror) as client:
-        moved = client.failover(flow, group or [])
-    if not moved.source_reached:
-        say(f"the source of {flow} is away: groups go on by their last checkpoints")
-    _write_moved(Settings.of(ctx), moved)
+        question = f"Pause {flow}, and have these groups go on in its target?"
+        _move(Settings.of(ctx), client.failover, flow, group or [], question, dry_run)
 
 
 @app.command("failback", cls=Command)
-def failback(ctx: typer.Context, flow: Flow, group: Groups = None, mirror: Address = _ADDRESS) -> None:
+def failback(
+    ctx: typer.Context, flow: Flow, group: Groups = None, dry_run: DryRun = False, mirror: Address = _ADDRESS
+) -> None:
     """Let groups go on in the source where they are in the copies, and the flow with them."""
     with _client(Settings.of(ctx), mirror) as client:
-        moved = client.failback(flow, group or [])
-    _write_moved(Settings.of(ctx), moved)
+        question = f"Have these groups go on in the source of {flow}, and the flow with them?"
+        _move(Settings.of(ctx), client.failback, flow, group or [], question, dry_run)
 
 
 @app.command("verify", cls=Command)
@@ -188,21 +192,38 @@ def verify(
         raise typer.Exit(ExitCode.PARTIAL)
 
 
-def _write_moved(settings: Settings, moved: MovedGroups) -> None:
+def _move(
+    settings: Settings, move: Callable[..., MovedGroups], flow: str, groups: Sequence[str], question: str, dry_run: bool
+) -> None:
+    """Tell the plan, and carry it out after a yes; without a question where it is a dry run, which writes the plan."""
+    moved = move(flow, groups, dry_run=True)
+    if not moved.source_reached:
+        say(f"the source of {flow} is away: groups go on by their last checkpoints")
+    if not dry_run:
+        for group in moved.groups:
+            for at in group.positions:
+                if not at.obstacle:
+                    say(f"{group.group}: from {at.partition} at {at.before} to {at.to} at {at.after}")
+        for trouble in moved.troubles():
+            say(trouble)
+        confirm(question, settings)
+        moved = move(flow, groups)
     items: list[Item] = [
         {
             "group": group.group,
-            "topic": position.partition.topic,
-            "partition": position.partition.partition,
-            "before": position.before,
-            "to_topic": position.to.topic,
-            "after": position.after,
+            "topic": at.partition.topic,
+            "partition": at.partition.partition,
+            "before": at.before,
+            "to_topic": at.to.topic,
+            "after": at.after,
+            "had": at.had,
+            "obstacle": at.obstacle,
         }
         for group in moved.groups
-        for position in group.positions
+        for at in group.positions
     ]
     write(Listing("mirror-groups/v1", items, _MOVED, "group"), settings.output)
-    _end_with([f"{group.group} stays where it is: {group.error.message}" for group in moved.groups if group.error])
+    _end_with(list(moved.troubles()))
 
 
 def _end_with(troubles: Sequence[str]) -> None:

@@ -1,16 +1,18 @@
 """Groups' offsets between the clusters of a flow: kept current in the target, and moved at failover and failback.
 
-A group that has members where it is to be committed for is left alone, and named: it would commit over it.
+Each time both clusters are asked: what the mirror has committed for a group may have expired since, or been deleted. A
+group that has members where it is to be committed for is left alone, and named: it would commit over it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from ottla_core.model import TopicPartition
-from ottla_mirror.clusters.cluster import CALL_S, Cluster, Committed
+from ottla_mirror.clusters.cluster import CALL_S, Admin, Cluster, Committed
 from ottla_mirror.machines.flows import FlowSettings
-from ottla_mirror.machines.group_plan import PositionMoved, brought_back, checkpoints_of, to_commit
+from ottla_mirror.machines.group_plan import Move, by_checkpoints, to_source, to_target
 from ottla_mirror.machines.mirror_records import Checkpoint, read_checkpoint
 from ottla_mirror.machines.topic_names import TopicNames
 from ottla_mirror.syncing.offset_syncs import OffsetSyncs
@@ -28,16 +30,12 @@ class GroupOffsets:
         name = f"{flow.group}-groups"
         self.source: Final = source.open_admin(name)
         self.target: Final = target.open_admin(name)
-        self.troubles: Final[dict[str, str]] = {}
-        """Why groups have not their offsets in the target, by their names."""
         self._writer: Final = target.open_writer(name, delivery_s=_CHECKPOINTS_S)
         self._cluster: Final = target
         self._flow: Final = flow
         self._names: Final = names
         self._syncs: Final = syncs
         self._checkpoints: Final[dict[str, dict[TopicPartition, Checkpoint]]] = {}
-        self._current: Final[set[str]] = set()
-        """The groups that were committed for since their last checkpoints."""
 
     def close(self) -> None:
         for client in (self.source, self.target, self._writer):
@@ -46,70 +44,62 @@ class GroupOffsets:
     def load(self) -> None:
         """The checkpoints that are there."""
         self._checkpoints.clear()
-        self._current.clear()
         for record in records_of(self._cluster, self._names.checkpoints, CALL_S):
             checkpoint = read_checkpoint(record.key, record.value)
             if checkpoint is not None:
                 self._checkpoints.setdefault(checkpoint.group, {})[checkpoint.copy] = checkpoint
 
-    def positions(self, group: str) -> list[Checkpoint]:
+    def checkpoints(self, group: str) -> list[Checkpoint]:
         """Where it goes on in the copies, by its last checkpoints."""
         return list(self._checkpoints.get(group, {}).values())
+
+    @property
+    def checkpointed(self) -> list[str]:
+        """The groups that have checkpoints."""
+        return sorted(self._checkpoints)
 
     def in_source(self, *, timeout: float) -> list[str]:
         """The groups there that are translated. Raises where it is not reached."""
         return [group for group in self.source.groups(timeout) if self._flow.takes_group(group)]
 
-    def carry(self, group: str, committed: Committed, *, everything: bool = False) -> list[PositionMoved]:
-        """Write checkpoints of what the group has `committed` in the source, and commit it in the target; what was
-        committed. Nothing is for a group that is current already, unless it is to be looked at again: `everything`.
+    def in_target(self, *, timeout: float) -> list[str]:
+        """Those that are there. Raises where it is not reached."""
+        return [group for group in self.target.groups(timeout) if self._flow.takes_group(group)]
 
-        Raises what keeps either from being written; NON_EMPTY_GROUP.
-        """
-        translate = self._syncs.translate
-        now = list(checkpoints_of(group, committed, self._names, translate))
-        former = self._checkpoints.get(group, {})
-        changed = [checkpoint for checkpoint in now if former.get(checkpoint.copy) != checkpoint]
-        if not (changed or everything) and group in self._current:
-            return []
-        self._current.discard(group)
-        for checkpoint in changed:
-            key, value = checkpoint.record()
-            self._writer.send(value, key=key, topic=self._names.checkpoints)
-        self._writer.flush(_CHECKPOINTS_S)
-        self._checkpoints[group] = former | {checkpoint.copy: checkpoint for checkpoint in now}
-        if not (self._flow.sync_groups or everything):
-            self._current.add(group)
-            return []
-        return self._commit(group, now, {copy: checkpoint.offset for copy, checkpoint in former.items()})
+    # ---- what is to be done ------------------------------------------------------------------------------------------
 
-    def carry_last_known(self, group: str) -> list[PositionMoved]:
-        """The same by its last checkpoints: the source is away."""
-        now = self.positions(group)
-        return self._commit(group, now, {checkpoint.copy: checkpoint.offset for checkpoint in now})
+    def forward(self, group: str, committed: Committed) -> list[Move]:
+        """What a group has `committed` in the source, for the target."""
+        known, present = self._checkpoints.get(group, {}), self.target.committed(group)
+        return list(to_target(committed, present, self._names, self._syncs.translate, known))
 
-    @property
-    def last_known(self) -> list[str]:
-        """The groups that have checkpoints."""
-        return sorted(self._checkpoints)
+    def forward_by_checkpoints(self, group: str) -> list[Move]:
+        """The same where the source is away."""
+        return list(by_checkpoints(self.checkpoints(group), self.target.committed(group), self._names))
 
-    def _commit(self, group: str, now: list[Checkpoint], former: Committed) -> list[PositionMoved]:
-        commits = to_commit(now, self.target.committed(group), former)
-        if commits:
-            self.target.commit(group, commits)
-        self._current.add(group)
-        self.troubles.pop(group, None)
-        return [self._moved(checkpoint) for checkpoint in now if checkpoint.copy in commits]
+    def back(self, group: str) -> list[Move]:
+        """What a group has committed in the copies, for the source."""
+        committed, present = self.target.committed(group), self.source.committed(group)
+        return list(to_source(committed, present, self._names, self._syncs.translate_back))
 
-    def _moved(self, checkpoint: Checkpoint) -> PositionMoved:
-        topic = self._names.source_of(checkpoint.copy.topic) or ""
-        source = TopicPartition(topic, checkpoint.copy.partition)
-        return PositionMoved(source, checkpoint.source_offset, checkpoint.copy, checkpoint.offset)
+    # ---- doing it ----------------------------------------------------------------------------------------------------
 
-    def bring_back(self, group: str) -> list[PositionMoved]:
-        """Commit for the group in the source where it is in the copies. Raises NON_EMPTY_GROUP."""
-        committed = self.target.committed(group)
-        moved = list(brought_back(committed, self._names, self._syncs.translate_back))
-        if moved:
-            self.source.commit(group, {position.copy: position.after for position in moved})
-        return moved
+    def checkpoint(self, group: str, moves: Sequence[Move]) -> None:
+        """Write the checkpoints that have changed. Raises what keeps one from being written."""
+        known = self._checkpoints.setdefault(group, {})
+        now = [Checkpoint(group, move.to, move.before, move.after) for move in moves if move.after is not None]
+        changed = [checkpoint for checkpoint in now if known.get(checkpoint.copy) != checkpoint]
+        if changed:
+            for checkpoint in changed:
+                key, value = checkpoint.record()
+                self._writer.send(value, key=key, topic=self._names.checkpoints)
+            self._writer.flush(_CHECKPOINTS_S)
+            known.update((checkpoint.copy, checkpoint) for checkpoint in changed)
+
+
+def commit(cluster: Admin, group: str, moves: Sequence[Move]) -> bool:
+    """Commit for the group what is due; whether anything was. Raises NON_EMPTY_GROUP."""
+    due = {move.to: move.after for move in moves if move.is_due and move.after is not None}
+    if due:
+        cluster.commit(group, due)
+    return bool(due)

@@ -9,7 +9,7 @@ import ottla
 from ottla_core.clock import Clock
 from ottla_mirror.chore import Chore
 from ottla_mirror.clusters.cluster import CALL_S, Cluster, Committed
-from ottla_mirror.groups.group_offsets import GroupOffsets
+from ottla_mirror.groups.group_offsets import GroupOffsets, commit
 from ottla_mirror.machines.flows import FlowSettings
 from ottla_mirror.machines.mirror_records import heartbeat
 from ottla_mirror.machines.topic_names import HEARTBEATS
@@ -29,6 +29,7 @@ class GroupSync(Chore):
     ) -> None:
         super().__init__(f"{flow.name}: groups' offsets are not translated at the moment")
         self.troubles: Mapping[str, str] = {}
+        self._syncs_groups: Final = flow.sync_groups
         self._open_offsets: Final = open_offsets
         self._syncs: Final = syncs
         self._state: Final = state
@@ -61,28 +62,30 @@ class GroupSync(Chore):
             found = offsets.in_source(timeout=CALL_S)
             self._groups = {group: self._groups.get(group, {}) for group in found}
             self._quiet.clear()
-            for gone in offsets.troubles.keys() - self._groups.keys():
-                del offsets.troubles[gone]
+            self.troubles = {group: trouble for group, trouble in self.troubles.items() if group in self._groups}
         for group in self._groups.keys() - self._quiet:
             before = self._groups[group]
-            committed, moved = self._carry(offsets, group, before)
-            self._groups[group] = committed
-            if not moved and committed == before:
+            self._groups[group], is_moved = self._carry(offsets, group, before)
+            if not is_moved and self._groups[group] == before:
                 self._quiet.add(group)
-        self.troubles = dict(offsets.troubles)
 
     def _carry(self, offsets: GroupOffsets, group: str, before: Committed) -> tuple[Committed, bool]:
         """What it has committed, and whether something of that was committed in the target. Raises where a cluster is
         away; what is one group's keeps no other from being looked at."""
-        committed = before
+        committed, trouble, is_moved = before, "", False
         try:
             committed = offsets.source.committed(group)
-            return committed, bool(offsets.carry(group, committed))
+            moves = offsets.forward(group, committed)
+            offsets.checkpoint(group, moves)
+            is_moved = self._syncs_groups and commit(offsets.target, group, moves)
         except (ottla.ConnectError, ottla.TimeoutError):
             raise
         except ottla.OttlaError as error:
-            offsets.troubles[group] = str(error)
-            return committed, False
+            trouble = str(error)
+        if trouble != self.troubles.get(group, ""):
+            others = {name: why for name, why in self.troubles.items() if name != group}
+            self.troubles = others | ({group: trouble} if trouble else {})
+        return committed, is_moved
 
 
 class Heartbeats(Chore):

@@ -1,4 +1,7 @@
-"""Where groups go on after failover and failback: positions of the source as positions in the copies, and back."""
+"""Where groups go on after failover and failback: what they have in one cluster, beside what they have in the other.
+
+A group is never led back, in either direction: where it has been by itself it has had those records (KIP-545).
+"""
 
 from __future__ import annotations
 
@@ -9,54 +12,71 @@ from ottla_core.model import TopicPartition
 from ottla_mirror.machines.mirror_records import Checkpoint
 from ottla_mirror.machines.topic_names import TopicNames
 
+Offsets = Mapping[TopicPartition, int]
+"""What a group has committed: the offsets of the next records."""
+
 Translate = Callable[[TopicPartition, int], int | None]
 """From a partition of the source and an offset."""
 
 
-class PositionMoved(NamedTuple):
-    """A group that was at `before` in one cluster is at `after` in the other: offsets of the next record."""
+class Move(NamedTuple):
+    """A group is at `before` in a partition, and so at `after` in its counterpart `to` in the other cluster, where it
+    has committed `had`: offsets of the next record, None where nothing is known or committed."""
 
     partition: TopicPartition
     before: int
-    copy: TopicPartition
-    after: int
+    to: TopicPartition
+    after: int | None
+    had: int | None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether `after` is to be committed."""
+        return self.after is not None and (self.had is None or self.had < self.after)
+
+    @property
+    def obstacle(self) -> str:
+        """Why the group can't go on at `after`; "" where it can, or would already."""
+        if self.after is None:
+            return f"it is not known where offset {self.before} is there"
+        if self.had is not None and self.had > self.after:
+            return f"it is further there, at {self.had} instead of {self.after}, and is not led back"
+        return ""
 
 
-def checkpoints_of(
-    group: str, committed: Mapping[TopicPartition, int], names: TopicNames, translate: Translate
-) -> Iterator[Checkpoint]:
-    """Of what the group has committed in the source, wherever anything is known of that."""
-    for source, at in sorted(committed.items()):
-        copy = names.target_of(source.topic)
-        offset = None if copy is None else translate(source, at)
-        if copy is not None and offset is not None:
-            yield Checkpoint(group, TopicPartition(copy, source.partition), at, offset)
+def to_target(
+    committed: Offsets,
+    present: Offsets,
+    names: TopicNames,
+    translate: Translate,
+    known: Mapping[TopicPartition, Checkpoint],
+) -> Iterator[Move]:
+    """What a group has `committed` in the source, of all that is copied, beside what is `present` in the target.
 
-
-def to_commit(
-    now: Iterable[Checkpoint], present: Mapping[TopicPartition, int], former: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, int]:
-    """What of the checkpoints `now` a group without members gets in the target, where it has `present`.
-
-    What the mirror itself has put there, which is `former`, follows the source back as well. Where the group has been
-    by itself it only goes forward: it has had those records (KIP-545).
+    Where the offset syncs do not reach so far back, the group's last checkpoint is as good, unless it is ahead: the
+    group was led back in the source then.
     """
-    commits = {}
-    for checkpoint in now:
-        copy, offset = checkpoint.copy, checkpoint.offset
-        had = present.get(copy)
-        if had is None or offset > had or (had == former.get(copy) and offset != had):
-            commits[copy] = offset
-    return commits
+    for source, at in sorted(committed.items()):
+        topic = names.target_of(source.topic)
+        if topic is not None:
+            copy = TopicPartition(topic, source.partition)
+            offset, last = translate(source, at), known.get(copy)
+            if offset is None and last is not None and last.source_offset <= at:
+                offset = last.offset
+            yield Move(source, at, copy, offset, present.get(copy))
 
 
-def brought_back(
-    committed: Mapping[TopicPartition, int], names: TopicNames, translate_back: Translate
-) -> Iterator[PositionMoved]:
-    """Of what a group has committed in the target, what is about copies: where it goes on in the source."""
+def by_checkpoints(known: Iterable[Checkpoint], present: Offsets, names: TopicNames) -> Iterator[Move]:
+    """The same by the group's last checkpoints, where the source is away."""
+    for _, copy, source_offset, offset in known:
+        source = TopicPartition(names.source_of(copy.topic) or "", copy.partition)
+        yield Move(source, source_offset, copy, offset, present.get(copy))
+
+
+def to_source(committed: Offsets, present: Offsets, names: TopicNames, translate_back: Translate) -> Iterator[Move]:
+    """What a group has `committed` in the target, of all that is a copy, beside what is `present` in the source."""
     for copy, at in sorted(committed.items()):
         topic = names.source_of(copy.topic)
-        source = None if topic is None else TopicPartition(topic, copy.partition)
-        offset = None if source is None else translate_back(source, at)
-        if source is not None and offset is not None:
-            yield PositionMoved(copy, at, source, offset)
+        if topic is not None:
+            source = TopicPartition(topic, copy.partition)
+            yield Move(copy, at, source, translate_back(source, at), present.get(source))
