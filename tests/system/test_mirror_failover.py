@@ -121,7 +121,7 @@ def test_a_group_goes_on_when_its_cluster_is_lost(west: Cluster, tmp_path: Path)
             wait_until(lambda: len(at := committed(west, "readers", copy)) == 2 and ahead(west, copy, at) == left)
             lost.brokers[0].kill()
             wait_until(lambda: mirror.flow().trouble)
-            moved = mirror.cli("failover", "east->west", "--group", "readers")
+            moved = mirror.cli("failover", "east->west", "--group", "readers", "--yes")
             assert {(line["topic"], line["partition"], line["to_topic"]) for line in moved} <= {
                 ("standby", 0, copy), ("standby", 1, copy)
             }  # fmt: skip

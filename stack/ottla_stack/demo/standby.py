@@ -142,7 +142,7 @@ def _starts(bootstrap: str, copies: dict[int, _Position]) -> dict[int, int]:
 
 def _fail_over(b: RunningStack) -> None:
     mirror = next(service for service in b.plan.services() if service.name == "mirror-0")
-    command = ["ottla", "mirror", "failover", "a->b", "--group", GROUP, "--mirror", f"127.0.0.1:{mirror.port}"]
+    command = ["ottla", "mirror", "failover", "a->b", "--group", GROUP, "--mirror", f"127.0.0.1:{mirror.port}", "--yes"]
     ran = subprocess.run([sys.executable, "-m", *command], check=False, stdout=sys.stderr)
     if ran.returncode:
         raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"the failover ended with {ran.returncode}")

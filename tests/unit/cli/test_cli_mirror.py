@@ -1,13 +1,18 @@
-"""How fast a mirror copies, between two looks."""
+"""`ottla mirror`, over a fake mirror: how fast it copies, and what a failover says before it moves anything."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from cli_fakes import ottla, sit
 
 from ottla.cli.commands import mirror
 from ottla.cli.output import Item
+from ottla.errors import ErrorCode, error_from_code
+from ottla.mirror.flow_info import MovedGroup, MovedGroups, MovedPosition
+from ottla_core.model import TopicPartition
 
 
 def partition(records: int) -> Item:
@@ -23,3 +28,79 @@ def test_rates_are_of_the_time_between_two_looks(monkeypatch: pytest.MonkeyPatch
         for item in mirror._rates([partition(records)], former)
     ]
     assert rates == [(0, 0), (500, 5000), (0, 0)]
+
+
+class Client:
+    """A mirror whose groups are at these positions. `calls` are the moves that were not dry runs."""
+
+    def __init__(self) -> None:
+        orders = [TopicPartition("orders", number) for number in range(3)]
+        copies = [TopicPartition("east.orders", number) for number in range(3)]
+        billing = [
+            MovedPosition(orders[0], 200, copies[0], 187, 150),
+            MovedPosition(orders[1], 90, copies[1], None, None, "it is not known where offset 90 is there"),
+            MovedPosition(orders[2], 7, copies[2], 7, 9, "it is further there, at 9 instead of 7, and is not led back"),
+        ]
+        busy = error_from_code(ErrorCode.NON_EMPTY_GROUP, "nightly has 2 members")
+        self.moved = MovedGroups(True, [MovedGroup("billing", billing, None), MovedGroup("nightly", [], busy)])
+        self.calls: list[tuple[str, list[str]]] = []
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def failover(self, flow: str, groups: list[str], *, dry_run: bool = False) -> MovedGroups:
+        if not dry_run:
+            self.calls.append((flow, groups))
+        return self.moved
+
+    failback = failover
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> Client:
+    made = Client()
+    monkeypatch.setattr(mirror, "_client", lambda settings, address: made)
+    return made
+
+
+@pytest.mark.parametrize("command", ["failover", "failback"])
+def test_a_plan_is_told_before_a_yes_and_all_that_stays_is_named(
+    client: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    asked = sit(monkeypatch, yes=True)
+    assert ottla(f"mirror {command} 'east->west' --group billing --group nightly -o jsonl") == 3
+    told = capsys.readouterr()
+    assert len(asked) == 1
+    assert client.calls == [("east->west", ["billing", "nightly"])]
+    assert "billing: from orders-0 at 200 to east.orders-0 at 187" in told.err
+    assert "billing does not go on in east.orders-1: it is not known where offset 90 is there" in told.err
+    assert "billing does not go on in east.orders-2: it is further there, at 9 instead of 7" in told.err
+    assert "nightly stays where it is: nightly has 2 members" in told.err
+    first, unknown, ahead = [json.loads(line) for line in told.out.splitlines()]
+    assert (first["before"], first["to_topic"], first["after"], first["had"]) == (200, "east.orders", 187, 150)
+    assert (unknown["after"], ahead["after"], ahead["had"]) == (None, 7, 9)
+
+
+def test_without_a_yes_nothing_is_moved(
+    client: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sit(monkeypatch, yes=False)
+    assert ottla("mirror failover 'east->west'") == 1
+    assert (client.calls, capsys.readouterr().out) == ([], "")
+    assert ottla("mirror failover 'east->west' --dry-run -o jsonl") == 3
+    assert client.calls == []
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+def test_groups_that_all_go_on_are_a_success_and_a_source_that_is_away_is_named(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    billing = client.moved.groups[0]
+    client.moved = MovedGroups(False, [MovedGroup("billing", billing.positions[:1], None)])
+    assert ottla("mirror failover 'east->west' --yes") == 0
+    assert "the source of east->west is away: groups go on by their last checkpoints" in capsys.readouterr().err
+    client.moved = MovedGroups(True, [MovedGroup("billing", [], None)])
+    assert ottla("mirror failover 'east->west' --yes --group billing") == 3
+    assert "billing stays where it is: it has committed nothing of what is copied" in capsys.readouterr().err
