@@ -6,11 +6,13 @@
     heartbeats                          source    source, target                version 0, time in ms
     mm2-offset-syncs.<source>.internal  target    topic, partition, and ours:   offset in the source and in the copy of
                                                   writer, part of the log       one record
+    mm2-mirror.<source>.internal        target    ours: "begun", copy,          version 0, generation, topic id of the
+                                                  partition; "paused"           copy; "true" or "false"
 
 An offset sync is about the last record of a stretch; how many records the stretch has is in the header `length`,
-without which it is one, and of which topic it is in the header `topic-id`. A stretch that grows is written anew. Of all
-that one writer writes about a part of the source's log, compaction leaves the newest: what is long ago translates late,
-as it does in a map that was thinned.
+without which it is one, of which topic it is in the header `topic-id`, and of which copy in the header `generation`. A
+stretch that grows is written anew. Of all that one writer writes about a part of the source's log, compaction leaves
+the newest: what is long ago translates late, as it does in a map that was thinned.
 """
 
 from __future__ import annotations
@@ -21,10 +23,13 @@ from typing import Final, NamedTuple
 from ottla_core.model import TopicPartition
 from ottla_core.primitives import MalformedError, Reader, Writer
 from ottla_mirror.machines.offset_map import Stretch, SyncedStretch
+from ottla_mirror.machines.placing import Begun
 
 _LENGTH: Final = "length"
 _TOPIC_ID: Final = "topic-id"
 _VERSION: Final = 0
+_GENERATION: Final = "generation"
+_BEGUN: Final = "begun"
 _PART: Final = 4096
 """Offsets of the source in which one stretch is enough in the long run."""
 
@@ -71,13 +76,13 @@ def heartbeat(source: str, target: str, now_ms: int) -> MirrorRecord:
 def offset_sync(synced: SyncedStretch, writer: int) -> tuple[bytes, bytes, list[tuple[str, bytes]]]:
     """Key, value and headers of what says where a stretch of the source lies in its copy. `writer` is a number that is
     another one for each mirror that is given the partition: what it copies again lies elsewhere."""
-    partition, topic_id, stretch = synced
+    partition, topic_id, generation, stretch = synced
     key, value = Writer(flexible=False), Writer(flexible=False)
     key.int64(writer)
     key.int64(stretch.source // _PART)
     value.int64(stretch.source + stretch.length - 1)
     value.int64(stretch.target + stretch.length - 1)
-    headers = [(_LENGTH, b"%d" % stretch.length), (_TOPIC_ID, topic_id)]
+    headers = [(_LENGTH, b"%d" % stretch.length), (_TOPIC_ID, topic_id), (_GENERATION, b"%d" % generation)]
     return _fields(*partition) + bytes(key.buffer), bytes(value.buffer), headers
 
 
@@ -86,13 +91,32 @@ def read_offset_sync(key: bytes, value: bytes, headers: Iterable[tuple[str, byte
     of, what, more = Reader(memoryview(key)), Reader(memoryview(value)), dict(headers)
     try:
         topic, partition, source, target = of.plain_string(), of.int32(), what.int64(), what.int64()
-        length = int(more.get(_LENGTH) or b"1")
+        length, generation = int(more.get(_LENGTH) or b"1"), int(more.get(_GENERATION) or b"0")
     except (MalformedError, ValueError):
         return None
     if topic is None or length < 1:
         return None
     stretch = Stretch(source - length + 1, target - length + 1, length)
-    return SyncedStretch(TopicPartition(topic, partition), more.get(_TOPIC_ID) or b"", stretch)
+    return SyncedStretch(TopicPartition(topic, partition), more.get(_TOPIC_ID) or b"", generation, stretch)
+
+
+def begun_record(copy: TopicPartition, begun: Begun) -> MirrorRecord:
+    value = Writer(flexible=False)
+    value.int16(_VERSION)
+    value.int64(begun.generation)
+    return _fields(_BEGUN, *copy), bytes(value.buffer) + begun.copy_id
+
+
+def read_begun(key: bytes, value: bytes) -> tuple[TopicPartition, Begun] | None:
+    """None for what is no such record of this version."""
+    of, what = Reader(memoryview(key)), Reader(memoryview(value))
+    try:
+        kind, topic, partition = of.plain_string(), of.plain_string(), of.int32()
+        if kind != _BEGUN or topic is None or what.int16() != _VERSION:
+            return None
+        return TopicPartition(topic, partition), Begun(what.int64(), value[-what.left :] if what.left else b"")
+    except MalformedError:
+        return None
 
 
 def _fields(*fields: str | int) -> bytes:

@@ -48,10 +48,12 @@ class Stretch(NamedTuple):
 
 
 class SyncedStretch(NamedTuple):
-    """A stretch of the partition `source`, of the topic that had that id: one that was made anew has other offsets."""
+    """A stretch of the partition `source`, of the topic that had that id, in the copy of that generation: a topic or a
+    copy that was created again has other offsets."""
 
     source: TopicPartition
     topic_id: bytes
+    generation: int
     stretch: Stretch
 
 
@@ -163,17 +165,20 @@ class OffsetMaps:
 
     def __init__(self, most: int = _MOST_OF_ALL) -> None:
         self._maps: Final[dict[TopicPartition, OffsetMap]] = {}
-        self._topic_ids: Final[dict[TopicPartition, bytes]] = {}
+        self._of: Final[dict[TopicPartition, tuple[int, bytes]]] = {}  # generation and topic id
         self._changed: Final[set[TopicPartition]] = set()
         self._most: Final = most
         self._count = 0  # stretches of all
 
     def add(self, synced: SyncedStretch) -> None:
-        """It was copied."""
-        source, topic_id, stretch = synced
-        if self._topic_ids.get(source) != topic_id:
+        """It was copied. What a mirror that had lost its partition says late of a former copy is ignored."""
+        source, topic_id, generation, stretch = synced
+        of = self._of.get(source)
+        if of is not None and generation < of[0]:
+            return
+        if of != (generation, topic_id):
             self._count -= len(self._maps.pop(source, ()))
-            self._topic_ids[source] = topic_id
+            self._of[source] = generation, topic_id
         known = self._maps.setdefault(source, OffsetMap())
         before = len(known)
         known.add(*stretch)
@@ -201,3 +206,8 @@ class OffsetMaps:
     def get(self, source: TopicPartition) -> OffsetMap | None:
         """None where nothing of the partition was copied."""
         return self._maps.get(source)
+
+    def end(self, source: TopicPartition, generation: int) -> tuple[int, bytes] | None:
+        """The offset after the last one that was copied in that generation, and the source's topic id."""
+        known, of = self._maps.get(source), self._of.get(source)
+        return (known.end, of[1]) if known and of is not None and of[0] == generation else None

@@ -118,6 +118,7 @@ class CopiedPartition:
         "copy",
         "error",
         "failures",
+        "generation",
         "joins",
         "prepared",
         "progress",
@@ -128,12 +129,19 @@ class CopiedPartition:
     )
 
     def __init__(
-        self, source: TopicPartition, copy: TopicPartition, position: Position | None = None, *, writer: int = 0
+        self,
+        source: TopicPartition,
+        copy: TopicPartition,
+        position: Position | None = None,
+        *,
+        writer: int = 0,
+        generation: int = 0,
     ) -> None:
-        """`position`: what a predecessor has committed."""
+        """`position`: where a predecessor was, in the copy of that generation."""
         self.source = source
         self.copy = copy
         self.writer = writer
+        self.generation = generation
         self.committed = position
         self.progress = self.prepared = Progress(position)
         self.sent: deque[Sent] = deque()
@@ -214,8 +222,9 @@ class CopiedPartition:
         self.prepared = self.progress
         self._stretches.clear()
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, generation: int) -> None:
         """It is read from the source's beginning again, for another copy."""
+        self.generation = generation
         self.committed = None
         self.progress = self.prepared = Progress(None)
         self.go_back()
@@ -244,7 +253,7 @@ class CopiedPartition:
             if (of, last.source + last.length, last.target + last.length) == (topic_id, new.source, new.target):
                 new = Stretch(last.source, last.target, last.length + new.length)
                 self._stretches.pop()
-        self._stretches.append(SyncedStretch(self.source, topic_id, new))
+        self._stretches.append(SyncedStretch(self.source, topic_id, self.generation, new))
 
 
 def _in_step(sources: Iterable[Run], targets: Iterable[Run]) -> Iterator[Stretch]:

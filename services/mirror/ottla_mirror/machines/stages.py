@@ -45,6 +45,7 @@ NEXT: Final[Mapping[tuple[Stage, Event], Stage]] = MappingProxyType(
         (Stage.READ, Event.GIVEN_UP): Stage.GONE,
         (Stage.ASIDE, Event.PAUSED): Stage.HELD,
         (Stage.ASIDE, Event.DUE): Stage.READ,
+        (Stage.ASIDE, Event.FAILED): Stage.ASIDE,  # its copy can't be filled, or the target is away
         (Stage.ASIDE, Event.GIVEN_UP): Stage.GONE,
         (Stage.GONE, Event.FAILED): Stage.GONE,  # what was under way when it was given up
     }

@@ -1,10 +1,17 @@
-"""What a flow's mirrors agree on: whether it is paused, which lies in a table in the target; and who leads."""
+"""What a flow's mirrors agree on, which lies in a table in the target: whether it is paused, and which copies it fills.
+
+The table is compacted, so that nothing of it expires.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+from ottla_core.model import TopicPartition
 from ottla_mirror.clusters.cluster import Cluster, LogRecord
+from ottla_mirror.machines.mirror_records import begun_record, read_begun
+from ottla_mirror.machines.placing import Begun
 from ottla_mirror.syncing.topic_follower import TopicFollower
 
 _PAUSED: Final = b"paused"
@@ -19,6 +26,7 @@ class FlowState(TopicFollower):
         self.leads = False
         self._known = self._paused = False  # by what was read when it was caught up last
         self._ordered = False  # as far as it was read
+        self._begun: dict[TopicPartition, Begun] = {}
 
     @property
     def known(self) -> bool:
@@ -39,15 +47,32 @@ class FlowState(TopicFollower):
         """Whether it is for this mirror to act for the flow."""
         return self.leads and self.known and not self.paused
 
+    def begun(self, copy: TopicPartition) -> Begun | None:
+        """Which copy of that name the flow fills, as far as the table was read."""
+        with self.lock:
+            return self._begun.get(copy)
+
     def forget(self) -> None:
         self._ordered = False
+        self._begun = {}
 
     def learn(self, record: LogRecord) -> None:
         if record.key == _PAUSED:
             self._ordered = record.value == b"true"
+        elif (found := read_begun(record.key, record.value)) is not None:
+            copy, begun = found
+            self._begun[copy] = begun
 
     def order(self, *, paused: bool) -> None:
         """Have all mirrors of the flow pause, or go on. Raises what keeps the order from being written in time."""
+        self._write({_PAUSED: b"true" if paused else b"false"})
+
+    def note_begun(self, begun: Mapping[TopicPartition, Begun]) -> None:
+        """Note which copies are filled from now on. Raises like `order`."""
+        self._write(dict(begun_record(copy, which) for copy, which in begun.items()))
+
+    def _write(self, records: Mapping[bytes, bytes]) -> None:
         with self._cluster.open_writer(f"{self._topic}-orders", delivery_s=_ORDER_S) as writer:
-            writer.send(b"true" if paused else b"false", key=_PAUSED, topic=self._topic).result(_ORDER_S)
+            for sent in [writer.send(value, key=key, topic=self._topic) for key, value in records.items()]:
+                sent.result(_ORDER_S)
         self.catch_up(_ORDER_S)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 from ottla_mirror.clusters.cluster import Cluster, LogRecord
 from ottla_mirror.machines.mirror_records import read_offset_sync
 from ottla_mirror.machines.offset_map import ChangedStretches, OffsetMaps
+from ottla_mirror.machines.progress import Position
 from ottla_mirror.syncing.topic_follower import TopicFollower
 
 OFFSET_SYNCS_CONFIG: Final = {
-    "cleanup.policy": "compact,delete",
-    "retention.ms": str(7 * 24 * 3600 * 1000),
+    "cleanup.policy": "compact",
     "min.compaction.lag.ms": str(3600 * 1000),
     "segment.bytes": str(16 * 1024 * 1024),
 }
-"""Committed offsets, which are what is translated, are kept for seven days as well."""
+"""None of them expires: a group that rests is translated whenever it is moved, and copying goes on behind them."""
 
 
 class OffsetSyncs(TopicFollower):
@@ -47,6 +47,12 @@ class OffsetSyncs(TopicFollower):
         with self.lock:
             known = self._maps.get(source)
             return 0 if known is None else known.end
+
+    def position_of(self, source: TopicPartition, generation: int) -> Position | None:
+        """Behind all that was copied of it in that generation; None where nothing was."""
+        with self.lock:
+            end = self._maps.end(source, generation)
+            return None if end is None else Position(end[0], TopicId(end[1]))
 
     def take_changed(self) -> ChangedStretches | None:
         """As `OffsetMaps.take_changed`; for one copy of the maps."""

@@ -1,0 +1,53 @@
+"""Where copying goes on when a mirror is given a partition, whatever has expired or was created again meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla_core.errors import OttlaError
+from ottla_core.model import TopicId, TopicPartition
+from ottla_mirror.machines.placing import Begun, Known, Placement, place
+from ottla_mirror.machines.progress import Position
+
+COPY, THIS, FORMER = TopicPartition("east.t", 0), b"c" * 16, b"f" * 16
+TOPIC_ID = TopicId(b"t" * 16)
+COMMITTED, SYNCED = Position(300, TOPIC_ID, 4), Position(290, TOPIC_ID)
+
+
+def known(
+    begun: Begun | None = None, committed: Position | None = None, synced: Position | None = None, end: int = 0
+) -> Known:
+    return Known(begun, committed, synced, THIS, end)
+
+
+@pytest.mark.parametrize("compares", [False, True])
+def test_what_was_begun_goes_on_where_the_group_is(compares: bool) -> None:
+    begun = Begun(3, THIS)
+    assert place(COPY, known(begun, COMMITTED, SYNCED, 300), compares=compares) == Placement(COMMITTED, begun)
+
+
+@pytest.mark.story("mirror-away-for-a-week-copied-twice")
+def test_where_the_group_has_expired_it_goes_on_behind_what_was_synced() -> None:
+    begun = Begun(3, THIS)
+    assert place(COPY, known(begun, None, SYNCED, 300), compares=False) == Placement(SYNCED, begun)
+    assert place(COPY, known(begun, None, None, 0), compares=False) == Placement(None, begun)
+
+
+def test_what_an_older_mirror_has_begun_is_taken_over_with_its_syncs() -> None:
+    assert place(COPY, known(None, COMMITTED, SYNCED, 300), compares=False) == Placement(COMMITTED, Begun(0, THIS))
+
+
+def test_an_empty_copy_is_begun_and_one_that_was_created_again_is_begun_anew() -> None:
+    assert place(COPY, known(), compares=False) == Placement(None, Begun(1, THIS))
+    recreated = known(Begun(1, FORMER), COMMITTED, SYNCED)
+    assert place(COPY, recreated, compares=False) == Placement(None, Begun(2, THIS)), "whatever is committed for it"
+
+
+@pytest.mark.parametrize(
+    ("begun", "reason"), [(None, "no position is known"), (Begun(1, FORMER), r"east\.t was created again")]
+)
+def test_a_copy_with_records_of_which_nothing_is_known_is_named(begun: Begun | None, reason: str) -> None:
+    what = known(begun, None if begun is None else COMMITTED, None, 7)
+    with pytest.raises(OttlaError, match=rf"east\.t-0 ends at 7, and {reason}.*delete east\.t"):
+        place(COPY, what, compares=False)
+    assert place(COPY, what, compares=True).position is None
