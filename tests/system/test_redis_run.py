@@ -13,7 +13,7 @@ from redis_server import RedisServer
 import ottla
 from ottla.mirror.redis_offsets import RedisKeys, RedisOffsets
 from ottla_core.model import TopicPartition
-from ottla_mirror import redis_map
+from ottla_mirror.groups import redis_map
 from ottla_mirror.groups.redis_map import RedisMap
 from ottla_mirror.machines.flows import FlowSettings
 from ottla_mirror.machines.mirror_records import Checkpoint

@@ -24,6 +24,7 @@ from ottla_mirror.clusters.connect import connect
 from ottla_mirror.clusters.ottla_cluster import open_admin
 from ottla_mirror.copying.copier import Copier
 from ottla_mirror.copying.exactly_once import ExactlyOnceCopier
+from ottla_mirror.copying.placer import Placed, Placer
 from ottla_mirror.copying.same_offsets import SameOffsetsCopier
 from ottla_mirror.groups.checkpoints import Checkpoints
 from ottla_mirror.groups.group_offsets import GroupOffsets
@@ -32,7 +33,8 @@ from ottla_mirror.groups.redis_map import RedisMap
 from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
 from ottla_mirror.machines.load_plan import RateMeter
 from ottla_mirror.machines.loop_marks import LoopMarks
-from ottla_mirror.machines.progress import CopiedPartition, Reading, read_note
+from ottla_mirror.machines.placing import Placement
+from ottla_mirror.machines.progress import CopiedPartition, Reading
 from ottla_mirror.machines.topic_names import TopicNames
 from ottla_mirror.syncing.flow_state import FlowState
 from ottla_mirror.syncing.offset_syncs import OffsetSyncs
@@ -85,6 +87,7 @@ class Flow:
         self.error = "it is not connected yet"
         self.copier: Copier | None = None
         self._reader: Reader | None = None
+        self._placer: Placer | None = None
         self._id: Final = f"{flow.group}-{instance}"
         self._session_s: Final = session_timeout_s
         self._meter: Final = RateMeter()
@@ -159,6 +162,9 @@ class Flow:
             if exactly_once:
                 writer.init_transactions()  # now: what a killed one has left open holds up the copies' readers
             reader = self._reader = ended.enter_context(closing(self._source.open_reader(self._id)))
+            target = ended.enter_context(self._target.open_admin(self._id))
+            compares = self.settings.delivery == "same_offsets" or self.settings.policy == "marked"
+            self._placer = Placer(member, target, self.state, self.syncs, compares=compares)
             copier = self.copier = self._new_copier(reader, writer, member, ended)
             try:
                 self._copy(member, copier)
@@ -167,7 +173,7 @@ class Flow:
                 self.copier = None  # what the group takes from here on is nothing of the copier's, whose clients close
 
     def _new_copier(self, reader: Reader, writer: Writer, member: Member, ended: ExitStack) -> Copier:
-        common = (reader, writer, member, self.names.offset_syncs, self._clock)
+        common = (reader, writer, member, self.names.offset_syncs, self._clock, self._place_again)
         match self.settings.delivery:
             case "exactly_once":
                 return ExactlyOnceCopier(*common, self._marks)
@@ -199,16 +205,26 @@ class Flow:
 
     def _on_given(self, member: Member, copies: Sequence[TopicPartition]) -> None:
         assert self.copier is not None
-        committed = member.committed(copies)
-        for copy in copies:
-            source = self.names.source_of(copy.topic)
-            if copy.topic == self.names.checkpoints:
-                self.state.leads = True
-            elif source is not None:
-                at = committed[copy]
-                position = None if at is None else read_note(at.offset, at.metadata)
-                partition = TopicPartition(source, copy.partition)
-                self.copier.take(CopiedPartition(partition, copy, position, writer=self._clock.wall_ms()))
+        self.state.leads = self.state.leads or any(copy.topic == self.names.checkpoints for copy in copies)
+        sources = {copy: TopicPartition(name, copy.partition) for copy in copies if (name := self._source_of(copy))}
+        for copy, placed in self._place(sources).items():
+            partition = CopiedPartition(sources[copy], copy, writer=self._clock.wall_ms())
+            if isinstance(placed, Placement):
+                partition.place(placed.position, placed.begun.generation)
+            self.copier.take(partition, None if isinstance(placed, Placement) else placed)
+
+    def _place_again(self, partition: CopiedPartition) -> None:
+        placed = self._place({partition.copy: partition.source})[partition.copy]
+        if not isinstance(placed, Placement):
+            raise placed
+        partition.place(placed.position, placed.begun.generation)
+
+    def _place(self, sources: Mapping[TopicPartition, TopicPartition]) -> Placed:
+        assert self._placer is not None
+        return self._placer.place(sources) if sources else {}
+
+    def _source_of(self, copy: TopicPartition) -> str | None:
+        return None if copy.topic == self.names.checkpoints else self.names.source_of(copy.topic)
 
     def _on_gone(self, copies: Sequence[TopicPartition], lost: bool) -> None:
         if any(copy.topic == self.names.checkpoints for copy in copies):

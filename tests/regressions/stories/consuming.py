@@ -243,14 +243,6 @@ STORIES = (
         instead_of(f"{_GROUP}.start_positions:StartPositionFinder.find", _resets_without_topics),
     ),
     Story(
-        "late-commit-holds-a-copy-up",
-        "A mirror's late commit landed in a copy that had been created again, and nothing was ever copied into it",
-        instead_of(
-            "ottla_mirror.copying.same_offsets:SameOffsetsCopier._is_empty",
-            lambda original, self, partition: partition.committed is None and original(self, partition),
-        ),
-    ),
-    Story(
         "interrupted-reading-of-another-topic",
         "Ctrl-C in a poll that had gathered from a topic created again: offsets of the former one were committed in it",
         instead_of(f"{_CONSUMER}.reader:RecordReader.take_back", _keeping_the_topic_of_what_was_gathered),

@@ -48,8 +48,13 @@ class Sides:
         self.member = Member()
         self.clock = ManualClock()
         member = cast("cluster.Member", self.member)
-        self.copier = Copier(self.reader, OttlaWriter(self.producer), member, SYNCS, self.clock)
+        self.obstacles: list[ottla.OttlaError] = []  # to be raised where a partition is placed again
+        self.copier = Copier(self.reader, OttlaWriter(self.producer), member, SYNCS, self.clock, self.place_again)
         self.copier.hold(paused=False)
+
+    def place_again(self, partition: CopiedPartition) -> None:
+        if self.obstacles:
+            raise self.obstacles.pop()
 
     def close(self) -> None:
         self.producer.close()
@@ -139,3 +144,22 @@ def test_what_fails_is_tried_again_after_twice_the_time_each_time(sides: Sides) 
     while partition.records < 10:
         sides.copier.step(0.1)
     assert (partition.failures, partition.error) == (0, "")
+
+
+def test_a_partition_that_can_not_be_placed_waits_and_is_placed_again_before_it_is_read(sides: Sides) -> None:
+    foreign = ottla.OttlaError(ErrorCode.OFFSET_MISMATCH, "the copy is of others")
+    partition = CopiedPartition(SOURCE, COPY)
+    sides.copier.take(partition, foreign)
+    assert (partition.stage, sides.reader.positions()) == (Stage.ASIDE, {})
+    sides.copier.hold(paused=True)
+    sides.copier.hold(paused=False)
+    assert (partition.stage, sides.reader.positions()) == (Stage.ASIDE, {}), "a pause does not mend it"
+    sides.obstacles.append(foreign)
+    sides.clock.advance(20.0)
+    sides.copier.step(0.0)
+    assert (partition.stage, sides.reader.positions()) == (Stage.ASIDE, {})
+    assert "of others" in partition.error
+    sides.clock.advance(20.0)
+    while partition.records < 10:
+        sides.copier.step(0.1)
+    assert (partition.stage, partition.error) == (Stage.READ, "")

@@ -37,6 +37,7 @@ def test_what_an_older_mirror_has_begun_is_taken_over_with_its_syncs() -> None:
     assert place(COPY, known(None, COMMITTED, SYNCED, 300), compares=False) == Placement(COMMITTED, Begun(0, THIS))
 
 
+@pytest.mark.story("late-commit-holds-a-copy-up")
 def test_an_empty_copy_is_begun_and_one_that_was_created_again_is_begun_anew() -> None:
     assert place(COPY, known(), compares=False) == Placement(None, Begun(1, THIS))
     recreated = known(Begun(1, FORMER), COMMITTED, SYNCED)

@@ -59,7 +59,7 @@ class Target:
 
 def copier_to(target: Target) -> SameOffsetsCopier:
     none = cast("Any", None)
-    return SameOffsetsCopier(none, none, none, "syncs", ManualClock(), cast("ottla.Admin", target))
+    return SameOffsetsCopier(none, none, none, "syncs", ManualClock(), none, cast("ottla.Admin", target))
 
 
 def partition_at(offset: int | None, topic_id: TopicId = TOPIC_ID) -> CopiedPartition:
@@ -159,28 +159,13 @@ def test_a_log_that_begins_within_a_batch_begins_there_in_the_copy() -> None:
     assert (sorted(target.batches), target.start) == ([100, 105], 103)
 
 
-def read_on(target: Target, error: str) -> int | None:
-    """Where the source is read on from, of a partition that was at 5."""
-    read, none = list[int | None](), cast("Any", None)
-    reader: Any = SimpleNamespace(assign=lambda partition, offset=None, **of: read.append(offset))
-    copier = SameOffsetsCopier(reader, none, none, "syncs", ManualClock(), cast("ottla.Admin", target))
-    partition = partition_at(5)
-    partition.error = error
+def test_a_copy_that_was_created_again_is_filled_from_its_beginning() -> None:
+    target, partition = Target(), partition_at(None)
+    copier = copier_to(target)
+    copier._reader = cast("Any", SimpleNamespace(assign=lambda *at, **of: None))
+    send(copier, partition, (5, 0))
+    target.batches, target.end = {}, 0
+    partition.place(None, generation=2)
     copier._read(partition)
-    return read[0]
-
-
-@pytest.mark.story("late-commit-holds-a-copy-up")
-def test_after_a_conflict_a_copy_that_was_deleted_is_begun_anew() -> None:
-    """Whatever is committed for it: that may have been done when it had been made again."""
-    target = Target()
-    assert read_on(target, "") == 5
-    assert read_on(target, "a conflict") is None
-    target.end = 3
-    assert read_on(target, "a conflict") == 5
-
-
-def test_after_a_conflict_it_goes_on_where_it_was_while_the_copy_is_away() -> None:
-    target = Target()
-    target.is_away = True
-    assert read_on(target, "a conflict") == 5
+    send(copier, partition, (5, 0), (5, 5))
+    assert sorted(target.batches) == [0, 5]

@@ -6,7 +6,7 @@ Offsets are those of the next record, unless it is called otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple, Protocol, Self
 
@@ -142,6 +142,12 @@ class Admin(Protocol):
     def end(self, topic: str, timeout: float) -> int:
         """The end of its only partition, open transactions included: a reader of committed records gets there once
         they are decided."""
+
+    def topic_ids(self, names: Collection[str]) -> Mapping[str, bytes]:
+        """Of those that are there: another one where a topic was created again (KIP-516)."""
+
+    def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Their end offsets. Raises where one is not there."""
 
     def groups(self, timeout: float) -> Sequence[str]: ...
 

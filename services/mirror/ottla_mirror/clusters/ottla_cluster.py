@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Self
 
 import ottla
 from ottla.connect import BatchReader, ClusterClient, bootstrap_addresses, grpc_transport, list_offsets
-from ottla_core.model import TopicPartition
+from ottla_core.model import LATEST_TIMESTAMP, TopicPartition
 from ottla_core.records.builder import SealedBatch
 from ottla_mirror.clusters.cluster import (
     CALL_S,
@@ -206,8 +206,15 @@ class OttlaAdmin:
 
     def end(self, topic: str, timeout: float) -> int:
         partition = TopicPartition(topic, 0)
-        found = list_offsets(self._cluster, {partition: -1}, timeout=timeout)[partition]
+        found = list_offsets(self._cluster, {partition: LATEST_TIMESTAMP}, timeout=timeout)[partition]
         return 0 if found is None else found.offset
+
+    def topic_ids(self, names: Collection[str]) -> Mapping[str, bytes]:
+        return {topic.name: bytes.fromhex(topic.id) for topic in self._admin.topics.describe() if topic.name in names}
+
+    def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        found = list_offsets(self._cluster, dict.fromkeys(partitions, LATEST_TIMESTAMP), timeout=CALL_S)
+        return {partition: 0 if at is None else at.offset for partition, at in found.items()}
 
     def groups(self, timeout: float) -> Sequence[str]:
         return [group.name for group in self._admin.groups.list(timeout=timeout)]

@@ -11,7 +11,7 @@ step costs what there is to do, and not what there is.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import ottla
@@ -42,7 +42,7 @@ after the other has those twice that come with one that it does not take."""
 
 class Copier:
     """`writer` writes to the target, also to `syncs`, the flow's offset syncs, and `member` is in the group there
-    whose partitions these are. For one thread."""
+    whose partitions these are. `place_again` places a partition that could not be copied. For one thread."""
 
     def __init__(
         self,
@@ -51,6 +51,7 @@ class Copier:
         member: Member,
         syncs: str,
         clock: Clock,
+        place_again: Callable[[CopiedPartition], None],
         marks: LoopMarks | None = None,
     ) -> None:
         self.partitions: Mapping[TopicPartition, CopiedPartition] = {}  # by the source's; replaced, never changed
@@ -61,6 +62,7 @@ class Copier:
         self._member: Final = member
         self._syncs: Final = syncs
         self._clock: Final = clock
+        self._place_again: Final = place_again
         self._marks: Final = marks
         self._under_way: Final[dict[CopiedPartition, None]] = {}  # has sent what the target has not acknowledged
         self._aside: Final[dict[CopiedPartition, None]] = {}
@@ -68,11 +70,14 @@ class Copier:
         self._synced: Final[list[Sent]] = []  # syncs that are not known to be there
         self._sync_at = self._commit_at = clock.monotonic()
 
-    def take(self, partition: CopiedPartition) -> None:
-        """Copy it from its position on; from the source's beginning without one."""
+    def take(self, partition: CopiedPartition, obstacle: ottla.OttlaError | None = None) -> None:
+        """Copy it from its position on; from the source's beginning without one. With an `obstacle` it is not copied
+        before it was placed again."""
         self.partitions = {**self.partitions, partition.source: partition}
+        if obstacle is not None:
+            note_failure(partition, obstacle)
         if not self.paused:
-            self._on(Event.RESUMED, partition)
+            self._resume(partition)
 
     def give_up(self, sources: Iterable[TopicPartition], *, lost: bool = False) -> None:
         """Copy them no more. Unless they are `lost` to another, what is under way is waited for and committed."""
@@ -92,7 +97,10 @@ class Copier:
         if paused == self.paused:
             return
         for partition in self.partitions.values():
-            self._on(Event.PAUSED if paused else Event.RESUMED, partition)
+            if paused:
+                self._on(Event.PAUSED, partition)
+            else:
+                self._resume(partition)
         if paused:
             self._finish()
             for partition in self._under_way:  # what could not be finished is read again
@@ -141,15 +149,21 @@ class Copier:
                 partition.again_at = self._clock.monotonic() + again_s
                 self._aside[partition] = None
 
+    def _resume(self, partition: CopiedPartition) -> None:
+        self._on(Event.RESUMED_FAILED if partition.error else Event.RESUMED, partition)
+
     def _try_again(self) -> None:
         now = self._clock.monotonic()
         for partition in [partition for partition in self._aside if partition.again_at <= now]:
-            self._on(Event.DUE, partition)
+            try:
+                self._place_again(partition)
+            except ottla.OttlaError as error:
+                self._on_failed(partition, error)
+            else:
+                self._on(Event.DUE, partition)
 
     def _on_failed(self, partition: CopiedPartition, error: ottla.OttlaError) -> None:
         """It goes on from its position, later; what is behind that may come twice."""
-        if partition.error != str(error):
-            logger.warning("%s is not copied at the moment: %s", partition.source, error)
         note_failure(partition, error)
         partition.start_over()
         self._under_way.pop(partition, None)
@@ -229,6 +243,8 @@ class Copier:
 
 def note_failure(partition: CopiedPartition, error: ottla.OttlaError) -> None:
     """Note why the partition can't be copied. A topic may take small batches, and not what they are together."""
+    if partition.error != str(error):
+        logger.warning("%s is not copied at the moment: %s", partition.source, error)
     partition.error = str(error)
     if error.code == ErrorCode.MESSAGE_TOO_LARGE:
         partition.joins = False

@@ -87,6 +87,7 @@ class Importer:
     """Imports the blocks of one partition in their order."""
 
     def __init__(self, partition: CopiedPartition, imports: Imports) -> None:
+        self.generation: Final = partition.generation
         self._partition: Final = partition
         self._imports: Final = imports
         self._target: Final = imports.target
@@ -109,10 +110,6 @@ class Importer:
         with self._imports.changed:
             self._drop(self._waiting)
             self._waiting.clear()
-
-    def end_of_copy(self) -> int:
-        copy = self._partition.copy
-        return self._target.topics.offsets(copy.topic)[copy.partition] or 0
 
     def _work(self) -> None:
         while taken := self._take():
@@ -165,7 +162,7 @@ class Importer:
 
     def _end_after_mismatch(self, end: int, left: Sequence[KeptBatch]) -> int:
         """Where the copy ends in truth, if it can go on from there with what is left. Raises OFFSET_MISMATCH."""
-        found, base_offset = self.end_of_copy(), left[0].base_offset
+        found, base_offset = self._end_of_copy(), left[0].base_offset
         is_resumed = self._end is None and self._partition.position is not None
         between = not any(batch.base_offset < found < batch.next_offset for batch in left)
         goes_on = 0 < found <= base_offset or (between and self._is_compacted())
@@ -173,6 +170,10 @@ class Importer:
             reason = f"other records end there at offset {found}" if found else "it was emptied"
             raise conflict(self._partition, reason)
         return found
+
+    def _end_of_copy(self) -> int:
+        copy = self._partition.copy
+        return self._target.topics.offsets(copy.topic)[copy.partition] or 0
 
     def _is_compacted(self) -> bool:
         """What a predecessor has imported and not committed may have been cleaned in the source since, and differ."""

@@ -7,12 +7,12 @@ Markers and aborted records leave gaps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import ottla
 from ottla_core.clock import Clock
-from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.errors import ErrorCode
 from ottla_core.model import TopicPartition
 from ottla_mirror.clusters.cluster import FetchedBlock, Member, Reader, Writer
 from ottla_mirror.copying.copier import SETTLE_S, Copier
@@ -31,9 +31,10 @@ class SameOffsetsCopier(Copier):
         member: Member,
         syncs: str,
         clock: Clock,
+        place_again: Callable[[CopiedPartition], None],
         target: ottla.Admin,
     ) -> None:
-        super().__init__(reader, writer, member, syncs, clock)
+        super().__init__(reader, writer, member, syncs, clock, place_again)
         self._imports: Final = Imports(target)
         self._importers: Final[dict[CopiedPartition, Importer]] = {}
 
@@ -52,18 +53,10 @@ class SameOffsetsCopier(Copier):
         return super()._fetch(timeout) if self._imports.wait_for_room(timeout) else None
 
     def _read(self, partition: CopiedPartition) -> None:
-        """After a conflict the copy may have been deleted and made anew: it is begun anew, whatever is committed."""
-        if partition.error and self._is_empty(partition):
-            partition.begin_anew()
+        importer = self._importers.get(partition)
+        if importer is not None and importer.generation != partition.generation:  # the copy was created again
             self._forget(partition)
         super()._read(partition)
-
-    def _is_empty(self, partition: CopiedPartition) -> bool:
-        """Whether nothing has ever been written to its copy, as far as known."""
-        try:
-            return self._importer(partition).end_of_copy() == 0
-        except (OttlaError, KeyError):  # it has gone, or the target is away: it is tried again
-            return False
 
     def _send(self, partition: CopiedPartition, fetched: FetchedBlock) -> None:
         former = partition.sent_position

@@ -76,7 +76,7 @@ def heartbeat(source: str, target: str, now_ms: int) -> MirrorRecord:
 def offset_sync(synced: SyncedStretch, writer: int) -> tuple[bytes, bytes, list[tuple[str, bytes]]]:
     """Key, value and headers of what says where a stretch of the source lies in its copy. `writer` is a number that is
     another one for each mirror that is given the partition: what it copies again lies elsewhere."""
-    partition, topic_id, generation, stretch = synced
+    partition, topic_id, stretch, generation = synced
     key, value = Writer(flexible=False), Writer(flexible=False)
     key.int64(writer)
     key.int64(stretch.source // _PART)
@@ -97,7 +97,7 @@ def read_offset_sync(key: bytes, value: bytes, headers: Iterable[tuple[str, byte
     if topic is None or length < 1:
         return None
     stretch = Stretch(source - length + 1, target - length + 1, length)
-    return SyncedStretch(TopicPartition(topic, partition), more.get(_TOPIC_ID) or b"", generation, stretch)
+    return SyncedStretch(TopicPartition(topic, partition), more.get(_TOPIC_ID) or b"", stretch, generation)
 
 
 def begun_record(copy: TopicPartition, begun: Begun) -> MirrorRecord:

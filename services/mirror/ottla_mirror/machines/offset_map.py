@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -35,6 +36,7 @@ _MOST_STRETCHES: Final = 64 * 1024
 _MOST_OF_ALL: Final = 2 * 1024 * 1024
 """48 MB a flow."""
 
+_FORMER: Final = 8
 _UNCHANGED: Final = 2**63 - 1
 """Behind every offset."""
 
@@ -53,8 +55,8 @@ class SyncedStretch(NamedTuple):
 
     source: TopicPartition
     topic_id: bytes
-    generation: int
     stretch: Stretch
+    generation: int = 0
 
 
 class ChangedStretches(NamedTuple):
@@ -166,19 +168,22 @@ class OffsetMaps:
     def __init__(self, most: int = _MOST_OF_ALL) -> None:
         self._maps: Final[dict[TopicPartition, OffsetMap]] = {}
         self._of: Final[dict[TopicPartition, tuple[int, bytes]]] = {}  # generation and topic id
+        self._former: Final[dict[TopicPartition, deque[bytes]]] = {}  # topic ids, which never come back
         self._changed: Final[set[TopicPartition]] = set()
         self._most: Final = most
         self._count = 0  # stretches of all
 
     def add(self, synced: SyncedStretch) -> None:
         """It was copied. What a mirror that had lost its partition says late of a former copy is ignored."""
-        source, topic_id, generation, stretch = synced
+        source, topic_id, stretch, generation = synced
         of = self._of.get(source)
-        if of is not None and generation < of[0]:
+        if of is not None and (generation < of[0] or topic_id in self._former.get(source, ())):
             return
-        if of != (generation, topic_id):
+        if of is not None and of != (generation, topic_id):
             self._count -= len(self._maps.pop(source, ()))
-            self._of[source] = generation, topic_id
+            if of[1] != topic_id:
+                self._former.setdefault(source, deque(maxlen=_FORMER)).append(of[1])
+        self._of[source] = generation, topic_id
         known = self._maps.setdefault(source, OffsetMap())
         before = len(known)
         known.add(*stretch)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ottla_core.model import TopicId, TopicPartition
 from ottla_mirror.machines.copying import Fetched
@@ -23,6 +23,11 @@ class Position(NamedTuple):
     offset: int
     topic_id: TopicId
     leader_epoch: int = -1
+
+
+BEGINNING: Final = Position(0, TopicId(bytes(16)))
+"""What a group has committed for a copy that was begun anew, until it has copied something: no topic has that id, so
+that mirrors of any version read the source from its beginning."""
 
 
 def note_of(position: Position) -> str:
@@ -222,12 +227,13 @@ class CopiedPartition:
         self.prepared = self.progress
         self._stretches.clear()
 
-    def begin_anew(self, generation: int) -> None:
-        """It is read from the source's beginning again, for another copy."""
-        self.generation = generation
-        self.committed = None
-        self.progress = self.prepared = Progress(None)
-        self.go_back()
+    def place(self, position: Position | None, generation: int) -> None:
+        """It goes on there, in the copy of that generation; in the one that it has filled so far, where it was."""
+        if generation != self.generation or self.position is None:
+            self.generation = generation
+            self.committed = position
+            self.progress = self.prepared = Progress(position)
+            self.go_back()
 
     def take_stretches(self) -> list[SyncedStretch]:
         """Those that are new since the last call, or have grown."""
@@ -253,7 +259,7 @@ class CopiedPartition:
             if (of, last.source + last.length, last.target + last.length) == (topic_id, new.source, new.target):
                 new = Stretch(last.source, last.target, last.length + new.length)
                 self._stretches.pop()
-        self._stretches.append(SyncedStretch(self.source, topic_id, self.generation, new))
+        self._stretches.append(SyncedStretch(self.source, topic_id, new, self.generation))
 
 
 def _in_step(sources: Iterable[Run], targets: Iterable[Run]) -> Iterator[Stretch]:

@@ -28,6 +28,7 @@ class Event(Enum):
 
     PAUSED = "paused"
     RESUMED = "resumed"
+    RESUMED_FAILED = "resumed, though it could not be copied before"
     FAILED = "failed"
     DUE = "due"
     """The time after which it is tried again has passed."""
@@ -38,6 +39,7 @@ class Event(Enum):
 NEXT: Final[Mapping[tuple[Stage, Event], Stage]] = MappingProxyType(
     {
         (Stage.HELD, Event.RESUMED): Stage.READ,
+        (Stage.HELD, Event.RESUMED_FAILED): Stage.ASIDE,
         (Stage.HELD, Event.FAILED): Stage.HELD,  # what was under way when the flow was paused
         (Stage.HELD, Event.GIVEN_UP): Stage.GONE,
         (Stage.READ, Event.PAUSED): Stage.HELD,

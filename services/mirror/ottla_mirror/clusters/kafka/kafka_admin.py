@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Self
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError
@@ -24,6 +24,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_mirror.clusters.cluster import CALL_S, Committed
 from ottla_mirror.clusters.kafka.kafka_errors import as_ottla, kafka_errors
+from ottla_mirror.clusters.kafka.topic_ids import TopicIds
 
 _INTERNAL: Final = ("__consumer_offsets", "__transaction_state", "__cluster_metadata", "__share_group_state")
 _SET, _UNSET = AlterConfigOpType.SET, AlterConfigOpType.DELETE
@@ -35,6 +36,7 @@ class KafkaAdmin:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         with kafka_errors():
             self._admin = AdminClient(dict(settings))
+        self._ids: Final = TopicIds(settings)
 
     def topics(self) -> Mapping[str, int]:
         with kafka_errors():
@@ -76,6 +78,18 @@ class KafkaAdmin:
         (found,) = self._admin.list_offsets(latest, request_timeout=timeout).values()
         with kafka_errors():
             return int(found.result().offset)
+
+    def topic_ids(self, names: Collection[str]) -> Mapping[str, bytes]:
+        return self._ids.of(names)
+
+    def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        latest = {KafkaPartition(*partition): OffsetSpec.latest() for partition in partitions}  # type: ignore[no-untyped-call]  # it has no types
+        futures = self._admin.list_offsets(latest, request_timeout=CALL_S) if latest else {}
+        found = {}
+        for at, future in futures.items():
+            with kafka_errors():
+                found[TopicPartition(at.topic, at.partition)] = int(future.result().offset)
+        return found
 
     def groups(self, timeout: float) -> Sequence[str]:
         with kafka_errors():

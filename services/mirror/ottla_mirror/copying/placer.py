@@ -1,0 +1,78 @@
+"""Where copying goes on, by what the flow's group, its table, its offset syncs and the copies themselves say."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
+from ottla_mirror.clusters.cluster import CALL_S, Admin, Member
+from ottla_mirror.copying.copier import to_commit
+from ottla_mirror.machines.placing import Known, Placement, place
+from ottla_mirror.machines.progress import BEGINNING, Position, read_note
+from ottla_mirror.syncing.flow_state import FlowState
+from ottla_mirror.syncing.offset_syncs import OffsetSyncs
+
+Placed = Mapping[TopicPartition, Placement | OttlaError]
+"""By the copies: where each goes on, or why it can't."""
+
+
+class Placer:
+    """`target` looks at the copies. `compares`: as `place` takes it. For one thread."""
+
+    def __init__(self, member: Member, target: Admin, state: FlowState, syncs: OffsetSyncs, *, compares: bool) -> None:
+        self._member: Final = member
+        self._target: Final = target
+        self._state: Final = state
+        self._syncs: Final = syncs
+        self._compares: Final = compares
+
+    def place(self, sources: Mapping[TopicPartition, TopicPartition]) -> Placed:
+        """Place these copies, by the sources of each. What is begun is noted before this returns.
+
+        Raises what keeps all of them from being placed.
+        """
+        committed = self._committed(sources)
+        self._state.catch_up(CALL_S)  # a predecessor may have begun one of them a moment ago
+        ids = self._target.topic_ids({copy.topic for copy in sources})
+        ours = {copy for copy in sources if (b := self._state.begun(copy)) and b.copy_id == ids.get(copy.topic)}
+        if any(committed[copy] is None for copy in ours):
+            self._syncs.catch_up(CALL_S)
+        ends = self._target.ends([copy for copy in sources if copy.topic in ids and copy not in ours])
+        placed = dict[TopicPartition, Placement | OttlaError]()
+        for copy, source in sources.items():
+            begun = self._state.begun(copy)
+            synced = None if begun is None else self._syncs.position_of(source, begun.generation)
+            try:
+                copy_id = _known(ids, copy.topic)
+                known = Known(begun, committed[copy], synced, copy_id, ends.get(copy, 0))
+                placed[copy] = place(copy, known, compares=self._compares)
+            except OttlaError as error:
+                placed[copy] = error
+        self._begin(placed, committed)
+        return placed
+
+    def _committed(self, copies: Collection[TopicPartition]) -> dict[TopicPartition, Position | None]:
+        found = {
+            copy: None if at is None else read_note(at.offset, at.metadata)
+            for copy, at in self._member.committed(list(copies)).items()
+        }
+        return {copy: None if position == BEGINNING else position for copy, position in found.items()}
+
+    def _begin(self, placed: Placed, committed: Mapping[TopicPartition, Position | None]) -> None:
+        """Note what is begun; before that, have the group forget where it was in a former copy of that name: a
+        successor would go on there."""
+        begun = {copy: each.begun for copy, each in placed.items() if isinstance(each, Placement)}
+        new = {copy: which for copy, which in begun.items() if which != self._state.begun(copy)}
+        former = [copy for copy, which in new.items() if which.generation and committed[copy] is not None]
+        if former:
+            self._member.commit(dict.fromkeys(former, to_commit(BEGINNING)))
+        if new:
+            self._state.note_begun(new)
+
+
+def _known(ids: Mapping[str, bytes], topic: str) -> bytes:
+    if topic not in ids:
+        raise OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} is gone", hint="it is created again")
+    return ids[topic]
