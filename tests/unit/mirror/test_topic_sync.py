@@ -30,7 +30,7 @@ class Side:
 
     def create_topic(self, name: str, partitions: int, config: Mapping[str, str], replicas: int | None = None) -> None:
         self._check(config)
-        self.all[name] = dict(config)
+        self.all.setdefault(name, dict(config))
 
     def _check(self, config: Mapping[str, str]) -> None:
         if not config.keys() <= self._known:
@@ -71,3 +71,14 @@ def test_a_target_that_goes_away_is_waited_for_once_by_each_topic_and_not_by_eac
     sync._look(cast("Any", east), cast("Any", west))
     assert calls == ["east.a"]
     assert "nothing came" in sync.problems["east.a"]
+
+
+def test_what_an_older_mirror_let_expire_is_kept_from_now_on() -> None:
+    syncs = "mm2-offset-syncs.east.internal"
+    older = {"cleanup.policy": "compact,delete", "retention.ms": "604800000", "min.insync.replicas": "2"}
+    west = Side({syncs: older}, known=["cleanup.policy", "segment.bytes", "min.compaction.lag.ms"])
+    topic_sync()._see_to_own(cast("Any", west))
+    assert west.all[syncs] == {**older, "cleanup.policy": "compact"}
+    assert {name: config["cleanup.policy"] for name, config in west.all.items()} == dict.fromkeys(
+        (syncs, "east.checkpoints.internal", "mm2-mirror.east.internal"), "compact"
+    )

@@ -24,6 +24,7 @@ logger = logging.getLogger("ottla.mirror")
 
 _LOOK_S: Final = 1.0
 _CONFIGS_S: Final = 10.0
+_POLICY: Final = "cleanup.policy"
 
 
 class TopicSync(Chore):
@@ -47,14 +48,22 @@ class TopicSync(Chore):
         name = f"{self._flow.group}-topics"
         with self._target.open_admin(name) as target:
             if not self._has_own:
-                for topic, config in own_topics(self._names).items():
-                    target.create_topic(topic, 1, config)
+                self._see_to_own(target)
                 self._has_own = True
             with self._source.open_admin(name) as source:
                 while not self.stopping.is_set():
                     self._look(source, target)
                     self.went_well()
                     self.stopping.wait(_LOOK_S)
+
+    def _see_to_own(self, target: Admin) -> None:
+        """Create them; nothing of one expires, also where an older mirror has created it otherwise."""
+        own = own_topics(self._names)
+        for topic, config in own.items():
+            target.create_topic(topic, 1, config)
+        for topic, present in target.configs(own).items():
+            if "delete" in present.get(_POLICY, ""):
+                target.alter_configs(topic, {_POLICY: own[topic][_POLICY]}, ())
 
     def _look(self, source: Admin, target: Admin) -> None:
         if not self._state.acts:
@@ -119,7 +128,7 @@ class TopicSync(Chore):
 
 def own_topics(names: TopicNames) -> dict[str, Mapping[str, str]]:
     """What a flow has in the target for itself, and their configs; each has one partition."""
-    compacted = {"cleanup.policy": "compact", "segment.bytes": OFFSET_SYNCS_CONFIG["segment.bytes"]}
+    compacted = {_POLICY: "compact", "segment.bytes": OFFSET_SYNCS_CONFIG["segment.bytes"]}
     return {names.checkpoints: compacted, names.state: compacted, names.offset_syncs: OFFSET_SYNCS_CONFIG}
 
 
