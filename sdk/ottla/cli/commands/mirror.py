@@ -29,7 +29,7 @@ app = typer.Typer(
 Address = Annotated[
     str, typer.Option("--mirror", metavar="HOST:PORT", envvar="OTTLA_MIRROR", help="The gRPC address of a mirror.")
 ]
-Flow = Annotated[str, typer.Argument(metavar="FLOW", help="Such as east->west.")]
+Flow = Annotated[str, typer.Argument(metavar="FLOW", help="Such as 'east->west', in quotes.")]
 Groups = Annotated[list[str] | None, typer.Option("--group", metavar="NAME", help="Only this one; may be repeated.")]
 _ADDRESS = "localhost:9680"
 _VERIFIED: tuple[str, ...] = (
@@ -43,7 +43,7 @@ _FLOW: tuple[str, ...] = ("flow", "topic", "partition", "copy", "position", "lag
 @app.command("status", cls=Command)
 def status(
     ctx: typer.Context,
-    flow: Annotated[str, typer.Argument(metavar="[FLOW]", help="Only this one, such as east->west.")] = "",
+    flow: Annotated[str, typer.Argument(metavar="[FLOW]", help="Only this one, such as 'east->west'.")] = "",
     mirror: Address = _ADDRESS,
 ) -> None:
     """Show each partition that this mirror copies: how far, how much is left. Exits with 3 where there is trouble."""
@@ -57,7 +57,7 @@ def status(
 @app.command("watch", cls=Command)
 def watch_flows(
     ctx: typer.Context,
-    flow: Annotated[str, typer.Argument(metavar="[FLOW]", help="Only this one, such as east->west.")] = "",
+    flow: Annotated[str, typer.Argument(metavar="[FLOW]", help="Only this one, such as 'east->west'.")] = "",
     every: Annotated[str, typer.Option(metavar="DURATION", help="How often to look.")] = "2s",
     times: Annotated[int | None, typer.Option("-n", min=1, metavar="N", help="How often; else until Ctrl-C.")] = None,
     mirror: Address = _ADDRESS,
