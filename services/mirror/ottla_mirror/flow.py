@@ -24,8 +24,8 @@ from ottla_mirror.clusters.connect import connect
 from ottla_mirror.clusters.ottla_cluster import open_admin
 from ottla_mirror.copying.copier import Copier
 from ottla_mirror.copying.exactly_once import ExactlyOnceCopier
-from ottla_mirror.copying.placer import Placed, Placer
 from ottla_mirror.copying.same_offsets import SameOffsetsCopier
+from ottla_mirror.copying.start_finder import StartFinder, Starts
 from ottla_mirror.groups.checkpoints import Checkpoints
 from ottla_mirror.groups.group_offsets import GroupOffsets
 from ottla_mirror.groups.group_sync import GroupSync, Heartbeats
@@ -33,8 +33,8 @@ from ottla_mirror.groups.redis_map import RedisMap
 from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
 from ottla_mirror.machines.load_plan import RateMeter
 from ottla_mirror.machines.loop_marks import LoopMarks
-from ottla_mirror.machines.placing import Placement
 from ottla_mirror.machines.progress import CopiedPartition, Reading
+from ottla_mirror.machines.starts import Start
 from ottla_mirror.machines.topic_names import TopicNames
 from ottla_mirror.syncing.flow_state import FlowState
 from ottla_mirror.syncing.offset_syncs import OffsetSyncs
@@ -87,7 +87,7 @@ class Flow:
         self.error = "it is not connected yet"
         self.copier: Copier | None = None
         self._reader: Reader | None = None
-        self._placer: Placer | None = None
+        self._finder: StartFinder | None = None
         self._id: Final = f"{flow.group}-{instance}"
         self._session_s: Final = session_timeout_s
         self._meter: Final = RateMeter()
@@ -164,7 +164,7 @@ class Flow:
             reader = self._reader = ended.enter_context(closing(self._source.open_reader(self._id)))
             target = ended.enter_context(self._target.open_admin(self._id))
             compares = self.settings.delivery == "same_offsets" or self.settings.policy == "marked"
-            self._placer = Placer(member, target, self.state, self.syncs, compares=compares)
+            self._finder = StartFinder(member, target, self.state, self.syncs, compares=compares)
             copier = self.copier = self._new_copier(reader, writer, member, ended)
             try:
                 self._copy(member, copier)
@@ -173,7 +173,7 @@ class Flow:
                 self.copier = None  # what the group takes from here on is nothing of the copier's, whose clients close
 
     def _new_copier(self, reader: Reader, writer: Writer, member: Member, ended: ExitStack) -> Copier:
-        common = (reader, writer, member, self.names.offset_syncs, self._clock, self._place_again)
+        common = (reader, writer, member, self.names.offset_syncs, self._clock, self._start_again)
         match self.settings.delivery:
             case "exactly_once":
                 return ExactlyOnceCopier(*common, self._marks)
@@ -207,21 +207,21 @@ class Flow:
         assert self.copier is not None
         self.state.leads = self.state.leads or any(copy.topic == self.names.checkpoints for copy in copies)
         sources = {copy: TopicPartition(name, copy.partition) for copy in copies if (name := self._source_of(copy))}
-        for copy, placed in self._place(sources).items():
+        for copy, start in self._starts(sources).items():
             partition = CopiedPartition(sources[copy], copy, writer=self._clock.wall_ms())
-            if isinstance(placed, Placement):
-                partition.place(placed.position, placed.begun.generation)
-            self.copier.take(partition, None if isinstance(placed, Placement) else placed)
+            if isinstance(start, Start):
+                partition.start_at(start.position, start.begun.generation)
+            self.copier.take(partition, None if isinstance(start, Start) else start)
 
-    def _place_again(self, partition: CopiedPartition) -> None:
-        placed = self._place({partition.copy: partition.source})[partition.copy]
-        if not isinstance(placed, Placement):
-            raise placed
-        partition.place(placed.position, placed.begun.generation)
+    def _start_again(self, partition: CopiedPartition) -> None:
+        start = self._starts({partition.copy: partition.source})[partition.copy]
+        if not isinstance(start, Start):
+            raise start
+        partition.start_at(start.position, start.begun.generation)
 
-    def _place(self, sources: Mapping[TopicPartition, TopicPartition]) -> Placed:
-        assert self._placer is not None
-        return self._placer.place(sources) if sources else {}
+    def _starts(self, sources: Mapping[TopicPartition, TopicPartition]) -> Starts:
+        assert self._finder is not None
+        return self._finder.find(sources) if sources else {}
 
     def _source_of(self, copy: TopicPartition) -> str | None:
         return None if copy.topic == self.names.checkpoints else self.names.source_of(copy.topic)

@@ -39,8 +39,8 @@ def _as_far_as_it_was_read(original, flow):
 
 
 def _wherever_the_group_is(original, copy, known, *, compares):
-    placed = original(copy, known, compares=compares)
-    return placed if known.committed is None else placed._replace(position=known.committed)
+    start = original(copy, known, compares=compares)
+    return start if known.committed is None else start._replace(position=known.committed)
 
 
 def _without_syncs(original, copy, known, *, compares):
@@ -51,12 +51,12 @@ STORIES = (
     Story(
         "late-commit-holds-a-copy-up",
         "A mirror's late commit landed in a copy that had been created again, and nothing was ever copied into it",
-        instead_of("ottla_mirror.machines.placing:place", _wherever_the_group_is),
+        instead_of("ottla_mirror.machines.starts:start_of", _wherever_the_group_is),
     ),
     Story(
         "mirror-away-for-a-week-copied-twice",
         "A mirror that was away for longer than groups' offsets are kept copied everything again, also exactly once",
-        instead_of("ottla_mirror.machines.placing:place", _without_syncs),
+        instead_of("ottla_mirror.machines.starts:start_of", _without_syncs),
     ),
     Story(
         "record-without-a-time-copied-to-1970",

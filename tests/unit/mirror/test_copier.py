@@ -48,11 +48,11 @@ class Sides:
         self.member = Member()
         self.clock = ManualClock()
         member = cast("cluster.Member", self.member)
-        self.obstacles: list[ottla.OttlaError] = []  # to be raised where a partition is placed again
-        self.copier = Copier(self.reader, OttlaWriter(self.producer), member, SYNCS, self.clock, self.place_again)
+        self.obstacles: list[ottla.OttlaError] = []  # to be raised where a partition is started again
+        self.copier = Copier(self.reader, OttlaWriter(self.producer), member, SYNCS, self.clock, self.start_again)
         self.copier.hold(paused=False)
 
-    def place_again(self, partition: CopiedPartition) -> None:
+    def start_again(self, partition: CopiedPartition) -> None:
         if self.obstacles:
             raise self.obstacles.pop()
 
@@ -146,7 +146,7 @@ def test_what_fails_is_tried_again_after_twice_the_time_each_time(sides: Sides) 
     assert (partition.failures, partition.error) == (0, "")
 
 
-def test_a_partition_that_can_not_be_placed_waits_and_is_placed_again_before_it_is_read(sides: Sides) -> None:
+def test_a_partition_that_can_not_start_waits_and_is_looked_at_again_before_it_is_read(sides: Sides) -> None:
     foreign = ottla.OttlaError(ErrorCode.OFFSET_MISMATCH, "the copy is of others")
     partition = CopiedPartition(SOURCE, COPY)
     sides.copier.take(partition, foreign)

@@ -165,7 +165,7 @@ def test_a_copy_that_was_created_again_is_filled_from_its_beginning() -> None:
     copier._reader = cast("Any", SimpleNamespace(assign=lambda *at, **of: None))
     send(copier, partition, (5, 0))
     target.batches, target.end = {}, 0
-    partition.place(None, generation=2)
+    partition.start_at(None, generation=2)
     copier._read(partition)
     send(copier, partition, (5, 0), (5, 5))
     assert sorted(target.batches) == [0, 5]

@@ -42,7 +42,10 @@ after the other has those twice that come with one that it does not take."""
 
 class Copier:
     """`writer` writes to the target, also to `syncs`, the flow's offset syncs, and `member` is in the group there
-    whose partitions these are. `place_again` places a partition that could not be copied. For one thread."""
+    whose partitions these are. `start_again` finds where a partition goes on that could not be copied.
+
+    For one thread.
+    """
 
     def __init__(
         self,
@@ -51,7 +54,7 @@ class Copier:
         member: Member,
         syncs: str,
         clock: Clock,
-        place_again: Callable[[CopiedPartition], None],
+        start_again: Callable[[CopiedPartition], None],
         marks: LoopMarks | None = None,
     ) -> None:
         self.partitions: Mapping[TopicPartition, CopiedPartition] = {}  # by the source's; replaced, never changed
@@ -62,7 +65,7 @@ class Copier:
         self._member: Final = member
         self._syncs: Final = syncs
         self._clock: Final = clock
-        self._place_again: Final = place_again
+        self._start_again: Final = start_again
         self._marks: Final = marks
         self._under_way: Final[dict[CopiedPartition, None]] = {}  # has sent what the target has not acknowledged
         self._aside: Final[dict[CopiedPartition, None]] = {}
@@ -72,7 +75,7 @@ class Copier:
 
     def take(self, partition: CopiedPartition, obstacle: ottla.OttlaError | None = None) -> None:
         """Copy it from its position on; from the source's beginning without one. With an `obstacle` it is not copied
-        before it was placed again."""
+        before that was looked at again."""
         self.partitions = {**self.partitions, partition.source: partition}
         if obstacle is not None:
             note_failure(partition, obstacle)
@@ -156,7 +159,7 @@ class Copier:
         now = self._clock.monotonic()
         for partition in [partition for partition in self._aside if partition.again_at <= now]:
             try:
-                self._place_again(partition)
+                self._start_again(partition)
             except ottla.OttlaError as error:
                 self._on_failed(partition, error)
             else:

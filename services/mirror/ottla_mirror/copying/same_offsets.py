@@ -31,10 +31,10 @@ class SameOffsetsCopier(Copier):
         member: Member,
         syncs: str,
         clock: Clock,
-        place_again: Callable[[CopiedPartition], None],
+        start_again: Callable[[CopiedPartition], None],
         target: ottla.Admin,
     ) -> None:
-        super().__init__(reader, writer, member, syncs, clock, place_again)
+        super().__init__(reader, writer, member, syncs, clock, start_again)
         self._imports: Final = Imports(target)
         self._importers: Final[dict[CopiedPartition, Importer]] = {}
 

@@ -83,8 +83,8 @@ class GroupSync(Chore):
         except ottla.OttlaError as error:
             trouble = str(error)
         if trouble != self.troubles.get(group, ""):
-            others = {name: why for name, why in self.troubles.items() if name != group}
-            self.troubles = others | ({group: trouble} if trouble else {})
+            others = ((name, text) for name, text in self.troubles.items() if name != group)
+            self.troubles = dict(others) | ({group: trouble} if trouble else {})
         return committed, is_moved
 
 

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from ottla_core.model import TopicPartition
 from ottla_core.primitives import MalformedError, Reader, Writer
 from ottla_mirror.machines.offset_map import Stretch, SyncedStretch
-from ottla_mirror.machines.placing import Begun
+from ottla_mirror.machines.starts import Begun
 
 _LENGTH: Final = "length"
 _TOPIC_ID: Final = "topic-id"

@@ -227,7 +227,7 @@ class CopiedPartition:
         self.prepared = self.progress
         self._stretches.clear()
 
-    def place(self, position: Position | None, generation: int) -> None:
+    def start_at(self, position: Position | None, generation: int) -> None:
         """It goes on there, in the copy of that generation; in the one that it has filled so far, where it was."""
         if generation != self.generation or self.position is None:
             self.generation = generation

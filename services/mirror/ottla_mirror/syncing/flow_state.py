@@ -11,7 +11,7 @@ from typing import Final
 from ottla_core.model import TopicPartition
 from ottla_mirror.clusters.cluster import Cluster, LogRecord
 from ottla_mirror.machines.mirror_records import begun_record, read_begun
-from ottla_mirror.machines.placing import Begun
+from ottla_mirror.machines.starts import Begun
 from ottla_mirror.syncing.topic_follower import TopicFollower
 
 _PAUSED: Final = b"paused"

@@ -42,26 +42,26 @@ class Known(NamedTuple):
     copy_end: int
 
 
-class Placement(NamedTuple):
+class Start(NamedTuple):
     """Reading the source goes on at `position`, from its beginning for None, once `begun` is noted."""
 
     position: Position | None
     begun: Begun
 
 
-def place(copy: TopicPartition, known: Known, *, compares: bool) -> Placement:
+def start_of(copy: TopicPartition, known: Known, *, compares: bool) -> Start:
     """Where it goes on. `compares`: whether what is in the copy may be of others, or is compared with the source.
 
     Raises OFFSET_MISMATCH where the copy has records of which nothing is known.
     """
     begun = known.begun
     if begun is not None and begun.copy_id == known.copy_id:
-        return Placement(known.committed or known.synced, begun)
+        return Start(known.committed or known.synced, begun)
     if begun is None and known.committed is not None:
-        return Placement(known.committed, Begun(0, known.copy_id))
+        return Start(known.committed, Begun(0, known.copy_id))
     if known.copy_end and not compares:
         raise _foreign(copy, known)
-    return Placement(None, Begun(1 if begun is None else begun.generation + 1, known.copy_id))
+    return Start(None, Begun(1 if begun is None else begun.generation + 1, known.copy_id))
 
 
 def _foreign(copy: TopicPartition, known: Known) -> OttlaError:

@@ -9,17 +9,17 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_mirror.clusters.cluster import CALL_S, Admin, Member
 from ottla_mirror.copying.copier import to_commit
-from ottla_mirror.machines.placing import Known, Placement, place
 from ottla_mirror.machines.progress import BEGINNING, Position, read_note
+from ottla_mirror.machines.starts import Known, Start, start_of
 from ottla_mirror.syncing.flow_state import FlowState
 from ottla_mirror.syncing.offset_syncs import OffsetSyncs
 
-Placed = Mapping[TopicPartition, Placement | OttlaError]
+Starts = Mapping[TopicPartition, Start | OttlaError]
 """By the copies: where each goes on, or why it can't."""
 
 
-class Placer:
-    """`target` looks at the copies. `compares`: as `place` takes it. For one thread."""
+class StartFinder:
+    """`target` looks at the copies. `compares`: as `start_of` takes it. For one thread."""
 
     def __init__(self, member: Member, target: Admin, state: FlowState, syncs: OffsetSyncs, *, compares: bool) -> None:
         self._member: Final = member
@@ -28,10 +28,10 @@ class Placer:
         self._syncs: Final = syncs
         self._compares: Final = compares
 
-    def place(self, sources: Mapping[TopicPartition, TopicPartition]) -> Placed:
-        """Place these copies, by the sources of each. What is begun is noted before this returns.
+    def find(self, sources: Mapping[TopicPartition, TopicPartition]) -> Starts:
+        """Find where these copies go on, by the sources of each. What is begun is noted before this returns.
 
-        Raises what keeps all of them from being placed.
+        Raises what keeps all of them from being looked at.
         """
         committed = self._committed(sources)
         self._state.catch_up(CALL_S)  # a predecessor may have begun one of them a moment ago
@@ -40,18 +40,18 @@ class Placer:
         if any(committed[copy] is None for copy in ours):
             self._syncs.catch_up(CALL_S)
         ends = self._target.ends([copy for copy in sources if copy.topic in ids and copy not in ours])
-        placed = dict[TopicPartition, Placement | OttlaError]()
+        starts = dict[TopicPartition, Start | OttlaError]()
         for copy, source in sources.items():
             begun = self._state.begun(copy)
             synced = None if begun is None else self._syncs.position_of(source, begun.generation)
             try:
                 copy_id = _known(ids, copy.topic)
                 known = Known(begun, committed[copy], synced, copy_id, ends.get(copy, 0))
-                placed[copy] = place(copy, known, compares=self._compares)
+                starts[copy] = start_of(copy, known, compares=self._compares)
             except OttlaError as error:
-                placed[copy] = error
-        self._begin(placed, committed)
-        return placed
+                starts[copy] = error
+        self._begin(starts, committed)
+        return starts
 
     def _committed(self, copies: Collection[TopicPartition]) -> dict[TopicPartition, Position | None]:
         found = {
@@ -60,10 +60,10 @@ class Placer:
         }
         return {copy: None if position == BEGINNING else position for copy, position in found.items()}
 
-    def _begin(self, placed: Placed, committed: Mapping[TopicPartition, Position | None]) -> None:
+    def _begin(self, starts: Starts, committed: Mapping[TopicPartition, Position | None]) -> None:
         """Note what is begun; before that, have the group forget where it was in a former copy of that name: a
         successor would go on there."""
-        begun = {copy: each.begun for copy, each in placed.items() if isinstance(each, Placement)}
+        begun = {copy: each.begun for copy, each in starts.items() if isinstance(each, Start)}
         new = {copy: which for copy, which in begun.items() if which != self._state.begun(copy)}
         former = [copy for copy, which in new.items() if which.generation and committed[copy] is not None]
         if former:

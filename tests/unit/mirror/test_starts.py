@@ -6,8 +6,8 @@ import pytest
 
 from ottla_core.errors import OttlaError
 from ottla_core.model import TopicId, TopicPartition
-from ottla_mirror.machines.placing import Begun, Known, Placement, place
 from ottla_mirror.machines.progress import Position
+from ottla_mirror.machines.starts import Begun, Known, Start, start_of
 
 COPY, THIS, FORMER = TopicPartition("east.t", 0), b"c" * 16, b"f" * 16
 TOPIC_ID = TopicId(b"t" * 16)
@@ -23,25 +23,25 @@ def known(
 @pytest.mark.parametrize("compares", [False, True])
 def test_what_was_begun_goes_on_where_the_group_is(compares: bool) -> None:
     begun = Begun(3, THIS)
-    assert place(COPY, known(begun, COMMITTED, SYNCED, 300), compares=compares) == Placement(COMMITTED, begun)
+    assert start_of(COPY, known(begun, COMMITTED, SYNCED, 300), compares=compares) == Start(COMMITTED, begun)
 
 
 @pytest.mark.story("mirror-away-for-a-week-copied-twice")
 def test_where_the_group_has_expired_it_goes_on_behind_what_was_synced() -> None:
     begun = Begun(3, THIS)
-    assert place(COPY, known(begun, None, SYNCED, 300), compares=False) == Placement(SYNCED, begun)
-    assert place(COPY, known(begun, None, None, 0), compares=False) == Placement(None, begun)
+    assert start_of(COPY, known(begun, None, SYNCED, 300), compares=False) == Start(SYNCED, begun)
+    assert start_of(COPY, known(begun, None, None, 0), compares=False) == Start(None, begun)
 
 
 def test_what_an_older_mirror_has_begun_is_taken_over_with_its_syncs() -> None:
-    assert place(COPY, known(None, COMMITTED, SYNCED, 300), compares=False) == Placement(COMMITTED, Begun(0, THIS))
+    assert start_of(COPY, known(None, COMMITTED, SYNCED, 300), compares=False) == Start(COMMITTED, Begun(0, THIS))
 
 
 @pytest.mark.story("late-commit-holds-a-copy-up")
 def test_an_empty_copy_is_begun_and_one_that_was_created_again_is_begun_anew() -> None:
-    assert place(COPY, known(), compares=False) == Placement(None, Begun(1, THIS))
+    assert start_of(COPY, known(), compares=False) == Start(None, Begun(1, THIS))
     recreated = known(Begun(1, FORMER), COMMITTED, SYNCED)
-    assert place(COPY, recreated, compares=False) == Placement(None, Begun(2, THIS)), "whatever is committed for it"
+    assert start_of(COPY, recreated, compares=False) == Start(None, Begun(2, THIS)), "whatever is committed for it"
 
 
 @pytest.mark.parametrize(
@@ -50,5 +50,5 @@ def test_an_empty_copy_is_begun_and_one_that_was_created_again_is_begun_anew() -
 def test_a_copy_with_records_of_which_nothing_is_known_is_named(begun: Begun | None, reason: str) -> None:
     what = known(begun, None if begun is None else COMMITTED, None, 7)
     with pytest.raises(OttlaError, match=rf"east\.t-0 ends at 7, and {reason}.*delete east\.t"):
-        place(COPY, what, compares=False)
-    assert place(COPY, what, compares=True).position is None
+        start_of(COPY, what, compares=False)
+    assert start_of(COPY, what, compares=True).position is None
