@@ -68,9 +68,9 @@ class FollowerRole(ReplicaState):
             await self._truncate(log.truncate_fully_and_start_at, leader_start)
 
     async def on_out_of_range(self, leader_epoch: int, leader_start: int) -> None:
-        """Discard the log and begin where the leader's log begins, which is behind the end of this one.
+        """Discard the log and begin where the leader's log begins, which is after the end of this one.
 
-        A log that ends behind the leader's does not come here. The leader finds it to diverge first: by its last epoch
+        A log that ends after the leader's does not come here. The leader finds it to diverge first: by its last epoch
         or, where it knows none, because the two can't be compared.
         """
         if self._follows(leader_epoch):

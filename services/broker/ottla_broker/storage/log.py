@@ -80,7 +80,7 @@ class Log:
         )
         self._epochs_file: Final = epochs_file
         self.keeps_last_sealed = False
-        """Whether the last sealed segment may be deleted, but only once `secure_emptied` has been called."""
+        """Whether the last sealed segment, which is due to be deleted, waits for `secure_emptied`."""
         self._written: Final = written
         self._unfinished_from: int | None = None
         self._epoch_before = NO_EPOCH

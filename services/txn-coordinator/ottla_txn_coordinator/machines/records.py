@@ -69,8 +69,8 @@ class TransactionRecord:
     is another: the epochs are at their end, or it came later and has kept the transaction. `former_epoch` is the one
     that the holder had before, if who has that may take the present one: what it repeats is answered as before;
     `previous_id` is its producer id, where that was another. `version` is 2 where the epoch was, or will be, raised by
-    the end. Times are in ms since 1970; `started_at_ms` is when the last transaction began, even if it is over,
-    and -1 before the first one.
+    the end. Times are in ms since 1970; `started_at_ms` is when the producer's last transaction began, even if
+    it is over, and -1 before its first one.
     """
 
     producer: TransactionProducer
