@@ -2,7 +2,7 @@
 
 It writes a line for each cleaned group of segments, and then waits for a line from the broker, which has put the group
 in its place by then. The last line is the result, or {"error": {"message", "hint"}}. The broker keeps stdin open. If
-stdin ends first, the broker is gone and nobody would put the files in place of the segments, so the worker ends.
+stdin ends first, the broker is gone and the files would never take the place of the segments, so the worker ends.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class _Worker:
             async with asyncio.timeout(self._limit_s):
                 return await heard
         except TimeoutError:
-            raise _failed(f"its worker did not finish within {self._limit_s:.0f} s", "it is tried again") from None
+            raise _failed(f"its worker did not answer within {self._limit_s:.0f} s", "it is tried again") from None
 
     def _exchange(self, text: Callable[[], str]) -> CleanedGroup | bytes:
         line, process = b"", self.process

@@ -8,8 +8,8 @@ The index is no hint: a missing entry shows readers records that were aborted. N
 the other indexes do, and are written when the segment is synced. A start that does not trust a segment rebuilds its
 index from the producers before it (module producer_history). A start that trusts it reads nothing of it, because
 entries are checked when they are read. Any thread may read beside those that write: all that is here lies in one tuple,
-and the file only ever changes behind what that tuple says is in it. Whoever replaces the tuple holds a lock, even a
-reader that loads it, which might otherwise overwrite an entry that was added meanwhile.
+and the file only ever changes behind what that tuple says is in it. A thread that replaces the tuple holds a lock,
+even a reader that loads it, which might otherwise overwrite an entry that was added meanwhile.
 
 Source: org.apache.kafka.storage.internals.log.{TransactionIndex,AbortedTxn}.
 """
