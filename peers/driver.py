@@ -28,8 +28,8 @@ is for people. It ends with 0 where all went well, and within 30 s.
                         with "close", or at the end of stdin, it leaves and ends. No limit of 30 s.
 
     experience          {"bootstrap", "topic", "story"}, of the Java client alone
-                        lives through a story (peers/java/Experience.java) and prints its facts, one object: the class
-                        of what was raised or `well`, by what was done. No limit of 30 s.
+                        goes through a story (peers/java/Experience.java) and prints its facts, one object: for each
+                        act the class of the exception that it raised, or `well`. No limit of 30 s.
 
 A record is {"key": base64|null, "value": base64|null, "headers": [[name, base64|null], …], "timestamp_ms": n}.
 """
@@ -143,7 +143,7 @@ class Driver:
         return list(answer["did"])
 
     def experience(self, bootstrap: str, topic: str, story: str) -> dict[str, str]:
-        """Live through a story, and return its facts."""
+        """Have the Java client go through a story, and return its facts."""
         (facts,) = self._call("experience", bootstrap=bootstrap, topic=topic, story=story, limit_s=_STORY_S)
         return {name: str(fact) for name, fact in facts.items()}
 

@@ -44,9 +44,9 @@ def codes() -> str:
 TAIL = (
     """
 Versions are Kafka 4's. Its APIs for reassignments, quotas, ACLs and other credentials, telemetry, share groups and the
-newer consumer groups (KIP-848) are not served. Newer in Kafka 4.4, and not served yet: Produce 13 and TxnOffsetCommit
-6, which name topics by their ids; ApiVersions 5, in which a client says which cluster and broker it expects; and
-DeleteGroups 3. AddPartitionsToTxn 4 and 5 are of brokers among themselves. What is different, and why:
+newer consumer groups (KIP-848) are not served. These versions of Kafka 4.4 are not served yet: Produce 13 and
+TxnOffsetCommit 6, which name topics by their ids; ApiVersions 5, in which a client says which cluster and broker it
+expects; and DeleteGroups 3. AddPartitionsToTxn 4 and 5 are used only between brokers. What is different, and why:
 
 - **Produce** is advertised from 0 and served from 3, as Kafka does it: old librdkafka (2.3.0 was seen to) takes a
   larger minimum for a broker without compression, and sends gzip, snappy and lz4 uncompressed. A request of version 0
@@ -86,7 +86,7 @@ DeleteGroups 3. AddPartitionsToTxn 4 and 5 are of brokers among themselves. What
 
 ## Error codes
 
-A response carries no error code that its version does not know. Every response is held against one table,
+A response carries no error code that its version does not know. Every response is checked against one table,
 `services/broker/ottla_broker/kafka/error_table.py`, where it is encoded. Where a version lacks a code, it gets what
 Kafka answers there:
 
@@ -95,7 +95,7 @@ Kafka answers there:
 """
     + codes()
     + """
-A code that stands in no row of the table is a bug: it is logged, and the client gets UNKNOWN_SERVER_ERROR.
+A code that is in no row of the table is a bug: it is logged, and the client gets UNKNOWN_SERVER_ERROR.
 
 An API that is not listed, or another version of one that is, ends the connection; only ApiVersions answers a version
 that it does not know, in version 0 and with its own range (KIP-511).

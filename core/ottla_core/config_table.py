@@ -1,10 +1,10 @@
 """Every config under Kafka's name, in one table.
 
-The names, types, defaults and ranges are Kafka 4's, with four differences: `max.message.bytes` ends where a batch could
-not be sent; `compaction.drop.keyless` is ours alone; `segment.bytes` keeps the small lower bound
-of Kafka 3 (Kafka 4 has a hidden twin of it for tests); whatever the cluster as a whole decides is dynamic here, for a
-broker has no file of its own that the others could not see; and what has no counterpart, or none yet, is in
-kafka_configs: thread pools, listeners, security, quotas.
+The names, types, defaults and ranges are Kafka 4's, with four differences. `max.message.bytes` has the size of the
+largest batch that can be sent as its upper bound. `compaction.drop.keyless` is ours alone. `segment.bytes` keeps the
+small lower bound of Kafka 3 (Kafka 4 has a hidden twin of it for tests). Whatever the cluster as a whole decides is
+dynamic here, because a broker has no file of its own that the others could not see. Kafka's configs without a
+counterpart, or with none yet, are in kafka_configs: thread pools, listeners, security, quotas.
 
 Most topic configs have a broker config of the same meaning, which stands in where the topic says nothing: its
 synonyms, the one that counts first in front.
@@ -152,8 +152,8 @@ _TOPIC_ROWS: Final = (
     _topic("cleanup.policy", _LIST, "delete", "log.cleanup.policy", choices=("delete", "compact"),
            doc="What happens to old records: delete, compact (keep the newest of each key), or both."),
     _topic("compaction.drop.keyless", _BOOLEAN, "true", "log.cleaner.drop.keyless",
-           doc="Whether compaction drops records without a key, as Kafka does; such records are older than "
-               "cleanup.policy=compact. With false a log that has one is not compacted, and is named."),
+           doc="Whether compaction drops records without a key, as Kafka does; they can only be older than "
+               "cleanup.policy=compact. If false, a log with such a record is reported and not compacted."),
     _topic("compression.gzip.level", _INT, -1, "compression.gzip.level", choices=_GZIP_LEVELS,
            doc="Level of gzip where the broker compresses."),
     _topic("compression.lz4.level", _INT, 9, "compression.lz4.level", least=1, most=17,
@@ -183,8 +183,8 @@ _TOPIC_ROWS: Final = (
     _topic("max.compaction.lag.ms", _LONG, _LONG_MAX, "log.cleaner.max.compaction.lag.ms", least=1,
            doc="A record is compacted at the latest after this time."),
     _topic("max.message.bytes", _INT, _MIB + 12, "message.max.bytes", least=0, most=MAX_BATCH_BYTES,
-           doc="Largest record batch, as compressed, that is accepted: at most 100 MiB, as a request of a Kafka client "
-               "may have (socket.request.max.bytes). Requests by gRPC end at 32 MiB."),
+           doc="Largest record batch, after compression, that is accepted: at most 100 MiB, the largest request of a "
+               "Kafka client (socket.request.max.bytes). gRPC requests are limited to 32 MiB."),
     _topic("message.timestamp.after.max.ms", _LONG, _HOUR_MS, "log.message.timestamp.after.max.ms", least=0,
            doc="How far a record's timestamp may be ahead of the broker's clock."),
     _topic("message.timestamp.before.max.ms", _LONG, _LONG_MAX, "log.message.timestamp.before.max.ms", least=0,

@@ -20,8 +20,8 @@ SHARD_TOPICS = {"group": "__consumer_offsets", "txn": "__transaction_state"}
 INTERNAL_TOPICS = frozenset(SHARD_TOPICS.values())
 
 MAX_BATCH_BYTES = 100 << 20
-"""The largest record batch that a log may hold. Kafka's socket.request.max.bytes bounds batches by the same number: no
-request can bring a larger one. Every transport carries a batch of this size (`ottla_core.rpc.status`)."""
+"""The largest record batch that a log may hold. Kafka's socket.request.max.bytes is as large, so no
+request can bring a larger batch. Every transport carries a batch of this size (`ottla_core.rpc.status`)."""
 
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 

@@ -86,7 +86,7 @@ class Programs:
         return dict(asyncio.run(at_rate()))
 
     def transactions(self, records: int) -> dict[str, Any]:
-        """Small ones: twenty producers at once, each with a record for each of three partitions."""
+        """Run small transactions: twenty producers at once, each with a record for each of three partitions."""
         topic = self._topic(partitions=3, replicas=3)
         arguments = ("--topic", topic, "--records", str(_SMALL_TRANSACTIONS * 3), "--at-once", "3", "--producers", "20")
         return observed(self._side, "kafka.transactions", self._side.bootstrap, *arguments)

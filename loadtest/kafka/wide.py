@@ -1,4 +1,4 @@
-"""A transaction over 800 partitions: how long until all of its records are acknowledged, and what is written about it.
+"""Measures how long a transaction over 800 partitions takes to be acknowledged, and what is written about it.
 
 librdkafka's producer runs on both sides. What the transaction takes in `__transaction_state` is measured with the
 SDK's, whose partitions are added by the broker as their first batches arrive (transactions v2).
@@ -34,7 +34,7 @@ _CREATE_LIMIT_S: Final = 300.0
 
 
 def measure(directory: Path, pairs: int) -> tuple[list[Pair], list[Pair]]:
-    """Return the pairs of `FLUSH` and those of `STATE`, which compares with what it may be."""
+    """Return the pairs of `FLUSH` and those of `STATE`, which compares ottla with a bound."""
     with (
         RunningStack(directory / "ottla", brokers=1, group_coordinators=1, txn_coordinators=1) as stack,
         KafkaServer(directory / "kafka") as kafka,
@@ -48,7 +48,7 @@ def measure(directory: Path, pairs: int) -> tuple[list[Pair], list[Pair]]:
 
 
 def _once(side: Side, number: int) -> dict[str, Any]:
-    os.sync()  # so that nobody runs while the disk still writes what the other has left
+    os.sync()  # so that no side runs while the disk still writes what the other side has left
     return observed(side, "kafka.wide_transaction", side.bootstrap, *_of(f"{KEY}-{number}"))
 
 

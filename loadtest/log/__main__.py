@@ -79,7 +79,7 @@ def cleaning(directory: Path, pairs: int) -> Figures:
 
 
 def room_of_a_clean(directory: Path, pairs: int) -> Figures:
-    """What it needs on the disk beside its log: no more than one group of segments, however large the log is."""
+    """Measure the room that a clean needs beside its log: that of one group of segments, however large the log is."""
     found = [room(directory / str(number), _LOG_BYTES) for number in range(pairs)]
     for run in found:
         say("room", **run)

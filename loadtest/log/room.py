@@ -1,4 +1,4 @@
-"""How much room on the disk a clean needs beside its log: by the broker's worker and swap, looked at all the while."""
+"""Measures how much room on the disk a clean by the broker's own worker and swap needs beside its log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EVERY_S: Final = 0.002
 
 
 def room(directory: Path, size_bytes: int) -> dict[str, int]:
-    """The most bytes that the directory of a log had beyond the log's own, and those of the largest group."""
+    """Return the most bytes that the log's directory had beyond the log's own, and those of the largest group."""
     partition = PartitionId(TopicId(bytes(range(16))), 0)
     config = LogConfig(segment_bytes=_SEGMENT_BYTES, compacts=True, deletes=False)
     with offline_log(directory, partition, "table", config) as log:

@@ -11,7 +11,7 @@ from typing import Final
 _SPAN: Final = 200  # all ports of a stack lie within it, but for those of the Kafka protocol
 _KAFKA: Final = range(-508, -468)  # from the base: in a gap of another span, where no other stack has a port
 _LOWEST, _HIGHEST = 20_000, 30_000  # below the kernel's ephemeral range, so that no client takes one meanwhile
-_CLAIM: Final = _SPAN - 1  # from the base: no stack uses that port, so whoever binds it has claimed the span
+_CLAIM: Final = _SPAN - 1  # from the base: no stack uses that port, and binding it claims the span
 _CLAIMS_KEPT: Final = 8  # by one process: the stack of an older claim has long bound its ports, or is over
 
 _claims: Final[deque[int]] = deque()

@@ -24,7 +24,7 @@ from tests.growth.work import KINDS
 
 LEAST_STRUCTURES: Final = 30
 LEAST_UNITS: Final = 4
-"""Of a batch: with fewer, half of them are no clear number."""
+"""The least units of a batch: with fewer, half of them are too small a number to judge."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -85,7 +85,7 @@ def _summary(outcome: Outcome, verdict: Verdict, seed: int, directory: Path) -> 
 
 
 def _write(path: Path, outcome: Outcome) -> None:
-    """Every measurement, as it was taken."""
+    """Write every measurement as it was taken."""
     rows = [
         {
             "kind": m.kind,

@@ -22,7 +22,7 @@ from ottla_txn_coordinator.machines.shard import TransactionShard
 
 @dataclass(frozen=True)
 class Leak:
-    """`make(intact)` gives what stands in the place of the method. `shows` is the pattern of a structure that grows."""
+    """`make(intact)` returns what replaces the method. `shows` is the pattern of a structure that then grows."""
 
     name: str
     owner: type
@@ -83,7 +83,7 @@ ALONE: Final = Leak(
     _remember_each_fetch,
     "broker, follower: Replica.fetched",
 )
-"""It shows in one structure and no other."""
+"""This leak shows in one structure and no other."""
 
 LEAKS: Final[Sequence[Leak]] = (
     ALONE,
@@ -106,7 +106,7 @@ LEAKS: Final[Sequence[Leak]] = (
 
 @contextmanager
 def planted(leaks: Sequence[Leak] = LEAKS) -> Iterator[None]:
-    """For clusters that start within the block."""
+    """Plant the leaks in clusters that start within the block."""
     with ExitStack() as stack:
         for leak in leaks:
             intact = getattr(leak.owner, leak.method)
@@ -115,6 +115,6 @@ def planted(leaks: Sequence[Leak] = LEAKS) -> Iterator[None]:
 
 
 def found(verdict: Verdict) -> list[Leak]:
-    """Those of all that a verdict names."""
+    """Return the planted leaks that a verdict names."""
     grown = [f"{g.structure.role}: {g.structure.name}" for g in verdict.grown]
     return [leak for leak in LEAKS if any(fnmatch.fnmatchcase(name, leak.shows) for name in grown)]

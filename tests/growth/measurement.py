@@ -1,4 +1,4 @@
-"""One measurement: everything is let come to rest, then counted."""
+"""A measurement lets everything come to rest, and then counts it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FOREIGN: Final = ("uvloop", "grpc", "tests.", "ottla_stack", "_pytest", "pytest
 
 @dataclass(frozen=True)
 class Measurement:
-    """`units` have been done when it was taken, after a `kind` of step, by a cluster in its so many-th `life`."""
+    """What was counted after a `kind` of step, when `units` had been done in all; `life` numbers the restarts."""
 
     kind: str
     units: int
@@ -55,8 +55,8 @@ def measure(cluster: GrowthCluster, work: Work, kind: str, units: int, life: int
 def rest(cluster: GrowthCluster, work: Work) -> Census:
     """Let the time pass after which things are forgotten, and wait until no more of them are, within a bound.
 
-    The records that are sent meanwhile close segments, without which nothing is compacted or deleted. What is found is
-    the least of the last looks: what is under way in one of them has not been kept.
+    The records that are sent meanwhile close segments, without which nothing is compacted or deleted. The result is the
+    smallest count of the last looks, because what was only under way in one of them has not been kept.
     """
     for _ in range(_MOVES):
         cluster.clock.move(2 * FORGOTTEN_S / 3)  # less than it takes to forget the clients that stay
@@ -75,7 +75,7 @@ def rest(cluster: GrowthCluster, work: Work) -> Census:
 
 
 async def _census(cluster: GrowthCluster, work: Work, *, whole: bool = False) -> Census:
-    """Of the services and the clients that stay; the `whole` of it has modules and tasks, too."""
+    """Take a census of the services and the clients that stay; a `whole` one has modules and tasks, too."""
     roles = Roles(cluster)
     foreign = {id(each) for each in (cluster._store, cluster.faults, cluster.clock, cluster._loop)}
 

@@ -1,4 +1,4 @@
-"""The run: batches of units, each measured, then a restart and failover of everything, measured too; and so on."""
+"""A run does batches of units, then restarts and fails over everything, and measures after each of these steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONG: Final = (WORK, WORK, WORK, RESTART, WORK, WORK, RESTART, WORK, WORK, RESTA
 SHORT: Final = (WORK, WORK, WORK)
 FAILOVER_S: Final = 60.0
 MOST_MORE: Final = 3
-"""So often more steps are added while something seems to grow that should not: what really grows does so again."""
+"""How often steps are added while something seems to grow that should not: what really grows will grow again."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def run(
 ) -> Outcome:
     """Carry out the `steps`, each batch of so many `units`. Raises whatever a unit raises: none may fail.
 
-    Where there are restarts, one in order comes before all of the steps: what a stop leaves is there from then on.
+    If there are restarts among them, an orderly one comes first, so that what a stop leaves is there from then on.
     """
     began_at, measurements, life, done = time.monotonic(), list[Measurement](), 0, 0
     chance = random.Random(seed)
@@ -83,7 +83,7 @@ def run(
 
 
 def restart_everything(cluster: GrowthCluster, life: int, chance: random.Random) -> None:
-    """Each service once: half of them are killed, the others end in order. Another takes over meanwhile."""
+    """Restart each service once: half of them are killed, the others stop in order. Another takes over meanwhile."""
     services: list[InProcessService] = [*cluster.brokers, *_owners(cluster), *_elected(cluster)]
     chance.shuffle(services)
     for number, service in enumerate(services):
@@ -103,7 +103,7 @@ def _has_one(kind: str, successors: Callable[[GrowthCluster], list[InProcessServ
 
 
 def _owners(cluster: GrowthCluster) -> list[InProcessService]:
-    """The coordinators that serve a shard."""
+    """Return the coordinators that serve a shard."""
     coordinators = [*cluster.group_coordinators, *cluster.txn_coordinators]
     return [c for c in coordinators if c._app is not None and part(c._app, OwnedShards)._serving() > 0]
 

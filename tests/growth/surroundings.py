@@ -31,7 +31,7 @@ _PACKAGES: Final = (
 
 
 def surroundings(cluster: GrowthCluster) -> Counter[Structure]:
-    """On the cluster's loop, once the garbage is collected."""
+    """Count on the cluster's loop, once the garbage is collected."""
     sizes: Counter[Structure] = Counter()
     for broker in cluster.brokers:
         _add_files(sizes, broker.data_dir)
@@ -56,7 +56,7 @@ def surroundings(cluster: GrowthCluster) -> Counter[Structure]:
 
 
 def instances() -> Counter[Structure]:
-    """Those of the product's classes that are alive in this process, its clients' too, whoever holds them."""
+    """Count the living instances of the product's classes in this process, whoever holds them."""
     found = Counter(type(each) for each in gc.get_objects() if module_of(each).startswith(PRODUCT))
     sizes: Counter[Structure] = Counter()
     for class_, count in found.items():
@@ -65,13 +65,13 @@ def instances() -> Counter[Structure]:
 
 
 def modules() -> Iterator[Root]:
-    """What modules and classes of the services keep by themselves."""
+    """Iterate over what modules and classes of the services keep by themselves."""
     for name, variables in _namespaces():
         yield Root(MODULE, name, dict(variables))
 
 
 def caches() -> Counter[Structure]:
-    """The entries of every `functools.cache` and `lru_cache` of the services."""
+    """Count the entries of every `functools.cache` and `lru_cache` of the services."""
     sizes: Counter[Structure] = Counter()
     for name, variables in _namespaces():
         for variable, value in list(variables.items()):
@@ -91,7 +91,7 @@ def _namespaces() -> Iterator[tuple[str, Mapping[str, object]]]:
 
 
 def _add_files(sizes: Counter[Structure], folder: Path) -> None:
-    """By what their names have in common; bytes too, except of the records themselves, which retention bounds."""
+    """Count files by what their names have in common, and their bytes, except those that retention bounds."""
     for path in folder.rglob("*"):
         name = _general(path.name)
         sizes[Structure(OUTSIDE, f"files {name}", "items")] += 1

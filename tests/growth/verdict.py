@@ -1,9 +1,9 @@
 """Say which structures grow with what has ended, from a series of measurements. Pure.
 
 A structure has grown if it is larger after each batch of units than after the one before, by a share of the units each
-time, in one life of the cluster after the other; or if that is so from one restart to the next, for what a restart
-reads back. Once is chance: a cache fills, a file gets another digit. What is bounded by more than a run can reach
-stands in `bounds`, with its bound.
+time, in every life of the cluster. What a restart reads back has grown if it is larger after each restart than after
+the one before. To grow once is chance: a cache fills, a file gets another digit. Structures with a bound that a run
+can't reach are listed in `bounds`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ WORK: Final = "work"
 RESTART: Final = "restart"
 
 SHARE: Final = 0.3
-"""Of the units: by so many items a structure grows at least that keeps something of half of them."""
+"""How many items a unit a structure must grow by. One that keeps an item of half the units grows by more."""
 BYTES: Final = 1.0
-"""The same in bytes a unit."""
+"""How many bytes a unit a structure must grow by."""
 RATIO: Final = 0.1
-"""A turn takes other branches at another time: its lines must grow by this much of what they were, too."""
+"""By what share of itself a turn's lines must grow, too: a turn may take other branches at another time."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Grown:
     per_unit: float
     path: str
     after: str
-    """WORK or RESTART."""
+    """The kind of step, WORK or RESTART, after which it has grown."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Verdict:
     roles: tuple[str, ...]
     grown: tuple[Grown, ...]
     over: tuple[Structure, ...]
-    """Above their bounds."""
+    """Structures that are above their bounds."""
     stale: tuple[Bound, ...]
     """Bounds that cover nothing that was seen."""
 

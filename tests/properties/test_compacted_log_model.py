@@ -99,7 +99,7 @@ class CompactedLog(RuleBasedStateMachine):
         groups=st.sampled_from([1, 2, 1000, 1000]),
     )
     def compact(self, uncommitted: int, later_ms: int, keys: int, groups: int) -> None:
-        """Its worker may be ended after some groups of segments, which count."""
+        """Clean the log; the worker may be ended after some groups of segments, which then count."""
         self.committed = max(self.committed, self.log.log_end_offset - uncommitted)
         self.now_ms += later_ms
         with suppress(EndedError):
@@ -114,8 +114,8 @@ class CompactedLog(RuleBasedStateMachine):
 
     @rule(recovery=st.floats(0, 1))
     def be_killed(self, recovery: float) -> None:
-        """What was written is there; the recovery point on the disk is some earlier one, but none below what a cleaning
-        may have taken."""
+        """Kill the broker: what was written stays, and the recovery point on disk is an earlier one, but not below what
+        a cleaning may have taken."""
         on_disk, dirty = self.log.compaction.recovery_point, self.log.compaction.first_dirty_offset
         point = on_disk + int(recovery * (self.log.recovery_point - on_disk))
         self.log.abandon()
@@ -130,7 +130,7 @@ class CompactedLog(RuleBasedStateMachine):
         self.log.compaction.first_dirty_offset = dirty
 
     def _compact(self, keys: int, groups: int = 1000) -> None:
-        """As the log cleaner does it, with room for so many keys; EndedError after so many groups."""
+        """Clean as the log cleaner does, with room for so many `keys`. Raises EndedError after so many `groups`."""
         log, end = self.log, min(self.committed, self.log.segments[-1].base_offset)
         log.secure_sealed()
         sources = [(s, e) for s, e in ranges_of(log.segments, log.log_end_offset)[:-1] if s.base_offset < end]

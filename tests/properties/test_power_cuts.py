@@ -238,7 +238,7 @@ class PowerCuts(RuleBasedStateMachine):
 
 
 def epochs_before(log: Log, epochs: Sequence[EpochStart]) -> list[EpochStart]:
-    """Those that the log still has a batch of, or had before a clean."""
+    """Return the epochs of which the log has a batch, or had one before a clean."""
     return [each for each in epochs if each.start_offset < log.log_end_offset]
 
 

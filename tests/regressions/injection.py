@@ -30,7 +30,7 @@ class Report:
 
 
 class Injection:
-    """What stands in the place of `target`: `alter` gets the original and returns its replacement."""
+    """Replaces `target`: `alter` gets the original and returns its replacement."""
 
     is_call = False
     """Whether it can tell that somebody has used it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,17 @@ class Runs:
         assert query.awaitTermination(SPARK_LIMIT_S)
         self.batches = [each.numInputRows for each in query.recentProgress if each.numInputRows]
         return self.values(name)
+
+    def wait_until(self, condition: Callable[[], object], *queries: StreamingQuery) -> None:
+        """Wait for what these queries do; raises the error of one that has failed meanwhile."""
+
+        def settled() -> bool:
+            for query in queries:
+                if (error := query.exception()) is not None:
+                    raise error
+            return bool(condition())
+
+        wait_until(settled, limit_s=SPARK_LIMIT_S)
 
     def values(self, name: str) -> list[str]:
         return sorted(self._rows[name])
@@ -192,7 +203,7 @@ def test_a_query_goes_on_through_new_partitions_new_topics_and_brokers_that_are_
         new = [f"{topic}{len(sent) + n}" for n in range(10)]
         sent.extend(new)
         send(cluster, topic, *new)
-        wait_until(lambda: len(runs.values("running")) >= len(sent) or query.exception(), limit_s=SPARK_LIMIT_S)
+        runs.wait_until(lambda: len(runs.values("running")) >= len(sent), query)
         assert runs.values("running") == sorted(sent)
 
     send_and_wait("running-a")
@@ -207,7 +218,7 @@ def test_a_query_goes_on_through_new_partitions_new_topics_and_brokers_that_are_
     broker.restart()
     send_and_wait("running-b")
     dropped = cluster.faults.drop("Metadata").of("running").times(5)
-    wait_until(lambda: dropped.met == 5, limit_s=SPARK_LIMIT_S)
+    runs.wait_until(lambda: dropped.met == 5, query)
     send_and_wait("running-a")
     assert query.isActive
     assert query.lastProgress is not None
@@ -225,12 +236,12 @@ def test_a_topic_deleted_in_mid_query_ends_it_or_does_not(cluster: Cluster, admi
     asked: dict[str, Any] = {"subscribe": "gone,kept", "startingOffsets": "earliest"}
     strict = runs.start("strict", **asked)
     lenient = runs.start("lenient", **asked, failOnDataLoss=False)
-    wait_until(lambda: all(len(runs.values(name)) == 2 for name in ("strict", "lenient")), limit_s=SPARK_LIMIT_S)
+    runs.wait_until(lambda: all(len(runs.values(name)) == 2 for name in ("strict", "lenient")), strict, lenient)
     admin.topics.delete("gone")
     with pytest.raises(StreamingQueryException, match="gone-0: deleted while the query read them"):
         strict.awaitTermination(SPARK_LIMIT_S)
     send(cluster, "kept", "kept2")
-    wait_until(lambda: "kept2" in runs.values("lenient") or lenient.exception(), limit_s=SPARK_LIMIT_S)
+    runs.wait_until(lambda: "kept2" in runs.values("lenient"), lenient)
     assert runs.values("lenient") == ["gone1", "kept1", "kept2"]
 
 

@@ -71,7 +71,7 @@ def job_for(directory: Path, sources: Sequence[SourceSegment], **fields: Any) ->
 
 
 def clean(job: CleaningJob) -> CleaningResult:
-    """Of all groups, whose files stay beside their sources; `swap` puts them in their places."""
+    """Clean all groups, whose files stay beside their sources; `swap` puts them in their places."""
     return cleaning.clean(job, lambda group: None)
 
 

@@ -1,7 +1,7 @@
 """A raw producer and consumer of Kafka's protocol: every sequence, epoch and offset is the caller's choice.
 
-One connection to a cluster of one broker, ottla's or Apache Kafka's. What a request comes to is a plain tuple, so that
-tables can hold it.
+It has one connection to a cluster of one broker, ottla's or Apache Kafka's. The outcome of a request is a plain tuple,
+so that tables can hold it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ottla_core.records.twins import new_builder
 
 NO_OFFSET: Final = -1
 V1, V2 = 11, 12
-"""The versions of Produce by which a broker tells the versions of transactions."""
+"""The versions of Produce by which a broker recognizes the versions of transactions."""
 _SOON: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -170,7 +170,7 @@ class Raw:
         self.wire.send(request, version)
 
     def produced(self, version: int = V2) -> Produced:
-        """The answer to the oldest `send` that has none yet."""
+        """Return the answer to the oldest `send` that has none yet."""
         [topic] = self.wire.answer(version, ProduceResponse)[1].responses
         [part] = topic.partition_responses
         return Produced(ErrorCode(part.error_code), part.base_offset)
@@ -235,7 +235,7 @@ class Raw:
         return bool(aborted.producer_id == self.producer_id)
 
     def end_offset(self, *, committed: bool = False, leader_epoch: int = -1) -> tuple[ErrorCode, int]:
-        """The latest offset, of all records or of those that are committed."""
+        """Return the end offset of all records, or of the `committed` ones."""
         return self._offset(-1, committed=committed, leader_epoch=leader_epoch)
 
     def _offset(self, timestamp: int, *, committed: bool, leader_epoch: int) -> tuple[ErrorCode, int]:
@@ -274,7 +274,7 @@ class Raw:
         self._until_settled(lambda: _Coded(self.end_offset()[0]))
 
     def _until_settled(self, ask: Callable[[], Any]) -> Any:
-        """The first answer that does not call for another try soon; the last one where time is over."""
+        """Return the first answer that asks for no retry, or the last one when the time is over."""
         give_up_at = time.monotonic() + LIMIT_S
         while True:
             answer = ask()

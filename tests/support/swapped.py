@@ -1,4 +1,4 @@
-"""What a cleaner leaves beside a log's segments, made by hand: for tests of what becomes of it."""
+"""Makes by hand the files that a cleaner leaves beside a log's segments, for tests of what becomes of them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from ottla_core.records.batch import BatchHeader
 
 
 def write_cleaned(log: Log, sources: Sequence[Segment], stays: Callable[[BatchHeader], bool]) -> list[BatchHeader]:
-    """Write what is to replace `sources`, which are durable then: their batches that stay, and the last one anyhow.
-    Return the headers of these."""
+    """Make `sources` durable, and write what is to replace them: the batches that stay, and the last one in any case.
+
+    Return the headers of the written batches."""
     log.secure_sealed()
     path = sources[0].path
     indexes = SegmentIndexes(path, sources[0].base_offset, log.config.index_interval_bytes, ending=CLEANED)

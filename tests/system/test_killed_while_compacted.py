@@ -40,7 +40,7 @@ def pair() -> Iterator[tuple[Cluster, ottla.Admin]]:
 @pytest.mark.rule(2, 4)
 @pytest.mark.timeout(240)
 def test_a_value_that_was_never_committed_takes_no_committed_ones_place(pair: tuple[Cluster, ottla.Admin]) -> None:
-    """Broker B has an end of its own and is away. A leads, is compacted, is killed, recovers. Then B comes back."""
+    """Broker B is away, with uncommitted records of its own. A leads, is compacted, killed, recovers; B returns."""
     cluster, admin = pair
     admin.topics.create("t", partitions=1, replicas=2, config=TABLE | {"min.insync.replicas": 1})
 

@@ -1,4 +1,4 @@
-"""Every batch in a log can be sent. One that no response can hold is the error of its partition alone."""
+"""Every batch in a log can be sent. A batch that no response can hold is an error of its partition alone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def produce(cluster: Cluster, topic: str, value: bytes, acks: str, partition: int = 0) -> None:
-    """By a client of Kafka: its requests may have a hundred megabytes."""
+    """Produce by a Kafka client, whose requests may have a hundred megabytes."""
     errors: list[object] = []
     producer = Producer(
         {"bootstrap.servers": cluster.kafka_bootstrap, "message.max.bytes": 64 << 20, "acks": acks, "linger.ms": 0}

@@ -22,7 +22,7 @@ NONE: Final = ErrorCode.NONE
 
 
 class Step(NamedTuple):
-    """One request and what it comes to; None where that does not matter."""
+    """One request and its expected outcome, None where that does not matter."""
 
     act: Callable[[Raw], Any]
     expected: Any = NONE
@@ -321,7 +321,7 @@ def test_a_rule_of_producers_and_readers(raw: Raw, rule: Rule) -> None:
 def test_while_the_coordinator_stands_still_no_batch_overtakes_the_first(
     raw: Raw, cluster: Cluster | None, version: int
 ) -> None:
-    """As a Java producer does it: five are in flight, each that fails is sent again, in order."""
+    """Send as a Java producer does: five batches are in flight, and those that fail are sent again, in order."""
     assert cluster is not None
     assert raw.init(transactional=True) == NONE
     if version == V1:

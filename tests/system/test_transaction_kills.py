@@ -48,7 +48,7 @@ class Load:
     written: dict[int, Written] = field(default_factory=dict)
     stopping: bool = False
     error: str = ""
-    """The last one that a producer ended with."""
+    """The last error with which a producer ended."""
 
     def run(self) -> None:
         randomness, made = random.Random(self.first), None

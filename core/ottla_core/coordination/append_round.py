@@ -1,8 +1,8 @@
-"""One round of a shard: what waits is decided, one after another, and one call to the log proves all of it.
+"""A round of a shard decides the waiting requests one after another, and proves all decisions by one call to the log.
 
-Each decision is applied before the next one is taken, so that two joins of one round see each other. What they write is
-appended by one call (group commit), in as few batches as can be (`RoundRecords`). Where no request writes, the call is
-a check. Either way the responses wait for it, in the order of their decisions.
+Each decision is applied before the next one is taken, so that two joins of one round see each other. That one call
+appends what they write (group commit), in as few batches as possible (`RoundRecords`). Where no request writes, the
+call is a check. Either way the responses wait for it, in the order of their decisions.
 """
 
 from __future__ import annotations

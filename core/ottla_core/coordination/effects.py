@@ -45,7 +45,7 @@ class Respond:
 
 @dataclass(frozen=True, slots=True)
 class RespondError:
-    """Without a token it tells of a decision of the owner's own that was rejected, such as a timer's."""
+    """Without a token, it reports that one of the owner's own decisions, such as a timer's, was rejected."""
 
     token: Any
     error: Exception

@@ -119,7 +119,7 @@ class HeldShard(Generic[S]):
     def _reject(self, token: Any, error: Exception) -> None:
         if token is None:
             self._process.own_rejected.value += 1
-            _log.error("what %s shard %d has to do by itself is rejected: %s", self._process.kind, self.number, error)
+            _log.error("a decision of %s shard %d's own was rejected: %s", self._process.kind, self.number, error)
         if not isinstance(error, OttlaError):
             _log.error("a decision of %s shard %d failed", self._process.kind, self.number, exc_info=error)
         if token is not None and not token.done():

@@ -1,4 +1,4 @@
-"""A look through all that a shard holds, some of it at a time, for what has expired. It lists the names once."""
+"""A look for what has expired goes through all names of a shard, some at a time, and lists the names only once."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 
 class Looked(NamedTuple):
-    """A change in memory: the first `left` of the `names` of a look are still to be looked at."""
+    """Notes, as a change in memory, that the first `left` of the `names` are still to be looked at."""
 
     names: list[str]
     left: int
 
     def rest(self) -> list[str]:
-        """The names that are left, in the list that the look began with."""
+        """Return the names that are left, in the list with which the look began."""
         del self.names[self.left :]
         return self.names

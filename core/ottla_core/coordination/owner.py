@@ -71,7 +71,7 @@ _REPORT_AFTER: Final = 8
 
 
 _SHOWN: Final = 200
-"""Characters of a timer's key: an id in it may be long."""
+"""How many characters of a timer's key are shown: an id in it may be long."""
 
 
 class Owner(Generic[S]):

@@ -1,4 +1,4 @@
-"""The records of a round: batches in the order of the decisions, and in each batch only the last record of a key.
+"""A round writes batches in the order of its decisions, and in each batch only the last record of a key.
 
 Several decisions of one round may write the same key, as the additions to a transaction do, each with everything that
 the key holds by then. A compacted log keeps the last of them only, and so does the round before it is written. It

@@ -105,7 +105,7 @@ class OwnedShards(Shards[S]):
         )
         self.own_rejected: Final = metrics.counter(
             "ottla_shard_timers_rejected_total",
-            "Decisions of timers that were rejected, and are tried again.",
+            "Decisions that a shard made by itself, such as a timer's, and that were rejected.",
             kind=kind,
         )
         self._gaps: Final = {

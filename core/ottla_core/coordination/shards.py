@@ -49,7 +49,7 @@ def shards_response(statuses: Iterable[OwnedShardStatus[Any]], node_id: int) -> 
 
 
 def owned_among(shards: Shards[Any], named: ShardNumbers | None) -> Sequence[int]:
-    """The shards that are owned, of those that a request has named; all of them where it has named none."""
+    """Return the owned shards among those that a request names, or all owned shards where it names none."""
     owned = shards.owned()
     if named is None:
         return owned

@@ -21,7 +21,7 @@ TICK_S: Final = 0.25
 NEVER: Final = float("inf")
 
 REJECTED_S: Final = 10.0
-"""Until a timer whose decision was rejected goes off again."""
+"""How long it takes until a timer whose decision was rejected goes off again."""
 
 TimerKey = Hashable
 
@@ -56,8 +56,10 @@ class LoopClock:
 
 
 class Timers:
-    """At most one instant per key; setting it again moves it. `rejected` says of a timer that is set why the decision
-    that it set off last was rejected."""
+    """At most one instant per key; setting it again moves it.
+
+    `rejected` has the reason for each timer that was set again because its decision was rejected.
+    """
 
     def __init__(self) -> None:
         self.rejected: Final[dict[TimerKey, str]] = {}
@@ -79,7 +81,7 @@ class Timers:
             self._tidy()
 
     def set_again(self, key: TimerKey, now: float, reason: str) -> None:
-        """Set a timer whose decision was rejected: the transaction or the member that it ends may have no other end."""
+        """Set a timer again whose decision was rejected: nothing else may ever end its transaction or its member."""
         self.set(key, now + REJECTED_S)
         self.rejected[key] = reason
 

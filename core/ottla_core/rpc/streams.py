@@ -156,8 +156,8 @@ class _ServedStream:
             self._end(EndStreamError(log_bug(self._endpoint.method.name, self._context.request_id, error)))
 
     def _sendable(self, correlation_id: int, body: Message) -> bytes:
-        """The frame of `body`. A body that is too large to be sent would end the stream, and with it all other calls:
-        an error takes its place."""
+        """Return the frame of `body`, or of an error if `body` is too large to be sent: it would end the stream, and
+        all other calls with it."""
         response: bytes = self._types.response(correlation_id=correlation_id, body=body).SerializeToString()
         if len(response) <= MAX_RESPONSE_BYTES:
             return response

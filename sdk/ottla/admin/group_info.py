@@ -95,13 +95,13 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class ShardStatus:
-    """How it is with one shard of groups or of transactional ids, and the coordinator that owns it.
+    """The state of one shard of groups or of transactional ids, and the coordinator that owns it.
 
     A shard is a partition of __consumer_offsets, or of __transaction_state.
 
     `phase` is serving, fencing or loading, for `seconds` now, or unowned: then `coordinator` and `next_offset` are
-    None. `trouble` says why it is not served, where that was tried in vain for seconds, or what its coordinator can't
-    do in time. `unreadable` records are of no kind that this release knows, or damaged: what they say is missing.
+    None. `trouble` says why attempts to serve it have failed for seconds, or what its coordinator can't do in time.
+    `unreadable` counts records that are damaged or of a kind that this release does not know: what they say is missing.
     """
 
     shard: int

@@ -118,7 +118,7 @@ class Groups:
         return True
 
     def shards(self, *, timeout: Duration | None = None) -> ShardStatuses:
-        """How it is with each shard, by its number. Groups of one that is not served can't do anything."""
+        """Return the state of each shard, by its number. Groups of a shard that is not served can't do anything."""
         return shard_statuses(self._channel, GROUP, Group.SHARDS, timeout)
 
     # ---- change -----------------------------------------------------------------------------------------------------

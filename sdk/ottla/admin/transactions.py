@@ -94,7 +94,7 @@ class Transactions:
         return self._coordinators.retrying(once, timeout=deadline.left())
 
     def shards(self, *, timeout: Duration | None = None) -> ShardStatuses:
-        """How it is with each shard, by its number. Nothing begins or ends a transaction in one that is not served."""
+        """Return the state of each shard, by its number. No transaction begins or ends in one that is not served."""
         return shard_statuses(self._channel, TXN, Txn.SHARDS, timeout)
 
     def describe(self, transactional_id: str, *, timeout: Duration | None = None) -> TransactionInfo:

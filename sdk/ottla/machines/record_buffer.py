@@ -52,8 +52,8 @@ class RecordBuffer:
         return self._queues.setdefault(queue.partition, queue)
 
     def forget(self, queue: PartitionQueue) -> None:
-        """Nothing is sent there any more. Sequence numbers that go on are kept, as in Kafka: a broker remembers them,
-        too."""
+        """Forget a queue to which nothing is sent any more. It is kept, as in Kafka, if its sequence numbers go on: a
+        broker remembers them, too."""
         assert queue.empty
         if queue.sequences is None or queue.sequences.spent:
             self._queues.pop(queue.partition, None)

@@ -96,7 +96,7 @@ class Sequences:
 
     @property
     def spent(self) -> bool:
-        """Whether the next batch begins at 0 in any case, so that nothing of this need be remembered."""
+        """Whether the next batch begins at 0 in any case, so that these numbers need not be remembered."""
         return False
 
     @property
@@ -215,12 +215,12 @@ class OwnedSequences(Sequences):
 
     @property
     def spent(self) -> bool:
-        """As before: the owner has begun another epoch since."""
+        """Whether the owner has begun another epoch since, in which sequences begin at 0 again."""
         return self._owner.producer != (self._producer_id, self._epoch)
 
     @property
     def in_transaction(self) -> bool:
-        """As before; each transaction has an epoch of its own."""
+        """Whether the open transaction has sent anything here: each transaction has an epoch of its own."""
         return not self.spent
 
     def resume(self, producer_id: int) -> bool:
@@ -237,7 +237,7 @@ class OwnedSequences(Sequences):
         return super().may_leave(batch, in_flight, now)
 
     def _may_be_forgotten(self, now: float) -> bool:
-        """It may be, but no sequence other than 0 begins an epoch of transactions."""
+        """Return False: even a broker that has forgotten the producer accepts only 0 first in a transaction's epoch."""
         return False
 
     def on_out_of_order(self, batch: Stamped) -> None:

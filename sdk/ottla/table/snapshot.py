@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -19,6 +20,7 @@ from ottla.consumer.consumer import Consumer
 from ottla.errors import OttlaError, config_error
 from ottla.table.snapshot_file import Head, Stored, open_snapshot, write_snapshot
 from ottla.table.view import TableView
+from ottla_core.clock import Clock
 from ottla_core.model import LATEST_TIMESTAMP, TopicId, TopicPartition
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class TableSnapshot:
         self._look_at = 0.0
         self._state: tuple[str, dict[int, tuple[int, int]]] | None = None
         self._written: Head | None = None
+        self._clock: Clock | None = None  # the consumer's, once there is one
         self._is_restored = False
 
     def keeping(self, raws: Iterable[RawRecord]) -> Iterator[RawRecord]:
@@ -108,7 +111,8 @@ class TableSnapshot:
 
     def on_step(self, consumer: Consumer[Any, Any], *, caught_up: bool) -> None:
         """Write every so often, once everything that was there at some time is reflected."""
-        positions, clock = consumer._assignment.positions(), consumer._cluster.clock
+        positions = consumer._assignment.positions()
+        clock = self._clock = consumer._cluster.clock
         ids = {at.topic_id for at in positions.values()}
         if len(ids) == 1 and (topic_id := ids.pop()) is not None:
             known = {p.partition: (at.offset, at.offset_epoch) for p, at in positions.items() if at.offset is not None}
@@ -141,13 +145,23 @@ class TableSnapshot:
         if self._state is None or self._as_of_ms is None:
             return
         head = Head(*self._state, self._as_of_ms)
-        if head == self._written:
+        if head == self._written or self._has_later(head):
             return
         try:
             write_snapshot(self._path, head, self._latest)
             self._written = head
         except OSError as error:
             logger.warning("the snapshot %s can't be written: %s", self._path, error.strerror)
+
+    def _has_later(self, head: Head) -> bool:
+        """Whether another table of the topic has written the file, with all that was there at a later time.
+
+        A time that has not come yet is of a clock that was set back: no start would use that file.
+        """
+        with suppress(OSError, ValueError, TypeError, AttributeError), open_snapshot(self._path) as (found, _):
+            is_later = self._clock is not None and head.as_of_ms < found.as_of_ms <= self._clock.wall_ms()
+            return is_later and found.topic_id == head.topic_id
+        return False
 
 
 def delete_retention_ms(consumer: Consumer[Any, Any], topic: str) -> int:

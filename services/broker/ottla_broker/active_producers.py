@@ -9,8 +9,11 @@ from ottla_core.slices import sliced
 
 
 class ActiveProducer(NamedTuple):
-    """-1 stands for none. `last_sequence` is that of the newest batch in this epoch, `last_timestamp_ms` that of the
-    newest batch or marker. `coordinator_epoch`: the highest of its markers; `first_offset`: of its open transaction."""
+    """A producer of a partition, with -1 for each number that it does not have.
+
+    `last_sequence` is that of the newest batch in this epoch, `last_timestamp_ms` that of the newest batch or marker.
+    `coordinator_epoch` is the highest one of its markers, and `first_offset` that of its open transaction.
+    """
 
     producer_id: int
     epoch: int

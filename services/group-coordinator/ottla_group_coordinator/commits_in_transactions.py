@@ -21,8 +21,8 @@ from ottla_proto.common_pb2 import Error, TxnMarker, TxnProducer
 _COMMIT_S: Final = 5.0
 """Kafka's offsets.commit.timeout.ms."""
 _MARKER_S: Final = 5.0
-"""For the markers of a request that names no time of its own. It lies below the caller's deadline: a shard whose log is
-late has an error of its own, and the others of the request are written."""
+"""How long markers wait if their request does not say. It ends before the caller's deadline, so that a shard whose log
+is late gets an error of its own and the request's other shards are written."""
 
 
 class CommitsInTransactions:
@@ -53,7 +53,7 @@ class CommitsInTransactions:
         )
 
     async def write_markers(self, request: pb.WriteShardMarkersRequest) -> pb.WriteShardMarkersResponse:
-        """Each as if it had come alone."""
+        """Write each marker as if it had come alone."""
         timeout_s = request.timeout_ms / 1000 or _MARKER_S
         written = [self._write(shard, item.marker, timeout_s) for item in request.markers for shard in item.shards]
         errors = iter(await asyncio.gather(*written))

@@ -23,11 +23,11 @@ from ottla_txn_coordinator.machines.states import COMMITTED
 GROUPS_TOPIC: Final = SHARD_TOPICS[GROUP]
 TIMEOUT_S: Final = 5.0
 LATE_AFTER_S: Final = 1.0
-"""For the slowest partition of a call: for its replicas, or for the log of its shard of groups. After the shorter time
-a partition is late: its markers go by calls of their own, which may take longer."""
+"""How long a call waits for its slowest partition: for the replicas, or for the log of the shard of groups. After this
+time a partition is late, and its markers are sent by separate calls, which wait for up to TIMEOUT_S."""
 
 _ROOM_S: Final = 1.0
-"""Between that time and the deadline of the call: each partition has an error of its own by then."""
+"""How much later the deadline of a call is, so that each partition gets an error of its own before it."""
 
 
 class Unroutable(Enum):
@@ -38,17 +38,17 @@ class Unroutable(Enum):
 
 
 class Lateness(IntEnum):
-    """How the last marker of a partition came there; each goes by calls of its kind alone."""
+    """How late the last marker of a partition was. Markers of different lateness share no call."""
 
     IN_TIME = 0
     LATE = 1
-    """It was not confirmed in the time of its call."""
+    """It was not confirmed within the time of its call."""
     ALONE = 2
     """A call of late ones ended by its deadline, so one of them may hold up the others: each has a call of its own."""
 
 
 class Destination(NamedTuple):
-    """A leader of partitions, or an owner of shards of groups; `late` are the partitions whose markers go there."""
+    """A leader of partitions, or an owner of shards of groups, for markers of partitions that are as late as `late`."""
 
     address: str
     of_groups: bool

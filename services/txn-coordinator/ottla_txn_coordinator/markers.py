@@ -1,10 +1,10 @@
 """Markers of transactions that are decided: sent until all are written, then the transaction is complete (rule 35).
 
-What waits for one leader, or for one owner of groups, goes there in one call; a destination that fails is left alone
-for a while and keeps no other from its markers, and so is a partition that fails. A call is answered when its slowest
-partition is, so a partition that was late once shares its calls with late ones alone. Where a call ends by its
-deadline, all of its partitions were late; where one of late ones does, each of them has a call of its own. Markers
-live while their shard is owned under its epoch, which each of them carries (rule 36): the next owner sends its own.
+Markers for one leader, or for one owner of groups, go there in one call. A destination or a partition that fails is
+left alone for a while, and does not hold up the others. A call is answered only when its slowest partition is done, so
+a partition that was late shares calls only with other late ones. If a call ends by its deadline, all of its partitions
+count as late; if it was a call of late ones, each of them gets calls of its own. Markers live while their shard is
+owned under its epoch, which each of them carries (rule 36): the next owner sends its own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CALLS_AT_ONCE: Final = 4
 """To one destination, each of which waits for its slowest partition; one alone where the last has failed."""
 
 LATE: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-"""The partition's replicas, or the log of the shard of groups, did not confirm the marker in the time of the call."""
+"""The partition's replicas, or the log of the shard of groups, did not confirm the marker within the call's time."""
 
 FINAL: Final = frozenset({ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 """A newer coordinator, or a newer producer, has been there: nothing of this transaction can follow."""
@@ -66,7 +66,7 @@ class _Queue:
         self.next_worker: asyncio.TimerHandle | None = None
 
     def take(self, most: int, *, of_one_partition: bool = False) -> list[MarkerToWrite]:
-        """The next markers, one at least; where they are to be of one partition, those that follow each other."""
+        """Take the next markers, at least one; if `of_one_partition`, only those that follow each other."""
         taken = [self.markers.popleft()]
         while self.markers and len(taken) < most:
             if of_one_partition and self.markers[0].partition != taken[0].partition:
@@ -91,7 +91,7 @@ class TxnMarkers:
         self._endings: Final[dict[tuple[int, int], dict[str, Ending]]] = {}
         self._queues: Final[dict[Destination, _Queue]] = {}
         self._late: Final[dict[TopicPartition, Lateness]] = {}
-        """Partitions whose last marker was late; few, and each until one of its markers is written, or none is left."""
+        """Partitions whose last marker was late: few, each only until one of its markers is written or none is left."""
         self._to_route: Final[deque[tuple[Ending, Iterable[TopicPartition]]]] = deque()
         self._unknown: list[tuple[Ending, TopicPartition]] = []
         self._is_catching_up = False
@@ -134,8 +134,8 @@ class TxnMarkers:
         return [] if ending is None else sorted(ending.left)
 
     async def completing(self, shard: int, transactional_id: str, timeout_s: float) -> None:
-        """Return when what is decided from then on finds no transaction of this id that ends, or when `timeout_s` have
-        passed since its end was decided: an end that takes longer than usual holds no request up."""
+        """Return once new decisions find no ending transaction of this id, or `timeout_s` after its end was decided: an
+        end that takes longer than usual holds up no request."""
         if (ending := self._ending(shard, transactional_id)) is not None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(ending.began_at + timeout_s):

@@ -48,8 +48,8 @@ from ottla_txn_coordinator.responses import LONG_ID, Filter, described, producer
 _ASK_S: Final = 30.0
 _HELD_S: Final = 0.1
 """Clients that hear CONCURRENT_TRANSACTIONS pause for 20 ms or more. But a call with many transactions is answered when
-all of them are, and the leader that is to write a marker may be away: so the time counts from the end's decision, and
-an end that is stuck holds up what shares a call with it once, not at every try."""
+all of them are, and the leader that is to write a marker may be away. So the time counts from the end's decision: a
+stuck end delays the other transactions of a call only once, and not at every try."""
 
 _CATCH_UP_S: Final = 1.0
 """For the metadata, where a partition looks unknown: this coordinator may be the last to hear of it."""
@@ -84,8 +84,7 @@ class Markers(Protocol):
         ...
 
     async def completing(self, shard: int, transactional_id: str, timeout_s: float) -> None:
-        """Return when what is decided from then on finds no transaction of this id that ends, or when `timeout_s` have
-        passed since its end was decided."""
+        """Return once new decisions find no ending transaction of this id, or `timeout_s` after its end was decided."""
         ...
 
 
@@ -380,7 +379,7 @@ def check_id(transactional_id: str) -> None:
 
 
 def _merge_key(item: pb.PartitionsToAdd) -> Hashable:
-    """Equal for items that differ in their partitions alone."""
+    """Return a key that is equal for items that differ only in their partitions."""
     epoch = item.coordinator_epoch if item.HasField("coordinator_epoch") else None
     return item.transactional_id, *_producer(item.producer), item.verify_only, item.transaction_version, epoch
 

@@ -1,9 +1,9 @@
-"""`ottla log compact`: one log cleaned while its broker is stopped, by the code of that broker's cleaner and its swap.
+"""`ottla log compact` cleans one log while its broker is stopped, by the code of that broker's cleaner and its swap.
 
-What it may touch is what the cleaner might: not the active segment, and nothing at or above the last stable offset: no
-record above the high watermark that the broker wrote down, and none of a transaction that may still be aborted. After a
-kill the log is recovered first, as a start of the broker would do it, and all that is cleaned lies below a recovery
-point that is on disk. Whatever ends it, a start of the broker finds the log before it or after it.
+Like the cleaner it leaves alone the active segment and everything at or above the last stable offset: records above the
+high watermark that the broker wrote down, and records of a transaction that may still be aborted. If the broker was
+killed, the log is first recovered as a start of the broker would do it. Only what lies below a recovery point on disk
+is cleaned. However the command ends, a start of the broker finds each group of segments as it was or cleaned.
 """
 
 from __future__ import annotations
@@ -51,12 +51,11 @@ class Compacted(NamedTuple):
 
 
 def compact(directory: Path, *, delete_retention_ms: int, min_lag_ms: int, drops_keyless: bool) -> Compacted:
-    """The directory may be that of a topic that is not compacted, and has no configs to tell: records without a key are
-    dropped only on request.
+    """Compact the log in `directory`, and drop records without a key only on request: its topic may be one that is not
+    compacted, and there are no configs here to tell.
 
-    Raises ConfigError for what is not one partition, FatalError for a log that can't be cleaned, OSError.
-
-    What was compacted before that stays so: a log is compacted group by group of its segments.
+    Raises ConfigError for what is not one partition, FatalError for a log that can't be cleaned, OSError. Segments are
+    compacted group by group, and the groups that were compacted before the error stay compacted.
     """
     find_logs(directory)  # its errors come first: of what is not there nothing can be locked
     data = directory.resolve().parent
@@ -100,7 +99,7 @@ class _Compaction:
             self._disk,
             config,
             now_ms=self._now_ms,
-            # A copy was just verified, and its gaps are those of a cleaner. To recover it would take them for losses.
+            # A copy was just verified, and a cleaner has left its gaps. Recovery would take them for losses.
             clean=self._id is None or (self._disk.path / CLEAN_SHUTDOWN).exists(),
             recovery_point=RecoveryPoint(self._checkpoint(checkpoint.RECOVERY_POINTS, 0)),
             log_start_offset=start,
@@ -132,7 +131,7 @@ class _Compaction:
         return default if self._id is None else checkpoint.read_offsets(self._disk.path / name).get(self._id, 0)
 
     def _note(self, name: str, offset: int) -> None:
-        """Write it down for the broker. A copy has no checkpoints."""
+        """Write the offset into the broker's checkpoint `name`. A copy has no checkpoints."""
         if self._id is not None:
             path = self._disk.path / name
             offsets: dict[PartitionId, int] = {**checkpoint.read_offsets(path), self._id: offset}
@@ -169,6 +168,6 @@ def _leaving_nothing(directory: Path) -> Iterator[None]:
             raise FatalError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"{directory}: there is no room for the cleaned segments beside the others: {free} bytes are free",
-                hint="make room for one more segment, and say it again: what was compacted before stays so",
+                hint="make room for one more segment, and run it again: what was compacted before stays compacted",
             ) from None
         raise

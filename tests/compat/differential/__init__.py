@@ -1,1 +1,1 @@
-"""Stories that are lived through on Apache Kafka and on ottla, and compared fact by fact."""
+"""Stories that clients go through on Apache Kafka and on ottla, and that are compared fact by fact."""

@@ -1,4 +1,4 @@
-"""What a client experiences in another way than with Apache Kafka, and why that stays so."""
+"""What a client experiences otherwise than with Apache Kafka, and why that stays so."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from ottla_core.errors import ErrorCode
 CREATED_S: Final = 60.0
 
 Facts = dict[str, str]
-"""By their names: an exception's class or an error code's name, whether the client goes on, what is left in the end."""
+"""Facts by name: an exception's class or an error code, whether the client goes on, what is left in the end."""
 
 
 class Side:
@@ -76,7 +76,7 @@ _NOT_YET: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN
 
 
 def _end(wire: KafkaWire, topic: str, partition: int) -> int:
-    """The error code of a look at a partition's end."""
+    """Return the error code of a request for a partition's end offset."""
     asked = ListOffsetsRequest.ListOffsetsTopic
     part = asked.ListOffsetsPartition(partition_index=partition, current_leader_epoch=-1, timestamp=-1)
     request = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[asked(name=topic, partitions=[part])])
@@ -106,7 +106,7 @@ Answer = TypeVar("Answer")
 
 
 def patient(ask: Callable[[], Answer], code_of: Callable[[Answer], int]) -> Answer:
-    """Ask until the answer is none that clients try again after, or for some seconds: then it is the outcome."""
+    """Ask until an answer asks for no retry, or for some seconds; the last answer is the outcome."""
     give_up_at = time.monotonic() + _PATIENCE_S
     while code_of(answer := ask()) in RETRIED and time.monotonic() < give_up_at:
         time.sleep(_PAUSE_S)
@@ -146,7 +146,7 @@ class Difference(NamedTuple):
 
 
 def differences(story: str, kafka: Mapping[str, str], ottla: Mapping[str, str]) -> list[Difference]:
-    """A fact that one side lacks differs, too."""
+    """Return the facts that differ; a fact that one side lacks differs, too."""
     return [
         Difference(story, fact, kafka.get(fact, "-"), ottla.get(fact, "-"))
         for fact in {**kafka, **ottla}
@@ -160,6 +160,6 @@ def unexplained(found: list[Difference], known: Mapping[str, str]) -> list[str]:
 
 
 def outdated(story: str, found: list[Difference], known: Mapping[str, str]) -> list[str]:
-    """Return the known differences of a story that are none any more."""
+    """Return the known differences of a story that no longer exist."""
     keys = {each.key for each in found}
     return [key for key in known if key.startswith(f"{story}: ") and key not in keys]

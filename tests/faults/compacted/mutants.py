@@ -21,8 +21,8 @@ from ottla_broker.storage.segment import Ranges, Segment, ranges_of
 
 
 def _active_segment_cleaned() -> None:
-    """What is appended while a cleaning runs is not in what takes the segment's place. The recovery point, which bounds
-    what is cleaned, is taken to be the log's end."""
+    """The active segment is cleaned, and loses what is appended meanwhile. The recovery point, which bounds what is
+    cleaned, is taken to be the log's end."""
     end_swap = Segment.end_swap
 
     def secured(self: Log) -> RecoveryPoint:

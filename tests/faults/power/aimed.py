@@ -1,7 +1,7 @@
-"""`python -m tests.faults.power.aimed STORY MUTANT`: one seam, aimed at in a cluster inside this process.
+"""`python -m tests.faults.power.aimed STORY MUTANT` aims at one seam, in a cluster inside this process.
 
-Prints one JSON object, the findings by kind and in words. MUTANT is one of `mutants`, `none` for none. The stories are
-what kills at random seldom come to: each needs a few steps in their order.
+It prints one JSON object, the findings by kind and in words. MUTANT is one of `mutants`, or `none`. Random kills seldom
+reproduce these stories, because each needs a few steps in a certain order.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ottla_core.slices import Slice
 TOPIC: Final = "t"
 _LIMIT_S: Final = 40.0
 _CHECKPOINTED_S: Final = 6.5
-"""Beyond the interval of checkpoints."""
+"""This is longer than the interval of checkpoints."""
 _COMPACT: Final = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0, "min.insync.replicas": 1}
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Aim:
         self.until(lambda: self.at.leader == number, f"broker {number} to lead")
 
     def replica(self, number: int) -> Replica:
-        """Once the broker has it."""
+        """Return the broker's replica, once the broker has it."""
         replica = until(lambda: self._replica(number), f"the replica of broker {number}", _LIMIT_S)
         assert replica is not None, "it is waited for"
         return replica
@@ -93,7 +93,7 @@ class Aim:
         return next(each for each in app._components if isinstance(each, kind))
 
     def put(self, rows: dict[str, str], rounds: int = 1, *, acks: Any = "all") -> None:
-        """One batch for each row."""
+        """Write one batch for each row."""
         with ottla.Producer[str, str](
             self.cluster.bootstrap, topic=TOPIC, key="str", value="str", acks=acks, batch_size=500,
             enable_idempotence=acks == "all",
@@ -103,7 +103,7 @@ class Aim:
                     producer.send(value, key=key).result(_LIMIT_S)
 
     def read(self, level: Any = "read_committed", limit_s: float = _LIMIT_S) -> list[Any]:
-        """All there is; what came until then where it does not come to the end."""
+        """Return all records, or those that came until `limit_s` if the reader does not reach the end."""
         found: list[Any] = []
 
         def work() -> None:
@@ -123,14 +123,14 @@ class Aim:
         return found
 
     def roll(self, number: int, producer: Any) -> None:
-        """Write until a segment begins."""
+        """Write until a new segment begins."""
         before = len(self.replica(number).log.segments)
         while len(self.replica(number).log.segments) <= before:
             for n in range(5):
                 producer.send(os.urandom(300), key=f"{time.monotonic_ns()}.{n}").result(_LIMIT_S)
 
     def let_days_pass(self, number: int) -> None:
-        """Retention takes what is old by then, and tombstones and markers may go."""
+        """Move the clock so far that retention takes old segments, and tombstones and markers may go."""
 
         async def tidy() -> None:
             self.replica(number).tidy(self.cluster.clock.wall_ms())
@@ -139,7 +139,7 @@ class Aim:
         self.cluster.run(tidy())
 
     def until_cleaned(self, number: int) -> None:
-        """Up to the active segment."""
+        """Wait until the log is cleaned up to the active segment."""
 
         def is_clean() -> bool:
             log = self.replica(number).log
@@ -148,7 +148,7 @@ class Aim:
         self.until(is_clean, f"broker {number} to have cleaned its log")
 
     def stop_and_compare(self) -> None:
-        """Replicas that were all in sync are alike on their disks."""
+        """Stop all brokers, whose replicas were in sync, and check that the replicas are alike on their disks."""
         directories = [self.replica(number).log.directory for number in range(len(self.cluster.brokers))]
         for broker in self.cluster.brokers:
             broker.stop()
@@ -273,7 +273,7 @@ def marker_cleaned(found: PowerFindings) -> None:
     is killed."""
 
     async def later(self: Maintenance) -> None:
-        """The time of the next checkpoint does not come."""
+        """Never let the time of the next checkpoint come."""
 
     put_in_place(Maintenance, "_checkpoint", later)
     with Cluster(brokers=1, txn_coordinators=1) as cluster:
@@ -387,7 +387,7 @@ def later_sequence_first(found: PowerFindings) -> None:
 
 
 def giant_batch(found: PowerFindings) -> None:
-    """What a cleaning leaves of a batch compresses better than a reader takes for honest."""
+    """What a cleaning leaves of a batch compresses so well that readers would take it for a bomb."""
     builder = new_builder(1 << 27)
     now = time.time_ns() // 1_000_000
     builder.append(now, b"noise", os.urandom(420_000))

@@ -1,4 +1,4 @@
-"""Holds what clients were told against what each replica has in the end, and against what readers got. Pure.
+"""Compares what clients were told with what each replica has in the end, and with what readers got. Pure.
 
 lost         an acknowledged record is not there; of a compacted topic, the newest of a key, or an older one is
 misplaced    a record at another offset than the acknowledged one, or with other bytes than were sent
@@ -28,7 +28,7 @@ KINDS: Final = (
     "lost", "misplaced", "aborted", "diverged", "lso_stuck", "unsendable", "unordered", "grown", "damaged",
 )  # fmt: skip
 MOST_ENDED: Final = 20
-"""Transactions that a replica may keep after their end: those of a moment."""
+"""How many ended transactions a replica may keep: those that ended a moment ago."""
 
 MOST_BATCH_BYTES: Final = 2 << 20
 """max.message.bytes is half of it."""
@@ -36,7 +36,7 @@ MOST_BATCH_BYTES: Final = 2 << 20
 
 @dataclass(slots=True)
 class PowerFindings(KindsFound):
-    """And how much was done."""
+    """The findings of a run, and how much was done in it."""
 
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
     acknowledged: int = 0
@@ -50,7 +50,7 @@ class Policy(NamedTuple):
 
     compact: bool
     delete: bool
-    """By retention or by DeleteRecords."""
+    """Whether retention or DeleteRecords may delete records."""
 
 
 class SeamsChecker:
@@ -60,7 +60,7 @@ class SeamsChecker:
     # ---- one partition ---------------------------------------------------------------------------------------------
 
     def check_partition(self, number: int, replicas: Sequence[StoredReplica], policy: Policy, told: Told) -> None:
-        """All replicas of it, against what its writers were told."""
+        """Check all replicas of a partition against what its writers were told."""
         self.check_replicas(replicas, policy)
         found = self.findings
         found.acknowledged += sum(name.partition == number for name in told.acked)
@@ -73,7 +73,7 @@ class SeamsChecker:
                 self._check_all(number, replica, told)
 
     def check_replicas(self, replicas: Sequence[StoredReplica], policy: Policy) -> None:
-        """What replicas have, whatever was written: also of coordinators' topics."""
+        """Check what can be checked without knowing what was written, as in the coordinators' topics."""
         found = self.findings
         for replica in replicas:
             found.replicas += 1
@@ -92,7 +92,7 @@ class SeamsChecker:
             self._compare(first, other, start, end, policy)
 
     def _check_epochs(self, replica: StoredReplica) -> None:
-        """Those of the checkpoint are the batches' own, and grow."""
+        """Check that the epochs of the checkpoint are those of the batches, and that they grow."""
         if replica.epochs != sorted(set(replica.epochs)) or len({at for _, at in replica.epochs}) != len(
             replica.epochs
         ):
@@ -158,7 +158,7 @@ class SeamsChecker:
             )
 
     def _check_all(self, number: int, replica: StoredReplica, told: Told) -> None:
-        """Of a topic that is not compacted: every acknowledged record."""
+        """Check that a topic that is not compacted has every acknowledged record."""
         missing = [
             offset
             for partition, offset in told.at
@@ -171,7 +171,7 @@ class SeamsChecker:
     def check_read(
         self, who: str, found: Mapping[tuple[int, int], object], told: Told, starts: Mapping[int, int]
     ) -> None:
-        """What a reader of committed records got in the end, by partition and offset."""
+        """Check what a reader of committed records got in the end, by partition and offset."""
         for (partition, key), versions in told.by_key.items():
             newest = versions[-1]
             if (
@@ -183,7 +183,7 @@ class SeamsChecker:
                 self.findings.add("lost", f"{who} was not given {newest.name} at {partition}@{newest.offset}")
 
     def check_passes(self, told: Told, operations: Iterable[Operation]) -> None:
-        """What a reader of committed records got along the way."""
+        """Check what a reader of committed records got along the way."""
         for operation in operations:
             if operation["f"] != "poll" or operation["type"] != "ok":
                 continue

@@ -24,7 +24,7 @@ _MODULES: Final = {
     "txn": "ottla_txn_coordinator",
 }
 _LEASE_S: Final = 3
-"""Of coordinators, which are killed all the time."""
+"""The lease of coordinators, which are killed all the time."""
 _WORKER: Final = b"tests.faults.power.worker"
 _RETENTION_CHECK_S: Final = 5
 _GONE_LIMIT_S: Final = 10.0
@@ -57,7 +57,7 @@ class PowerCluster(FaultCluster):
                 return {}
 
     def kill_cleaner(self, name: str) -> bool:
-        """SIGKILL the worker of that broker's cleaner; whether one ran."""
+        """SIGKILL the worker of that broker's cleaner; return whether one was running."""
         killed = False
         for pid in filter(_runs, workers_in(self.launched / name)):
             with suppress(ProcessLookupError):
@@ -66,12 +66,12 @@ class PowerCluster(FaultCluster):
         return killed
 
     def cut_power(self, name: str, chance: random.Random) -> Cut:
-        """Of a broker that was killed a moment ago."""
+        """Cut the power of a broker that was killed a moment ago."""
         self._end_cleaner(name)
         return cut_power(self.directory / name, self.launched / name, chance)
 
     def replace_disk(self, name: str) -> None:
-        """Of a broker that was killed a moment ago, by an empty one."""
+        """Give an empty disk to a broker that was killed a moment ago."""
         self._end_cleaner(name)
         shutil.rmtree(self.directory / name)
         shutil.rmtree(self.launched / name)
@@ -84,7 +84,7 @@ class PowerCluster(FaultCluster):
         until(is_gone, f"the cleaner of {name} to be gone", _GONE_LIMIT_S)
 
     def cleanings(self) -> Iterator[Operation]:
-        """Of every broker, in the order of each."""
+        """Iterate over the cleanings of every broker, in the order of each."""
         for name in self.brokers:
             yield from read_lines(self.launched, name)
 
@@ -92,13 +92,13 @@ class PowerCluster(FaultCluster):
         return sum(1 for _ in self.cleanings())
 
     def partition_name(self, topic: str, partition: int) -> str:
-        """Of its directories."""
+        """Return the name of the partition's directories."""
         [found] = self.admin().topics.describe(topic)
         return f"{found.id.replace('-', '')}-{partition}"
 
 
 def _runs(pid: int) -> bool:
-    """Whether it is a worker still: of a process that is over, the command is empty or another one's."""
+    """Whether the process is still a worker: if it is over, its command is empty or another process's."""
     try:
         return _WORKER in Path(f"/proc/{pid}/cmdline").read_bytes()
     except FileNotFoundError:

@@ -37,7 +37,7 @@ Line = list[Any]
 
 
 def read_lines(beside: Path) -> Iterator[tuple[int, Line]]:
-    """Each line with the position of its first byte; a last line that is not whole is left out."""
+    """Iterate over the whole lines, each with the position of its first byte."""
     at = 0
     with suppress(FileNotFoundError), (beside / JOURNAL).open("rb") as lines:
         for line in lines:
@@ -77,7 +77,7 @@ class Journal:
 
     @staticmethod
     def boot_id(beside: Path) -> str:
-        """The simulated machine's, which each power cut changes."""
+        """Return the simulated machine's boot id, which each power cut changes."""
         path = beside / BOOT
         if not path.exists():
             path.write_text(str(uuid.uuid4()), encoding="ascii")
@@ -87,7 +87,7 @@ class Journal:
         self._write(["worker", pid])
 
     def watch(self) -> None:
-        """Let each change of bytes and names, and each sync, pass by here."""
+        """Wrap the calls that change bytes and names, or sync, so that each is noted here."""
         syncs = {"fsync": os.fsync, "fdatasync": os.fdatasync}
         for name, sync in syncs.items():
             setattr(os, name, self._then_noted(sync))
@@ -99,7 +99,7 @@ class Journal:
             setattr(os, name, self._renaming(getattr(os, name)))
 
     def sync_all(self, sync: Callable[[], None]) -> None:
-        """All that is there before `sync` lasts after it."""
+        """Call `sync`, and note that all that was there before it is durable."""
         found = [directory for directory in (self._root, *self._root.iterdir()) if directory.is_dir()]
         lines: list[Line] = []
         with self._lock:
@@ -151,7 +151,7 @@ class Journal:
             return [["bytes", each.inode(), each.stat().st_size] for each in entries if each.is_file()]
 
     def _on_names(self, line: Line) -> None:
-        """What is gone from the directory for certain can't come back."""
+        """Note the durable names; what is gone from the directory for certain can't come back."""
         _, directory, _, names = line
         inodes = set(names.values())
         for gone in self._names.get(directory, set()) - inodes:
@@ -185,7 +185,7 @@ class Journal:
         return written
 
     def _on_overwrite(self, fd: int, position: int) -> None:
-        """From `position` on, bytes that last may become others."""
+        """Keep the durable bytes from `position` on, before they are overwritten."""
         inode = os.fstat(fd).st_ino
         durable = self._bytes.get(inode, 0)
         if position >= durable:
@@ -242,12 +242,12 @@ class Journal:
     # ---- inside ----------------------------------------------------------------------------------------------------
 
     def _path_of(self, fd: int) -> Path | None:
-        """Of a file or directory that is watched."""
+        """Return the path of a file or directory that is watched."""
         name = os.readlink(f"/proc/self/fd/{fd}")
         return Path(name) if name == str(self._root) or name.startswith(self._prefix) else None
 
     def _directory_of(self, path: Any) -> int | None:
-        """The inode of the watched directory that the name is in."""
+        """Return the inode of the watched directory that the name is in."""
         text = os.fspath(path) if not isinstance(path, int) else ""
         if not isinstance(text, str) or not text.startswith(self._prefix):
             return None

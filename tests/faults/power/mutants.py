@@ -1,6 +1,6 @@
-"""The rules at the seams of log, cleaner, elections and transactions, broken on purpose in brokers.
+"""Each mutant breaks one rule at the seams of log, cleaner, elections and transactions, on purpose, in brokers.
 
-Each takes one mend out. Those that a cleaner's worker keeps are in `worker_mutants`.
+Those that a cleaner's worker keeps are in `worker_mutants`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ottla_broker.storage.segment import Segment
 
 
 def _ended_transactions_kept_by_followers() -> None:
-    """A leader alone forgets the transactions that every replica knows the end of."""
+    """Only leaders forget the transactions whose ends every replica knows."""
     forget = ReplicaState._forget_ended_transactions
 
     def forget_as_leader(self: ReplicaState) -> None:
@@ -39,7 +39,7 @@ def _ended_transactions_kept_by_followers() -> None:
 
 
 def _last_stable_offset_below_the_log_start() -> None:
-    """Where the log begins is not looked at."""
+    """The last stable offset ignores where the log begins."""
     last_stable_offset = Producers.last_stable_offset
 
     def of_transactions(self: Producers, log_start_offset: int, high_watermark: HighWatermark) -> LastStableOffset:
@@ -59,12 +59,12 @@ def _cleaned_above_the_recovery_point() -> None:
 
 
 def _recovery_point_not_written_before_a_clean() -> None:
-    """Sealed segments are durable, and the checkpoint of recovery points does not say so."""
+    """Sealed segments are made durable, but the checkpoint of recovery points is not written."""
     put_in_place(LogDir, "cover", lambda self, partition, recovery_point: recovery_point)
 
 
 def _stored_epochs_dropped() -> None:
-    """A start that reads batches takes the epochs from them alone."""
+    """A start that reads batches takes the epochs only from them."""
     recover = ottla_broker.storage.recovery._recover
 
     def from_batches(segments: list[Segment], first: int, epochs: LeaderEpochs) -> int:
@@ -76,7 +76,7 @@ def _stored_epochs_dropped() -> None:
 
 
 def _emptied_log_forgets_its_epoch() -> None:
-    """Epochs are those of records that are there."""
+    """A log keeps only the epochs of the records that it still has."""
 
     def cut_to(self: LeaderEpochs, start_offset: int, end_offset: int) -> None:
         self.truncate_from_start(start_offset)
@@ -86,8 +86,8 @@ def _emptied_log_forgets_its_epoch() -> None:
 
 
 def _emptied_log_counts_as_in_sync() -> None:
-    """A follower without an epoch, behind whose end its leader's log ends, is not truncated: it is in sync once the
-    leader's end comes to its own."""
+    """A follower without an epoch, whose log ends after its leader's, is not truncated: it counts as in sync once the
+    leader's log has grown to its end."""
     _emptied_log_forgets_its_epoch()
     find, begin_anew = find_divergence, FollowerRole.on_out_of_range
 
@@ -105,7 +105,7 @@ def _emptied_log_counts_as_in_sync() -> None:
 
 
 def _later_sequence_taken_first() -> None:
-    """Of an unknown producer any batch is taken, also while an earlier one waits or is to come again."""
+    """Any batch of an unknown producer is taken, even while an earlier one waits or is to be sent again."""
     put_in_place(FirstSequences, "expect", lambda self, header, now_ms: None)
     put_in_place(_Pending, "failure", property(lambda self: None))
 

@@ -1,4 +1,4 @@
-"""Kills and power cuts, each after a cleaning or an election since the last, while all replicas were in sync.
+"""Kills processes and cuts power, each time after another cleaning or election, while all replicas are in sync.
 
 Only one broker's power is cut before all are in sync again: what was acknowledged with acks=all lies on another one.
 Any number may be killed beside it, for their page caches survive.
@@ -27,7 +27,7 @@ _KINDS: Final = {
     "kill one": 14, "kill all": 8, "cut": 22, "cut and kill the others": 12, "cut, then kill while it recovers": 10,
     "cleaner": 10, "coordinators": 10, "emptied": 6, "cut and coordinators": 8,
 }  # fmt: skip
-"""How often each comes."""
+"""The weight of each kind of hit: how often it is chosen."""
 CUTS: Final = frozenset(kind for kind in _KINDS if kind.startswith("cut"))
 
 
@@ -36,14 +36,14 @@ class PowerNemesis(Nemesis):
 
     def prepare(self, topics: Sequence[str], emptied: str, between: Callable[[], None], seed: str) -> None:
         self.kinds: Counter[str] = Counter()
-        """Hits, by kind."""
+        """The number of hits by kind."""
         self.kills = 0
-        """Moments at which something was killed, each after a cleaning or an election since the last."""
+        """How often something was killed, each time after another cleaning or election."""
         self.power_cuts = 0
         self.elections = 0
         self.lost_bytes = 0
         self.after_emptied: list[str] = []
-        """What the topic that was elected uncleanly and emptied lacks, in words."""
+        """What the topic lacks that was emptied and whose leader was elected uncleanly, in words."""
         self._topics = topics
         self._emptied = emptied
         self._between = between
@@ -57,7 +57,7 @@ class PowerNemesis(Nemesis):
     # ---- what happened ---------------------------------------------------------------------------------------------
 
     def count_elections(self) -> int:
-        """So far, in all topics: how much their leader epochs have grown."""
+        """Return how much the leader epochs of all topics have grown so far."""
         for topic in self._topics:
             with suppress(ottla.OttlaError):
                 for partition in self.cluster.describe(topic):
@@ -68,7 +68,7 @@ class PowerNemesis(Nemesis):
         return self.elections
 
     def until_progress(self) -> None:
-        """Until something was cleaned, or a leader elected, since the last kill."""
+        """Wait until something was cleaned, or a leader elected, since the last kill."""
 
         def has_progress() -> bool:
             return self._now() != self._seen
@@ -85,7 +85,7 @@ class PowerNemesis(Nemesis):
     # ---- hits ------------------------------------------------------------------------------------------------------
 
     def run(self, until_at: float, least_hits: int, only: Collection[str] = ()) -> None:
-        """Until that time, and until there were `least_hits`, for twice as long at most; `only` hits of these kinds."""
+        """Hit until that time and until there were `least_hits`, for at most twice as long; `only` these kinds."""
         weights = {kind: often for kind, often in _KINDS.items() if not only or kind in only}
         give_up_at = until_at + (until_at - time.monotonic())
         while time.monotonic() < until_at or (self.kills < least_hits and time.monotonic() < give_up_at):
@@ -138,7 +138,7 @@ class PowerNemesis(Nemesis):
         self.count_elections()
 
     def cut_power(self, name: str) -> None:
-        """Of a broker that was killed a moment ago."""
+        """Cut the power of a broker that was killed a moment ago."""
         cut = self.cluster.cut_power(name, self._cuts)
         self.power_cuts += 1
         self.lost_bytes += cut.bytes_lost
@@ -147,9 +147,9 @@ class PowerNemesis(Nemesis):
     # ---- an unclean election, and a log that was emptied before -----------------------------------------------------
 
     def empty_after_unclean(self) -> None:
-        """The last one in sync empties its log and goes; the other leads uncleanly, and writes; it goes, too.
+        """Have the last in-sync replica empty its log and stop; the other is elected uncleanly, writes and stops.
 
-        What was acknowledged after the unclean election is there in the end: it was on both."""
+        What was acknowledged after the unclean election has to be there in the end, because both had it."""
         topic = self._emptied
         replicas = [f"broker-{n}" for n in self.cluster.describe(topic)[0].replicas]
         leader = self.cluster.leader(topic, 0)

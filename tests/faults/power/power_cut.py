@@ -1,11 +1,11 @@
-"""What a power cut leaves of a data directory: what was synced, and of the rest what the disk happened to have.
+"""A power cut leaves what was synced of a data directory, and of the rest what the disk happened to have.
 
-Names reach a disk in the order in which they changed, as with a journal, directory by directory; bytes in any. Of a
-file that was appended to, a random length between what is durable and what was written is left, at times with zeros,
-garbage or a hole in what was not synced. A truncation or an overwriting that was not synced is undone, or not.
+Names reach the disk in the order in which they changed, directory by directory, as with a journal. Bytes reach it in
+any order. A file that was appended to keeps a random length between what is durable and what was written, at times with
+zeros, garbage or a hole in what was not synced. A truncation or an overwrite that was not synced may be undone.
 
-Not simulated: a partition's directory that was renamed to be deleted and then removed does not come back; a sync that
-lied; bytes that were durable and rot.
+Three things are not simulated: a removed partition directory that comes back, a sync that lies, and durable bytes that
+rot.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tests.faults.power.journal import BEFORE, BOOT, JOURNAL, KEPT, Journal, ino
 _ASIDE: Final = ".cut"
 _HOLE_BYTES: Final = 512
 _WAYS: Final = {"short": 10, "whole": 3, "durable": 3, "zeros": 2, "garbage": 2, "hole": 2}
-"""How often each becomes of what was not synced."""
+"""The weights of what may become of bytes that were not synced."""
 
 
 @dataclass(slots=True)
 class Cut:
-    """What one cut has taken."""
+    """What one power cut has taken."""
 
     bytes_lost: int = 0
     files_torn: int = 0
@@ -60,7 +60,7 @@ class _Notes:
         return notes
 
     def left_of(self, directory: int, now: Mapping[str, int], random: Random) -> dict[str, int]:
-        """The names of a directory after the cut."""
+        """Return the names of a directory after the cut."""
         _, durable = self.names.get(directory, (0, {}))
         changes = self.changes.get(directory, [])
         survive = random.choice((0, len(changes) + 1, random.randint(0, len(changes) + 1)))
@@ -78,7 +78,7 @@ class _Notes:
 
 
 def cut_power(root: Path, beside: Path, random: Random) -> Cut:
-    """Nobody has the directory in hand any more. Everything that is left lasts."""
+    """Apply a power cut to a directory that no process uses any more. Everything that it leaves is durable."""
     cut, notes = Cut(), _Notes.read(beside)
     kept = beside / KEPT
     _cut_directory(root, notes, kept, random, cut)

@@ -27,7 +27,7 @@ class StoredRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     name: Name | None
-    """None where its header has none, as in topics of coordinators."""
+    """None where no header has a name, as in the coordinators' topics."""
 
 
 @dataclass(slots=True)
@@ -37,26 +37,26 @@ class StoredReplica:
     high_watermark: int = 0
     batches: list[StoredBatch] = field(default_factory=list)
     records: dict[int, StoredRecord] = field(default_factory=dict)
-    """By offset from the log's start on; without those of aborted transactions."""
+    """The records from the log's start on, by offset, without those of aborted transactions."""
     epochs: list[tuple[int, int]] = field(default_factory=list)
     """Each leader epoch with the offset at which it begins."""
     ended: int = 0
-    """How many transactions that are over the newest snapshot of its producers keeps."""
+    """How many ended transactions the newest snapshot of the producers keeps."""
     wrong: list[str] = field(default_factory=list)
-    """In words, what is damaged; nothing is read behind a byte that is wrong."""
+    """What is damaged, in words; nothing is read after a wrong byte."""
     unmarked: list[str] = field(default_factory=list)
-    """In words, batches of transactions whose end is not what their marker makes it."""
+    """In words, batches of transactions that did not end as their marker says."""
 
     @property
     def broker(self) -> str:
         return self.directory.parent.name
 
     def epoch_at(self, offset: int) -> int:
-        """By the checkpoint; -1 before the first."""
+        """Return the leader epoch at `offset` by the checkpoint, -1 before the first one."""
         return max((epoch for epoch, start in self.epochs if start <= offset), default=-1)
 
     def newest(self, start: int, end: int) -> dict[bytes | None, tuple[int, StoredRecord]]:
-        """By key, the newest record of those offsets."""
+        """Return the newest record of each key between those offsets."""
         return {record.key: (at, record) for at, record in sorted(self.records.items()) if start <= at < end}
 
 
@@ -96,7 +96,7 @@ def _records_of(batch: Any) -> Iterator[tuple[int, StoredRecord]]:
 
 
 def ended_in(directory: Path) -> int:
-    """How many transactions that are over the newest snapshot of its producers keeps; a broker may be at work."""
+    """Return how many ended transactions the newest producer snapshot keeps; the broker may be running."""
     for snapshot in sorted(directory.glob(f"*{producer_snapshot.SUFFIX}"), reverse=True):
         with suppress(FileNotFoundError, ValueError):
             return len(producer_snapshot.decode(snapshot.read_bytes()).ended)

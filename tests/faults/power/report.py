@@ -1,4 +1,4 @@
-"""The row and its mutants, run and told: for people, and in the last line for machines."""
+"""Runs the row and its mutants, and reports them: for people, and in the last line for machines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.faults.report import print_aligned, print_summary
 
 
 def run_power(chosen: Collection[str], minutes: float, directory: Path, seed: int, *, unbroken: bool) -> int:
-    """The exit code: 0 where nothing was found, every floor was reached and each mutant was caught.
+    """Run the row, and return 0 if nothing was found, every floor was reached and each mutant was caught.
 
     The row has its mutants with it, except where `minutes` say how long it takes. With `unbroken` the mutants' faults
     come without the mutants, and nothing is found there either.
@@ -70,7 +70,7 @@ def _run_of(row: PowerRow, directory: Path, seed: int, mutant: str) -> AimedRun 
 
 
 def missed(result: PowerResult, share: float) -> list[str]:
-    """In words, what was done too little of to mean anything; `share` of the whole row can be asked for."""
+    """Return, in words, what was done too seldom to mean anything, in a run that is `share` of the whole row."""
     share = min(1.0, share)
     did = [("kills", result.kills, LEAST_HITS), ("power cuts", result.power_cuts, LEAST_CUTS)]
     did += [("cleanings", result.cleanings, LEAST_CLEANINGS), ("elections", result.elections, LEAST_ELECTIONS)]

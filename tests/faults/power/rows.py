@@ -15,7 +15,7 @@ LEAST_CLEANINGS: Final = 300
 LEAST_ELECTIONS: Final = 100
 LEAST_ACKNOWLEDGED: Final = 30_000
 LEAST_EPISODES: Final = 4
-"""Unclean elections whose log was emptied before."""
+"""The least number of unclean elections with a log that was emptied before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class PowerRow:
     title: str
     minutes: float
     finding: str = ""
-    """What a mutant is found by, one of the checker's kinds."""
+    """The kind of finding, one of the checker's, by which the mutant is caught."""
     story: str = ""
-    """One of `aimed`'s, which then takes the place of the cluster that is killed at random."""
+    """A story of `aimed`, which then runs instead of the cluster that is killed at random."""
     hits: tuple[str, ...] = ()
     """The kinds of hits that come, all of them by default (`nemesis`)."""
 

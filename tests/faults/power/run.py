@@ -40,7 +40,7 @@ class Topic(NamedTuple):
 
 TABLE, WINDOW, LEDGER, EMPTIED = "table", "window", "ledger", "emptied"
 _LATE_MS: Final = 60_000
-"""By which records are older than their appends (compacted.records)."""
+"""How much older records are than their appends (compacted.records)."""
 _SMALL: Final = {"segment.bytes": 12_000, "min.cleanable.dirty.ratio": 0.1, "delete.retention.ms": 30_000}
 TOPICS: Final = MappingProxyType(
     {
@@ -174,7 +174,7 @@ class PowerRun(FaultRun[PowerResult]):
         self._notes.close()
 
     def _check_ends(self) -> None:
-        """All transactions have ended: of a producer that was killed it would take as long as its timeout."""
+        """Check that all transactions have ended; those of killed producers end only with their timeout."""
         for name in (*TOPICS, *INTERNAL):
             blocked: list[str] = []
 
@@ -198,14 +198,14 @@ class PowerRun(FaultRun[PowerResult]):
                     self._checker.findings.add("lso_stuck", what)
 
     def _check_growth(self) -> None:
-        """Before anybody reads from followers."""
+        """Check, before anybody reads from followers, that replicas keep no ended transactions."""
         for topic, directories in self._names.items():
             for directory in (data_dir / name for data_dir in self.cluster.data_dirs for name in directories):
                 if (ended := ended_in(directory)) > MOST_ENDED:
                     self._checker.findings.add("grown", f"{topic}, {directory}: {ended} transactions that are over")
 
     def _replace_a_disk(self) -> None:
-        """All that is in any log can be copied."""
+        """Replace a broker's disk by an empty one: everything in any log has to be copied."""
         name = self.nemesis.random.choice(self.cluster.brokers)
         self.nemesis.kill(name)
         self.cluster.replace_disk(name)
@@ -265,7 +265,7 @@ class PowerRun(FaultRun[PowerResult]):
         return True
 
     def _delete_below_a_transaction(self) -> None:
-        """All of a topic is deleted while a transaction is open in it: its readers go on from the log's start."""
+        """Delete all of a topic while a transaction is open in it: its readers have to go on from the log's start."""
         name = Name(self._notes.process, 0, self._rounds)
         try:
             with ottla.Producer[Any, Any](
@@ -286,7 +286,7 @@ class PowerRun(FaultRun[PowerResult]):
             self._notes.flush()
 
     def _check_stable_offset(self) -> None:
-        """Where Kafka's clients begin to read."""
+        """Check the offset from which Kafka's clients of committed records begin to read."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.cluster.kafka_bootstrap,
@@ -308,7 +308,7 @@ class PowerRun(FaultRun[PowerResult]):
     # ---- the verdict -----------------------------------------------------------------------------------------------
 
     def audit(self) -> AuditResult:
-        """The verdict compares what is read here."""
+        """Read everything that the verdict compares."""
         result = AuditResult()
         for topic, directories in self._names.items():
             self._replicas[topic] = [

@@ -60,14 +60,14 @@ STORIES = (
     ),
     Story(
         "a-stuck-shard-of-groups-held-up-its-coordinator",
-        "A marker waited 30 s for the log of its shard of groups, the call that brought it 6 s: one stuck shard failed "
-        "the markers of all shards of its coordinator, again and again",
+        "A marker waited 30 s for the log of its shard of groups, but its call only 6 s: one stuck shard failed the "
+        "markers of all shards of its coordinator, again and again",
         constant("ottla_txn_coordinator.marker_calls:_timeout_s", lambda destination: 30.0),
         constant("ottla_group_coordinator.commits_in_transactions:_MARKER_S", 30.0),
     ),
     Story(
         "a-call-that-ended-by-its-deadline-was-not-late",
-        "A call for markers that ended by its deadline was made again as it was, with all that it had held up",
+        "A call for markers that ended by its deadline was repeated unchanged, with all markers that it had held up",
         skipped("ottla_txn_coordinator.markers:TxnMarkers._note_late"),
     ),
     Story(
@@ -80,7 +80,7 @@ STORIES = (
     ),
     Story(
         "a-shard-that-left-stayed-late",
-        "Partitions whose markers were late when their shard left stayed so, and their number only grew",
+        "Partitions whose markers were late when their shard left counted as late for ever, and their number only grew",
         instead_of("ottla_txn_coordinator.markers:TxnMarkers.on_left", _keeps_late),
     ),
     Story(

@@ -56,12 +56,12 @@ STORIES = (
     ),
     Story(
         "interrupted-write-stays",
-        "A write that something else than the disk interrupted left its bytes behind the log's end",
+        "A write that something other than the disk interrupted left its bytes behind the log's end",
         instead_of(f"{_DISK}.shorten", _unless_interrupted),
     ),
     Story(
         "failed-fsync-is-tried-again",
-        "An fsync that failed with another error than EIO was taken for an ordinary error and tried again",
+        "An fsync that failed with an error other than EIO was taken for an ordinary error and tried again",
         instead_of(
             f"{_DISK}.fail",
             lambda original, self, doing, error: original(self, doing, error) if error.errno == EIO else error,

@@ -87,8 +87,8 @@ STORIES = (
     ),
     Story(
         "a-deposed-coordinator-ended-a-newer-transaction",
-        "A shard of groups knew the last 2,000 producers that had ended: of others a deposed coordinator's late marker "
-        "ended a newer transaction",
+        "A shard of groups knew only the last 2,000 ended producers: a deposed coordinator's late marker ended a newer "
+        "transaction of any other",
         constant(f"{_MACHINES}.ended_producers:MOST", 2_000),
     ),
     Story(

@@ -109,8 +109,8 @@ STORIES = (
     ),
     Story(
         "index-kept-what-a-power-cut-left",
-        "Zeros that a power cut had left in the index of aborted transactions looked like some that ended before the "
-        "segment, and stayed in it: readers of committed records got an error for good",
+        "Zeros that a power cut had left in the index of aborted transactions looked like transactions that ended "
+        "before the segment, and stayed in it: readers of committed records got an error for good",
         instead_of(f"{_STORAGE}.transactions.aborted_index:AbortedIndex.replace_from", _what_looks_older_stays),
     ),
     Story(

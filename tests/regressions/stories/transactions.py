@@ -38,12 +38,12 @@ def _from_any_sequence(
 STORIES = (
     Story(
         "sequence-3-before-0",
-        "The first batch of a producer could not be verified and a later one could: it was taken, and the first never",
+        "A producer's first batch could not be verified, a later one could: that was taken, and the first one never",
         skipped("ottla_broker.machines.first_sequences:FirstSequences.check"),
     ),
     Story(
         "who-waited-behind-a-failed-batch-went-on",
-        "What waited behind a batch that failed was looked into, verified and taken by itself, second by second",
+        "Batches that waited behind a failed one were looked into, verified and taken by themselves, second by second",
         instead_of("ottla_broker.replication.pending:_Pending.failure", _never),
     ),
     Story(

@@ -57,7 +57,7 @@ class Machine:
 
 @pytest.fixture
 def outcomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Machine]]:
-    """What `act` has left on as many machines, after a cut of each."""
+    """Return what `act` has left on each of as many machines after a power cut."""
 
     def run(act: Callable[[Machine], None]) -> list[Machine]:
         machines = []

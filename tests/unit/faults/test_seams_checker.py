@@ -22,7 +22,7 @@ FIRST, SECOND, TOMBSTONE = 1, 21, 5
 
 
 def told(*sent: tuple[int, int], aborted: int = -1, unknown: int = -1) -> Told:
-    """Of these numbers at these offsets."""
+    """Return a history of acknowledged records: of these numbers, at these offsets."""
 
     def note(type_: str, number: int, offset: int = -1) -> Operation:
         return {

@@ -25,7 +25,7 @@ from ottla_proto.common_pb2 import ShardNumbers
 async def test_the_groups_of_the_shards_that_are_named_are_listed(
     named: ShardNumbers | None, listed: list[str]
 ) -> None:
-    """None is named by a broker that speaks for none of them; where the message is absent, all are meant."""
+    """A broker that speaks for no shard names none. A request without the message means all shards."""
     held = {n: Shard() for n in range(3)}
     for n, shard in held.items():
         shard.commit(1, group=f"g{n}")

@@ -15,7 +15,7 @@ UNITS = 10
 
 
 def measured(structure: Structure, *sizes: int, kinds: str = "") -> list[Measurement]:
-    """After a batch each; `kinds` has an "r" for a restart."""
+    """Make a measurement after each step; `kinds` has an "r" for a restart."""
     found: list[Measurement] = []
     units, life = 0, 0
     for number, size in enumerate(sizes):

@@ -178,7 +178,7 @@ def test_what_is_loaded_already_is_not_broken_but_told(notes: Path) -> None:
 
 
 def test_a_finder_that_comes_later_finds_nothing_first(notes: Path) -> None:
-    """As pytest's does, which loads modules to rewrite their asserts."""
+    """Another finder is put in front, as pytest puts its own, which rewrites asserts."""
     code = (
         "import sys; from importlib.machinery import PathFinder\n"
         "sys.meta_path.insert(0, PathFinder())\n"

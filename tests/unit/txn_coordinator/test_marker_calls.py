@@ -18,7 +18,7 @@ TOPIC_ID = TopicId(b"t" * 16)
 
 
 class Peer:
-    """What is called, and until when."""
+    """The call that was made, and its deadline."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, float]] = []
@@ -37,7 +37,7 @@ class Peer:
 async def test_each_partition_has_an_error_of_its_own_before_the_deadline_of_the_call(
     of_groups: bool, late: Lateness
 ) -> None:
-    """Else one stuck shard fails the call for all of them, and none is known to be late."""
+    """Otherwise one stuck shard fails the call for all shards, and none is known to be late."""
     shard, calls, peer = Shard().load(), MarkerCalls(), Peer()
     calls._peers = SimpleNamespace(at=lambda address: SimpleNamespace(peer=peer))  # type: ignore[assignment]  # all that it needs
     partition = TopicPartition("__consumer_offsets", 1) if of_groups else A

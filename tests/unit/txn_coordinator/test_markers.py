@@ -185,7 +185,8 @@ async def test_a_call_that_is_slow_holds_up_its_own_markers_alone(held: Held) ->
 
 @pytest.mark.story("a-late-partition-holds-up-its-leader")
 async def test_a_partition_that_was_late_shares_its_calls_with_late_ones_alone(held: Held) -> None:
-    """A call is answered when its slowest partition is, and a leader gets four at once: four late ones were enough."""
+    """A call is answered when its slowest partition is done. A leader gets four calls at once, so four late partitions
+    held everything up."""
     held.image = image(p0=0, p1=0)
     never, late, now = asyncio.Event(), Error(code=ErrorCode.REQUEST_TIMED_OUT), Error()
 
@@ -217,7 +218,7 @@ async def test_a_partition_that_was_late_goes_with_the_others_again_once_a_marke
 
 @pytest.mark.story("a-call-that-ended-by-its-deadline-was-not-late")
 async def test_all_partitions_of_a_call_that_ends_by_its_deadline_are_late(held: Held) -> None:
-    """It was sent again under the same short deadline, for ever, and with whatever else went there."""
+    """The call was sent again with the same short deadline, for ever, and with whatever else went there."""
     held.image = image(p0=0, p1=0)
 
     def write(destination: Destination, markers: Sequence[MarkerToWrite]) -> list[Error]:
@@ -236,7 +237,7 @@ async def test_all_partitions_of_a_call_that_ends_by_its_deadline_are_late(held:
 
 @pytest.mark.story("one-of-the-late-held-up-the-others")
 async def test_who_holds_up_a_call_of_late_ones_has_calls_of_its_own(held: Held) -> None:
-    """As a shard of groups may whose coordinator does not heed the time of the request."""
+    """This may happen to a shard of groups whose coordinator ignores the request's timeout."""
     held.image = image(p0=0, p1=0, p2=0)
     others = {"x": B, "y": TopicPartition("t", 2)}
 
@@ -422,7 +423,7 @@ async def test_who_waits_for_the_end_of_a_transaction_comes_right_behind_its_com
 
 @pytest.mark.story("a-stuck-end-delays-what-shares-its-call")
 async def test_an_end_that_has_taken_longer_than_usual_holds_nobody_up(held: Held) -> None:
-    """What a broker adds to many transactions comes in one call, and that was held for each try of a stuck one."""
+    """A broker adds to many transactions by one call, which was held up at each try of a stuck transaction."""
     loop = asyncio.get_running_loop()
     held.image = image(p0=-1, p1=-1)
     held.end(A)

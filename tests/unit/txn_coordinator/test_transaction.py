@@ -481,7 +481,7 @@ def test_idle_ids_expire_some_at_a_time_and_others_stay() -> None:
 
 @pytest.mark.story("expiry-sorts-all-ids-again")
 def test_a_look_for_idle_ids_lists_them_once(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It went through all ids of the shard for each thousand: a million of them held the loop for 0.3 s at a time."""
+    """The look went through all ids of the shard for each thousand: a million ids held the loop for 0.3 s at a time."""
     for n in range(50):
         shard.init(name=f"id{n}")
     monkeypatch.setattr(machine, "_LOOKED_AT_ONCE", 5)

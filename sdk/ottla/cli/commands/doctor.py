@@ -144,9 +144,9 @@ def replicas(ctx: typer.Context, topics: AnyTopics = None, partition: Numbers = 
 def logs(ctx: typer.Context) -> None:
     """Ask every broker which of its logs can't be compacted or made durable, and whether its disk takes appends.
 
-    Such a log only grows. What keeps it is named: room that is missing, a damaged batch, a flush that fails.
+    Such a log only grows. The reason is named with it: missing room, a damaged batch, a flush that fails.
 
-    Exit code 1 where there is one, or a broker whose disk takes no appends or that can't be asked.
+    Exit code 1 where there is such a log, or a broker that can't be asked or whose disk takes no appends.
     """
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
@@ -196,8 +196,8 @@ def transactions(ctx: typer.Context) -> None:
 
     A shard is a partition of __transaction_state; nothing begins or ends a transaction in one that is not served.
 
-    Exit code 1 where one has no coordinator, does not get on with its load, can't end a transaction that has timed
-    out, or has records that can't be read.
+    Exit code 1 where a shard has no coordinator, makes no progress with its load, can't end a transaction that has
+    timed out, or has records that can't be read.
     """
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:

@@ -1,8 +1,8 @@
-"""`python -m ottla_broker.compaction`: a job on the first line of stdin, what comes of it on the lines of stdout.
+"""`python -m ottla_broker.compaction` reads a job from the first line of stdin, and writes its results to stdout.
 
-Each group of segments is a line, after which the worker waits for a line of the broker, which has put the group in its
-place then. The last line is the result, or {"error": {"message", "hint"}}. The broker keeps stdin open. Where that ends
-first, the broker is gone, and no process would put the files in place of the segments.
+It writes a line for each cleaned group of segments, and then waits for a line from the broker, which has put the group
+in its place by then. The last line is the result, or {"error": {"message", "hint"}}. The broker keeps stdin open. If
+stdin ends first, the broker is gone and the files would never take the place of the segments, so the worker ends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Broker:
         Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
-        """Not by a buffered reader: a process can't end while a thread waits in one."""
+        """Read without a buffer, because a process can't end while a thread waits in a buffered reader."""
         while data := os.read(_STDIN, 1 << 10):
             for _ in range(data.count(b"\n")):
                 self._taken.put(None)

@@ -17,13 +17,15 @@ from ottla_core.errors import ErrorCode, OttlaError
 
 
 class OvertakenError(Exception):
-    """A truncation has taken what a clean was about: what it has written so far is for another log."""
+    """A truncation has taken segments that a clean was working on, so what the clean has written fits no longer."""
 
 
 @dataclass(slots=True)
 class Candidate:
-    """`sources` are the segments that `part` is of and that a clean has not passed yet, the log having been truncated
-    `truncations` times."""
+    """What may be cleaned of a log, as it was after `truncations` truncations.
+
+    `sources` are the segments of `part` that a clean has not passed yet.
+    """
 
     log: Log
     part: Cleanable
@@ -34,9 +36,9 @@ class Candidate:
     def of(
         cls, log: Log, last_stable_offset: LastStableOffset, now_ms: int, recovery_point: RecoveryPoint | None = None
     ) -> Candidate:
-        """Find what may be cleaned of a log with that recovery point; None: the one that is known to be on disk.
+        """Find what may be cleaned of a log with this recovery point, or with the one that is known to be on disk.
 
-        Where `reads_disk`, for a thread. Raises OSError or KAFKA_STORAGE_ERROR.
+        It has to be called in a thread where `reads_disk`. Raises OSError or KAFKA_STORAGE_ERROR.
         """
         if recovery_point is None:
             recovery_point = log.compaction.recovery_point
@@ -70,8 +72,10 @@ class Candidate:
         return self.log.compaction.truncations == self.truncations
 
     def job(self, settings: CleanerSettings, now_ms: int) -> CleaningJob:
-        """For a thread. Raises OSError where what belongs to the segments can't be written, and KAFKA_STORAGE_ERROR
-        where there is no room for the largest of them."""
+        """Write the segments' indexes of aborted transactions, and return the job of a worker. For a thread.
+
+        Raises OSError where an index can't be written, KAFKA_STORAGE_ERROR without room for the largest segment.
+        """
         room = Room(self.log.directory)
         largest = max((segment.size_bytes for segment, _ in self.sources), default=0)
         room.check(largest)
@@ -105,7 +109,7 @@ class Candidate:
             )
 
     def hold(self) -> None:
-        """Retention leaves alone what is to be cleaned, from here to `release`."""
+        """Have retention leave alone what is to be cleaned, until `release`."""
         if self.sources:
             self.log.compaction.hold(self.sources[0][0].base_offset)
 
@@ -113,7 +117,7 @@ class Candidate:
         self.log.compaction.release()
 
     def swap(self, group: CleanedGroup) -> int:
-        """Put a cleaned group in its place; how many bytes less there are with it. For a thread.
+        """Put a cleaned group in its place, and return how many bytes that has saved. For a thread.
 
         Raises OvertakenError where its sources are not there any more, and what `Compaction.swap` raises.
         """
@@ -126,9 +130,9 @@ class Candidate:
         return before - group.segment.size_bytes
 
     def on_passed(self, group: CleanedGroup) -> None:
-        """The group is in its place, and counts: all before its end is compacted, if all before it was.
+        """Note that the group is in its place: all before its end is compacted now, since all before the group was.
 
-        A clean begins with the oldest segment, so it passes what was clean before it comes to what is new."""
+        A clean begins with the oldest segment, so it passes the part that was clean before it reaches what is new."""
         if not self.is_unchanged_by_truncation:
             raise OvertakenError
         self.sources = [each for each in self.sources if each[1] > group.next_offset]

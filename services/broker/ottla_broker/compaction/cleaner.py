@@ -1,8 +1,8 @@
-"""Compaction of this broker's logs, its own and those that it follows: the dirtiest first, each in a worker process.
+"""Compacts the logs that this broker leads or follows: the dirtiest first, each in a worker process.
 
-A worker cleans a log group by group of its segments. Each group takes its place before the next one is written, and
-counts whatever ends the cleaning. Retention has its turn before a cleaning begins; while one runs, it takes segments
-that the cleaning has passed, and no others. Where a truncation overtakes a cleaning, the log's turn comes again. A log
+A worker cleans the segments of a log group by group. Each group takes its place before the next one is written, and
+stays there however the cleaning ends. Retention has its turn before a cleaning begins; while one runs, it only takes
+segments that the cleaning has passed. Where a truncation overtakes a cleaning, the log's turn comes again. A log
 that can't be cleaned is named in the log and counted, and is tried again at longer and longer intervals; it holds up no
 other.
 """
@@ -159,7 +159,7 @@ class LogCleaner:
         return candidate if candidate.is_unchanged else None
 
     async def _look_at(self, replica: Replica, now_ms: int, point: RecoveryPoint | None = None) -> Candidate:
-        """In a thread where that reads from the disk. Raises what `Candidate.of` raises."""
+        """Find what may be cleaned, in a thread if that reads the disk. Raises what `Candidate.of` raises."""
         log, stable = replica.log, replica.last_stable_offset
         if Candidate.reads_disk(log.config):
             return await self._threads.look_up(Candidate.of, log, stable, now_ms, point)
@@ -172,8 +172,9 @@ class LogCleaner:
     # ---- cleaning one ------------------------------------------------------------------------------------------------
 
     async def _after_retention(self, replica: Replica, candidate: Candidate) -> Candidate | None:
-        """Nothing is cleaned that goes anyhow. None where what is left is not worth it, or another had the log in hand
-        meanwhile."""
+        """Apply retention, so that nothing is cleaned that it deletes anyhow; return what is left to be cleaned.
+
+        None where that is not worth a cleaning, or where the log is no longer free to be cleaned."""
         left: Candidate | None = candidate
         if replica.log.config.deletes:
             now_ms = self._clock.wall_ms()
@@ -215,10 +216,10 @@ class LogCleaner:
         self._note(replica, result, self.totals.bytes_saved - saved_before, self._clock.monotonic() - began_at)
 
     async def _secured(self, replica: Replica, candidate: Candidate) -> Candidate:
-        """Make its segments durable, and the recovery point on disk say so; return what may be cleaned then.
+        """Make the segments durable, write the recovery point to disk, and return what may be cleaned then.
 
-        On a full disk that may fail. What was durable before may still be cleaned, and makes room. Raises
-        KAFKA_STORAGE_ERROR where there is nothing of that.
+        On a full disk that may fail. What was durable before may still be cleaned, which makes room. Raises
+        KAFKA_STORAGE_ERROR where nothing may be cleaned.
         """
         if candidate.is_secured:
             return candidate
@@ -243,7 +244,7 @@ class LogCleaner:
             _log.warning("%s: %d records without a key were dropped by compaction", replica, result.keyless)
 
     async def _take(self, candidate: Candidate, group: CleanedGroup) -> None:
-        """Put it in its place, where it counts. Raises OvertakenError where a truncation was there before."""
+        """Put the group in its place. Raises OvertakenError where a truncation came first."""
         self.totals.bytes_saved += await self._threads.keep(candidate.swap, group)
         candidate.on_passed(group)
 

@@ -1,8 +1,8 @@
-"""A clean: one pass that learns the newest offset of each key, one that writes what is left (rule 62).
+"""A clean has two passes: one learns the newest offset of each key, the other writes what is left (rule 62).
 
-The second goes from the oldest segment to the newest, group by group, and each group may take the place of its sources
-before the next one is written. What is done then is true whatever ends the clean: before the end of a group no record
-is left that has a newer one in the map, and the map's records lie where no clean ever takes the newest from.
+The second pass goes from the oldest segment to the newest, group by group, and each group may replace its sources
+before the next one is written. A group stays valid however the clean ends: before its end no record is left for which
+the map has a newer one, and no clean takes that newer one away while it is the newest of its key.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ottla_core.records.reader import sound_records
 
 
 def clean(job: CleaningJob, take: Callable[[CleanedGroup], object] | None = None) -> CleaningResult:
-    """`take` is called with each group, whose files are its own from then on; without it, none is left behind.
+    """Clean a log, and call `take` with each group, which owns the group's files from then on; without it none is left.
 
-    Raises OttlaError for what can't be compacted, with the file and the position; OSError. The groups that were taken
-    count all the same, and of others no file is left.
+    Raises OSError, and OttlaError with the file and the position for what can't be compacted. Groups that were taken
+    before stay valid, and no file of another group is left.
     """
     if not job.segments:
         return CleaningResult((), job.first_dirty_offset, 0, 0, 0, 0, 0, 0)
@@ -140,7 +140,7 @@ class _Clean:
             self._close(self._file, end_offset)
 
     def _close(self, file: CleanedFile, end_offset: int) -> None:
-        """The group is done, and handed over."""
+        """Close the file of a group, and hand the group over."""
         segment = file.close()
         self._bytes_written += file.size_bytes
         if segment is not None:

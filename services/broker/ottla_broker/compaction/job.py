@@ -28,10 +28,10 @@ class CleaningJob:
 
     Nothing below `log_start_offset` is served any more. Below `first_dirty_offset` a log was cleaned before; nothing at
     or above `end_offset` is changed. `newest_batches` are the last offsets of the newest batch of each active
-    idempotent producer (rule 30). `segment_bytes` bounds what is gathered in one group, which is the room that the
-    clean needs on the disk, but for a single segment that is larger. `map_bytes` is the whole memory for the map.
-    `most_bytes_per_s` bounds reads and writes together; 0 is no limit. Records without a key go where
-    `drops_keyless`; else there is no clean of a log that has one.
+    idempotent producer (rule 30). `segment_bytes` bounds the segments of one group, and so the room that the
+    clean needs on the disk; a single segment may be larger. `map_bytes` is the whole memory for the map.
+    `most_bytes_per_s` bounds reads and writes together; 0 is no limit. Records without a key are dropped if
+    `drops_keyless`; if not, a log that has one can't be cleaned.
     """
 
     directory: Path
@@ -77,8 +77,10 @@ class CleanedSegment:
 
 @dataclass(frozen=True, slots=True)
 class CleanedGroup:
-    """Segments that are cleaned, from the end of the group before to `next_offset`. All before `clean_to` is compacted
-    once `segment` has taken their place; None where they lose nothing, and stay."""
+    """A group of cleaned segments, from the end of the group before it to `next_offset`.
+
+    All before `clean_to` is compacted once `segment` has replaced them. It is None where they lose nothing, and stay.
+    """
 
     next_offset: int
     clean_to: int
@@ -86,7 +88,7 @@ class CleanedGroup:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> CleanedGroup | None:
-        """None for a line that says something else. Raises ValueError, KeyError or TypeError for another line."""
+        """Return the group that a line has, or None. Raises ValueError, KeyError or TypeError for a malformed line."""
         fields = json.loads(text)
         if "group" not in fields:
             return None

@@ -39,7 +39,7 @@ def deltas_of(record: bytes) -> tuple[int, int]:
 
 
 def with_base_offset(record: bytes, start: int) -> bytes:
-    """A record of a batch that begins `start` offsets later than its own did; its offset stays what it is."""
+    """Return a record for a batch that begins `start` offsets after its present one; its offset does not change."""
     _, body_at = decode_varint(record, 0)
     _, at = decode_varint(record, body_at + 1)
     delta, end = decode_varint(record, at)

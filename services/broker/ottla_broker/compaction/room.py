@@ -1,7 +1,7 @@
-"""Room on a disk for what a clean writes. It never takes what appends and the disk's reserve need.
+"""Measures the room on a disk for what a clean writes, which never takes what appends and the disk's reserve need.
 
-A clean needs its room for a moment only: cleaned segments take the places of their sources group by group. Without it
-a log stays as it is, and is named.
+A clean needs its room only for a moment, because cleaned segments replace their sources group by group. Without room a
+log stays as it is, and is named.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _RESERVES: Final = 2
 
 
 class Room:
-    """On the disk of `directory`. Cheap enough to be looked at for every megabyte that is written."""
+    """The room on the disk of `directory`; cheap enough to be measured for every megabyte that is written."""
 
     def __init__(self, directory: Path) -> None:
         self._directory: Final = directory

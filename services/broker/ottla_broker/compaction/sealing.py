@@ -18,7 +18,7 @@ from ottla_core.records.batch import CODEC_MASK, HEADER_SIZE, NO_PRODUCER_ID, Ba
 from ottla_core.records.compression import output_limit
 
 _PIECE_BYTES: Final = output_limit(0)
-"""Readers let so much come out of any batch, however well it is compressed."""
+"""Readers decompress this many bytes from any batch, however well it is compressed."""
 _SEQUENCES: Final = 1 << 31
 
 
@@ -83,7 +83,7 @@ def _pieces(records: list[bytes]) -> Iterator[_Piece]:
 
 
 def _largest_ms(header: BatchHeader, piece: _Piece) -> int:
-    """Records of a log-append time have their batch's, and it stays the same."""
+    """Return the largest timestamp of the piece. A log-append time is that of the whole batch, and is kept."""
     if header.has_log_append_time:
         return header.max_timestamp
     return max(-1, *(header.base_timestamp + timestamp for timestamp, _ in piece.deltas))

@@ -35,9 +35,9 @@ KEYLESS: Final = "compaction.drop.keyless"
 
 
 class Survivors(NamedTuple):
-    """`batch` is what is left: where nothing is lost, the very bytes that came, and without survivors a header.
+    """What is left of a batch: in `batch` the original bytes if nothing was lost, and a header if nothing is left.
 
-    Survivors that no reader would take together are several batches, one behind the other (module sealing)."""
+    Survivors that no reader would take in one batch are several batches, one after another (module sealing)."""
 
     batch: bytes
     record_count: int

@@ -22,7 +22,7 @@ Take = Callable[[CleanedGroup], Awaitable[None]]
 
 
 async def run_worker(job: CleaningJob, take: Take) -> CleaningResult:
-    """`take` puts each group in its place; the worker writes the next one once that is done.
+    """Run a worker that cleans a log. `take` puts each group in its place; then the worker writes the next one.
 
     Raises KAFKA_STORAGE_ERROR where the log can't be cleaned, or the worker ended or took too long, and what `take`
     raises. The groups that were taken before count. Cancelled, it ends the worker.
@@ -50,16 +50,16 @@ class _Worker:
         self._thread: Final = ThreadPoolExecutor(1, "cleaner-worker")
 
     async def listen(self, text: Callable[[], str]) -> CleanedGroup | bytes:
-        """Say `text`, which the thread makes, and return the group that comes next.
+        """Send the result of `text()`, which the thread calls, and return the group that the worker sends next.
 
-        Anything else is the last line of an ended worker.
+        A worker that has ended gives its last line instead.
         """
         heard = asyncio.get_running_loop().run_in_executor(self._thread, self._exchange, text)
         try:
             async with asyncio.timeout(self._limit_s):
                 return await heard
         except TimeoutError:
-            raise _failed(f"its worker did not finish within {self._limit_s:.0f} s", "it is tried again") from None
+            raise _failed(f"its worker did not answer within {self._limit_s:.0f} s", "it is tried again") from None
 
     def _exchange(self, text: Callable[[], str]) -> CleanedGroup | bytes:
         line, process = b"", self.process
@@ -86,7 +86,7 @@ class _Worker:
 
 
 def _limit_s(job: CleaningJob) -> float:
-    """For one step: to learn all keys and to write the first group, or to write another one."""
+    """Return the time limit of one step, which learns all keys and writes the first group, or writes another one."""
     size_bytes = sum(segment.size_bytes for segment in job.segments)
     rate = min(_LEAST_BYTES_PER_S, job.most_bytes_per_s or _LEAST_BYTES_PER_S)
     return _LEAST_LIMIT_S + 3 * size_bytes / rate

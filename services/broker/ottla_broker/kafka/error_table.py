@@ -1,8 +1,8 @@
 """The error codes that each version of an API may answer.
 
 Clients branch on codes. A code that a version does not know is at best a failure without a name, and often fatal to the
-client. So every response is held against this table where it is encoded. A code that the version knows is answered as
-it is. One that only later versions know is answered as the code that Kafka answers in its place. A code that stands in
+client. So every response is checked against this table where it is encoded. A code that the version knows is answered
+as it is. One that only later versions know is answered as the code that Kafka answers in its place. A code that is in
 no row is a bug of ours: it is logged, and answered as UNKNOWN_SERVER_ERROR.
 
 The versions and replacements are those of Kafka's message schemas and of its brokers; `source` says where each row
@@ -36,8 +36,8 @@ class Since(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """The codes of one API beside those of all: `codes` in every version, `since` from a version on. `instead` names
-    what is answered for a code that the API has in no version."""
+    """The codes of one API beside `OF_ALL`: `codes` are known in every version, `since` from a version on. `instead`
+    names what is answered for a code that no version of the API knows."""
 
     source: str
     codes: frozenset[E] = frozenset()
@@ -48,7 +48,7 @@ class Errors:
 OF_ALL: Final = frozenset(
     {E.NONE, E.UNKNOWN_SERVER_ERROR, E.INVALID_REQUEST, E.UNSUPPORTED_VERSION, E.CLUSTER_AUTHORIZATION_FAILED}
 )
-"""Kafka answers these to any request: what it can't read, what is not allowed, and what went wrong inside of it."""
+"""Kafka may answer these to any request: it can't be read, it is not allowed, or the broker failed at it."""
 
 _COORDINATOR: Final = frozenset({E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR})
 _CONTROLLER: Final = frozenset({E.NOT_CONTROLLER, E.REQUEST_TIMED_OUT})
@@ -101,12 +101,12 @@ def _abortable(version: int) -> dict[E, Since]:
 
 
 def _static(version: int) -> dict[E, Since]:
-    """Without a group.instance.id in its request no member can be the wrong instance of one."""
+    """A member whose request has no group.instance.id can't be the wrong instance of one."""
     return {E.FENCED_INSTANCE_ID: Since(version, E.UNKNOWN_MEMBER_ID)}
 
 
 def _epochs(version: int) -> dict[E, Since]:
-    """Without a leader epoch in its request no client can have the wrong one."""
+    """A client whose request has no leader epoch can't have the wrong one."""
     return dict.fromkeys((E.FENCED_LEADER_EPOCH, E.UNKNOWN_LEADER_EPOCH), Since(version, E.NOT_LEADER_OR_FOLLOWER))
 
 

@@ -1,4 +1,4 @@
-"""Errors in the words that responses have."""
+"""The texts of errors in responses."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Features: what protocols may do beyond the versions of single APIs, at a level that all brokers have (KIP-584).
 
-`eligible.leader.replicas.version` 1: a partition keeps the replicas that have all that is committed although they have
-left the ISR (KIP-966), and DescribeTopicPartitions names them. The controller does so always.
+`eligible.leader.replicas.version` 1: the controller remembers, for each partition, the replicas that left the ISR and
+still have every committed record (KIP-966), and DescribeTopicPartitions names them. Here it always does so.
 
 `transaction.version` 2: brokers add partitions to transactions, and each end raises the producer's epoch (KIP-890). Its
 clients look for it here, and would use Produce 12, TxnOffsetCommit 5 and EndTxn 5 as before without it.

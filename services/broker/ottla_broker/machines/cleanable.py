@@ -1,7 +1,7 @@
 """How much of a log may be compacted now, and whether it is worth it (rule 62, KIP-58, KIP-354). Pure.
 
-Never the active segment, nothing at or above the last stable offset, nothing younger than min.compaction.lag.ms, and no
-segment that ends above the recovery point: a start has to find there what was written.
+The active segment is never compacted, and neither is anything at or above the last stable offset, anything younger than
+min.compaction.lag.ms, or a segment that ends above the recovery point: a start has to find there what was written.
 A log is cleaned where the share of what was not cleaned before is above min.cleanable.dirty.ratio, or where a record
 waits longer than max.compaction.lag.ms.
 """

@@ -70,10 +70,10 @@ class LeaderEpochs:
         return EpochStart(known, following.start_offset)
 
     def cut_to(self, start_offset: int, end_offset: int) -> None:
-        """Keep what a log from `start_offset` to `end_offset` has of them.
+        """Keep the epochs that a log from `start_offset` to `end_offset` has.
 
-        Of an empty log the last epoch stays, with the log's start: it is what was written before it, and tells in an
-        election and to a leader how far the log had come. A log that is empty at 0 never had any.
+        An empty log keeps the last epoch that was written before its start, with that start as its offset: it tells an
+        election and a leader how far the log had come. A log that is empty at 0 never had an epoch.
         """
         self.truncate_from_start(start_offset)
         if start_offset < end_offset:

@@ -30,7 +30,7 @@ class _Lowest(NamedTuple):
 
 
 class FirstSequences:
-    """Those of one partition's producers. For one thread."""
+    """The lowest sequences of one partition's unknown producers. For one thread."""
 
     __slots__ = ("_lowest", "_most")
 

@@ -318,12 +318,12 @@ def find_divergence(
 ) -> EpochStart | None:
     """Find, on the leader, where the log of a follower that has `last_epoch` before `fetch_offset` leaves this one.
 
-    A follower that knows no epoch has nothing, and begins at offset 0 or where this log does. Of any other offset it
-    can't be known whether the follower has what lies before it here. It gets the first epoch here with the log's start:
-    there it begins anew, or, if it is there already, it has its epoch now.
+    A follower that knows no epoch has nothing, and begins at offset 0 or where this log does. If it names another
+    offset, this leader can't know whether the follower has what lies before it. The follower then gets the first epoch
+    of this log with its start: it begins again there or, if it is there already, it has its epoch now.
 
-    A follower whose last epoch begins here behind `fetch_offset` has its epoch from another log: it gets the end of the
-    epochs before it.
+    If the follower's last epoch begins after `fetch_offset` here, the follower has it from another log. It gets the
+    end of the epochs before that one.
     """
     if last_epoch == NO_EPOCH:
         first = next(iter(epochs.entries), None)

@@ -164,7 +164,7 @@ class Producers:
     # ---- on a leader ---------------------------------------------------------------------------------------------
 
     def expect(self, header: BatchHeader, now_ms: int) -> None:
-        """Note a transactional batch that is not taken now, and waits or comes again: none after it is taken first."""
+        """Note a transactional batch that waits or is to be sent again, so that no later one is taken before it."""
         if header.is_transactional and header.producer_id not in self._entries:
             self.first_sequences.expect(header, now_ms)
 
@@ -177,7 +177,7 @@ class Producers:
     def check(
         self, headers: Iterable[BatchHeader], next_offset: int, now_ms: int, *, begins_at_zero: bool = False
     ) -> Checked:
-        """What the batches of one request are, the first new one of which would lie at `next_offset`.
+        """Tell new batches of one request from repeated ones; the first new one would lie at `next_offset`.
 
         `begins_at_zero`: they are of transactions v2, in which an unknown producer's first sequence is 0.
 

@@ -82,7 +82,7 @@ class Transactions:
         return ended
 
     def _add_ended(self, ended: EndedTransaction) -> None:
-        """Those that began after this one ended before it: while this one counts, they change nothing."""
+        """Add it, and drop those that began after it: they ended before it, so they don't matter while it counts."""
         while self._ended and self._ended[-1].first_offset >= ended.first_offset:
             self._ended.pop()
         self._ended.append(ended)

@@ -50,10 +50,10 @@ class FollowerRole(ReplicaState):
             self._context.consumers.wake(self.id)
 
     async def on_diverging(self, leader_epoch: int, leader_end: EpochStart, leader_start: int) -> None:
-        """Truncate the log where it leaves the leader's, whose end of the requested epoch is given (rule 2).
+        """Truncate the log where it diverges from the leader's, in which the requested epoch ends at `leader_end`.
 
-        Where that would leave nothing, all that the leader has is copied anew, from the start of its log on: what this
-        replica had deleted before its own start may be there still.
+        Where that would leave nothing, the leader's whole log is copied: it may still have records that this replica
+        had deleted before its own start.
         """
         if not self._follows(leader_epoch):
             return
@@ -62,16 +62,16 @@ class FollowerRole(ReplicaState):
         if offset > log.log_start_offset:
             await self._truncate(log.truncate_to, offset)
         elif log.log_start_offset == log.log_end_offset == leader_end.start_offset and leader_end.epoch != NO_EPOCH:
-            # Only here is the epoch that the leader names the one before this offset.
+            # Only here does the leader name the epoch just before this offset.
             await self._truncate(partial(log.truncate_fully_and_start_at, epoch=leader_end.epoch), offset)
         else:
             await self._truncate(log.truncate_fully_and_start_at, leader_start)
 
     async def on_out_of_range(self, leader_epoch: int, leader_start: int) -> None:
-        """Discard the log and begin where the leader's begins, which does not hold the next offset of this one.
+        """Discard the log and begin where the leader's log begins, which is after the end of this one.
 
-        It begins behind this log's end. A log that goes further than the leader's is found to diverge before: by its
-        last epoch or, where it knows none, because it can't be compared.
+        A log that ends after the leader's does not come here. The leader finds it to diverge first: by its last epoch
+        or, where it knows none, because the two can't be compared.
         """
         if self._follows(leader_epoch):
             await self._truncate(self.log.truncate_fully_and_start_at, leader_start)

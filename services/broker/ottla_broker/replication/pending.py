@@ -119,7 +119,7 @@ class PendingActs:
 
 
 def _out_of_turn(producer_id: int, failure: BaseException) -> OttlaError:
-    """The error of an act that waits behind one that failed: a client sends its batches again after either code."""
+    """Return the error of an act that waits behind a failed one; its code makes clients send their batches again."""
     code = failure.code if isinstance(failure, OttlaError) and failure.retriable else ErrorCode.NOT_ENOUGH_REPLICAS
     return OttlaError(
         code,

@@ -105,7 +105,7 @@ class _Append:
         return read_header(self.records).producer_id
 
     def expect(self) -> None:
-        """Take nothing of this transaction that comes after this, where the partition does not know its producer."""
+        """Have no later batch of this transaction appended first, if the partition does not know the producer."""
         self.replica.expect(read_header(self.records))
 
     @property

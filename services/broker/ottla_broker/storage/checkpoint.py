@@ -86,9 +86,9 @@ def read_epochs(path: Path) -> list[EpochStart] | None:
 
 
 class EpochsFile:
-    """The epochs of one log; written where they are not those that are on disk for certain.
+    """The epochs of one log, which are written unless they are known to be on disk.
 
-    Those that nothing was written in are left out: a start forgets them, and an election costs an idle log no write.
+    Epochs in which nothing was written are left out: a start forgets them, and an election costs an idle log no write.
     """
 
     def __init__(self, directory: Path, disk: Disk) -> None:

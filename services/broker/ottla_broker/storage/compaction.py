@@ -35,12 +35,12 @@ class Compaction:
         self.recovery_point = NOTHING_FLUSHED
         """The recovery point on disk, as far as it is known here: a start begins at it, or above."""
         self.cleaned_before = cleaned_before
-        """No clean has taken anything at or after it: none of this process, and none before."""
+        """No clean, of this process or of an earlier one, has taken anything at or after it."""
         self.truncations = 0
         """A cleaning that one of them has overtaken is no longer one of this log."""
         self.held_from = MAX_INT64
-        """A cleaning that runs reads the segments from there on. Retention and DeleteRecords leave them where they are
-        until it has passed them; what they take beside it, it has done with."""
+        """A running cleaning reads the segments from this offset on. Retention and DeleteRecords leave those alone, and
+        take only segments that it has passed."""
         self._segments: Final = segments
         self._disk: Final = disk
         self._lock: Final = lock
@@ -54,7 +54,7 @@ class Compaction:
         self.cleaned_before = min(self.cleaned_before, end_offset)
 
     def on_secured(self, recovery_point: RecoveryPoint, truncations: int) -> None:
-        """The checkpoint on disk has this recovery point, if the log was not truncated again since."""
+        """Note the recovery point that is in the checkpoint on disk, unless the log was truncated meanwhile."""
         with self._lock:
             if truncations == self.truncations:
                 self.recovery_point = recovery_point

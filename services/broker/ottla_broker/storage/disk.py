@@ -232,11 +232,11 @@ class Disk:
 
     @contextmanager
     def syncing_once(self) -> Iterator[None]:
-        """What this thread syncs inside the block lasts once the block is over, and not before: one sync for all.
+        """Make what this thread syncs inside the block durable at the end of the block, and not before, by one sync.
 
         It waits for whatever else is to be written to the file system. A small file that replaces another takes its
-        name after that sync, and a second one makes the names last: a crash finds the former file or the new one, and
-        none that is torn.
+        name after that sync, and a second one makes the names last: a crash leaves the former file or the new one, and
+        never a torn one.
         """
         self._put_off.until_end, self._put_off.replacements = syncfs.IS_KNOWN, {}
         try:

@@ -52,7 +52,7 @@ class Flusher:
         )
 
     def _is_time(self, flush_ms: int, now_ms: int) -> bool:
-        """Whether the last flush is so long ago, by a clock that may have been set back since: then it is due."""
+        """Return whether the last flush was `flush_ms` ago, or the clock was set back since."""
         return flush_ms < MAX_INT64 and not 0 <= now_ms - self._flushed_at_ms < flush_ms
 
     def flush(self, ranges: Callable[[], Ranges], now_ms: int, store_epochs: Callable[[], None]) -> RecoveryPoint:
@@ -73,7 +73,7 @@ class Flusher:
         return self.recovery_point
 
     def flush_sealed(self, ranges: Callable[[], Ranges], store_epochs: Callable[[], None]) -> RecoveryPoint:
-        """Do as `flush` does, but for the active segment, whose flush keeps its own time. With the lock held."""
+        """Flush all segments but the active one, and advance the recovery point to its start. With the lock held."""
         appended_bytes, segments = self._appended_bytes, ranges()
         active, _ = segments[-1]
         if active.base_offset > self.recovery_point:

@@ -80,11 +80,11 @@ class Log:
         )
         self._epochs_file: Final = epochs_file
         self.keeps_last_sealed = False
-        """Retention or DeleteRecords would have taken it, if `secure_emptied` had been called."""
+        """Whether the last sealed segment, which is due to be deleted, waits for `secure_emptied`."""
         self._written: Final = written
         self._unfinished_from: int | None = None
         self._epoch_before = NO_EPOCH
-        """The leader's, where a truncation has left nothing."""
+        """The leader's epoch at the log's start, after a truncation that has left nothing."""
         self._was_closed: Final = was_closed
 
     @classmethod
@@ -100,8 +100,8 @@ class Log:
         log_start_offset: int = 0,
         written: WrittenOffsets | None = None,
     ) -> Log:
-        """The log in `directory`, empty or mended; the offsets are those of the checkpoints (module recovery), which
-        `written` keeps."""
+        """Return the log in `directory`, empty or mended (module recovery). The offsets are those of the checkpoints,
+        which `written` keeps."""
         file = checkpoint.EpochsFile(directory, disk)
         entries = file.read(is_durable=clean)
         if entries is None:
@@ -118,7 +118,7 @@ class Log:
             now_ms=now_ms,
         )
         if entries and epochs.latest < entries[-1].epoch:
-            # The next start keeps what is stored, so that it has to go before older epochs are appended in its place.
+            # The next start keeps what is stored, so epochs that were cut have to go from the file before any append.
             file.write(epochs, state.log_start_offset, state.log_end_offset)
         history = ProducerHistory(directory, disk, state.aborts_before)
         ranges = ranges_of(state.segments, state.log_end_offset)
@@ -228,11 +228,11 @@ class Log:
     # ---- truncating ---------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> int:
-        """Take away the batch that holds `offset` and all after it; return the log's end after it.
+        """Remove the batch that holds `offset` and all after it, and return the log's new end.
 
-        Epochs that begin there are forgotten, and the producers are what they were (rule 29). Where nothing is left the
-        log forgets all epochs. All is fsynced when this returns (rule 60): it waits for the disk, and for a flush that
-        runs. Raises KAFKA_STORAGE_ERROR.
+        Epochs that begin there are forgotten, and producers are as they were before (rule 29). Where nothing is left
+        the log forgets all epochs. All is fsynced when this returns (rule 60): it waits for the disk, and for a flush
+        that runs. Raises KAFKA_STORAGE_ERROR.
         """
         with self._flusher.lock:
             self._segments.check_open()
@@ -341,10 +341,10 @@ class Log:
             return self._flusher.flush(self._segments.ranges, now_ms, self._store_epochs)
 
     def secure_sealed(self) -> RecoveryPoint:
-        """Make all that lies before the active segment durable, and the recovery point on disk say so; return that.
+        """Make all that lies before the active segment durable, and return the recovery point that is on disk then.
 
-        For a thread. It costs what was not flushed yet, and a checkpoint where the one on disk is behind. Raises
-        KAFKA_STORAGE_ERROR; what is on disk by then still holds.
+        For a thread. It flushes what was not flushed yet, and writes a checkpoint where the one on disk is behind.
+        Raises KAFKA_STORAGE_ERROR; what is on disk by then stays valid.
         """
         with self._flusher.lock:
             self._segments.check_open()
@@ -356,7 +356,7 @@ class Log:
 
     @property
     def next_recovery_point(self) -> RecoveryPoint:
-        """`secure_sealed` brings the recovery point here, or leaves it above."""
+        """Return the offset to which `secure_sealed` advances the recovery point, unless that is above it already."""
         return RecoveryPoint(self.segments[-1].base_offset)
 
     def close(self, now_ms: int) -> None:
@@ -409,8 +409,8 @@ class Log:
 
         `Disk.unlink_discarded` frees the space.
 
-        The last sealed segment stays until `secure_emptied` has been called: without that it alone tells on disk how
-        far the log has come, and in which epoch. So no call of the writer waits for the disk.
+        The last sealed segment stays until `secure_emptied` has been called, because until then nothing else on disk
+        tells how far the log has come, and in which epoch. So no call of the writer waits for the disk.
         """
         until = min(until, self.compaction.held_from)
         sealed = self._segments.ranges()[:-1]

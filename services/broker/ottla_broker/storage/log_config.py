@@ -22,8 +22,8 @@ class TimestampType(Enum):
 class LogConfig:
     """One log's settings. A retention of -1 keeps for ever; positions in a segment are int32, so its size is too.
 
-    `deletes` and `compacts`: what cleanup.policy has. Where it compacts, every record needs a key; those that came
-    without one before are dropped where `drops_keyless`.
+    `deletes` and `compacts`: what cleanup.policy has. Where it compacts, every record needs a key; older records
+    without one are dropped if `drops_keyless`.
     """
 
     segment_bytes: int = 1 << 30

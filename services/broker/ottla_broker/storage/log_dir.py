@@ -272,8 +272,8 @@ class LogDir:
         directory = self.disk.path / str(partition)
         try:
             directory.mkdir(exist_ok=True)
-            # A creation that failed may have left one. A replacement would take its name only after the log is opened,
-            # which removes temporary files.
+            # A failed creation may have left this file. What replaces it would take its name only after the log is
+            # opened, and opening removes temporary files.
             if (directory / PARTITION_METADATA).exists():
                 (directory / PARTITION_METADATA).unlink()
             # Kafka reads the first two lines and no further; the others are for people.

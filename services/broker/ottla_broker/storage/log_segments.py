@@ -147,8 +147,8 @@ class LogSegments:
     def expired(
         self, high_watermark: HighWatermark, now_ms: int, config: LogConfig, held_from: int
     ) -> tuple[list[retention.DeletionCause], int]:
-        """Why retention.ms and retention.bytes no longer keep the first segments, one cause for each; and where the
-        last of them ends. None goes that has anything at or above `held_from`."""
+        """Return why retention.ms and retention.bytes no longer keep the first segments, one cause for each, and where
+        the last of them ends. A segment with anything at or above `held_from` is kept."""
         ranges = self.ranges()
         facts = [
             retention.SegmentFacts(end, segment.size_bytes, segment.retention_timestamp_ms) for segment, end in ranges
@@ -188,7 +188,7 @@ class LogSegments:
         return first if sealed[first : first + len(sources)] == tuple(sources) else None
 
     def end_of(self, sources: Sequence[Segment]) -> int | None:
-        """The offset after the last of them; None where they are not there one after another."""
+        """Return the offset after the last of `sources`; None if the log does not have them one after another."""
         first = self.index_of(sources)
         return None if first is None else self.segments[first + len(sources)].base_offset
 

@@ -70,7 +70,7 @@ class OffsetCheckpoints:
                     self._written[name] = offsets
 
     def written_recovery_point(self, partition: PartitionId) -> RecoveryPoint:
-        """The one that is on disk for certain."""
+        """Return the recovery point of a partition that is on disk for certain."""
         with self._lock:
             return RecoveryPoint(self._written.get(checkpoint.RECOVERY_POINTS, {}).get(partition, 0))
 

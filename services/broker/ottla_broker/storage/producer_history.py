@@ -3,11 +3,11 @@
 transactions.
 
 A snapshot is taken where the log rolls, as a copy in memory that the next flush writes, and where it is closed. At an
-orderly start nothing is read but the newest one. One that is missing or torn costs time, and nothing else: an older one
-and the headers of more batches give the same. Where compaction has taken batches since the older one, it is of no use:
-a transaction that was open in it may have ended in one of them. The headers of the whole log give the same then, for a
-clean leaves the newest batch of each producer, and the marker of each transaction as long as it leaves a record of it.
-What a truncated log said can't come back: its snapshots go with it.
+orderly start nothing is read but the newest one. A missing or torn one only costs time: an older one and the headers of
+more batches give the same result. The older one is of no use where compaction has taken batches after it, because a
+transaction that is open in it may have ended in one of them. Then the headers of the whole log are read. They give the
+same result, because a clean leaves the newest batch of each producer, and a transaction's marker as long as it leaves a
+record of the transaction. What a truncated log said can't come back: its snapshots go with it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class ProducerHistory:
         return self._contents.fence
 
     def restore(self, ranges: Ranges, offsets: list[int], trusted_end: int, cleaned_before: int) -> None:
-        """Take the producers from a snapshot within the log, of those at `offsets`, and the batches after it.
+        """Restore the producers from a snapshot, one of those at `offsets`, and from the batches after it.
 
         It is the newest one that does not lie beyond `trusted_end`, so that the segments learn anew which transactions
         were aborted from there on. No clean has taken anything at or after `cleaned_before`.
@@ -148,7 +148,7 @@ class ProducerHistory:
                 self._discard(offset)
 
     def on_replaced(self, base_offsets: Iterable[int]) -> None:
-        """One segment has taken the place of several, and begins at none of these offsets. For any thread."""
+        """Discard the snapshots at these offsets, where no segment begins any more. For any thread."""
         for offset in base_offsets:
             self._discard(offset)
 

@@ -43,11 +43,11 @@ class Recovered:
     snapshots: list[int]
     """The offsets of the producers' snapshots, the newest last."""
     trusted_end: int
-    """Below it the aborted transactions are those in their files."""
+    """Below it the files of aborted transactions are trusted."""
     aborts_before: int
     """None of those ends at or after it."""
     cleaned_before: int
-    """No clean has taken anything at or after it, because it did not lie below the recovery point. Where that point is
+    """No clean has taken anything at or after it, because cleans stay below the recovery point. Where that point is
     not known, any segment may be a cleaned one."""
 
 
@@ -64,8 +64,8 @@ def open_segments(
 ) -> Recovered:
     """Return the segments of `directory`, mended. `epochs` are those on disk.
 
-    They are cut to what the log still has, and the batches add later ones only: of a known epoch compaction may have
-    taken the first batches.
+    They are cut to what the log still has. The batches only add later epochs, because compaction may have taken the
+    first batches of an epoch that is known.
     """
     names = _settled_names(directory)
     bases = sorted(int(name.removesuffix(LOG_SUFFIX)) for name in names if SEGMENT_NAME.fullmatch(name))
@@ -157,8 +157,8 @@ def _count_below(bases: list[int], recovery_point: RecoveryPoint) -> int:
 
 
 def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs) -> int:
-    """Check and mend from `segments[first]` on; return the log end offset. The epochs that are stored stay, and what
-    the batches show of later ones comes behind them: they may have been appended after the last flush."""
+    """Check and mend from `segments[first]` on; return the log end offset. The stored epochs stay, and the batches add
+    later ones, which may have begun after the last flush."""
     next_offset = 0
     for number in range(first, len(segments)):
         segment = segments[number]

@@ -21,7 +21,7 @@ _SHARE: Final = 16
 
 
 def reserve_bytes(disk: os.statvfs_result) -> int:
-    """How much is kept on that disk: eight megabytes, or a sixteenth of a small one."""
+    """Return how many bytes are reserved on that disk: eight megabytes, or a sixteenth of a small disk."""
     return min(MOST_BYTES, disk.f_blocks * disk.f_frsize // _SHARE)
 
 

@@ -23,10 +23,10 @@ class WrittenOffsets(Protocol):
 
 
 class NotWritten:
-    """A log that stands alone: the next start is given its recovery point by the caller."""
+    """The offsets of a log without checkpoint files: the caller gives the next start its recovery point."""
 
     def on_truncation(self) -> None:
-        """No file promises anything of it."""
+        """Do nothing: no file promises anything of this log."""
 
     def cover(self, recovery_point: RecoveryPoint) -> RecoveryPoint:
         return recovery_point

@@ -49,11 +49,11 @@ _NO_OFFSETS: Final[dict[TopicPartition, CommittedOffset]] = {}
 
 
 class ExpiryTimer(NamedTuple):
-    """It is time to look for what has expired: in the next groups, or in all, where a look is complete."""
+    """It is time to look for what has expired, in the groups that the last look has left or, if none, in all."""
 
 
 class ProducersAged(NamedTuple):
-    """A change in memory: it is that late, and producers that have ended long ago are of no more use."""
+    """Notes, as a change in memory, that it is time to forget the producers that ended long before `at`."""
 
     at: float
 

@@ -25,8 +25,8 @@ MOST_PARTITIONS: Final = 40_000
 """Of one transaction: with a topic of its own for each it is still what a reader of the record takes."""
 
 END_ROOM_BYTES: Final = 256
-"""More than all tags of a record take. What ends a transaction writes the same partitions, with tags that the last
-addition did not have; so an addition leaves this room."""
+"""The room that an addition leaves for the end of its transaction: more than all tags of a record take. The end writes
+the partitions of the last addition again, with tags that the addition did not have."""
 
 LARGEST_ADDITION_BYTES: Final = 1_000_000 - END_ROOM_BYTES
 """The largest batch that an addition to a transaction may become."""
@@ -69,7 +69,7 @@ class TransactionRecord:
     is another: the epochs are at their end, or it came later and has kept the transaction. `former_epoch` is the one
     that the holder had before, if who has that may take the present one: what it repeats is answered as before;
     `previous_id` is its producer id, where that was another. `version` is 2 where the epoch was, or will be, raised by
-    the end. Times are in ms since 1970; `started_at_ms` is that of the last transaction, also once
+    the end. Times are in ms since 1970; `started_at_ms` is when the producer's last transaction began, even if
     it is over, and -1 before its first one.
     """
 

@@ -34,7 +34,7 @@ _NEXT_LOOK_S: Final = 0.1
 
 
 class ExpiryTimer(NamedTuple):
-    """It is time to look for ids that have expired: among the next of them, or all, where a look is complete."""
+    """It is time to look for expired ids, among those that the last look has left or, if none, among all."""
 
 
 @dataclass(frozen=True, slots=True)

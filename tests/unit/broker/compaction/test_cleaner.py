@@ -433,7 +433,7 @@ async def test_a_worker_that_hangs_is_ended(logs: Compacted, monkeypatch: pytest
     await logs.produce(logs.add(1), 100)
     await logs.cleaner.start()
     await until(lambda: logs.cleaner.uncleanable == 1)
-    assert "did not finish" in logs.failure
+    assert "did not answer" in logs.failure
 
 
 async def test_an_error_of_a_worker_has_its_words(tmp_path: Path) -> None:
@@ -455,7 +455,7 @@ GROUPS = replace(COMPACTED, segment_bytes=600)
 async def test_retention_leaves_alone_what_is_cleaned_and_takes_what_was(
     logs: Compacted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the cleaning counts, whatever retention and DeleteRecords want to have of the log meanwhile."""
+    """The cleaning counts, whatever retention and DeleteRecords would delete meanwhile."""
     replica = logs.add(1, replace(GROUPS, deletes=True))
     await logs.produce(replica, 200, keys=1000)
     log = replica.log
@@ -561,7 +561,7 @@ def keys_before(replica: Replica, end: int) -> list[bytes | None]:
 async def test_without_room_for_a_segment_a_log_is_named_and_left_alone(
     logs: Compacted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The room is looked at before a cleaning, and while it writes. It is tried again, and goes on where it was."""
+    """The room is checked before and during a cleaning, which is tried again and goes on where it was."""
     monkeypatch.setattr(cleaner_module, "_TRY_AGAIN_FIRST_S", 5.0)
     jobs, usable = watch_workers(monkeypatch), [100]
     monkeypatch.setattr(Room, "usable_bytes", property(lambda self: usable[0]))

@@ -175,7 +175,7 @@ def divided(left: Survivors) -> list[bytes]:
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
 @pytest.mark.parametrize("attributes", [0, TRANSACTIONAL])
 def test_survivors_that_compress_too_well_are_divided_among_batches(codec: Codec, attributes: int) -> None:
-    """Readers take no more than a hundred times what a frame has; before, other records were in it."""
+    """Readers accept no more than a hundred times the size of a batch, which held other records before."""
     noise = Random(1).randbytes(100_000)
     pair_list = [(b"%d" % n, bytes(300_000)) for n in range(20)]
     batch = pairs(50, (b"a", noise), *pair_list, codec=codec, **PRODUCER)
@@ -231,7 +231,7 @@ def test_sequences_of_a_divided_batch_begin_at_0_behind_the_largest() -> None:
 
 
 def test_a_producers_newest_batch_and_a_single_record_stay_one_batch() -> None:
-    """What its producer sends again is compared with the whole of it. Without a codec it is larger, and no bomb."""
+    """A batch that the producer repeats is compared with the whole batch. Without a codec it is larger, and no bomb."""
     noise = Random(1).randbytes(60_000)
     batch = pairs(0, (b"a", noise), (b"b", bytes(3 << 20)), (b"c", b"1"), codec=Codec.ZSTD)
     newest = left_of(batch, {b"a": 9}, newest_batches={2})

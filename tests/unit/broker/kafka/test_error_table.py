@@ -1,4 +1,4 @@
-"""The table of error codes against Kafka's own word: its message schemas, and the lists at its response classes."""
+"""The table of error codes agrees with Kafka's message schemas, and with the lists at its response classes."""
 
 from __future__ import annotations
 

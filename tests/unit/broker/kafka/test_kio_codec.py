@@ -58,7 +58,7 @@ def test_what_kio_asks_is_read(key: int, version: int) -> None:
 def test_what_we_answer_is_read_by_kio(key: int, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message is what kafka-python makes of kio's; what counts is that ours is the same for kio again.
 
-    Its error codes are invented, so they are not held against the table of those that the API has.
+    Its error codes are invented, so they are not checked against the table of the codes that the API has.
     """
     monkeypatch.setattr(codec, "sent_code", lambda key, version, code: code)
     schema = load_response_schema(key, version)

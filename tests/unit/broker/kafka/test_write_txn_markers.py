@@ -89,7 +89,7 @@ async def test_a_marker_ends_a_transaction_where_it_is_named(led: Led, version: 
 
 @pytest.mark.story("marker-without-a-time")
 async def test_the_time_of_a_producer_is_that_of_its_newest_batch_or_marker(led: Led) -> None:
-    """Kafka's tools show a transaction that hangs by it, and one that has ended."""
+    """Kafka's tools need it to show a hanging transaction, and one that has ended."""
     replica = led.replicas[led.id(1)]
     known = replica.log.producers.get(PRODUCER)
     assert known is not None

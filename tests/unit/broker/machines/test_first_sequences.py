@@ -1,4 +1,4 @@
-"""Of a producer that a partition does not know, nothing is taken that comes after a batch which is to come again."""
+"""A partition takes no batch of an unknown producer while an earlier one is to be sent again."""
 
 from __future__ import annotations
 

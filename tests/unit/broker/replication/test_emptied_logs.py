@@ -39,7 +39,7 @@ def brokers(tmp_path: Path) -> Brokers:
 
 
 def emptied_by_retention(log: Log) -> None:
-    """As the maintenance of a broker does it."""
+    """Apply retention as the maintenance of a broker does."""
     for _ in range(2):
         log.delete_old_segments(HighWatermark(log.log_end_offset), NOON + WEEK_MS)
         if log.keeps_last_sealed:
@@ -54,7 +54,7 @@ def emptied_by_delete_records(log: Log) -> None:
 
 
 def write(replica: Replica, batches: int) -> None:
-    """Batches of three records each, as the leader that it is."""
+    """Append batches of three records each to the leader."""
     for _ in range(batches):
         start = replica.log.log_end_offset
         fill(replica.log, 1, leader_epoch=replica.leader_epoch)
@@ -213,7 +213,7 @@ async def test_an_emptied_follower_that_ends_beyond_its_leader_copies_all_of_it(
 @pytest.mark.story("emptied-follower-joins-the-isr")
 @pytest.mark.rule(11)
 async def test_a_follower_without_an_epoch_never_counts_for_what_it_does_not_have(brokers: Brokers) -> None:
-    """Another release has left it so: at an offset that the leader comes to, and with nothing that tells its epoch."""
+    """Another release has left the log at an offset that the leader will reach, and without an epoch."""
     await emptied_leader_comes_back(brokers)
     leader, follower = brokers.replicas[2], brokers.replicas[1]
     follower.log.truncate_fully_and_start_at(60)

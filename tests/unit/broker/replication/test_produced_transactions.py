@@ -208,7 +208,7 @@ async def test_what_was_verified_under_another_leadership_is_verified_anew(tmp_p
 
 
 async def outcome(begun: Any) -> int | ErrorCode:
-    """Where a batch lies, or why it was not appended."""
+    """The offset of a batch, or the reason why it was not appended."""
     try:
         return cast(int, (await begun if isinstance(begun, asyncio.Future) else begun).appended.base_offset)
     except OttlaError as error:
@@ -216,7 +216,7 @@ async def outcome(begun: Any) -> int | ErrorCode:
 
 
 def now(replica: Replica, records: bytes, transaction: ProducedTransaction | None) -> Any:
-    """Begin; an error that is raised at once stands for itself."""
+    """Begin to append; an error that is raised at once becomes a failed future."""
     try:
         return begin(replica, records, transaction)
     except OttlaError as error:
@@ -312,7 +312,7 @@ async def test_no_batch_of_a_transaction_overtakes_one_that_found_too_few_replic
 @pytest.mark.story("a-refused-batch-kept-its-producer-out")
 @pytest.mark.parametrize("slice_s", [60.0, 0.0], ids=["at once", "in the queue"])
 async def test_a_batch_that_is_refused_for_good_keeps_no_later_one_out(tmp_path: Path, slice_s: float) -> None:
-    """A request whose slice is over has its batches queued. No transaction has to be aborted for the first one."""
+    """The batches of a request whose slice is over are queued. The first one's transaction need not be aborted."""
     replica = led_replica(tmp_path)
 
     async def produce(records: bytes) -> int | ErrorCode:

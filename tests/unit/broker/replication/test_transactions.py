@@ -165,7 +165,7 @@ async def test_a_follower_knows_what_its_leader_knows(brokers: Brokers) -> None:
 
 
 def ended_in(*replicas: Replica) -> list[int]:
-    """How many transactions each replica keeps that have ended."""
+    """Return how many ended transactions each replica keeps."""
     return [len(replica.log.producers.transactions.ended()) for replica in replicas]
 
 

@@ -139,7 +139,7 @@ def test_a_torn_index_is_rebuilt_by_an_orderly_start(tmp_path: Path) -> None:
 @pytest.mark.rule(38)
 @pytest.mark.parametrize("at", [0, 5, 999, 1000, 2999])
 def test_entries_that_can_not_be_what_was_written_fail_who_reads_them(tmp_path: Path, at: int) -> None:
-    """An answer without one of them would show what never became true."""
+    """An answer that lacks one of them would show aborted records."""
     assert len(list(index_of(tmp_path, 3000).entries())) == 3000
     with pytest.raises(OSError, match="is damaged") as caught:
         list(index_of(tmp_path, 3000, unordered_at=at).entries())

@@ -85,11 +85,11 @@ class Broker:
         self.log.append(batch, 1, self.now_ms, transactional=True)
 
     def checkpoint(self) -> None:
-        """As maintenance does it every few seconds."""
+        """Write the checkpoints, as maintenance does every few seconds."""
         self.log_dir.checkpoint({ID: self.log.log_end_offset})
 
     def clean(self) -> int:
-        """What of the log's sealed segments may be cleaned is; return where that ended."""
+        """Clean what may be cleaned of the sealed segments; return where the cleaning ended."""
         log = self.log
         log.secure_sealed()
         candidate = Candidate.of(log, self.stable, self.now_ms)
@@ -104,7 +104,7 @@ class Broker:
             candidate.release()
 
     def kill(self) -> None:
-        """And start it again."""
+        """Kill the broker and start it again."""
         self.log_dir.abandon()
         self.log_dir = LogDir.open(self.path, ME, CONFIG, now_ms=self.now_ms)
         self.log.config = CONFIG
@@ -193,7 +193,7 @@ def test_without_a_recovery_point_the_stored_epochs_are_still_those_that_count(b
 
 
 def end_a_transaction_that_a_snapshot_has_open(broker: Broker) -> None:
-    """It is open in the snapshot of a roll below the recovery point, and committed in the segment after that."""
+    """The transaction is open in a snapshot below the recovery point, and committed in the segment after that."""
     broker.put_unique(10)
     broker.put_in_transaction(7, 0, b"t")
     broker.roll()
@@ -260,7 +260,7 @@ def test_a_snapshot_that_is_older_than_a_clean_is_not_built_upon(broker: Broker,
 def test_without_a_recovery_point_no_snapshot_is_built_upon_that_is_older_than_a_clean(
     broker: Broker, lost: str
 ) -> None:
-    """The log begins where the transaction is open in a snapshot. A file that tells what was durable is torn."""
+    """The log begins while the transaction is open in a snapshot. A file that tells what was durable is torn."""
     end_a_transaction_that_a_snapshot_has_open(broker)
     forget_idle_producers(broker)
     begin = broker.log.segments[1].base_offset
@@ -284,7 +284,7 @@ def test_without_a_recovery_point_no_snapshot_is_built_upon_that_is_older_than_a
 @pytest.mark.rule(29, 37)
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_a_transaction_whose_end_retention_took_is_not_open_after_a_kill(broker: Broker, goes_on: bool) -> None:
-    """It is open in the newest snapshot, and no flush has written a later one."""
+    """The transaction is open in the newest snapshot, and no flush has written a later one."""
     broker.put_in_transaction(7, 0, b"t")
     broker.roll()
     broker.log.flush(broker.now_ms)

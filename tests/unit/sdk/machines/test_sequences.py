@@ -81,7 +81,7 @@ class Owner:
 
 @pytest.mark.rule(25)
 def test_the_first_batches_of_a_transaction_go_together() -> None:
-    """The broker takes none of an epoch of transactions before the one that begins at 0."""
+    """A broker takes no batch of a transaction's epoch before the one that begins at 0."""
     sequences = OwnedSequences(Owner())
     for in_flight in range(3):
         batch = Some(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -208,6 +209,26 @@ def test_it_is_written_while_the_table_follows_two_tables_share_it_and_new_parti
     cluster.add_topic("t", 2)
     send(cluster, [("c", 3)], partition=1)
     assert loaded(cluster, tmp_path) == ({"a": 1, "b": 2, "c": 3}, 2)
+
+
+@pytest.mark.story("snapshot-taken-back-by-a-slower-table")
+@pytest.mark.parametrize(("ahead_ms", "kept"), [(0, True), (DAY_MS, False)])
+def test_a_table_does_not_write_over_what_another_one_has_written_later(
+    tmp_path: Path, ahead_ms: int, kept: bool
+) -> None:
+    """But for a time that has not come yet: the clock was set back, and no start would use that file."""
+    cluster, path = filled([("a", 1)]), tmp_path / "t.snapshot"
+    with table_of(cluster, tmp_path) as table:
+        table.wait_until_caught_up(10)
+        wait_until(path.exists)
+        head, records = contents_of(path)
+        send(cluster, [("b", 2)])
+        wait_until(lambda: table.get("b") == 2)
+        wait_until(lambda: table._follower._snapshot._state[1][0][0] == 2)  # type: ignore[union-attr,index]  # it has one
+        later = head._replace(as_of_ms=max(head.as_of_ms + 1, int(time.time() * 1000)) + ahead_ms)
+        write_snapshot(path, later, dict(records))  # type: ignore[arg-type]  # no key is null
+    found, _ = contents_of(path)
+    assert (found == later) == kept
 
 
 def test_its_time_is_that_of_a_lookup_whose_ends_were_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

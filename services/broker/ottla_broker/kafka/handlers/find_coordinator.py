@@ -75,7 +75,7 @@ def spokesman(backend: Backend, kind: str, shard: int) -> int | None:
 
 
 def spoken_for(backend: Backend, kind: str) -> ShardNumbers:
-    """The shards that Kafka clients reach through this broker."""
+    """Return the shards that Kafka clients reach through this broker."""
     topic = backend.image.topics.get(SHARD_TOPICS[kind])
     numbers = range(0 if topic is None else topic.partition_count)
     return ShardNumbers(numbers=[shard for shard in numbers if spokesman(backend, kind, shard) == backend.node_id])

@@ -4,12 +4,12 @@
 
     version int16 = 0 | producer id int64 | first offset int64 | last offset int64 | last stable offset int64
 
-No hint: an entry that is missing shows records that never became true. New ones gather in memory, as those of the other
-indexes do, and are written when the segment is synced; a start that does not trust a segment builds its index anew from
-the producers before it (module producer_history). A start that trusts it reads nothing of it: entries are checked when
-they are read. Any thread may read beside those that write: all that is here lies in
-one tuple, and the file only ever changes behind what that tuple says is in it. Who replaces the tuple holds a lock, the
-reader that loads it included: it could put what it has found there in the place of an entry that came meanwhile.
+The index is no hint: a missing entry shows readers records that were aborted. New entries gather in memory, as those of
+the other indexes do, and are written when the segment is synced. A start that does not trust a segment rebuilds its
+index from the producers before it (module producer_history). A start that trusts it reads nothing of it, because
+entries are checked when they are read. Any thread may read beside those that write: all that is here lies in one tuple,
+and the file only ever changes behind what that tuple says is in it. A thread that replaces the tuple holds a lock,
+even a reader that loads it, which might otherwise overwrite an entry that was added meanwhile.
 
 Source: org.apache.kafka.storage.internals.log.{TransactionIndex,AbortedTxn}.
 """
@@ -84,7 +84,7 @@ class AbortedIndex:
         return file is None or file.size_bytes() % ENTRY.size == 0
 
     def entries(self, start: int = 0) -> Iterator[AbortedTransaction]:
-        """Those that have ended at or after `start`.
+        """Iterate over the transactions that ended at or after `start`.
 
         Raises OSError, while iterating too: EBADMSG for an entry that can't be what was written.
         """
@@ -125,11 +125,11 @@ class AbortedIndex:
                 self._write()
 
     def replace_from(self, offset: int, aborted: Iterable[AbortedTransaction]) -> None:
-        """Put these in the place of those that have ended at or after `offset`, and into the file. Readers see all of
-        this or nothing. Raises OSError.
+        """Replace the transactions that ended at or after `offset` by these, and write them to the file. Readers see
+        all of this or nothing. Raises OSError.
 
-        Where all of the segment is at or after `offset`, nothing in the file counts: a power cut may have left anything
-        there.
+        Where the whole segment lies at or after `offset`, the file's content is ignored: a power cut may have left
+        anything there.
         """
         with self._changing:
             stored, pending = self._loaded()
@@ -149,7 +149,7 @@ class AbortedIndex:
             self._write()
 
     def sync(self, disk: Disk) -> None:
-        """The same, fsynced. Raises OSError, or KAFKA_STORAGE_ERROR."""
+        """Write what is in memory and fsync the file. Raises OSError, or KAFKA_STORAGE_ERROR."""
         if self._is_cut or any(self._loaded()):
             disk.sync(self._write())
             self._is_cut = False
@@ -169,7 +169,7 @@ def packed(aborted: Iterable[AbortedTransaction]) -> bytes:
 
 
 def _first_at(file: DataFile, stored: int, offset: int) -> int:
-    """The number of the first of the file's entries that has ended at or after `offset`."""
+    """Return the number of the file's first entry whose transaction ended at or after `offset`."""
     return bisect_left(range(stored), offset, key=lambda number: _last_offset(file, number))
 
 
