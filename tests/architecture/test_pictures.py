@@ -12,4 +12,4 @@ def test_the_pictures_are_current() -> None:
 def test_what_imports_what_is_drawn() -> None:
     drawn = {path.stem: svg.count("<path") for path, svg in pictures.pictures().items()}
     assert drawn.keys() >= {"core", "broker", "controller", "group-coordinator", "inside-the-sdk", "spark"}
-    assert min(drawn.values()) >= 5
+    assert min(drawn.values()) >= 2
