@@ -35,7 +35,7 @@ class GroupMoved:
     """What was done, or is planned, for a group; nothing was where `error` says why."""
 
     group: str
-    moves: Sequence[Move] = field(default=())
+    positions: Sequence[Move] = field(default=())
     error: OttlaError | None = None
 
 

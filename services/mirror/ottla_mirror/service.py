@@ -130,7 +130,7 @@ def _moved(moved: Moved) -> pb.MoveGroupsResponse:
         added = response.groups.add(group=group.group)
         if group.error is not None:
             added.error.code, added.error.message = group.error.code, str(group.error)
-        for move in group.moves:
+        for move in group.positions:
             added.positions.add(
                 topic=move.partition.topic,
                 partition=move.partition.partition,

@@ -67,7 +67,7 @@ def test_a_source_that_goes_away_meanwhile_is_waited_for_once_and_no_group_is_le
     moved = fail_over(cast("Any", Flow(groups)), [])
     assert groups.questions == ["a", "b"]
     assert groups.plans == [("a", "now"), ("b", "last known"), ("c", "last known")]
-    assert [(group.group, group.error, group.moves) for group in moved.groups] == [
+    assert [(group.group, group.error, group.positions) for group in moved.groups] == [
         (name, None, [MOVE]) for name in groups.commits
     ]
     assert (groups.commits, moved.source_reached) == (["a", "b", "c"], False)
@@ -77,7 +77,7 @@ def test_a_plan_changes_nothing() -> None:
     flow, groups = Flow(groups := Groups()), groups
     moved = fail_over(cast("Any", flow), ["a"], dry_run=True)
     assert (flow.orders, groups.commits) == ([], [])
-    assert [group.moves for group in moved.groups] == [[MOVE]]
+    assert [group.positions for group in moved.groups] == [[MOVE]]
 
 
 @pytest.mark.story("failover-by-a-map-read-by-half")
