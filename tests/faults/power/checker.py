@@ -8,7 +8,8 @@ lso_stuck    nobody writes, and the last stable offset is behind the high waterm
 unsendable   a reader, or a replica on a new disk, does not come to the end of a log
 unordered    a producer that sent again what it was told to send again was refused for good
 grown        a replica keeps transactions that are over
-damaged      a file is not what it should be: a batch, an index of aborted transactions
+damaged      a file is not what it should be: a batch, which a reader may be the first to meet, an index of aborted
+             transactions
 """
 
 from __future__ import annotations

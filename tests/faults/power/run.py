@@ -28,6 +28,7 @@ from tests.faults.power.replicas import StoredReplica, ended_in, read_replica
 from tests.faults.power.rows import LEAST_HITS, LEAST_HITS_OF_A_MUTANT, PowerRow
 
 import ottla
+from ottla_core.errors import ErrorCode
 from ottla_core.routing import shard_of
 
 
@@ -217,7 +218,7 @@ class PowerRun(FaultRun[PowerResult]):
 
     def _read_all(self, topic: str, rack: str, level: Any) -> None:
         found: dict[tuple[int, int], Any] = {}
-        give_up_at, error = time.monotonic() + _READ_LIMIT_S, ""
+        give_up_at, error = time.monotonic() + _READ_LIMIT_S, None
         starts = {p: at or 0 for p, at in self.cluster.admin().topics.offsets(topic, "earliest").items()}
         with ottla.Consumer[Any, Any](
             topic, bootstrap=self.cluster.bootstrap, client_rack=rack, isolation_level=level, start="earliest",
@@ -227,11 +228,12 @@ class PowerRun(FaultRun[PowerResult]):
                 try:
                     found |= {(r.partition, r.offset): (r.key, r.value) for r in consumer.poll(0.5)}
                 except ottla.OttlaError as raised:
-                    error = str(raised)
+                    error = raised
                     time.sleep(0.2)
             if not consumer.finished:
-                what = f"{topic} can't be read to its end ({level}, {rack}): {len(found)} records; {error}"
-                self._checker.findings.add("unsendable", what)
+                what = f"{topic} can't be read to its end ({level}, {rack}): {len(found)} records; {error or ''}"
+                is_damaged = error is not None and error.code == ErrorCode.CORRUPT_MESSAGE
+                self._checker.findings.add("damaged" if is_damaged else "unsendable", what)
         if topic in TOPICS:
             self._read[topic, f"{level} from {rack}"] = found
             former = self._starts.setdefault(topic, starts)
