@@ -320,6 +320,14 @@ class PowerRun(FaultRun[PowerResult]):
             result.batches += sum(len(replica.batches) for found in self._replicas[topic] for replica in found)
         return result
 
+    def _look_for_damage(self) -> None:
+        """Look at sealed segments alone: the last one may be torn where its broker was killed."""
+        for directory in [d / name for names in self._names.values() for name in names for d in self.cluster.data_dirs]:
+            *sealed, _ = sorted(map(str, directory.glob("*.log"))) or [""]
+            for what in read_replica(directory).wrong if sealed else ():
+                if what.startswith(tuple(sealed)):
+                    self._checker.findings.add("damaged", what)
+
     def judge(self, *, share: float) -> None:
         result, nemesis = self.result, self.nemesis
         result.kinds, result.kills, result.power_cuts = dict(nemesis.kinds), nemesis.kills, nemesis.power_cuts
@@ -330,7 +338,8 @@ class PowerRun(FaultRun[PowerResult]):
         for what in nemesis.after_emptied:
             checker.findings.add("lost", what)
         if not self.complete:
-            result.failures.append("without the replicas there is nothing to compare")
+            result.failures.append("the cluster did not come to rest, so that its replicas can't be compared")
+            self._look_for_damage()
         for topic, partitions in self._replicas.items():
             if topic in INTERNAL:
                 for replicas in partitions:
