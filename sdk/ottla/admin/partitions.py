@@ -44,7 +44,7 @@ class Partitions:
     def __init__(self, channel: ControllerChannel) -> None:
         self._channel = channel
         self._leaders: Final[dict[TopicPartition, tuple[PartitionId, str]]] = {}
-        """Of partitions that were imported into, with their addresses, until a call to one of them fails."""
+        """The leaders' addresses of partitions that were imported into, until a call to one of them fails."""
 
     def elect_leaders(
         self,

@@ -25,7 +25,7 @@ from ottla_mirror.clusters.ottla_cluster import open_admin
 from ottla_mirror.copying.copier import Copier
 from ottla_mirror.copying.exactly_once import ExactlyOnceCopier
 from ottla_mirror.copying.same_offsets import SameOffsetsCopier
-from ottla_mirror.copying.start_finder import StartFinder, Starts
+from ottla_mirror.copying.start_finder import StartFinder
 from ottla_mirror.groups.checkpoints import Checkpoints
 from ottla_mirror.groups.group_offsets import GroupOffsets
 from ottla_mirror.groups.group_sync import GroupSync, Heartbeats
@@ -173,7 +173,7 @@ class Flow:
                 self.copier = None  # what the group takes from here on is nothing of the copier's, whose clients close
 
     def _new_copier(self, reader: Reader, writer: Writer, member: Member, ended: ExitStack) -> Copier:
-        common = (reader, writer, member, self.names.offset_syncs, self._clock, self._start_again)
+        common = (reader, writer, member, self.names.offset_syncs, self._clock, self._start)
         match self.settings.delivery:
             case "exactly_once":
                 return ExactlyOnceCopier(*common, self._marks)
@@ -206,22 +206,28 @@ class Flow:
     def _on_given(self, member: Member, copies: Sequence[TopicPartition]) -> None:
         assert self.copier is not None
         self.state.leads = self.state.leads or any(copy.topic == self.names.checkpoints for copy in copies)
-        sources = {copy: TopicPartition(name, copy.partition) for copy in copies if (name := self._source_of(copy))}
-        for copy, start in self._starts(sources).items():
-            partition = CopiedPartition(sources[copy], copy, writer=self._clock.wall_ms())
+        now_ms = self._clock.wall_ms()
+        partitions = [
+            CopiedPartition(TopicPartition(name, copy.partition), copy, writer=now_ms)
+            for copy in copies
+            if (name := self._source_of(copy))
+        ]
+        obstacles = self._start(partitions)
+        for partition in partitions:
+            self.copier.take(partition, obstacles.get(partition))
+
+    def _start(self, partitions: Sequence[CopiedPartition]) -> Mapping[CopiedPartition, ottla.OttlaError]:
+        """Have each go on where all that is known says; those that can't, and why."""
+        assert self._finder is not None
+        starts = self._finder.find({p.copy: p.source for p in partitions}) if partitions else {}
+        obstacles = {}
+        for partition in partitions:
+            start = starts[partition.copy]
             if isinstance(start, Start):
                 partition.start_at(start.position, start.begun.generation)
-            self.copier.take(partition, None if isinstance(start, Start) else start)
-
-    def _start_again(self, partition: CopiedPartition) -> None:
-        start = self._starts({partition.copy: partition.source})[partition.copy]
-        if not isinstance(start, Start):
-            raise start
-        partition.start_at(start.position, start.begun.generation)
-
-    def _starts(self, sources: Mapping[TopicPartition, TopicPartition]) -> Starts:
-        assert self._finder is not None
-        return self._finder.find(sources) if sources else {}
+            else:
+                obstacles[partition] = start
+        return obstacles
 
     def _source_of(self, copy: TopicPartition) -> str | None:
         return None if copy.topic == self.names.checkpoints else self.names.source_of(copy.topic)

@@ -322,10 +322,11 @@ class PowerRun(FaultRun[PowerResult]):
 
     def _look_for_damage(self) -> None:
         """Look at sealed segments alone: the last one may be torn where its broker was killed."""
-        for directory in [d / name for names in self._names.values() for name in names for d in self.cluster.data_dirs]:
-            *sealed, _ = sorted(map(str, directory.glob("*.log"))) or [""]
+        names = [name for directories in self._names.values() for name in directories]
+        for directory in (data_dir / name for data_dir in self.cluster.data_dirs for name in names):
+            sealed = tuple(sorted(map(str, directory.glob("*.log")))[:-1])
             for what in read_replica(directory).wrong if sealed else ():
-                if what.startswith(tuple(sealed)):
+                if what.startswith(sealed):
                     self._checker.findings.add("damaged", what)
 
     def judge(self, *, share: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import pytest
@@ -49,12 +49,11 @@ class Sides:
         self.clock = ManualClock()
         member = cast("cluster.Member", self.member)
         self.obstacles: list[ottla.OttlaError] = []  # to be raised where a partition is started again
-        self.copier = Copier(self.reader, OttlaWriter(self.producer), member, SYNCS, self.clock, self.start_again)
+        self.copier = Copier(self.reader, OttlaWriter(self.producer), member, SYNCS, self.clock, self.start)
         self.copier.hold(paused=False)
 
-    def start_again(self, partition: CopiedPartition) -> None:
-        if self.obstacles:
-            raise self.obstacles.pop()
+    def start(self, partitions: Sequence[CopiedPartition]) -> dict[CopiedPartition, ottla.OttlaError]:
+        return {partition: self.obstacles.pop() for partition in partitions if self.obstacles}
 
     def close(self) -> None:
         self.producer.close()
@@ -163,3 +162,22 @@ def test_a_partition_that_can_not_start_waits_and_is_looked_at_again_before_it_i
     while partition.records < 10:
         sides.copier.step(0.1)
     assert (partition.stage, partition.error) == (Stage.READ, "")
+
+
+def test_what_keeps_all_partitions_from_starting_is_the_error_of_each_and_looked_for_once(
+    sides: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+
+    def away(partitions: Sequence[CopiedPartition]) -> dict[CopiedPartition, ottla.OttlaError]:
+        looks.append(len(partitions))
+        raise ottla.ConnectError(ErrorCode.BROKER_NOT_AVAILABLE, "the target is away")
+
+    monkeypatch.setattr(sides.copier, "_start", away)
+    partitions = [CopiedPartition(TopicPartition("t", n), TopicPartition("east.t", n)) for n in range(3)]
+    for partition in partitions:
+        sides.copier.take(partition, ottla.OttlaError(ErrorCode.OFFSET_MISMATCH, "no"))
+    sides.clock.advance(20.0)
+    sides.copier.step(0.0)
+    assert looks == [3]
+    assert {(p.stage, "the target is away" in p.error) for p in partitions} == {(Stage.ASIDE, True)}

@@ -50,7 +50,7 @@ class Writer:
 
 def copier_of(reader: Reader, writer: Writer, clock: ManualClock) -> Copier:
     member = SimpleNamespace(commit=lambda offsets: None)
-    return Copier(cast("Any", reader), cast("Any", writer), cast("Any", member), "syncs", clock, lambda partition: None)
+    return Copier(cast("Any", reader), cast("Any", writer), cast("Any", member), "syncs", clock, lambda partitions: {})
 
 
 STEPS = st.one_of(

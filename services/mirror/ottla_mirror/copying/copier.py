@@ -11,7 +11,7 @@ step costs what there is to do, and not what there is.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import ottla
@@ -26,6 +26,9 @@ from ottla_mirror.machines.progress import CopiedPartition, Position, note_of
 from ottla_mirror.machines.stages import NEXT, Event, Stage
 
 logger = logging.getLogger("ottla.mirror")
+
+Starting = Callable[[Sequence[CopiedPartition]], Mapping[CopiedPartition, ottla.OttlaError]]
+"""Finds where partitions go on, all at once; gives those that can't, and why. Raises what keeps all of them from it."""
 
 _SYNC_S: Final = 0.1
 """What is copied can be translated after that time."""
@@ -42,7 +45,7 @@ after the other has those twice that come with one that it does not take."""
 
 class Copier:
     """`writer` writes to the target, also to `syncs`, the flow's offset syncs, and `member` is in the group there
-    whose partitions these are. `start_again` finds where a partition goes on that could not be copied.
+    whose partitions these are. `start` is for partitions that could not be copied.
 
     For one thread.
     """
@@ -54,7 +57,7 @@ class Copier:
         member: Member,
         syncs: str,
         clock: Clock,
-        start_again: Callable[[CopiedPartition], None],
+        start: Starting,
         marks: LoopMarks | None = None,
     ) -> None:
         self.partitions: Mapping[TopicPartition, CopiedPartition] = {}  # by the source's; replaced, never changed
@@ -65,7 +68,7 @@ class Copier:
         self._member: Final = member
         self._syncs: Final = syncs
         self._clock: Final = clock
-        self._start_again: Final = start_again
+        self._start: Final = start
         self._marks: Final = marks
         self._under_way: Final[dict[CopiedPartition, None]] = {}  # has sent what the target has not acknowledged
         self._aside: Final[dict[CopiedPartition, None]] = {}
@@ -157,11 +160,16 @@ class Copier:
 
     def _try_again(self) -> None:
         now = self._clock.monotonic()
-        for partition in [partition for partition in self._aside if partition.again_at <= now]:
-            try:
-                self._start_again(partition)
-            except ottla.OttlaError as error:
-                self._on_failed(partition, error)
+        due = [partition for partition in self._aside if partition.again_at <= now]
+        if not due:
+            return
+        try:
+            obstacles = self._start(due)
+        except ottla.OttlaError as error:
+            obstacles = dict.fromkeys(due, error)
+        for partition in due:
+            if partition in obstacles:
+                self._on_failed(partition, obstacles[partition])
             else:
                 self._on(Event.DUE, partition)
 

@@ -7,7 +7,7 @@ Markers and aborted records leave gaps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 import ottla
@@ -15,7 +15,7 @@ from ottla_core.clock import Clock
 from ottla_core.errors import ErrorCode
 from ottla_core.model import TopicPartition
 from ottla_mirror.clusters.cluster import FetchedBlock, Member, Reader, Writer
-from ottla_mirror.copying.copier import SETTLE_S, Copier
+from ottla_mirror.copying.copier import SETTLE_S, Copier, Starting
 from ottla_mirror.copying.importer import Import, Importer, Imports, conflict
 from ottla_mirror.machines.copying import KeptBlock, kept
 from ottla_mirror.machines.progress import CopiedPartition
@@ -31,10 +31,10 @@ class SameOffsetsCopier(Copier):
         member: Member,
         syncs: str,
         clock: Clock,
-        start_again: Callable[[CopiedPartition], None],
+        start: Starting,
         target: ottla.Admin,
     ) -> None:
-        super().__init__(reader, writer, member, syncs, clock, start_again)
+        super().__init__(reader, writer, member, syncs, clock, start)
         self._imports: Final = Imports(target)
         self._importers: Final[dict[CopiedPartition, Importer]] = {}
 
