@@ -2,8 +2,8 @@
 
 They take turns with a topic that is there, each as a process that has just been started; a rate is that of the last two
 thirds of the records, so that none is measured while it begins. Then how late records are at half of what the mirror
-keeps up with, how soon a new topic is found, and how each way of delivery gets on with batches of one record. Exit code
-1 where a goal is missed or a row was left out.
+keeps up with, how soon a new topic is found, how each way of delivery gets on with batches of one record, and for how
+long a partition stands still while mirrors are killed. Exit code 1 where a goal is missed or a row was left out.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any, Final
 from loadtest.goals import Figures, Goal, conclude, rows_of, say
 from loadtest.mirror import copiers
 from loadtest.mirror.copiers import Copier
+from loadtest.mirror.kills import SESSION_S, kills
 from loadtest.mirror.sites import Look, Sites, both_sites, records_in
 from loadtest.programs import run
 from ottla_mirror.machines.flows import DELIVERIES
@@ -34,6 +35,7 @@ GOALS: Final[Mapping[str, Goal]] = {
     "small_batches_s": Goal(least=990),
     "small_lag_p99_ms": Goal(most=1000),
     "catch_up_batches_s": Goal(least=3000),
+    "longest_stall_s": Goal(most=SESSION_S + 5),
 }
 _COPIERS: Final[Mapping[str, Copier]] = {
     "mirror": copiers.mirror,
@@ -200,6 +202,7 @@ ROWS: Final[Mapping[str, Callable[[Sites, Path, int, int], Figures]]] = {
     "lag": lag,
     "discovery": discovery,
     "small": small,
+    "kills": kills,
 }
 
 

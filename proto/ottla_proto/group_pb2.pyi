@@ -312,12 +312,14 @@ class ListGroupsRequest(_message.Message):
     def __init__(self, states: _Optional[_Iterable[str]] = ..., types: _Optional[_Iterable[str]] = ..., shards: _Optional[_Union[_common_pb2.ShardNumbers, _Mapping]] = ...) -> None: ...
 
 class ListGroupsResponse(_message.Message):
-    __slots__ = ("error", "groups")
+    __slots__ = ("error", "groups", "shards")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
     groups: _containers.RepeatedCompositeFieldContainer[ListedGroup]
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., groups: _Optional[_Iterable[_Union[ListedGroup, _Mapping]]] = ...) -> None: ...
+    shards: _common_pb2.ShardNumbers
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., groups: _Optional[_Iterable[_Union[ListedGroup, _Mapping]]] = ..., shards: _Optional[_Union[_common_pb2.ShardNumbers, _Mapping]] = ...) -> None: ...
 
 class ListedGroup(_message.Message):
     __slots__ = ("group", "protocol_type", "state", "type", "members", "shard", "coordinator")

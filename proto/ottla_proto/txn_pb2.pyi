@@ -164,14 +164,16 @@ class ListTransactionsRequest(_message.Message):
     def __init__(self, states: _Optional[_Iterable[str]] = ..., producer_ids: _Optional[_Iterable[int]] = ..., longer_than_ms: _Optional[int] = ..., prefix: _Optional[str] = ..., pattern: _Optional[str] = ..., shards: _Optional[_Union[_common_pb2.ShardNumbers, _Mapping]] = ...) -> None: ...
 
 class ListTransactionsResponse(_message.Message):
-    __slots__ = ("error", "unknown_states", "transactions")
+    __slots__ = ("error", "unknown_states", "transactions", "shards")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     UNKNOWN_STATES_FIELD_NUMBER: _ClassVar[int]
     TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
     unknown_states: _containers.RepeatedScalarFieldContainer[str]
     transactions: _containers.RepeatedCompositeFieldContainer[ListedTransaction]
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., unknown_states: _Optional[_Iterable[str]] = ..., transactions: _Optional[_Iterable[_Union[ListedTransaction, _Mapping]]] = ...) -> None: ...
+    shards: _common_pb2.ShardNumbers
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., unknown_states: _Optional[_Iterable[str]] = ..., transactions: _Optional[_Iterable[_Union[ListedTransaction, _Mapping]]] = ..., shards: _Optional[_Union[_common_pb2.ShardNumbers, _Mapping]] = ...) -> None: ...
 
 class ListedTransaction(_message.Message):
     __slots__ = ("transactional_id", "producer_id", "state", "shard", "coordinator")

@@ -59,7 +59,8 @@ class QueryTransactions:
         with self._admin() as admin, self._driver(admin) as producer:
             with self._fencing(), producer.transaction() as transaction:
                 log = DecisionLog(self._batch.query, transaction, self._options)
-                last, states = log.last(), self.known(admin)
+                last = log.last()
+                states = self.known(admin, last, tasks)
                 if decides := not is_decided(last, self._batch) and bool(tasks):
                     done = self.settle(admin, last, states, candidates=tasks)
                     last = Decision(self._batch, tuple(tasks))
@@ -77,7 +78,7 @@ class QueryTransactions:
             with self._fencing(), producer.transaction() as transaction:
                 last = DecisionLog(self._batch.query, transaction, self._options).last()
                 producer.abort_transaction()
-            states = self.known(admin)
+            states = self.known(admin, last)
             failed = states if tasks is None else [each.transactional_id for each in tasks]
             return self.settle(admin, last, states, failed=failed)
 
@@ -95,10 +96,18 @@ class QueryTransactions:
 
     # ---- the steps ---------------------------------------------------------------------------------------------------
 
-    def known(self, admin: ottla.Admin) -> Mapping[str, str]:
-        """The states of the query's transactions, by transactional id."""
+    def known(
+        self, admin: ottla.Admin, last: Decision | None = None, tasks: Sequence[TaskTransaction] = ()
+    ) -> Mapping[str, str]:
+        """Return the states of the query's transactions that exist, by transactional id.
+
+        The coordinators of what is decided or to be decided are asked by id: what does not exist any more counts as
+        committed and forgotten, and that must never follow from a listing.
+        """
         found = admin.transactions.list(prefix=f"{self._name}-", pattern=attempts_of(self._batch.query))
-        return {each.name: each.state for each in found}
+        states = {each.name: each.state for each in found}
+        named = {each.transactional_id for each in (*tasks, *(last.transactions if last else ()))}
+        return {**states, **admin.transactions.states(named - states.keys())}
 
     def settle(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -23,9 +24,10 @@ from rich.live import Live
 from ottla.cli.output import Listing, write
 from ottla.cli.settings import Settings
 from ottla_core.errors import OttlaError
+from ottla_core.plural import counted
 from ottla_mirror import mirror_file
 from ottla_stack.plan import DEFAULT_PORT_BASE, StackPlan
-from ottla_stack.state import ProcessIdentity, StackState, is_locked, lock
+from ottla_stack.state import ProcessIdentity, StackState, is_locked, lock, unreadable_state
 from ottla_stack.supervisor import READY_LIMIT_S, STACK_STOP_LIMIT_S, Supervisor, end_orphans
 from ottla_stack.view import COLUMNS, stack_rows, stack_table
 
@@ -48,6 +50,14 @@ def up(
         Path | None, typer.Option(metavar="FILE", help="A mirror as well, of the flows in this file.")
     ] = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once the stack is ready.")] = False,
+    ready_within: Annotated[
+        float,
+        typer.Option(
+            min=1.0,
+            metavar="SECONDS",
+            help="When to stop a stack that is not ready. Brokers that recover large logs may need longer.",
+        ),
+    ] = READY_LIMIT_S,
 ) -> None:
     """Start a real cluster on this machine: etcd, a controller, brokers and coordinators, each its own process."""
     plan = StackPlan(
@@ -61,10 +71,10 @@ def up(
         _checked(mirror),
     )
     if detach:
-        raise typer.Exit(_detach(plan))
+        raise typer.Exit(_detach(plan, ready_within))
     held = lock(plan.directory)
     try:
-        raise typer.Exit(asyncio.run(_supervise(plan)))
+        raise typer.Exit(asyncio.run(_supervise(plan, ready_within)))
     finally:
         held.close()
 
@@ -83,8 +93,11 @@ def _checked(mirror: Path | None) -> Path | None:
 def down(directory: Directory = DEFAULT_DIRECTORY) -> None:
     """Stop the stack that runs in the directory; its data stays."""
     directory = directory.absolute()
-    state = StackState.read(directory)
-    if state is None or not is_locked(directory):
+    state, is_running = StackState.read(directory), is_locked(directory)
+    if state is None and is_running:
+        _err.print(f"ottla down: {unreadable_state(directory)}")
+        raise typer.Exit(1)
+    if state is None or not is_running:
         left = end_orphans(directory)
         _err.print(
             f"ended {left} processes of a supervisor that was killed" if left else f"nothing runs in {directory}"
@@ -103,14 +116,18 @@ def down(directory: Directory = DEFAULT_DIRECTORY) -> None:
 def status(ctx: typer.Context, directory: Directory = DEFAULT_DIRECTORY) -> None:
     """Show what runs in the directory; exits with 4 where nothing does."""
     directory = directory.absolute()
-    state = StackState.read(directory) if is_locked(directory) else None
+    is_running = is_locked(directory)
+    state = StackState.read(directory) if is_running else None
+    if state is None and is_running:
+        _err.print(f"ottla status: {unreadable_state(directory)}")
+        raise typer.Exit(1)
     if state is None:
-        _err.print(f"nothing runs in {directory}; start it with: ottla up")
+        _err.print(f"nothing runs in {directory}; start it with: {_command('up', directory)}")
         raise typer.Exit(4)
     write(Listing("stack/v1", stack_rows(state), COLUMNS), Settings.of(ctx).output)
 
 
-async def _supervise(plan: StackPlan) -> int:
+async def _supervise(plan: StackPlan, ready_within_s: float) -> int:
     me = ProcessIdentity.of(os.getpid())
     assert me is not None, "this process runs"
     supervisor = Supervisor(plan, me)
@@ -124,7 +141,7 @@ async def _supervise(plan: StackPlan) -> int:
     try:
         await supervisor.start()
         stopped = asyncio.create_task(stopping.wait())
-        becoming_ready = asyncio.create_task(supervisor.until_ready())
+        becoming_ready = asyncio.create_task(supervisor.until_ready(ready_within_s))
         await asyncio.wait({stopped, becoming_ready}, return_when=asyncio.FIRST_COMPLETED)
         if not becoming_ready.done():
             becoming_ready.cancel()
@@ -144,7 +161,7 @@ async def _supervise(plan: StackPlan) -> int:
 async def _show_until(stopped: asyncio.Task[bool], supervisor: Supervisor) -> None:
     plan = supervisor.plan
     addresses = f"bootstrap {plan.bootstrap}, for Kafka clients {plan.kafka_bootstrap}"
-    message = f"ready: {plan.brokers} brokers, {addresses}; stop with Ctrl-C or `ottla down`"
+    message = f"ready: {plan.brokers} brokers, {addresses}; stop with Ctrl-C or `{_command('down', plan.directory)}`"
     if not _out.is_terminal:
         print(message, flush=True)
         await stopped
@@ -169,10 +186,16 @@ def _described(plan: StackPlan) -> str:
         "txn-coordinator": plan.txn_coordinators,
         "mirror": int(plan.mirror is not None),
     }
-    return ", ".join(f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in kinds.items() if number)
+    return ", ".join(counted(number, kind) for kind, number in kinds.items() if number)
 
 
-def _detach(plan: StackPlan) -> int:
+def _command(name: str, directory: Path) -> str:
+    """The command line of another command for this stack."""
+    is_default = directory == DEFAULT_DIRECTORY.absolute()
+    return f"ottla {name}" if is_default else f"ottla {name} --dir {shlex.quote(str(directory))}"
+
+
+def _detach(plan: StackPlan, ready_within_s: float) -> int:
     """Start `ottla up` as a session of its own and wait until it is ready, or has ended with words in its log."""
     lock(plan.directory).close()
     log = plan.directory / "logs" / "supervisor.log"
@@ -182,18 +205,19 @@ def _detach(plan: StackPlan) -> int:
         *("--brokers", str(plan.brokers), "--controllers", str(plan.controllers)),
         *("--group-coordinators", str(plan.group_coordinators), "--txn-coordinators", str(plan.txn_coordinators)),
         *(("--mirror", str(plan.mirror)) if plan.mirror else ()),
+        *("--ready-within", str(ready_within_s)),
     ]
     with log.open("w") as output:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
-    give_up_at = time.monotonic() + READY_LIMIT_S + 5
+    give_up_at = time.monotonic() + ready_within_s + 5
     while process.poll() is None and time.monotonic() < give_up_at:
         state = StackState.read(plan.directory)
         if state is not None and state.ready and state.supervisor.pid == process.pid:
             _out.print(stack_table(state))
             _out.print(f"ready; bootstrap {plan.bootstrap}, for Kafka clients {plan.kafka_bootstrap}")
-            _out.print(f"stop with: ottla down --dir {plan.directory}")
+            _out.print(f"stop with: {_command('down', plan.directory)}")
             return 0
         time.sleep(0.05)
     _err.print(log.read_text().strip() or f"the supervisor ended with {process.poll()}")

@@ -97,19 +97,35 @@ def state_path(directory: Path) -> Path:
 def lock(directory: Path) -> IO[str]:
     """Hold the directory as long as this process runs. Raises where another `ottla up` holds it."""
     directory.mkdir(parents=True, exist_ok=True)
-    file = (directory / _LOCK).open("w")
+    file = (directory / _LOCK).open("a")
     try:
         fcntl.fcntl(file, fcntl.F_OFD_SETLK, _flock(fcntl.F_WRLCK))
     except OSError:
         file.close()
-        state = StackState.read(directory)
-        holder = f" (process {state.supervisor.pid})" if state else ""
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
-            f"another `ottla up` runs in {directory}{holder}",
-            hint="stop it with `ottla down`, or choose another --dir and --port-base",
+            f"another `ottla up` runs in {directory}{_holder(directory)}",
+            hint=f"stop it with `ottla down --dir {directory}`, or choose another --dir and --port-base",
         ) from None
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
     return file
+
+
+def unreadable_state(directory: Path) -> OttlaError:
+    """The error for a directory whose lock is held, and whose state.json is gone or torn."""
+    return OttlaError(
+        ErrorCode.INVALID_REQUEST,
+        f"an `ottla up` runs in {directory}{_holder(directory)}, but {state_path(directory)} can't be read",
+        hint="end that process with SIGTERM: it stops its services in order",
+    )
+
+
+def _holder(directory: Path) -> str:
+    """The process that last took the lock, as a part of a message."""
+    pid = (directory / _LOCK).read_text().strip()
+    return f" (process {pid})" if pid else ""
 
 
 def is_locked(directory: Path) -> bool:

@@ -28,7 +28,15 @@ from ottla_stack.state import ProcessIdentity, RunningProcess, StackState
 
 _log = logging.getLogger(__name__)
 
-READY_LIMIT_S: Final = 60.0
+READY_LIMIT_S: Final = 600.0
+"""A broker may recover large logs for minutes. A service that can't start is given up before, by _MOST_STARTS."""
+
+_TELL_S: Final = 30.0
+"""How often the log says which service is not ready yet, and why."""
+
+_MOST_STARTS: Final = 6
+"""A service that has ended so often before it was ready will not be."""
+
 _AFTER_BROKERS: Final = ("mirror", "txn-coordinator", "group-coordinator")
 """What they need lies on brokers: before those serve they would only take the cores from them."""
 
@@ -72,20 +80,27 @@ class Supervisor:
     async def until_ready(self, limit_s: float = READY_LIMIT_S) -> None:
         """Return once every service is ready; coordinators are started when the brokers do.
 
-        Raises OttlaError naming the one that does not, and why.
+        Raises OttlaError for a service that is not ready in time, or that ends again and again, and says why.
         """
         give_up_at = time.monotonic() + limit_s
+        children = {child.name: child for child in self._children}
         for service in self._services.values():
             if service.name.startswith(_AFTER_BROKERS):
                 self._start_late()
+            child, log = children[service.name], self.plan.directory / "logs" / f"{service.name}.log"
+            tell_at = time.monotonic() + _TELL_S
             while (reason := await asyncio.to_thread(not_ready, service.admin_port)) is not None:
-                if time.monotonic() > give_up_at:
-                    log = self.plan.directory / "logs" / f"{service.name}.log"
+                now = time.monotonic()
+                if now > give_up_at or child.restarts >= _MOST_STARTS:
+                    since = f"after {limit_s:g} s" if now > give_up_at else f"and has ended {child.restarts} times"
                     raise OttlaError(
                         ErrorCode.BROKER_NOT_AVAILABLE,
-                        f"{service.name} is not ready after {limit_s:g} s: {reason}",
-                        hint=f"its log is {log}",
+                        f"{service.name} is not ready {since}: {reason}",
+                        hint=f"its log is {log}; one that needs longer gets it by --ready-within",
                     )
+                if now > tell_at:
+                    tell_at = now + _TELL_S
+                    _log.warning("%s is not ready yet: %s; its log is %s", service.name, reason, log)
                 await asyncio.sleep(0.05)
         self._ready = True
         self._write_state()

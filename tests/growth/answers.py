@@ -9,10 +9,12 @@ from kafka.protocol.admin import ListGroupsRequest, ListTransactionsRequest
 from kafka.protocol.metadata import MetadataRequest
 from tests.fuzz.kafka_wire import LIMIT_S, KafkaWire
 from tests.growth.cluster import GrowthCluster
+from tests.growth.mirrored_work import READ
 from tests.growth.roles import ANSWER, part
 from tests.growth.walk import Structure
-from tests.growth.work import COMPACTED, READ, UNREAD, Work
+from tests.growth.work import COMPACTED, UNREAD, Work
 
+import ottla
 from ottla_core.admin_http import AdminHttp
 
 
@@ -25,6 +27,8 @@ def answers(cluster: GrowthCluster, work: Work) -> Counter[Structure]:
     add("topics", len(work.admin.topics.list(internal=True)))
     add("groups", len(work.admin.groups.list()))
     add("transactions", len(work.admin.transactions.list()))
+    add("topics of the target", len(work.mirrored.target.topics.list(internal=True)))
+    add("groups of the target", len(work.mirrored.target.groups.list()))
     for topic in (READ, UNREAD, COMPACTED):
         add(f"producers of {topic}", len(work.admin.transactions.producers(topic, 0)))
     for broker in cluster.brokers:
@@ -36,9 +40,14 @@ def answers(cluster: GrowthCluster, work: Work) -> Counter[Structure]:
             ):
                 wire.send(request, version)
                 add(type(request).__name__.removesuffix("Request"), len(wire.frame()), "bytes")
-    for service in cluster.services:
+    for service in (service for each in cluster.all for service in each.services):
         assert service._app is not None, "all run while they are measured"
         port = part(service._app, AdminHttp).port
         with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=LIMIT_S) as scraped:
             add(f"metrics of a {service.name.rpartition('-')[0]}", scraped.read().count(b"\n"))
+    for mirror in cluster.mirrors:
+        with ottla.MirrorClient(mirror.address) as client:
+            for flow in client.flows():
+                add("partitions of flows", len(flow.partitions))
+                add("troubles of flows", len(list(flow.troubles())))
     return sizes

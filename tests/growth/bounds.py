@@ -7,8 +7,10 @@ from typing import Final
 from tests.growth.cluster import BROKERS
 from tests.growth.verdict import Bound
 
+from ottla.machines.partitioner import CACHED_KEYS
 from ottla_broker.kafka.fetch_sessions import MAX_PARTITIONS, MAX_SESSIONS
 from ottla_core.cluster.memory import HISTORY_REVISIONS
+from ottla_group_coordinator.machines.history import KEPT
 
 _SESSIONS: Final = "a client that is gone without a word leaves its fetch session, until others need the room (KIP-227)"
 
@@ -20,8 +22,41 @@ _EPOCHS: Final = (
 
 _STUBS: Final = "a client keeps a stub for each method and each address of a broker or controller"
 
+_LEADERS: Final = "a client keeps the leaders of up to 10,000 partitions that it imports into"
+
+_EVENTS: Final = (
+    "a group keeps its last events for operators; the members of a flow's group come and go with each topic"
+)
+
+_GROUPS_OF_FLOWS: Final = 3
+
+_KEYS: Final = "a producer keeps the partitions of the keys that it has seen last"
+
+_CHECKPOINTS: Final = (
+    "a group's checkpoint stays, as in MirrorMaker 2: a group that has expired is moved by it, and Kafka's "
+    "MirrorClient can't read a tombstone"
+)
+
+_STRETCHES: Final = "of a compacted topic a mirror maps up to 65,536 stretches, and then thins them"
+
+_HEAP: Final = "what a timer that was moved leaves in the heap is taken out once it outgrows what is set"
+
 BOUNDS: Final = (
     Bound("client: Peer.*", 2000, _STUBS),
+    Bound("mirror, *: Peer.*", 2000, _STUBS),
+    Bound("mirror, *: Partitions._leaders*", 10_000, _LEADERS),
+    Bound("mirror, *: KeyedPartitioner._*", 2 * CACHED_KEYS * 50, _KEYS),
+    Bound("*group-coordinator, shard: Group.events", 2 * _GROUPS_OF_FLOWS * KEPT, _EVENTS),
+    Bound("*group-coordinator, shard: HistoryEvent", 2 * _GROUPS_OF_FLOWS * KEPT, _EVENTS),
+    Bound("outside: ottla_group_coordinator.machines.history.HistoryEvent", 4 * _GROUPS_OF_FLOWS * KEPT, _EVENTS),
+    Bound("*: Timers._heap*", 1000, _HEAP),
+    Bound("mirror*: OffsetMap._*", 3 * 2_000_000, _STRETCHES),
+    Bound("mirror*: GroupOffsets._checkpoints*", 20_000, _CHECKPOINTS),
+    Bound("outside: ottla_mirror.machines.mirror_records.Checkpoint", 20_000, _CHECKPOINTS),
+    # Whoever else holds partitions is counted by its own attributes.
+    Bound("outside: ottla_core.model.TopicPartition", 20_000, _CHECKPOINTS),
+    Bound("flow's own topics: *checkpoints*", 20_000, _CHECKPOINTS),
+    Bound("outside: ottla_*_coordinator.machines.*Timer", 500, _HEAP),
     Bound("*: LeaderEpochs.*", 2000, _EPOCHS),
     Bound("*: EpochsFile._written*", 2000, _EPOCHS),
     Bound("outside: ottla_broker.machines.epochs.EpochStart", 2000, _EPOCHS),

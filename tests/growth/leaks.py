@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from unittest.mock import patch
 
+from tests.growth.roles import FLOW
 from tests.growth.verdict import Verdict
 
 from ottla_broker.machines.producers import Producers
@@ -17,6 +18,8 @@ from ottla_broker.replication.follower_role import FollowerRole
 from ottla_broker.storage.log_dir import LogDir
 from ottla_controller.machines.partition_index import PartitionIndex
 from ottla_group_coordinator.machines.shard import GroupShard
+from ottla_mirror.clusters.cluster import LogRecord
+from ottla_mirror.syncing.flow_state import FlowState
 from ottla_txn_coordinator.machines.shard import TransactionShard
 
 
@@ -76,6 +79,14 @@ def _look_at_each_revision(intact: Callable[..., Any]) -> Callable[..., Any]:
     return tidy
 
 
+def _remember_each_record(intact: Callable[..., Any]) -> Callable[..., Any]:
+    def learn(state: FlowState, record: LogRecord) -> None:
+        intact(state, record)
+        vars(state).setdefault("seen", set()).add(hash(record.key))
+
+    return learn
+
+
 ALONE: Final = Leak(
     "a follower remembers each fetch",
     FollowerRole,
@@ -85,8 +96,21 @@ ALONE: Final = Leak(
 )
 """This leak shows in one structure and no other."""
 
+ALONE_IN_MIRROR: Final = Leak(
+    "a mirror remembers each copy that its flow has ever filled",
+    FlowState,
+    "learn",
+    _remember_each_record,
+    "mirror, *: FlowState.seen",
+)
+"""This one shows in a structure of the mirror that leads the flow, and of its standby, and in no other."""
+
 LEAKS: Final[Sequence[Leak]] = (
     ALONE,
+    ALONE_IN_MIRROR,
+    Leak(
+        "copies that are gone stay in the flow's table", FlowState, "note_gone", _nothing, f"{FLOW}: keys of mm2-mirror"
+    ),
     Leak("producer ids never expire", Producers, "expire", _nothing, "broker, leader: Producers._entries"),
     Leak("deleted partitions stay on disk", LogDir, "remove_deleted", _unlink_segments_only, "outside: files *-delete"),
     Leak(

@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
-from tests.growth.cluster import GrowthCluster
+from tests.growth.cluster import GrowthCluster, mirrored_cluster
 from tests.growth.measurement import Measurement, measure
-from tests.growth.roles import part
+from tests.growth.roles import flows_of, part
+from tests.growth.running_mirror import DELIVERIES
 from tests.growth.verdict import RESTART, WORK
 from tests.growth.work import Work
 
@@ -42,16 +44,19 @@ def run(
     seed: int,
     *,
     with_turns: bool,
+    deliveries: Mapping[str, str] = DELIVERIES,
     tell: Callable[[str], None] = lambda line: None,
     in_doubt: Callable[[Sequence[Measurement]], bool] = lambda measurements: False,
 ) -> Outcome:
     """Carry out the `steps`, each batch of so many `units`. Raises whatever a unit raises: none may fail.
 
+    The mirrors have a flow for each of the `deliveries`.
+
     If there are restarts among them, an orderly one comes first, so that what a stop leaves is there from then on.
     """
     began_at, measurements, life, done = time.monotonic(), list[Measurement](), 0, 0
     chance = random.Random(seed)
-    with GrowthCluster() as cluster, Work(cluster, seed) as work:
+    with mirrored_cluster(deliveries) as cluster, Work(cluster, seed) as work:
 
         def carry_out(step: str) -> None:
             nonlocal life, done
@@ -61,6 +66,7 @@ def run(
             else:
                 for _ in range(units):
                     work.unit()
+                work.finish()
                 done += units
             measurements.append(measure(cluster, work, step, done, life, with_turns=with_turns))
             last = measurements[-1]
@@ -71,8 +77,10 @@ def run(
 
         if RESTART in steps:
             work.unit()
-            for service in cluster.services:
-                service.restart()
+            work.finish()
+            for each in cluster.all:
+                for service in each.services:
+                    service.restart()
         for step in steps:
             carry_out(step)
         for _ in range(MOST_MORE):
@@ -84,7 +92,7 @@ def run(
 
 def restart_everything(cluster: GrowthCluster, life: int, chance: random.Random) -> None:
     """Restart each service once: half of them are killed, the others stop in order. Another takes over meanwhile."""
-    services: list[InProcessService] = [*cluster.brokers, *_owners(cluster), *_elected(cluster)]
+    services: list[InProcessService] = [*cluster.brokers, *_owners(cluster), *_elected(cluster), *cluster.mirrors]
     chance.shuffle(services)
     for number, service in enumerate(services):
         if (number + life) % 2:
@@ -92,9 +100,10 @@ def restart_everything(cluster: GrowthCluster, life: int, chance: random.Random)
         else:
             service.stop()
         kind = service.name.rpartition("-")[0]
-        if kind != "broker":
-            successors = _elected if kind == "controller" else _owners
+        if (successors := _SUCCESSORS.get(kind)) is not None:
             wait_for(partial(_has_one, kind, successors, cluster), f"another {kind}", limit_s=FAILOVER_S)
+        service.restart()
+    for service in cluster.target.services if cluster.target is not None else ():
         service.restart()
 
 
@@ -110,3 +119,14 @@ def _owners(cluster: GrowthCluster) -> list[InProcessService]:
 
 def _elected(cluster: GrowthCluster) -> list[InProcessService]:
     return [c for c in cluster.controllers if c._app is not None and part(c._app, Leadership).active]
+
+
+def _leading(cluster: GrowthCluster) -> list[InProcessService]:
+    """Return the mirrors that lead all flows."""
+    return [m for m in cluster.mirrors if m._app is not None and all(f.state.leads for f in flows_of(m._app))]
+
+
+_SUCCESSORS: Final[Mapping[str, Callable[[GrowthCluster], list[InProcessService]]]] = MappingProxyType(
+    {"controller": _elected, "group-coordinator": _owners, "txn-coordinator": _owners, "mirror": _leading}
+)
+"""Who has taken over, by the kind of service that was taken away."""

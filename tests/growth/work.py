@@ -18,13 +18,14 @@ from typing import Any, Final, Self
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from tests.fuzz.kafka_wire import KafkaWire
+from tests.growth.aborted import AbortedError
 from tests.growth.cluster import GrowthCluster
+from tests.growth.mirrored_work import READ, MirroredWork
 from tests.growth.roles import IDLE_TOPIC
 
 import ottla
 from ottla_core.model import TopicPartition
 
-READ: Final = "read"
 UNREAD: Final = "unread"
 COMPACTED: Final = "compacted"
 PARTITIONS: Final = 3
@@ -32,10 +33,6 @@ FETCH_VERSION: Final = 12
 
 TIMES: Final[Mapping[str, int]] = MappingProxyType({"commit": 3, "abort": 3, "producer": 2, "session": 2, "keys": 2})
 """How often a unit does what is cheap; everything else once."""
-
-
-class AbortedError(Exception):
-    """Raised in a transaction's block to abort it."""
 
 
 class Work:
@@ -46,6 +43,7 @@ class Work:
         self.producer: ottla.Producer[Any, Any]
         self.readers: list[ottla.Consumer[Any, Any]] = []
         self.admin: ottla.Admin
+        self.mirrored: MirroredWork
         self._cluster: Final = cluster
         self._random: Final = random.Random(seed)
         self._numbers: Final = itertools.count()
@@ -79,6 +77,8 @@ class Work:
                 ottla.Consumer(pattern="t-.*|read", bootstrap=bootstrap, group="steady", auto_offset_reset="earliest")
             )
         )
+        self.mirrored = self._open.enter_context(MirroredWork(self._cluster, self.admin, self.producer, self._random))
+        self.nudge()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -93,11 +93,20 @@ class Work:
             self.done[kind] += 1
         self.read()
 
+    def finish(self) -> None:
+        """End what the units have begun and not ended."""
+        self.mirrored.finish()
+
     @property
     def clients(self) -> list[tuple[str, object]]:
         """Those that stay, by name."""
         readers = [(f"consumer {number}", reader) for number, reader in enumerate(self.readers)]
-        return [("admin", self.admin), ("producer", self.producer), *readers]
+        return [("admin", self.admin), ("producer", self.producer), *readers, *self.mirrored.clients]
+
+    def stay(self) -> None:
+        """Use the transactional id that stays, so that the time that passes next is all that it has been idle."""
+        with self.producer.transaction() as transaction:
+            transaction.send(b"nudge", key=b"one of few", topic=COMPACTED)
 
     def nudge(self) -> None:
         """A record for each partition that stays, by which old segments are closed."""
@@ -106,7 +115,7 @@ class Work:
                 for number in range(PARTITIONS):
                     transaction.send(b"nudge", topic=topic, partition=number)
             transaction.send(b"nudge", key=b"one of few", topic=COMPACTED)
-        self.admin.groups.commit("nudged", {TopicPartition(READ, 0): 0})
+        self.mirrored.nudge()
         self.read()
 
     def read(self) -> None:
@@ -209,6 +218,17 @@ class Work:
                 {TopicPartition(READ, 0): 1}, ottla.GroupMetadata(group, -1, "", None)
             )
 
+    # ---- mirrors ---------------------------------------------------------------------------------------------------
+
+    def _copied_topic(self, name: str) -> None:
+        self.mirrored.copy_topic(name)
+
+    def _paused_flow(self, name: str) -> None:
+        self.mirrored.pause()
+
+    def _planned_failover(self, name: str) -> None:
+        self.mirrored.plan_failover()
+
     # ---- connections -----------------------------------------------------------------------------------------------
 
     def _session(self, name: str) -> None:
@@ -236,6 +256,9 @@ KINDS: Final[Mapping[str, Callable[[Work, str], None]]] = MappingProxyType(
         "session": Work._session,
         "configs": Work._configs,
         "election": Work._election,
+        "copied topic": Work._copied_topic,
+        "paused flow": Work._paused_flow,
+        "planned failover": Work._planned_failover,
     }
 )
 """What a unit is made of, by name."""

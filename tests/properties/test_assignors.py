@@ -84,6 +84,18 @@ def test_every_partition_has_one_reader_who_wants_it(
     assert made == ASSIGNORS[name].assign(there(partitions_of, members), members[::-1])
 
 
+@pytest.mark.story("topics-searched-in-lists")
+@one_of_all
+def test_no_topic_is_searched_in_a_members_list_of_topics(name: str) -> None:
+    class Unsearchable(tuple[str, ...]):
+        def __contains__(self, topic: object) -> bool:
+            raise AssertionError("each of n topics would be compared with n others")
+
+    members = [Subscriber(member_id, Subscription(Unsearchable(TOPICS))) for member_id in "xy"]
+    made = ASSIGNORS[name].assign(dict.fromkeys(TOPICS, 2), members)
+    assert {member_id: len(some) for member_id, some in made.items()} == {"x": 3, "y": 3}
+
+
 @pytest.mark.parametrize("name", ["roundrobin", "sticky", "cooperative-sticky"])
 @given(partitions_of=partition_counts, members=groups(alike=True))
 def test_shares_differ_by_one_where_all_read_the_same(

@@ -128,7 +128,7 @@ class World:
         group, timers = self.group, self.shard.timers
         silent = {m.member_id for m in group.members.values() if m.joining is None and m.syncing is None}
         watched = {key.member_id for key in timers if isinstance(key, SessionTimer)}
-        assert silent | group.pending <= watched <= group.members.keys() | group.pending
+        assert silent | group.pending <= watched <= {*group.members} | group.pending
         rebalances = group.state in (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE) or bool(
             group.unsynced
         )
@@ -139,11 +139,11 @@ class World:
         if group.state is not GroupState.PREPARING_REBALANCE:
             assert not any(m.joining for m in members)
             assert bool(members) is (group.state is not GroupState.EMPTY)
-            assert not members or group.leader in group.members
+            assert not members or str(group.leader) in group.members
         if group.state is not GroupState.COMPLETING_REBALANCE:
             assert not any(m.syncing for m in members)
-        assert group.unsynced <= group.members.keys()
-        assert not group.pending & group.members.keys()
+        assert group.unsynced <= {*group.members}
+        assert group.pending.isdisjoint(group.members)
         instances = [m.instance_id for m in members if m.instance_id]
         assert len(instances) == len(set(instances))
 

@@ -19,6 +19,7 @@ from spark_source import data_source, travelled
 from waiting import wait_until
 
 import ottla
+from ottla.admin.transactions import Transactions
 from ottla.cli.main import run as ottla_command
 from ottla.errors import ConfigError, FencedError, OttlaError, RetriableError, TransactionAborted
 from ottla.testing import Cluster
@@ -155,6 +156,20 @@ def test_a_batch_is_finished_where_sparks_own_log_is_ahead(query: Query) -> None
         query.commit(0, query.tasks(0))
     query.micro_batch(1)
     assert query.written() == expected(0, 1)
+
+
+@pytest.mark.story("spark-absence-taken-for-knowledge")
+def test_what_a_listing_lacks_is_asked_for_before_it_counts_as_forgotten(query: Query) -> None:
+    query.micro_batch(0)
+    with dying("end"):
+        query.commit(1, query.tasks(1))
+    query.run = "run-2"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Transactions, "list", lambda *_, **__: [])
+        query.micro_batch(1)
+        query.micro_batch(2)
+    query.micro_batch(3)
+    assert query.written() == expected(0, 1, 2, 3)
 
 
 def test_a_driver_that_dies_before_its_tasks_are_through_leaves_nothing(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from small_disks import MEGABYTE, fill, on_small_disk, small_disk
 from waiting import LIMIT_S, wait_until
 
 import ottla
@@ -15,36 +14,21 @@ from ottla.testing import Cluster
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_stack.running import RunningStack
 
-MEGABYTE = 1_000_000
-
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """The data directory of broker 0 as a file system of its own, of 48 MiB."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root; storage's unit tests show the same on a faked one")
-    directory = tmp_path / "stack" / "broker-0"
-    directory.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", directory], check=True)
-    yield directory
-    subprocess.run(["umount", directory], check=True)
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """The data directory of broker 0."""
+    with small_disk(tmp_path / "stack" / "broker-0") as directory:
+        yield directory
 
 
-def fill(path: Path) -> None:
-    with path.open("wb", buffering=0) as file:
-        while file.write(bytes(MEGABYTE)):
-            pass
-
-
-def test_a_full_disk_refuses_in_words_and_goes_on_when_there_is_room(small_disk: Path) -> None:
-    with RunningStack(small_disk.parent, brokers=1, group_coordinators=0) as stack:
+def test_a_full_disk_refuses_in_words_and_goes_on_when_there_is_room(disk: Path) -> None:
+    with RunningStack(disk.parent, brokers=1, group_coordinators=0) as stack:
         ottla.Admin(stack.bootstrap).topics.create("t")
         pid = stack.pid("broker-0")
         with ottla.Producer(stack.bootstrap, topic="t", value="bytes", acks="all") as steady:
             kept = [steady.send(b"%d" % n).result(timeout=LIMIT_S).offset for n in range(100)]
-            filler = small_disk / "filler"
-            with pytest.raises(OSError, match="No space left"):
-                fill(filler)
+            filler = fill(disk)
             impatient = ottla.Producer(
                 stack.bootstrap, topic="t", value="bytes", linger=0, delivery_timeout=5, request_timeout=4
             )
@@ -68,18 +52,8 @@ def test_a_full_disk_refuses_in_words_and_goes_on_when_there_is_room(small_disk:
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     """Three brokers, the first of them on a small disk."""
-    cluster = Cluster(brokers=3, group_coordinators=0)
-    directory = cluster.brokers[0].data_dir
-    directory.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(directory)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("only root may mount")
-    try:
-        with cluster:
-            yield cluster
-            subprocess.run(["umount", "-l", directory], check=True)
-    finally:
-        subprocess.run(["umount", "-l", directory], check=False, capture_output=True)
+    with on_small_disk(Cluster(brokers=3, group_coordinators=0)) as running:
+        yield running
 
 
 def partition(cluster: Cluster, topic: str) -> ottla.PartitionInfo:
@@ -95,9 +69,7 @@ def test_a_full_disk_leads_nothing_that_others_can_serves_readers_and_comes_back
             admin.topics.create(topic, assignments={0: brokers}, config={"min.insync.replicas": min_isr})
     for topic in replicas:
         cluster.produce(topic, [b"before"] * 10, value="bytes")
-    filler = cluster.brokers[0].data_dir / "filler"
-    with pytest.raises(OSError, match="No space left"):
-        fill(filler)
+    filler = fill(cluster.brokers[0].data_dir)
     wait_until(lambda: partition(cluster, "led").leader == 1)
     assert set(partition(cluster, "next").isr) == {0, 1, 2}, "it has all that there is"
     cluster.produce("led", [b"full"] * 10, value="bytes", request_timeout=5, delivery_timeout=60)

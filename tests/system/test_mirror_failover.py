@@ -15,7 +15,7 @@ from waiting import wait_until
 
 import ottla
 from ottla.testing import Cluster
-from ottla_mirror.failover import fail_back, fail_over
+from ottla_mirror.failover import fail_back, fail_over, last_positions
 from ottla_mirror.machines.mirror_records import Checkpoint, read_checkpoint
 
 
@@ -153,6 +153,39 @@ def test_at_failover_the_flow_pauses_and_at_failback_a_group_returns(
         wait_until(lambda: len(copied(west, topic)) == 100)
 
 
+def forget(where: Cluster, group: str) -> None:
+    """What becomes of a group whose members are away for offsets.retention.minutes."""
+    with ottla.Admin(where.bootstrap) as admin:
+        if admin.groups.exists(group):
+            admin.groups.delete(group)
+
+
+@pytest.mark.story("groups-at-rest-left-behind")
+def test_a_group_whose_offsets_have_expired_goes_on_by_its_last_checkpoints(
+    cluster: Cluster, west: Cluster, topic: str
+) -> None:
+    """In either cluster: checkpoints follow it to the target, too."""
+    write_transactions(cluster, topic, 0, 80)
+    begin_at_earliest(cluster, topic, f"g-{topic}")
+    copy, group = f"east.{topic}", f"g-{topic}"
+    with mirrored(cluster, west, topic, "exactly_once", groups=(group,)) as (flow,):
+        had = consume(cluster, topic, group, 25)
+        left = {f"{n}" for n in range(80)} - set(had)
+        wait_until(lambda: len(at := committed(west, group, copy)) == 2 and ahead(west, copy, at) == left)
+        forget(cluster, group)
+        forget(west, group)
+        moved = fail_over(flow, [])
+        assert [(m.group, m.error, len(m.positions)) for m in moved.groups] == [(group, None, 2)]
+        had += consume(west, copy, group, 30)
+        now = committed(west, group, copy)
+        wait_until(lambda: {p.copy.partition: p.offset for p in last_positions(flow, group)} == now)
+        forget(west, group)
+        returned = fail_back(flow, [])
+        assert [(m.group, m.error, len(m.positions)) for m in returned.groups] == [(group, None, 2)]
+        had += consume(cluster, topic, group, 25)
+    assert sorted(had, key=int) == [f"{n}" for n in range(80)]
+
+
 def test_a_paused_flow_copies_nothing_and_goes_on_where_it_was(cluster: Cluster, west: Cluster, topic: str) -> None:
     write_transactions(cluster, topic, 0, 10)
     with mirrored(cluster, west, topic, "at_least_once", mirrors=2) as flows:
@@ -208,3 +241,32 @@ def test_each_way_to_find_where_to_start_in_the_copy_misses_nothing(
             values = [record.value for record in consumer]
     assert sorted(values, key=int) == [f"{n}" for n in range(0 if way == "auto reset" else 40, 80)]
     assert len(had) == 40
+
+
+@pytest.mark.story("group-moved-by-a-former-topic")
+@pytest.mark.parametrize("recreated", ["source", "target"])
+def test_of_a_topic_that_was_created_again_between_failover_and_failback_no_group_is_moved(
+    cluster: Cluster, west: Cluster, topic: str, admin: ottla.Admin, recreated: str
+) -> None:
+    """It is named, and the group's other topic goes on."""
+    other, group = f"{topic}-other", f"g-{topic}"
+    admin.topics.create(other, partitions=2)
+    for name in (topic, other):
+        write_transactions(cluster, name, 0, 40)
+        begin_at_earliest(cluster, name, group)
+    with mirrored(cluster, west, f"{topic}.*", "exactly_once") as (flow,), ottla.Admin(west.bootstrap) as target:
+        wait_until(lambda: all(len(committed(west, group, f"east.{name}")) == 2 for name in (topic, other)))
+        assert not any(position.obstacle for position in fail_over(flow, [group]).groups[0].positions)
+        where, name, there = (admin, topic, cluster) if recreated == "source" else (target, f"east.{topic}", west)
+        where.topics.delete(name)
+        wait_until(lambda: not where.topics.exists(name))
+        where.topics.create(name, partitions=2)
+        write_transactions(there, name, 0, 10)
+        at = {ottla.TopicPartition(f"east.{each}", number): 3 for each in (topic, other) for number in range(2)}
+        target.groups.commit(group, at)
+        (moved,) = fail_back(flow, [group]).groups
+        named = {position.partition.topic: position.obstacle for position in moved.positions}
+        assert f"{name} was created again" in named[f"east.{topic}"]
+        assert named[f"east.{other}"] == ""
+        assert set(committed(cluster, group, other).values()) <= {3, 4}, "behind a marker, or before it"
+        assert set(committed(cluster, group, topic).values()) in ({0}, set())

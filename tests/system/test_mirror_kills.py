@@ -103,3 +103,29 @@ def translate_all(mirror: MirrorProcess, east: Cluster, west: Cluster, topic: st
             assert translated.offset <= own, f"{record.offset} translates to {translated.offset}, behind {own}"
             between = [at for partition, at in copies if partition == number and translated.offset <= at < own]
             assert not between, f"{record.offset} translates to {translated.offset}, long before {own}"
+
+
+@pytest.mark.story("mirrors-of-one-name-fence-each-other")
+def test_of_two_mirrors_with_one_node_id_the_later_one_copies_and_the_other_says_so(
+    cluster: Cluster, west: Cluster, topic: str, tmp_path: Path
+) -> None:
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        folder.mkdir()
+    first, second = (MirrorProcess(folder, cluster.bootstrap, west.bootstrap, topic) for folder in folders)
+
+    def is_copied() -> bool:
+        written = {record.value for record in everything(cluster, topic)}
+        return written == {record.value for record in everything(west, f"east.{topic}")}
+
+    cluster.produce(topic, range(100))
+    with first, second:
+        wait_until(lambda: "node id of its own" in first.flow().trouble, limit_s=60)
+        wait_until(lambda: second.flow().partitions and not second.flow().trouble)
+        cluster.produce(topic, range(100, 200))
+        wait_until(is_copied)
+        assert "node id of its own" in first.flow().trouble
+        second.terminate()
+        wait_until(lambda: first.flow().partitions and not first.flow().trouble)
+        cluster.produce(topic, range(200, 300))
+        wait_until(is_copied)

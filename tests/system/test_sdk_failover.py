@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from unclean import UncleanTopic
 from waiting import LIMIT_S, wait_until
 
 import ottla
@@ -19,9 +20,9 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-def create(cluster: Cluster, *, partitions: int = 1, replicas: int = 3, min_isr: int = 2) -> None:
+def create(cluster: Cluster, *, partitions: int = 1) -> None:
     with ottla.Admin(cluster.bootstrap) as admin:
-        admin.topics.create("t", partitions=partitions, replicas=replicas, config={"min.insync.replicas": min_isr})
+        admin.topics.create("t", partitions=partitions, replicas=3, config={"min.insync.replicas": 2})
 
 
 def described(cluster: Cluster, partition: int = 0) -> ottla.PartitionInfo:
@@ -117,10 +118,7 @@ def test_a_broker_that_stops_in_order_costs_no_client_an_error(cluster: Cluster)
 def test_after_an_unclean_election_a_reader_is_told_where_the_log_parts(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    create(cluster, replicas=2, min_isr=1)
-    partition = described(cluster)
-    first, second = (cluster.brokers[n] for n in partition.replicas)
-    assert partition.leader == first.id
+    topic = UncleanTopic(cluster, "t")
     going_on: ottla.Consumer[Any, Any] = ottla.Consumer(
         "t", bootstrap=cluster.bootstrap, start="earliest", value="int", auto_offset_reset="latest"
     )
@@ -128,18 +126,13 @@ def test_after_an_unclean_election_a_reader_is_told_where_the_log_parts(
         "t", bootstrap=cluster.bootstrap, start="earliest", value="int", auto_offset_reset="none"
     )
     with going_on, strict:
-        cluster.produce("t", range(10), value="int")
-        second.kill()
-        wait_until(lambda: described(cluster).isr == (first.id,))
-        cluster.produce("t", range(10, 20), value="int")
+        topic.produce(range(10))
+        topic.fall_behind()
+        topic.produce(range(10, 20))
         for consumer in (going_on, strict):
             assert read(consumer, 20) == list(range(20))
-        first.kill()
-        second.restart()
-        wait_until(lambda: described(cluster).leader == -1)
-        with ottla.Admin(cluster.bootstrap) as admin:
-            admin.partitions.elect_leaders([("t", 0)], unclean=True)
-        cluster.produce("t", [100], value="int")
+        topic.lose_what_followed()
+        topic.produce(range(100, 101))
         assert read(going_on, 1) == [100]
         assert going_on.metrics["truncation-total"] == 1
         with pytest.raises(ottla.TruncationError) as caught:

@@ -221,6 +221,27 @@ def test_a_static_member_restarts_without_a_rebalance(cluster: Cluster, topic: s
     assert not set(again.got) & set(first.got)
 
 
+@pytest.mark.story("static-member-back-before-it-gave-up")
+def test_a_static_member_that_ends_while_it_gives_partitions_up_leaves_none_without_a_reader(
+    cluster: Cluster, topic: str, start: Start
+) -> None:
+    gives_up, may_go_on = threading.Event(), threading.Event()
+
+    def on_revoked(partitions: list[TopicPartition]) -> None:
+        gives_up.set()
+        may_go_on.wait(WAIT)
+
+    cooperative = {"assignors": "cooperative-sticky", "session_timeout": 60}
+    first = start(group_instance_id="one", on_revoked=on_revoked, **cooperative)
+    wait_until(lambda: shares([first]) == [PARTITIONS])
+    other = start(group_instance_id="other", **cooperative)
+    with ottla.Admin(cluster.bootstrap) as admin:
+        wait_until(lambda: gives_up.is_set() and admin.groups.describe(topic).state == "Stable")
+    again = start(group_instance_id="one", **cooperative)
+    wait_until(lambda: shares([again, other]) == [3, 3])
+    may_go_on.set()
+
+
 def test_a_pattern_finds_topics_that_are_made_later(cluster: Cluster, topic: str, start: Start) -> None:
     member = start(pattern=f"{topic}(-.*)?", metadata_max_age=0.2)
     wait_until(lambda: len(member.owned) == PARTITIONS)

@@ -34,6 +34,7 @@ from ottla.client.units import Duration
 from ottla.errors import ErrorCode, OttlaError, config_error, did_you_mean, error_from_code
 from ottla_core.model import TopicPartition
 from ottla_core.routing import GROUP
+from ottla_core.rpc.parts import commit_in_parts, in_parts
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
@@ -66,18 +67,10 @@ class Groups:
 
         It is all of them or an error: while a shard of groups has no coordinator, or loads, it waits.
         """
-        deadline = self._channel.deadline(timeout)
-        cluster = self._channel.cluster
-        request = pb.ListGroupsRequest(states=states)
-
-        def once(left_s: float) -> Summaries:
-            found: dict[str, GroupSummary] = {}
-            for address in self._coordinators.all(timeout=left_s):
-                response = cluster.call(address, Group.LIST_GROUPS, request, timeout=deadline.left())
-                found |= {group.group: summary_of(group) for group in response.groups}
-            return [found[name] for name in sorted(found)]
-
-        return self._coordinators.retrying(once, timeout=deadline.left())
+        left_s = self._channel.deadline(timeout).left()
+        responses = self._coordinators.listed(Group.LIST_GROUPS, pb.ListGroupsRequest(states=states), timeout=left_s)
+        found = {group.group: summary_of(group) for response in responses for group in response.groups}
+        return [found[name] for name in sorted(found)]
 
     def describe(self, group: str, *, timeout: Duration | None = None) -> GroupInfo:
         """Its state, its members and what each of them is assigned."""
@@ -161,11 +154,8 @@ class Groups:
         can't be committed for (NON_EMPTY_GROUP says who they are).
         """
         deadline = self._channel.deadline(timeout)
-        request = pb.CommitOffsetsRequest(
-            group=group,
-            generation=_NO_MEMBER,
-            offsets=[pb.OffsetToCommit(topic=p[0], partition=p[1], offset=offset) for p, offset in offsets.items()],
-        )
+        whole = pb.CommitOffsetsRequest(group=group, generation=_NO_MEMBER)
+        requested = [pb.OffsetToCommit(topic=p[0], partition=p[1], offset=offset) for p, offset in offsets.items()]
 
         def check(response: pb.CommitOffsetsResponse, repeated: bool) -> None:
             for outcome in response.partitions:
@@ -173,11 +163,12 @@ class Groups:
                     raise_in_band(outcome.error)
 
         try:
-            response = self._coordinators.call(
-                group, Group.COMMIT_OFFSETS, request, timeout=deadline.left(), check=check
-            )
-            for outcome in response.partitions:
-                raise_in_band(outcome.error)
+            for part in commit_in_parts(whole, requested):
+                response = self._coordinators.call(
+                    group, Group.COMMIT_OFFSETS, part, timeout=deadline.left(), check=check
+                )
+                for outcome in response.partitions:
+                    raise_in_band(outcome.error)
         except OttlaError as error:
             if error.code == ErrorCode.UNKNOWN_MEMBER_ID:  # a member has joined meanwhile
                 raise non_empty(group, self._describe(group, deadline).members, "committed for") from None
@@ -214,14 +205,15 @@ class Groups:
         named = {TopicPartition(*partition) for partition in partitions}
         committed = self.committed(group, timeout=deadline.left())
         deleted = tuple(p for p in committed if p.topic in topics or p in named)
-        request = pb.DeleteOffsetsRequest(group=group, partitions=_partitions(deleted))
 
         def check(response: pb.DeleteOffsetsResponse, repeated: bool) -> None:
             for outcome in response.partitions:
                 raise_in_band(outcome.error)
 
         with self._with_hint(group, deadline, "stripped of its offsets"):
-            self._coordinators.call(group, Group.DELETE_OFFSETS, request, timeout=deadline.left(), check=check)
+            for part in in_parts(deleted):
+                request = pb.DeleteOffsetsRequest(group=group, partitions=_partitions(part))
+                self._coordinators.call(group, Group.DELETE_OFFSETS, request, timeout=deadline.left(), check=check)
         return deleted
 
     def kick(self, group: str, member: str, *, reason: str = "", timeout: Duration | None = None) -> GroupMember:

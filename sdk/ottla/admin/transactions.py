@@ -37,6 +37,9 @@ from ottla_proto import txn_pb2 as pb
 from ottla_proto.common_pb2 import TxnMarker, TxnProducer
 from ottla_proto.contracts import Broker, Group, Txn
 
+_DESCRIBED_AT_ONCE: Final = 500
+"""A txn-coordinator describes at most 1,000 transactions in one call (docs/design/limits.md)."""
+
 _TIMEOUT_MS: Final = 1
 """Of the producer that fences the others: it is never used."""
 
@@ -72,7 +75,6 @@ class Transactions:
 
         It is all of them or an error: while a shard has no coordinator, or loads, it waits.
         """
-        deadline = self._channel.deadline(timeout)
         request = pb.ListTransactionsRequest(
             states=states,
             prefix=prefix,
@@ -80,18 +82,14 @@ class Transactions:
             producer_ids=producer_ids,
             longer_than_ms=0 if longer_than is None else int(1000 * seconds(longer_than, "longer_than")),
         )
-
-        def once(left_s: float) -> Summaries:
-            found: dict[str, TransactionSummary] = {}
-            for address in self._coordinators.all(timeout=left_s):
-                response = self._channel.cluster.call(address, Txn.LIST_TRANSACTIONS, request, timeout=deadline.left())
-                if response.unknown_states:
-                    unknown = ", ".join(response.unknown_states)
-                    raise error_from_code(ErrorCode.INVALID_REQUEST, f"there is no state {unknown}")
-                found |= {listed.transactional_id: summary_of(listed) for listed in response.transactions}
-            return [found[name] for name in sorted(found)]
-
-        return self._coordinators.retrying(once, timeout=deadline.left())
+        left_s = self._channel.deadline(timeout).left()
+        found: dict[str, TransactionSummary] = {}
+        for response in self._coordinators.listed(Txn.LIST_TRANSACTIONS, request, timeout=left_s):
+            if response.unknown_states:
+                unknown = ", ".join(response.unknown_states)
+                raise error_from_code(ErrorCode.INVALID_REQUEST, f"there is no state {unknown}")
+            found |= {listed.transactional_id: summary_of(listed) for listed in response.transactions}
+        return [found[name] for name in sorted(found)]
 
     def shards(self, *, timeout: Duration | None = None) -> ShardStatuses:
         """Return the state of each shard, by its number. No transaction begins or ends in one that is not served."""
@@ -109,6 +107,30 @@ class Transactions:
             transactional_id, Txn.DESCRIBE_TRANSACTIONS, request, timeout=left_s, check=check
         )
         return info_of(response.transactions[0])
+
+    def states(self, names: Collection[str], *, timeout: Duration | None = None) -> Mapping[str, str]:
+        """Return the state of each of these ids that exists. Each id's own coordinator is asked for it.
+
+        So an id that is missing in the result does not exist, or is forgotten. Raises as `describe` otherwise.
+        """
+        left, found = set(names), dict[str, str]()
+
+        def once(left_s: float) -> None:
+            by_coordinator: dict[str, list[str]] = {}
+            for name in sorted(left):
+                by_coordinator.setdefault(self._coordinators.of(name, timeout=left_s), []).append(name)
+            for address, own in by_coordinator.items():
+                for start in range(0, len(own), _DESCRIBED_AT_ONCE):
+                    request = pb.DescribeTransactionsRequest(transactional_ids=own[start : start + _DESCRIBED_AT_ONCE])
+                    response = self._channel.cluster.call(address, Txn.DESCRIBE_TRANSACTIONS, request, timeout=left_s)
+                    for described in response.transactions:
+                        if described.error.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                            raise_in_band(described.error)
+                            found[described.transactional_id] = described.state
+                        left.discard(described.transactional_id)
+
+        self._coordinators.retrying(once, timeout=self._channel.deadline(timeout).left())
+        return found
 
     def producers(self, topic: str, partition: int, *, timeout: Duration | None = None) -> tuple[ActiveProducer, ...]:
         """The idempotent producers that a partition knows, transactional or not, by their ids.

@@ -93,6 +93,7 @@ class Transactions(Facade[SyncTransactions]):
 
     list = threaded(SyncTransactions.list)
     describe = threaded(SyncTransactions.describe)
+    states = threaded(SyncTransactions.states)
     producers = threaded(SyncTransactions.producers)
     open_in = threaded(SyncTransactions.open_in)
     hanging = threaded(SyncTransactions.hanging)

@@ -18,7 +18,7 @@ from ottla.client.settings import positive
 from ottla.client.units import Duration, seconds
 from ottla.consumer.batch import Batch
 from ottla.consumer.consumer import Consumer as SyncConsumer
-from ottla.consumer.group.commits import OnCommitted
+from ottla.consumer.group.commit_round import OnCommitted
 from ottla.consumer.group.reader import GroupReader
 from ottla.errors import OttlaError, WakeupError
 from ottla.generics import K, V

@@ -2,7 +2,8 @@
 
 The loop is woken once a batch. A record that has room is appended right away, on the loop's own thread; one that would
 have to wait for room or for metadata goes through a line, which a thread works off, and so do those that come after it:
-their order stays. A flush or close comes behind that line, for what `send` took is sent.
+their order stays. The line holds as many bytes as the buffer, and what comes then is refused. A flush or close comes
+behind that line, for what `send` took is sent.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -26,6 +28,7 @@ from ottla.client.offsets import GroupMetadata, OffsetsLike
 from ottla.client.units import Duration
 from ottla.errors import OttlaError
 from ottla.generics import K, V
+from ottla.machines.failures import line_full
 from ottla.machines.transaction import PreparedTransaction
 from ottla.producer.delivery import Delivery, outcomes
 from ottla.producer.producer import Producer as SyncProducer
@@ -39,7 +42,14 @@ T = TypeVar("T")
 _Waiting = tuple[list[Sending], list[Delivery]]
 """Of one batch, in the same order. A list of pairs would make one more object a record for the garbage collector."""
 
-_Late = tuple[Sending, Any, dict[str, Any]]
+_Late = tuple[Sending, Any, dict[str, Any], int]
+"""A record in the line, and what it counts for, in bytes."""
+
+_RECORD_BYTES: Final = 100
+"""Each record in the line counts as this many bytes more than its key and value, as in a batch."""
+
+_LEAST_LINE_BYTES: Final = 1 << 20
+"""The line of a producer with a tiny buffer holds this many bytes."""
 
 _LINE_END_S: Final = 5.0
 """What still stands in the line when the producer is closed fails at once."""
@@ -58,6 +68,8 @@ class Producer(Generic[K, V]):
         self._waiting: dict[object, _Waiting] = {}
         self._unretrieved = UnretrievedFailures()
         self._line: deque[_Late] = deque()
+        self._line_limit: Final = max(_LEAST_LINE_BYTES, self._sync._accumulator.limits.buffer_bytes)
+        self._lined_up_bytes = self._worked_off_bytes = 0  # by the loop, and by the thread
         self._closed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"ottla-aio-{self._sync.client_id}")
 
@@ -76,14 +88,23 @@ class Producer(Generic[K, V]):
         It is on its way whether it is awaited or not, and may be gathered or made a task of. Awaiting raises what
         ottla.Producer.send raises, and what made the delivery fail; `flush` and `close` raise it where it was not
         awaited. A record whose waiting was cancelled may be delivered all the same.
+
+        While the buffer is full, records wait in a line. BufferFullError says that this is full as well: it holds as
+        many bytes as the buffer, and a record waits in it for up to `max_block`. Await some of what was sent first.
         """
         loop = asyncio.get_running_loop()
         sending = Sending(loop=loop)
         if self._closed:
-            self._fail(sending, closed_error())
+            self._refuse(sending, closed_error())
         elif self._line or self._sync.would_wait(topic):
+            # A value that is not serialized yet counts without the objects that it holds.
+            size_bytes = _RECORD_BYTES + sys.getsizeof(value) + sys.getsizeof(key)
+            if self._line and self._lined_up_bytes + size_bytes - self._worked_off_bytes > self._line_limit:
+                self._refuse(sending, line_full(self._line_limit))
+                return sending
             arguments = {"key": key, "topic": topic, "partition": partition, "headers": headers, "timestamp": timestamp}
-            self._line.append((sending, value, arguments))
+            self._lined_up_bytes += size_bytes
+            self._line.append((sending, value, arguments, size_bytes))
             if len(self._line) == 1:
                 self._thread.submit(self._work_off, loop)
         else:
@@ -92,7 +113,7 @@ class Producer(Generic[K, V]):
                     value, key=key, topic=topic, partition=partition, headers=headers, timestamp=timestamp
                 )
             except OttlaError as error:
-                self._fail(sending, error)
+                self._refuse(sending, error)
             else:
                 waiting = self._waiting.get(delivery.batch_key())
                 if waiting is None:
@@ -199,14 +220,15 @@ class Producer(Generic[K, V]):
     def _work_off(self, loop: asyncio.AbstractEventLoop) -> None:
         """On the thread: send what is in the line, waiting as long as it takes."""
         while self._line:
-            sending, value, arguments = self._line[0]
+            sending, value, arguments, size_bytes = self._line[0]
             try:
                 delivery = self._sync.send(value, **arguments)
             except BaseException as error:
-                _call_soon(loop, self._fail, sending, error)
+                _call_soon(loop, self._refuse, sending, error)
             else:
                 delivery.on_awaited()  # before a flush on this thread looks
                 _call_soon(loop, self._expect, sending, delivery, loop)
+            self._worked_off_bytes += size_bytes
             self._line.popleft()  # only now: while it is in here, the loop appends behind it and not past it
 
     def _expect(self, sending: Sending, delivery: Delivery, loop: asyncio.AbstractEventLoop) -> None:
@@ -232,6 +254,10 @@ class Producer(Generic[K, V]):
                 sending.set_result(metadata)
             else:
                 self._fail(sending, error)
+
+    def _refuse(self, sending: Sending, error: BaseException) -> None:
+        sending.is_refused = True
+        self._fail(sending, error)
 
     def _fail(self, sending: Sending, error: BaseException) -> None:
         if not sending.done():

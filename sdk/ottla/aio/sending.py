@@ -17,6 +17,8 @@ class Sending(asyncio.Future[RecordMetadata], Coroutine[Any, Any, RecordMetadata
     """One record on its way. Cancelling it stops the waiting and not the record."""
 
     _steps: Any = None
+    is_refused: bool = False
+    """Whether the producer has refused the record, so that it was not sent: it can't be serialized, for example."""
 
     def send(self, value: None) -> Any:
         """For tasks: wait on."""

@@ -33,6 +33,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _PRODUCERS: Final = frozenset(inspect.signature(SyncProducer.__init__).parameters) - {
     "self", "bootstrap", "topic", "key", "value", "acks", "transactional_id",
 }  # fmt: skip
+_TRANSACTION_TIMEOUT: Final = inspect.signature(SyncProducer.__init__).parameters["transaction_timeout"].default
 _CONSUMER_BY_DEFAULT: Final = {"assignors": ("cooperative-sticky",)}
 """So that a rebalance lets handlers of partitions that stay where they are continue."""
 
@@ -189,6 +190,8 @@ class App:
         running.stopped, self._stopped_before, self._served = self._stopped_before, False, True
         make_producer = functools.partial(Producer, self._bootstrap, **{"client_id": self.name, **self._producer})
         outbox = _Outbox(make_producer)
+        timeout = self._producer.get("transaction_timeout", _TRANSACTION_TIMEOUT)
+        transaction_timeout_s = seconds(timeout, "transaction_timeout")
         try:
             for topic in sorted({handler.dead_letter for handler in self._handlers if handler.dead_letter}):
                 await outbox.producer.partitions_for(topic)  # now, and not at the first dead letter
@@ -196,7 +199,7 @@ class App:
                 arguments = self._consumer_arguments(handler)
                 common = running.fail, self._drain_s
                 running.workers.append(
-                    ExactlyOnceWorker(handler, arguments, make_producer, *common)
+                    ExactlyOnceWorker(handler, arguments, make_producer, *common, transaction_timeout_s)
                     if self._exactly_once
                     else Worker(handler, arguments, outbox.send, *common)
                 )

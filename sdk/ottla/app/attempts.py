@@ -7,7 +7,7 @@ import inspect
 import logging
 from collections.abc import Callable, Collection
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ottla.app.context import Context, Send, ThreadContext
 from ottla.app.dead_letters import dead_letter_headers, message_of
@@ -36,23 +36,38 @@ class HandlingOutcome(Enum):
     LEFT = "it is not handled, and the next reader from the last commit on will come to it"
 
 
+class Rounds(Protocol):
+    """The rounds that attempts are part of, where what they send counts once (`exactly_once`)."""
+
+    def spoil(self) -> None:
+        """Abort the present round at once, so that nothing of it counts. It is handled again."""
+
+    def doom(self, pause_s: float) -> None:
+        """Abort the present round once all that it has read was tried, so that all that fails in it fails now. It is
+        handled again after the pause."""
+
+    def may_wait(self, pause_s: float) -> bool:
+        """Tell whether the present round lasts that long."""
+
+
 class Attempts:
     """Counts what happened; `on_failure` gets an error after which the app can't continue.
 
-    With `on_spoiled` what was sent can be taken back, and is, where an attempt fails that has sent something: it gets
-    the pause, in seconds, before all is handled again. `failed` then keeps the attempts of records that failed, and
-    the last one's error where the record is given up.
+    With `rounds`, what was sent can be taken back, and is, where an attempt fails that has sent something. `failed`
+    then keeps the attempts of records that failed, and the last one's error where the record is given up. Dead letters
+    are counted and logged once their round is committed.
     """
 
     def __init__(self, handler: RecordHandler, send: Send, on_failure: Callable[[BaseException], None]) -> None:
         self.send = send
-        self.on_spoiled: Callable[[float], None] | None = None
+        self.rounds: Rounds | None = None
         self.failed: dict[tuple[TopicPartition, int], tuple[int, BaseException | None]] = {}
         self.handled = 0
         self.retried = 0
         self.dead_lettered = 0
         self._handler: Final = handler
         self._on_failure: Final = on_failure
+        self._to_log: list[tuple[str, BaseException]] = []  # of the dead letters of a round
         self._threads: Final = HandlerThreads(f"ottla-app-{handler.group}-{handler.name}", handler.concurrency)
 
     async def run(self, job: Job[Work]) -> HandlingOutcome:
@@ -73,13 +88,21 @@ class Attempts:
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
-            return await self._on_failed(job, error, bool(context.sent))
+            return await self._on_failed(job, error, any(not sending.is_refused for sending in context.sent))
         self.handled += 1
         return HandlingOutcome.DONE
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """They are others' by now, and so are their records' attempts."""
         self.failed = {name: failed for name, failed in self.failed.items() if name[0] not in partitions}
+
+    def end_round(self, *, committed: bool) -> None:
+        """Note whether what the round's attempts have sent counts."""
+        to_log, self._to_log = self._to_log, []
+        if committed:
+            self.failed.clear()
+            for message, error in to_log:
+                self._log_dead_letter(message, error)
 
     def close(self) -> None:
         """Threads that are idle end."""
@@ -110,18 +133,19 @@ class Attempts:
             self.retried += 1
             level = logging.WARNING if job.attempts == 1 else logging.INFO
             logger.log(level, "%s, will be tried again", self._message(job, error), exc_info=job.attempts == 1)
-        if self.on_spoiled is not None:
+        if self.rounds is not None:
             self.failed[job.partition, job.work[0][0]] = job.attempts, error if is_last else None
-            if has_sent:
-                self.on_spoiled(0.0 if is_last else self._handler.pause_s(job.attempts))
+            pause_s = 0.0 if is_last else self._handler.pause_s(job.attempts)
+            if has_sent or not (is_last or self.rounds.may_wait(pause_s)):
+                self.rounds.doom(pause_s)
                 return HandlingOutcome.LEFT
         return await self._give_up(job, error) if is_last else HandlingOutcome.AGAIN
 
     def _is_left(self, job: Job[Work], error: BaseException | None) -> bool:
         """Whether the record is for others, or for the next round, whatever its handler makes of that."""
-        while self.on_spoiled is not None and error is not None and not job.work[1].released:
+        while self.rounds is not None and error is not None and not job.work[1].released:
             if isinstance(error, TransactionAborted) or (isinstance(error, OttlaError) and wants_new_epoch(error.code)):
-                self.on_spoiled(0.0)
+                self.rounds.spoil()
                 return True
             error = error.__cause__ or error.__context__
         return job.work[1].released
@@ -147,9 +171,15 @@ class Attempts:
             failure = self._failure(job, rejection, "see why, then start the app again", f"into {topic!r}: ")
             self._on_failure(failure)
             return HandlingOutcome.LEFT
-        self.dead_lettered += 1
-        logger.error("%s, stands in %r now", self._message(job, error), topic, exc_info=error)
+        if self.rounds is None:
+            self._log_dead_letter(self._message(job, error), error)
+        else:
+            self._to_log.append((self._message(job, error), error))
         return HandlingOutcome.DONE
+
+    def _log_dead_letter(self, message: str, error: BaseException) -> None:
+        self.dead_lettered += 1
+        logger.error("%s, stands in %r now", message, self._handler.dead_letter, exc_info=error)
 
     def _failure(self, job: Job[Work], error: BaseException, hint: str, where: str = "") -> HandlerError:
         failure = HandlerError(

@@ -7,8 +7,10 @@ The rules this file owns:
 
 * A round is one transaction, and all records that were read in it. It is committed when each of them is finished: what
   is sent for a record that comes after an unfinished one would be sent again with that one's offset.
-* What a failed attempt has sent would count. So where it has sent something, the round is spoiled; the attempt is
-  remembered (`Attempts.failed`), so that the record comes to its end all the same.
+* A round ends long before its transaction times out (machines/round_pace.py).
+* What a failed attempt has sent would count. So where it has sent something, the round is doomed: what it has read is
+  handled, so that all that fails in it fails now, and then it is aborted. Attempts are remembered (`Attempts.failed`).
+  So each record comes to its end after as many rounds as it has attempts, and one more.
 * Partitions are given up between rounds. Where some were lost with a round's records, the round is spoiled; so it is
   where a topic was made anew, and then it begins again with the first records of the new one.
 """
@@ -38,6 +40,7 @@ from ottla.errors import (
     TransactionAborted,
     WakeupError,
 )
+from ottla.machines.round_pace import RoundPace
 from ottla_core.model import TopicId, TopicPartition
 
 logger = logging.getLogger("ottla.app")
@@ -48,7 +51,8 @@ _END_S: Final = 120.0
 
 
 class ExactlyOnceWorker(Worker):
-    """Like Worker; `make_producer` gives a producer for a transactional_id."""
+    """Like Worker; `make_producer` gives a producer for a transactional_id, whose transactions time out after
+    `transaction_timeout_s`."""
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class ExactlyOnceWorker(Worker):
         make_producer: Callable[..., Producer[Any, Any]],
         on_failure: Callable[[BaseException], None],
         drain_s: float,
+        transaction_timeout_s: float,
     ) -> None:
         self._stop_app: Final = on_failure
         self._round: Round | None = None
@@ -65,7 +70,9 @@ class ExactlyOnceWorker(Worker):
         self._settled: Final = asyncio.Event()
         self._make_producer: Final = make_producer
         super().__init__(handler, consumer, _no_round, self._fail, drain_s)
-        self.attempts.on_spoiled = self._spoil
+        self.attempts.rounds = self
+        self._pace: Final = RoundPace(handler.concurrency, transaction_timeout_s)
+        self._timeout_s: Final = transaction_timeout_s
         instance = self._consumer.group_metadata.instance_id
         self._shares_id: Final = instance is not None  # with who has the same group_instance_id, before or by mistake
         self._id: Final = f"{handler.group}-{instance or uuid4().hex}"
@@ -91,7 +98,10 @@ class ExactlyOnceWorker(Worker):
         await super()._read()
 
     def _room(self) -> int:
-        return 0 if self._is_closing or self._loop.time() < self._resume_at else super()._room()
+        now = self._loop.time()
+        if self._is_closing or now < self._resume_at:
+            return 0
+        return max(0, min(super()._room(), self._pace.room(now, self.lanes.count)))
 
     async def _take(self, batch: Batch[bytes, bytes]) -> None:
         now = await self._begin() if batch else None
@@ -99,6 +109,7 @@ class ExactlyOnceWorker(Worker):
             return
         if not now.starts and batch.group_metadata is not None:
             now.member_id = batch.group_metadata.member_id
+            self._pace.begin(self._loop.time())
             self._commit_at = self._loop.time() + self._handler.commit_interval_s
         for partition, offset in batch.first_offsets.items():
             topic_id = batch.topic_ids.get(partition)
@@ -107,9 +118,10 @@ class ExactlyOnceWorker(Worker):
                 self.attempts.forget([partition])
                 if partition in now.starts:
                     now.starts[partition] = offset
-                    self._spoil()
+                    self.spoil()
             now.starts.setdefault(partition, offset)
         if not now.spoiled:
+            self._pace.on_read(self._loop.time())
             await super()._take(batch)
 
     @property
@@ -119,7 +131,9 @@ class ExactlyOnceWorker(Worker):
     @property
     def _is_closing(self) -> bool:
         now = self._round
-        return now is not None and bool(now.starts) and (now.spoiled or super()._is_commit_due())
+        if now is None or not now.starts:
+            return False
+        return now.spoiled or now.doomed or self._pace.is_over(self._loop.time()) or super()._is_commit_due()
 
     @property
     def _is_settled(self) -> bool:
@@ -129,22 +143,34 @@ class ExactlyOnceWorker(Worker):
         return self._is_closing and self._is_settled
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        self._pace.on_finished(self._loop.time(), self.lanes.count)
         super()._on_task_done(task)
+        if self._round is not None and self._round.doomed and self.lanes.is_quiet:
+            self.spoil()
         if self._is_settled:
             self._settled.set()
 
-    def _spoil(self, pause_s: float = 0.0) -> None:
-        """Nothing of the round may count. It is aborted at once, and begun again after `pause_s`."""
+    def spoil(self) -> None:
+        """Nothing of the round may count: it is aborted at once, and begun again."""
         if self._round is not None and not self._round.spoiled:
             self._round.spoiled = True
             self._in_flight.give_up(self._round.starts)
             self.lanes.drop(self._round.starts)
-            self._resume_at = self._loop.time() + pause_s
             self._changed.set()
             self._settled.set()
 
+    def doom(self, pause_s: float) -> None:
+        """Nothing of the round may count: it is aborted once what it has read was tried, and begun again after the
+        pause. What is to be tried again in it waits for the next one."""
+        if self._round is not None:
+            self._round.doomed = True
+            self._resume_at = max(self._resume_at, self._loop.time() + pause_s)
+
+    def may_wait(self, pause_s: float) -> bool:
+        return self._pace.may_wait(self._loop.time(), pause_s)
+
     def _fail(self, error: BaseException) -> None:
-        self._spoil()
+        self.spoil()
         self._stop_app(error)
 
     # ---- its end -------------------------------------------------------------------------------------------------
@@ -166,7 +192,15 @@ class ExactlyOnceWorker(Worker):
         except (TransactionAborted, CommitFailedError, RebalanceInProgressError, RetriableError, FencedError) as error:
             if isinstance(error, FencedError) and self._shares_id:
                 raise
+            if self._pace.end(self._loop.time(), committed=False):
+                logger.warning(
+                    "group %s: a round took longer than transaction_timeout=%g s, and is handled again, half as large; "
+                    "where that comes again, raise transaction_timeout, or do less for each record",
+                    self._handler.group,
+                    self._timeout_s,
+                )
             logger.warning("group %s: a round is handled again: %s", self._handler.group, error)
+            self.attempts.end_round(committed=False)
             self._in_flight.forget(ended.starts)
             self.lanes.drop(ended.starts)
             self._resume_at = max(self._resume_at, self._loop.time() + _AGAIN_S)
@@ -174,7 +208,8 @@ class ExactlyOnceWorker(Worker):
                 await self._replace_producer()
             return ended.starts
         self._in_flight.on_committed(offsets)
-        self.attempts.failed.clear()
+        self._pace.end(self._loop.time(), committed=True)
+        self.attempts.end_round(committed=True)
         return {}
 
     async def _replace_producer(self) -> None:
@@ -210,7 +245,7 @@ class ExactlyOnceWorker(Worker):
                 await asyncio.wait_for(self._settled.wait(), self._drain_s)
         if not self._is_settled:
             logger.warning("group %s: a round did not end within %g s", self._handler.group, self._drain_s)
-            self._spoil()
+            self.spoil()
             for task in list(self._tasks) if self._handler.is_coroutine else ():
                 task.cancel()
         return await self._end()
@@ -228,7 +263,7 @@ class ExactlyOnceWorker(Worker):
     def forget(self, partitions: Partitions) -> None:
         """As before; a round that has records of theirs can't count."""
         if self._round is not None and self._round.starts.keys() & set(partitions):
-            self._spoil()
+            self.spoil()
         self.attempts.forget(partitions)
         super().forget(partitions)
 

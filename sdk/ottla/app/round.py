@@ -13,12 +13,15 @@ from ottla_core.model import TopicPartition
 
 
 class Round:
-    """`starts` is where its records begin, `member_id` as whom they were read; once `spoiled`, nothing of it counts."""
+    """A round begins at `starts`, and its records were read as the member `member_id`.
+
+    Once it is `doomed` or `spoiled`, nothing of it counts; a spoiled one ends at once.
+    """
 
     def __init__(self, producer: Producer[Any, Any]) -> None:
         self.starts: Final[dict[TopicPartition, int]] = {}
         self.member_id = ""
-        self.spoiled = False
+        self.doomed = self.spoiled = False
         self._is_over = False
         self._producer: Final = producer
         self._transaction: Final = AsyncExitStack()

@@ -93,11 +93,6 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def count(number: int, noun: str) -> str:
-    """ "1 record", "2,000 records"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def fail(error: BaseException) -> ExitCode:
     """Report it to the user, and return the exit code."""
     if isinstance(error, BrokenPipeError):

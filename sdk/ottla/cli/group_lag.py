@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.cli.failures import count, sentence
+from ottla.cli.failures import sentence
 from ottla.cli.output import Item, Listing, write_table
+from ottla_core.plural import counted
 
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin
@@ -60,10 +61,10 @@ def as_text(item: Item) -> str:
     """ "billing  Stable, 2 members, coordinator 0; 120 records behind, the oldest 42.9 s old"."""
     behind = "nothing is committed yet"
     if any(partition["committed"] is not None for partition in item["partitions"]):
-        behind = f"{count(item['records'], 'record')} behind"
+        behind = f"{counted(item['records'], 'record')} behind"
         if item["records"]:
             behind += f", the oldest {_seconds(item['seconds'])} s old"
-    who = f"{count(item['members'], 'member')}, coordinator {item['coordinator']}"
+    who = f"{counted(item['members'], 'member')}, coordinator {item['coordinator']}"
     return f"{item['name']}  {item['state']}, {who}; {behind}"
 
 

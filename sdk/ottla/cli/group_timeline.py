@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ottla.cli.failures import count
+from ottla_core.plural import counted
 
 if TYPE_CHECKING:
     from ottla.admin.group_info import GroupEvent
@@ -45,7 +45,7 @@ def _event_text(event: GroupEvent) -> str:
         case "generation":
             return f"  generation {event.generation}: {event.cause}"
         case "assigned":
-            moved = count(event.partitions_moved, "partition")
+            moved = counted(event.partitions_moved, "partition")
             return f"  rebalanced after {event.duration:.3f} s, {moved} moved: {event.cause}"
     return event.cause
 
@@ -63,13 +63,13 @@ def _summary(events: Sequence[GroupEvent]) -> str:
     kinds = Counter(event.kind for event in events)
     ended = [event for event in events if event.kind == "assigned"]
     parts = [
-        count(kinds["joined"], "join"),
+        counted(kinds["joined"], "join"),
         f"{kinds['left']} left",
-        count(kinds["evicted"], "eviction"),
-        count(kinds["rebalance-began"], "rebalance"),
+        counted(kinds["evicted"], "eviction"),
+        counted(kinds["rebalance-began"], "rebalance"),
     ]
     took, moved = sum(event.duration for event in ended), sum(event.partitions_moved for event in ended)
-    return f"{', '.join(parts)}; {took:.3f} s of rebalancing, {count(moved, 'partition')} moved"
+    return f"{', '.join(parts)}; {took:.3f} s of rebalancing, {counted(moved, 'partition')} moved"
 
 
 def printable(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.cli.failures import count
+from ottla_core.plural import counted
 
 if TYPE_CHECKING:
     from ottla.admin.admin import ClusterInfo
@@ -106,12 +106,12 @@ class Health:
     def _broken_partitions(self) -> list[Problem]:
         found = []
         if self.without_leader:
-            problem = f"{count(self.without_leader, 'partition')} without a leader: neither written nor read"
+            problem = f"{counted(self.without_leader, 'partition')} without a leader: neither written nor read"
             hint = "start a broker of their ISR or ELR, which `ottla partition ls --offline` names"
             found.append(Problem(problem, hint))
         if self.to_recover:
             problem = (
-                f"{count(self.to_recover, 'partition')} where no replica is known to have all that was acknowledged"
+                f"{counted(self.to_recover, 'partition')} where no replica is known to have all that was acknowledged"
             )
             hint = (
                 "start all brokers of their last known ELR, on the data that they had; where one is gone for good, "
@@ -119,21 +119,21 @@ class Health:
             )
             found.append(Problem(problem, hint))
         if self.under_min_isr:
-            problem = f"{count(self.under_min_isr, 'partition')} under min.insync.replicas: acks=all is refused"
+            problem = f"{counted(self.under_min_isr, 'partition')} under min.insync.replicas: acks=all is refused"
             found.append(Problem(problem, "start the missing brokers; see `ottla partition ls --under-min-isr`"))
         if self.under_replicated:
-            problem = f"{count(self.under_replicated, 'partition')} under-replicated"
+            problem = f"{counted(self.under_replicated, 'partition')} under-replicated"
             hint = "replicas that are there catch up by themselves; see `ottla partition ls --under-replicated`"
             found.append(Problem(problem, hint))
         if self.uncleanable:
             first = self.uncleanable[0]
-            problem = f"{count(len(self.uncleanable), 'log')} that can't be compacted"
+            problem = f"{counted(len(self.uncleanable), 'log')} that can't be compacted"
             hint = f"{first.partition.topic}-{first.partition.partition} on broker {first.broker}: {first.reason}"
             found.append(Problem(problem, hint))
         if self.late_transactions:
             topic, partition = self.late_transactions[0]
             problem = (
-                f"{count(len(self.late_transactions), 'partition')} with a transaction that should long have ended"
+                f"{counted(len(self.late_transactions), 'partition')} with a transaction that should long have ended"
             )
             hint = (
                 f"readers of committed records wait: see `ottla txn explain {topic} {partition}`, `ottla txn hanging`"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.cli.failures import count
 from ottla.cli.group_timeline import printable
 from ottla.cli.output import Item
+from ottla_core.plural import counted
 
 if TYPE_CHECKING:
     from ottla.admin.transaction_info import (
@@ -135,7 +135,7 @@ def settled_by(name: str) -> str:
 
 def blocked_story(item: Item) -> Iterator[str]:
     """The lines of one partition."""
-    behind = count(item["records"], "record")
+    behind = counted(item["records"], "record")
     yield f"{item['name']}: readers of committed records wait at {item['last_stable_offset']}, {behind} behind the end"
     if "producer_id" in item:
         who = item["transactional_id"] or "an unknown transactional id"

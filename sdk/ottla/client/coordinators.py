@@ -6,13 +6,14 @@ again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
 from ottla.client.cluster import ClusterClient
 from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla_core.plural import counted
 from ottla_core.routing import GROUP, TXN, shard_of
 from ottla_core.rpc.retry import Backoff
 from ottla_proto import broker_pb2 as pb
@@ -56,11 +57,33 @@ class Coordinators:
         owners = self._look_up(timeout)
         if not all(owners) or not owners:
             self.forget()
-            none = owners.count("") or "all"
-            raise _not_available(
-                self._kind, f"{none} shards of {_NOUNS[self._kind]}s have no coordinator at the moment"
-            )
+            missing = counted(owners.count(""), "shard") if owners else "any shard"
+            raise _not_available(self._kind, f"no coordinator owns {missing} of {_NOUNS[self._kind]}s at the moment")
         return sorted(set(owners))
+
+    def listed(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Sequence[Response]:
+        """Return the responses of all coordinators to a listing. Together they cover every shard.
+
+        Each coordinator lists the shards that it serves at that moment, and names them. A shard that no response names
+        is on its way from one coordinator to another, or its new owner is still reading its log: all are asked again
+        until `timeout` seconds have passed, and then COORDINATOR_LOAD_IN_PROGRESS is raised.
+        """
+
+        def once(left_s: float) -> Sequence[Response]:
+            addresses = self.all(timeout=left_s)
+            missing = set(range(len(self._owners or self._look_up(left_s))))
+            responses = [self._cluster.call(address, method, request, timeout=left_s) for address in addresses]
+            for response in responses:
+                missing.difference_update(response.shards.numbers)  # type: ignore[attr-defined]  # a listing has it
+            if missing:
+                raise error_from_code(
+                    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+                    f"no coordinator lists the {_NOUNS[self._kind]}s of {counted(len(missing), 'shard')} at the moment",
+                    hint="wait until they are read: `ottla doctor` shows how far they are",
+                )
+            return responses
+
+        return self.retrying(once, timeout=timeout)
 
     def forget(self) -> None:
         """Look the owners up again at the next `of`: the one that was known is wrong, or silent."""

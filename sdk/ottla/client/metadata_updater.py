@@ -22,6 +22,9 @@ from ottla_proto import broker_pb2 as pb
 
 logger = logging.getLogger("ottla.metadata")
 
+_LOG_AGAIN_S: Final = 60.0
+"""How often the log repeats why there is no metadata."""
+
 _PACE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 0.25
 """While a partition has no leader: an election takes seconds, and the wait should not be much longer."""
@@ -57,6 +60,7 @@ class MetadataUpdater:
         self._waiting = 0
         self._closed = False
         self._error: OttlaError | None = None
+        self._logged, self._log_again_at = "", 0.0  # the last warning, and when it is given again
         self._thread: Final = Thread(target=self._run, name=f"ottla-metadata-{name}", daemon=True)
         cluster.at_close(self.close)
         self._thread.start()
@@ -203,19 +207,26 @@ class MetadataUpdater:
     def _age_left(self, fetched_at: float) -> float:
         return fetched_at + self._max_age - self._clock.monotonic()
 
+    def _log(self, error: OttlaError) -> None:
+        """Log the error, and the same one again only after a while: it comes with each try."""
+        now = self._clock.monotonic()
+        if str(error) != self._logged or now >= self._log_again_at:
+            self._logged, self._log_again_at = str(error), now + _LOG_AGAIN_S
+            logger.warning("no metadata: %s", error)
+
     def _fetch(self, topics: list[str]) -> bool:
         """Replace the view; False where it has to be fetched again soon."""
         try:
             view = self._cluster.fetch_metadata(topics, all_topics=self._all_topics, timeout=self._timeout)
         except OttlaError as error:
             if not self._closed and not self._waiting:  # a waiting thread gets the error, and a close needs no log line
-                logger.warning("no metadata: %s", error)
+                self._log(error)
             with self._changed:
                 self._error = error
                 self._changed.notify_all()
             return False
         with self._changed:
-            self._error = None
+            self._error, self._logged = None, ""
             self.view = view = merge(self.view, view)
             self._changed.notify_all()
         self._on_change(view)

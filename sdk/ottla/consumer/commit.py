@@ -11,7 +11,7 @@ from ottla.client.units import Duration, seconds
 from ottla.consumer.assignment import Assignment
 from ottla.consumer.concurrent_use import ConcurrentUseGuard, guarded
 from ottla.consumer.group.assignment import GroupAssignment
-from ottla.consumer.group.commits import OnCommitted
+from ottla.consumer.group.commit_round import OnCommitted
 from ottla.errors import config_error
 from ottla_core.model import TopicPartition
 

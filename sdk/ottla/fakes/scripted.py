@@ -67,6 +67,11 @@ class ScriptedCluster:
                 self.logs.setdefault(partition, ScriptedLog())
                 self.leaders.setdefault(partition, (number % len(self.addresses), 0))
 
+    def topic_id(self, name: str) -> TopicId:
+        """The id of the topic that has this name now."""
+        with self.changed:
+            return self._ids[name]
+
     def drop_topic(self, name: str) -> None:
         """Delete a topic; one that is added under its name later is another."""
         with self.changed:

@@ -80,6 +80,7 @@ class ScriptedGroups:
             pb.SyncRequest: self._sync,
             pb.HeartbeatRequest: self._heartbeat,
             pb.LeaveRequest: self._leave,
+            pb.DescribeGroupsRequest: self._describe,
             pb.CommitOffsetsRequest: self._commit,
             pb.FetchOffsetsRequest: self._fetch,
         }
@@ -196,6 +197,21 @@ class ScriptedGroups:
                 if all(member.joined > group.generation for member in group.members.values()):
                     self._complete(group)
         return pb.LeaveResponse(members=[pb.Left(member=leaver.member) for leaver in request.members])
+
+    def _describe(self, request: pb.DescribeGroupsRequest) -> pb.DescribeGroupsResponse:
+        response = pb.DescribeGroupsResponse()
+        for name in request.groups:
+            group = self.group(name)
+            assignments = group.assignments or {}
+            members = [
+                pb.MemberDescription(
+                    member=pb.Member(member_id=m.member_id, instance_id=m.instance_id),
+                    assignment=assignments.get(m.member_id, b""),
+                )
+                for m in group.members.values()
+            ]
+            response.groups.add(group=name, protocol_type="consumer", generation=group.generation, members=members)
+        return response
 
     def check(self, request: pb.CommitOffsetsRequest) -> None:
         """Raise unless who commits may do so now."""

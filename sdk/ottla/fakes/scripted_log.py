@@ -93,8 +93,12 @@ class ScriptedLog:
 
     def _offset_of(self, header: BatchHeader) -> int | None:
         """Where the batch lies already, None for a new one."""
+        if header.producer_id == NO_PRODUCER_ID:
+            return None
         known = self.producers.get(header.producer_id)
-        if header.producer_id == NO_PRODUCER_ID or known is None:
+        if known is None:
+            if header.is_transactional and header.base_sequence != 0:  # transactions v2 (KIP-890)
+                raise _out_of_order(header, 0)
             return None
         if header.producer_epoch < known.epoch:
             raise OttlaError(ErrorCode.INVALID_PRODUCER_EPOCH, f"the epoch is {known.epoch}")
@@ -109,9 +113,7 @@ class ScriptedLog:
                     return offset
             if any(first == header.base_sequence for first, _, _ in known.batches):
                 raise OttlaError(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, "it is in the log already")
-        raise OttlaError(
-            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {header.base_sequence} where {next_sequence} is the next"
-        )
+        raise _out_of_order(header, next_sequence)
 
     def _remember(self, header: BatchHeader, offset: int) -> None:
         if header.producer_id == NO_PRODUCER_ID:
@@ -160,3 +162,9 @@ class ScriptedLog:
         self.producers = {}
         for batch in self.batches:
             self._remember(read_header(batch.records), batch.first)
+
+
+def _out_of_order(header: BatchHeader, next_sequence: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {header.base_sequence} where {next_sequence} is the next"
+    )

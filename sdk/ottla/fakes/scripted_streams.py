@@ -58,6 +58,7 @@ class Brokers(Protocol):
     released: int
     stopped: set[str]
 
+    def until(self, condition: Callable[[], bool], timeout: float) -> None: ...
     def take_step(self, address: str, method: Method[Any, Any], body: Message) -> Step | None: ...
     def respond(self, address: str, body: Message) -> Any: ...
     def broker_error(self, body: Any, step: Reject) -> Any: ...
@@ -79,7 +80,10 @@ class ScriptedConnection:
 
     def ask(self, method: Method[Any, Any], request: Any, *, timeout: float) -> Any:
         cluster = self._cluster
+        release = cluster.released + 1
         step = cluster.take_step(self._address, method, request)
+        if isinstance(step, Hold):
+            cluster.until(lambda: cluster.released >= release, timeout)
         stopped = self._address in cluster.stopped
         if stopped or self._address not in cluster.addresses or isinstance(step, Break | Hang):
             code = ErrorCode.REQUEST_TIMED_OUT if stopped or isinstance(step, Hang) else ErrorCode.NETWORK_EXCEPTION

@@ -13,6 +13,7 @@ The rules this file owns:
 * What failed waits for its back-off, unless the partition has another leader by then. While something waits so, or a
   request is overdue, the metadata is requested again and again. An overdue request to a broker that has been replaced
   counts as failed: it may hang for ever with its connection open.
+* A batch that is meant for one topic alone fails where its partition is another topic's by now.
 * A record is reported as failed `delivery_timeout_s` after its batch was opened at the latest.
 
 Not thread-safe: the producer holds one lock over it.
@@ -25,7 +26,7 @@ from typing import Final
 
 from ottla.errors import ErrorCode, OttlaError
 from ottla.machines.batches import BatchResponse, ProducerBatch, ProducerLimits
-from ottla.machines.failures import broker_error, forgotten, left_behind, too_late
+from ottla.machines.failures import broker_error, forgotten, left_behind, other_topic, too_late
 from ottla.machines.metadata import FAILING_PACE_S, OVERDUE_PACE_S, OVERDUE_S, REFRESHING, LookupPace, Route
 from ottla.machines.queues import PartitionBatches, PartitionQueue
 from ottla.machines.record_buffer import RecordBuffer
@@ -73,6 +74,9 @@ class Accumulator(RecordBuffer):
             route = routes.get(queue.partition)
             if route is None:
                 self._request_refresh(now, FAILING_PACE_S, drained)
+                continue
+            if not head.is_for(route.partition_id.topic_id):
+                self._reject_misdirected(queue, route, drained)
                 continue
             ready_at = self._ready_at(queue, head)
             if queue.retry_at > now and route == queue.route:
@@ -140,6 +144,8 @@ class Accumulator(RecordBuffer):
         for batch in self._ready(queue, now):
             if size_bytes + batch.charged_bytes > room and (request.parts or batches):
                 break
+            if not batch.is_for(route.partition_id.topic_id):
+                break  # it is rejected once it is the head
             if batches and not queue.may_follow(batch, len(batches), now):
                 break
             queue.take(batch)
@@ -166,6 +172,13 @@ class Accumulator(RecordBuffer):
             batch = queue.open
             self._close(queue)
             yield batch
+
+    def _reject_misdirected(self, queue: PartitionQueue, route: Route, drained: Drained) -> None:
+        """Fail the batches at the head that are meant for another topic than the route leads to."""
+        while queue.closed and not queue.closed[0].is_for(route.partition_id.topic_id):
+            batch = queue.closed.popleft()
+            self._give_up(queue, batch, other_topic(batch), drained.reported)
+        drained.reported.refresh = True  # it may be the route that is old
 
     def _expire(self, queue: PartitionQueue, now: float, drained: Drained) -> None:
         while (head := queue.head()) is not None and head.deadline_at <= now:

@@ -14,8 +14,9 @@ The coordinator gives members in no certain order; all results depend on ids alo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from itertools import cycle, islice
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import ClassVar, Final, NamedTuple
 
 from ottla.machines.stickiness import Owned, balance
@@ -65,13 +66,14 @@ class RangeAssignor(Assignor):
     def assign(self, partitions_of: Mapping[str, int], members: Iterable[Subscriber]) -> Assignments:
         ranked = sorted(members, key=lambda member: member.rank)
         made: Assignments = {member.member_id: [] for member in ranked}
+        indexes_of = _indexes_by_topic(ranked)
         for topic in sorted(partitions_of):
-            readers = [m for m in ranked if topic in m.subscription.topics]
+            indexes = indexes_of.get(topic, ())
             numbers = iter(range(partitions_of[topic]))
-            for rank, member in enumerate(readers):
-                least, more = divmod(partitions_of[topic], len(readers))
+            for rank, index in enumerate(indexes):
+                least, more = divmod(partitions_of[topic], len(indexes))
                 share = islice(numbers, least + (rank < more))
-                made[member.member_id] += [TopicPartition(topic, number) for number in share]
+                made[ranked[index].member_id] += [TopicPartition(topic, number) for number in share]
         return made
 
 
@@ -81,13 +83,24 @@ class RoundRobinAssignor(Assignor):
     def assign(self, partitions_of: Mapping[str, int], members: Iterable[Subscriber]) -> Assignments:
         ranked = sorted(members, key=lambda member: member.rank)
         made: Assignments = {member.member_id: [] for member in ranked}
-        subscribed = {topic for member in ranked for topic in member.subscription.topics}
-        turns = cycle(ranked)
+        indexes_of, turn = _indexes_by_topic(ranked), 0
         for partition in all_partitions(partitions_of):
-            if partition.topic in subscribed:
-                member = next(m for m in turns if partition.topic in m.subscription.topics)
-                made[member.member_id].append(partition)
+            indexes = indexes_of.get(partition.topic)
+            if indexes is not None:
+                # The next reader from `turn` on, or from the first member on where that was the last.
+                index = indexes[bisect_left(indexes, turn) % len(indexes)]
+                made[ranked[index].member_id].append(partition)
+                turn = index + 1
         return made
+
+
+def _indexes_by_topic(ranked: Sequence[Subscriber]) -> dict[str, list[int]]:
+    """Return, for each topic, the indexes in `ranked` of the members that subscribe to it, in order."""
+    indexes_of: dict[str, list[int]] = {}
+    for index, member in enumerate(ranked):
+        for topic in set(member.subscription.topics):
+            indexes_of.setdefault(topic, []).append(index)
+    return indexes_of
 
 
 class StickyAssignor(Assignor):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ottla.errors import OttlaError
 from ottla.machines.sequences import NO_STAMP, Stamp
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 from ottla_core.records.batch import HEADER_SIZE, framed, read_header
 from ottla_core.records.builder import RecordBatchBuilder, SealedBatch
 from ottla_core.records.compression import Codec
@@ -48,6 +48,7 @@ class ProducerBatch:
         "settled",
         "stamp",
         "ticket",
+        "topic_id",
     )
 
     def __init__(
@@ -74,6 +75,11 @@ class ProducerBatch:
         self.settled = False
         self.stamp = NO_STAMP
         self.ticket = ticket  # of the threads that wait for the outcome; nothing in here looks at it
+        self.topic_id: TopicId | None = None  # of the only topic that may have it; None: whichever has the name
+
+    def is_for(self, topic_id: TopicId) -> bool:
+        """Whether the topic with that id may have it."""
+        return self.topic_id is None or self.topic_id == topic_id
 
     def encode(self, codec: Codec, attributes: int = 0) -> bytes:
         """The batch's bytes, built at the first call: after it no record can be appended.

@@ -45,6 +45,15 @@ def buffer_full(buffer_bytes: int, waited_s: float) -> BufferFullError:
     )
 
 
+def line_full(line_bytes: int) -> BufferFullError:
+    """Buffer and line are full, and a coroutine is not held up by `send`."""
+    return BufferFullError(
+        ErrorCode.REQUEST_TIMED_OUT,
+        f"the buffer is full, and {line_bytes} bytes of records wait for room in it; the record was not sent",
+        hint="await some of what was sent before you send more, raise buffer_memory, or see why brokers don't keep up",
+    )
+
+
 def not_flushed(batches: int) -> OttlaError:
     """The time for a flush is over."""
     return error_from_code(
@@ -119,6 +128,15 @@ def record_too_large(size_bytes: int, request_bytes: int) -> OttlaError:
 def broker_error(batch: ProducerBatch, response: BatchResponse) -> OttlaError:
     """The error of a batch's response."""
     return error_from_code(response.code, f"{batch.partition}: {response.message}" if response.message else "")
+
+
+def other_topic(batch: ProducerBatch) -> OttlaError:
+    """A batch that is meant for one topic, where another topic has its name."""
+    return error_from_code(
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        f"{batch.partition} was deleted and created again: the batch was meant for the former one",
+        hint="find out what the topic of that name has now, and send what it lacks",
+    )
 
 
 def too_late(batch: ProducerBatch, timeout_s: float, no_producer_id: OttlaError | None) -> OttlaError:

@@ -55,6 +55,11 @@ class Lanes(Generic[T]):
         """How many run."""
         return len(self._running)
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no job runs and none may start: there are no jobs, or all that are left are parked."""
+        return not self._running and not self._ready
+
     def add(self, job: Job[T]) -> None:
         """After all that its lane has."""
         lane = self._lanes.setdefault(job.lane, deque())

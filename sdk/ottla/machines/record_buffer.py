@@ -13,7 +13,7 @@ from ottla.machines.failures import record_too_large
 from ottla.machines.queues import PartitionQueue
 from ottla.machines.requests import RequestsInFlight
 from ottla.machines.sequences import Sequences
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 from ottla_core.records.builder import RecordBatchBuilder, SealedBatch
 from ottla_core.records.record import Header
 
@@ -96,16 +96,19 @@ class RecordBuffer:
         queue.open = self._enter(queue, builder, charged, now)
         return queue.open
 
-    def append_batch(self, queue: PartitionQueue, sealed: SealedBatch, now: float) -> ProducerBatch | None:
+    def append_batch(
+        self, queue: PartitionQueue, sealed: SealedBatch, now: float, topic_id: TopicId | None = None
+    ) -> ProducerBatch | None:
         """The batch as it leaves, behind all that came before, or None while the buffer is full.
 
-        Raises RecordTooLargeError.
+        With a `topic_id` it fails where the partition is another topic's by now. Raises RecordTooLargeError.
         """
         if not self._has_room_for(sealed.size_bytes, sealed.size_bytes):
             return None
         self._close(queue)
         batch = self._enter(queue, sealed, sealed.size_bytes, now)
         batch.count = sealed.record_count
+        batch.topic_id = topic_id
         queue.closed.append(batch)
         return batch
 

@@ -107,6 +107,9 @@ class SubscriptionState:
             for positions in (self._turns, self._unfinished, self.unlocated):
                 positions.pop(position, None)
             self._drop(position)
+            topic = partition.topic
+            if topic in self._reported_recreated and not any(other.topic == topic for other in self.positions):
+                del self._reported_recreated[topic]
 
     def seek(self, position: Position, offset: int, epoch: int = NO_EPOCH) -> None:
         """Go on at `offset`, whatever was fetched so far; `epoch` of what lies before it, where that is known."""

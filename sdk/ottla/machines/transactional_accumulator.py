@@ -19,7 +19,7 @@ from ottla.machines.queues import PartitionBatches, PartitionQueue
 from ottla.machines.requests import Drained, OutgoingRequest, Reported
 from ottla.machines.sequences import OwnedSequences
 from ottla.machines.transaction import Transactions
-from ottla_core.model import PartitionId, TopicPartition
+from ottla_core.model import PartitionId, TopicId, TopicPartition
 from ottla_core.records.builder import RecordBatchBuilder, SealedBatch
 from ottla_core.records.record import Header
 
@@ -49,10 +49,12 @@ class TransactionalAccumulator(Accumulator):
         self.transactions.check_open()
         return super().append_to_new(queue, timestamp_ms, key, value, headers, now)
 
-    def append_batch(self, queue: PartitionQueue, sealed: SealedBatch, now: float) -> ProducerBatch | None:
+    def append_batch(
+        self, queue: PartitionQueue, sealed: SealedBatch, now: float, topic_id: TopicId | None = None
+    ) -> ProducerBatch | None:
         """As before. Raises what `Transactions.check_open` does, too."""
         self.transactions.check_open()
-        return super().append_batch(queue, sealed, now)
+        return super().append_batch(queue, sealed, now, topic_id)
 
     def drain(self, now: float, routes: Mapping[TopicPartition, Route]) -> Drained:
         """As before."""

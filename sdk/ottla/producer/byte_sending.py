@@ -13,6 +13,7 @@ from ottla.producer.delivery import Delivery
 from ottla.producer.send_columns import ByteColumns
 from ottla.producer.target import Target
 from ottla.producer.targets import Targets
+from ottla_core.model import TopicId
 from ottla_core.records.builder import SealedBatch
 from ottla_core.records.record import Header
 
@@ -50,11 +51,14 @@ class ByteSending:
                     if self._accumulator.append(chosen, timestamp, key, value, headers) is None:
                         self._append_to_new(target, queue, timestamp, key, value, headers)
 
-    def send_batch(self, batch: SealedBatch, topic: str, partition: int) -> Delivery:
+    def send_batch(
+        self, batch: SealedBatch, topic: str, partition: int, *, topic_id: TopicId | None = None
+    ) -> Delivery:
         """For mirrors: hand over a whole batch, without linger; the Delivery is that of its first record.
 
         Its records are written as they are, behind all that was sent to the partition before. A partition that is not
-        known may be new: it is looked up. Waits, and raises, like `send`.
+        known may be new: it is looked up. With a `topic_id` only the topic that has it gets the batch: the
+        delivery fails with UNKNOWN_TOPIC_ID where another one has its name by now. Waits, and raises, like `send`.
         """
         target = self._targets.get(topic) or self._find_target(topic)
         if partition >= len(target.queues):
@@ -67,5 +71,5 @@ class ByteSending:
             self._check_open()
             self._topics.retain(target)
             known = self._accumulator.known(queue)
-            sent = self._when_room(target, lambda now: self._accumulator.append_batch(known, batch, now))
+            sent = self._when_room(target, lambda now: self._accumulator.append_batch(known, batch, now, topic_id))
         return Delivery(sent, 0, batch.max_timestamp_ms)

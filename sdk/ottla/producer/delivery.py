@@ -66,9 +66,11 @@ class Delivery:
     def exception(self, timeout: float | None = None) -> OttlaError | None:
         """Wait like `result` and return what made the delivery fail, or None."""
         if not ticket_of(self._batch).wait(self._batch, timeout):
+            refusal = self.last_refusal()
             raise error_from_code(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"the outcome for {self._batch.partition} is not known after {timeout:g} s",
+                f"the outcome for {self._batch.partition} is not known after {timeout:g} s"
+                f"{f'; the last try said: {refusal}' if refusal else ''}",
                 hint="it is decided within delivery_timeout: wait longer or ask again",
             )
         return self._error()
@@ -94,6 +96,10 @@ class Delivery:
     def on_awaited(self) -> None:
         """For facades: the outcome of this record's batch will be awaited, so `flush` need not raise it."""
         ticket_of(self._batch).see(self._batch)
+
+    def last_refusal(self) -> OttlaError | None:
+        """For facades: why the last try of a record that is sent again failed; None where nothing has been refused."""
+        return None if self.done() else self._error()
 
     def batch_key(self) -> object:
         """For facades: equal for deliveries that are settled together."""

@@ -14,6 +14,7 @@ from ottla.client.offsets import GroupMetadata, Offsets, to_commit
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.transaction import ProducerEpoch
 from ottla_core.routing import TXN
+from ottla_core.rpc.parts import commit_in_parts
 from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto import group_pb2, txn_pb2
 from ottla_proto.common_pb2 import TxnProducer
@@ -60,16 +61,18 @@ class TxnClient:
         self, producer: ProducerEpoch, group: GroupMetadata, offsets: Offsets, *, timeout: float
     ) -> None:
         """They count for the group once the transaction is committed."""
-        request = group_pb2.CommitOffsetsRequest(
+        whole = group_pb2.CommitOffsetsRequest(
             group=group.group,
             member=group_pb2.Member(member_id=group.member_id, instance_id=group.instance_id),
             generation=group.generation,
-            offsets=to_commit(offsets, group.topic_ids),
             transaction=group_pb2.OffsetsTransaction(
                 transactional_id=self._id, producer=_message(producer), transaction_version=TRANSACTIONS_V2
             ),
         )
-        self._groups.call(group.group, Group.COMMIT_OFFSETS, request, timeout=timeout, check=_raise_first)
+        until = self._cluster.clock.monotonic() + timeout
+        for part in commit_in_parts(whole, to_commit(offsets, group.topic_ids)):
+            left_s = max(0.001, until - self._cluster.clock.monotonic())
+            self._groups.call(group.group, Group.COMMIT_OFFSETS, part, timeout=left_s, check=_raise_first)
 
     def explain(self, producer: ProducerEpoch) -> str:
         """What has ended the epoch of `producer`: who, when and why; "" where that is not known. Never raises."""

@@ -41,8 +41,8 @@ class DeletedTopics:
     def __init__(self, shards: Shards[GroupShard], metadata: MetadataCatchUp) -> None:
         self._shards: Final = shards
         self._metadata: Final = metadata
-        self._gone: Final[dict[int, set[str]]] = {}
-        """Of each shard that is to be looked through, the names of topics that it has not heard of."""
+        self._gone: Final[dict[int, frozenset[str] | None]] = {}
+        """For each shard, the names of topics whose end it has not heard of; None where it is to be looked through."""
         self._tasks: Final[dict[int, asyncio.Task[None]]] = {}
 
     async def start(self) -> None:
@@ -66,10 +66,10 @@ class DeletedTopics:
 
     def on_effect(self, shard: int, epoch: int, effect: Any) -> None:
         if isinstance(effect, Loaded):
-            self._begin(shard, frozenset())
+            self._begin(shard, None)
 
-    def _begin(self, shard: int, gone: frozenset[str]) -> None:
-        self._gone.setdefault(shard, set()).update(gone)
+    def _begin(self, shard: int, gone: frozenset[str] | None) -> None:
+        self._add(shard, gone)
         if shard not in self._tasks:
             self._tasks[shard] = asyncio.create_task(self._forget(shard), name=f"forget-topics-{shard}")
 
@@ -78,7 +78,7 @@ class DeletedTopics:
         backoff = Backoff(first_s=_PAUSE_S, most_s=_LONGEST_PAUSE_S)
         try:
             while shard in self._gone and shard in self._shards.owned():
-                gone = frozenset(self._gone.pop(shard))
+                gone = self._gone.pop(shard)
                 try:
                     are_all = await self._forget_batch(shard, gone)
                     backoff.reset()
@@ -89,12 +89,16 @@ class DeletedTopics:
                     are_all = False
                     await asyncio.sleep(backoff.next())
                 if not are_all:
-                    self._gone.setdefault(shard, set()).update(gone)
+                    self._add(shard, gone)
         finally:
             self._gone.pop(shard, None)
             del self._tasks[shard]
 
-    async def _forget_batch(self, shard: int, gone: frozenset[str]) -> bool:
+    def _add(self, shard: int, gone: frozenset[str] | None) -> None:
+        others = self._gone.get(shard, frozenset())
+        self._gone[shard] = None if gone is None or others is None else gone | others
+
+    async def _forget_batch(self, shard: int, gone: frozenset[str] | None) -> bool:
         topics = (await self._metadata.catch_up(_ASK_S)).topics
         are_all: bool = await self._shards.ask_shard(
             shard, lambda held, now: held.forget_topics(topics, gone), timeout=_ASK_S

@@ -9,8 +9,9 @@ from ottla_core.errors import OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.status import error_message
 from ottla_group_coordinator.lag import Lag
-from ottla_group_coordinator.machines.group import Group, Member
+from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.history import HistoryEvent
+from ottla_group_coordinator.machines.members import Member
 from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_proto import group_pb2 as pb
 

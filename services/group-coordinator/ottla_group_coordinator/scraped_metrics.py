@@ -1,14 +1,16 @@
 """Metrics of groups that a scrape reads: how far each is behind, its members, how many are in which state.
 
-A scrape takes what is known and waits for nothing: it wakes a look at the groups, which calls the partitions' leaders
-in the background, at most every LOOK_S, and only while there are scrapes. So numbers are one or two scrapes old; the
-age of an unread record continues to grow.
+A scrape wakes a look at the groups, which calls the partitions' leaders in the background, at most every LOOK_S, and
+only while there are scrapes. It takes what the last look has found, and waits for the present one only where that is
+older than STALE_S. So each scrape has numbers, however long ago the one before it was; the age of an unread record
+continues to grow between looks.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,6 +30,9 @@ from ottla_group_coordinator.machines.states import GroupState
 LOOK_S: Final = 15.0
 STALE_S: Final = 60.0
 """Numbers that are older than this are not shown: there was no scrape for a while."""
+
+_WAIT_S: Final = 2.0
+"""How long a scrape waits for the first look after a while."""
 
 _ASK_S: Final = 5.0
 
@@ -65,7 +70,9 @@ class ScrapedGroupMetrics:
         self._most: Final = most_partitions
         self._seen = _Seen()
         self._scraped = asyncio.Event()
+        self._looked: Final = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_thread = 0
         self._looking: asyncio.Task[None] | None = None
         labels = ("group", "topic", "partition")
         for name, table in {
@@ -81,7 +88,7 @@ class ScrapedGroupMetrics:
         )
 
     async def start(self) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
         self._looking = asyncio.create_task(self._look_when_scraped(), name="group-gauges")
 
     async def stop(self) -> None:
@@ -92,13 +99,19 @@ class ScrapedGroupMetrics:
 
     def _fresh(self) -> _Seen:
         seen = self._seen
-        return seen if self._clock.monotonic() - seen.at < STALE_S else _Seen()
+        return _Seen() if self._is_stale(seen) else seen
+
+    def _is_stale(self, seen: _Seen) -> bool:
+        return self._clock.monotonic() - seen.at >= STALE_S
 
     def _states(self) -> Rows:
         """The first that a scrape reads, so it wakes the look."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
+            self._looked.clear()
             loop.call_soon_threadsafe(self._scraped.set)
+            if self._is_stale(self._seen) and threading.get_ident() != self._loop_thread:
+                self._looked.wait(_WAIT_S)
         states = self._fresh().states
         return {(state.value,): states.get(state.value, 0) for state in GroupState} if states else {}
 
@@ -125,6 +138,7 @@ class ScrapedGroupMetrics:
                 self._seen = await self._look()
             except Exception:
                 _log.exception("the groups' gauges could not be read")
+            self._looked.set()
             await asyncio.sleep(LOOK_S)
 
     async def _look(self) -> _Seen:

@@ -46,7 +46,7 @@ from ottla_group_coordinator.machines.responses import Joined, MemberIdRequiredE
 from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_group_coordinator.responses import assigned, described, event, explained, listed, partition_lag
 from ottla_proto import group_pb2 as pb
-from ottla_proto.common_pb2 import ShardsRequest, ShardsResponse
+from ottla_proto.common_pb2 import ShardNumbers, ShardsRequest, ShardsResponse
 
 _JOIN_S: Final = 1_800.0
 """A join waits as long as its group's rebalance: its client's deadline ends it before that."""
@@ -295,13 +295,17 @@ class GroupService:
     # ---- groups -----------------------------------------------------------------------------------------------------
 
     async def list_groups(self, request: pb.ListGroupsRequest, context: RequestContext) -> pb.ListGroupsResponse:
-        """A shard that is loading makes the whole response incomplete, and its error stands beside what is known."""
-        response, matches = pb.ListGroupsResponse(), _Filter(request)
+        """List the groups of the shards that this coordinator serves, and name those shards.
+
+        The error of a shard that is loading stands beside what is known.
+        """
+        response, matches = pb.ListGroupsResponse(shards=ShardNumbers()), _Filter(request)
         numbers = owned_among(self._shards, request.shards if request.HasField("shards") else None)
         for number, listed_groups in zip(numbers, await asyncio.gather(*map(self._listed, numbers)), strict=True):
             if isinstance(listed_groups, OttlaError):
                 response.error.CopyFrom(error_message(listed_groups))
                 continue
+            response.shards.numbers.append(number)
             for group in listed_groups:
                 if matches(group):
                     group.shard, group.coordinator = number, self._node_id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Final
 
 from ottla_core.admin_http import AdminHttp
 from ottla_core.clock import Clock, SystemClock
@@ -35,18 +36,18 @@ def build(config: MirrorConfig, *, clock: Clock | None = None, around: Around = 
     def address() -> str:
         return f"{config.advertised_host or config.host}:{server.port}"
 
-    return ServiceApp(f"mirror-{config.node_id}", [admin, server, _Flows(flows)], ready, address, metrics=metrics)
+    return ServiceApp(f"mirror-{config.node_id}", [admin, server, Flows(flows)], ready, address, metrics=metrics)
 
 
-class _Flows:
+class Flows:
     """A component: all flows at once; what they wait for is waited for on threads."""
 
     def __init__(self, flows: Sequence[Flow]) -> None:
-        self._flows = flows
+        self.flows: Final = flows
 
     async def start(self) -> None:
-        for flow in self._flows:
+        for flow in self.flows:
             flow.start()
 
     async def stop(self) -> None:
-        await asyncio.gather(*(asyncio.to_thread(flow.stop) for flow in self._flows))
+        await asyncio.gather(*(asyncio.to_thread(flow.stop) for flow in self.flows))

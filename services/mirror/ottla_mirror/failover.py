@@ -4,6 +4,9 @@ At failover the flow is paused first, so that a source that comes back changes n
 group is committed for by what it has committed in the source, or by its last checkpoint where the source is away.
 At failback groups are committed for in the source by what they have had of the copies, and the flow goes on.
 
+Where what a group had committed has expired, because it rested for longer than offsets.retention.minutes, its last
+checkpoint counts, either way.
+
 Either way the answer names each partition of each group: where it goes on, or why it does not. A plan is that answer
 before anything was changed.
 """
@@ -19,7 +22,7 @@ import ottla
 from ottla import OttlaError
 from ottla_mirror.clusters.cluster import CALL_S, Admin
 from ottla_mirror.flow import Flow
-from ottla_mirror.groups.group_offsets import commit
+from ottla_mirror.groups.group_offsets import GroupOffsets, commit
 from ottla_mirror.machines.group_plan import Move
 from ottla_mirror.machines.mirror_records import Checkpoint
 
@@ -48,7 +51,7 @@ class Moved:
 
 
 def fail_over(flow: Flow, groups: Sequence[str], *, dry_run: bool = False) -> Moved:
-    """Of these groups, or of all that there are.
+    """Of these groups, or of all that there are or were.
 
     Raises what keeps the flow from being paused, and where not all is known in time of where records lie in the target.
     """
@@ -60,9 +63,11 @@ def fail_over(flow: Flow, groups: Sequence[str], *, dry_run: bool = False) -> Mo
     try:
         offsets.load()
         try:
-            named, reached = offsets.in_source(timeout=_SOURCE_S), True
+            present, reached = offsets.in_source(timeout=_SOURCE_S), True
+            offsets.look_at_topics(with_source=True)
         except OttlaError:
-            named, reached = offsets.checkpointed, False
+            present, reached = [], False
+            offsets.look_at_topics(with_source=False)
 
         def plan(group: str) -> list[Move]:
             nonlocal reached
@@ -72,23 +77,28 @@ def fail_over(flow: Flow, groups: Sequence[str], *, dry_run: bool = False) -> Mo
                 except (ottla.ConnectError, ottla.TimeoutError):
                     reached = False  # nor is it waited for again for any other group
                 else:
-                    return offsets.forward(group, committed)
+                    return offsets.forward_from_last(group, committed)
             return offsets.forward_by_checkpoints(group)
 
-        moved = [_moved(group, plan, None if dry_run else offsets.target) for group in groups or named]
+        moved = _all_moved(groups or present, offsets, plan, None if dry_run else offsets.target, all_=not groups)
         return Moved(reached, moved)
     finally:
         offsets.close()
 
 
 def fail_back(flow: Flow, groups: Sequence[str], *, dry_run: bool = False) -> Moved:
-    """Of these groups, or of all that the target has. Raises where the source is not reached: nothing is changed."""
+    """Of these groups, or of all that the target has or had.
+
+    Raises where the source is not reached: nothing is changed.
+    """
     _learn_syncs(flow)
     offsets = flow.group_offsets()
     try:
         offsets.in_source(timeout=_SOURCE_S)
-        source = None if dry_run else offsets.source
-        moved = [_moved(group, offsets.back, source) for group in groups or offsets.in_target(timeout=CALL_S)]
+        offsets.look_at_topics(with_source=True)
+        offsets.load()
+        present = groups or offsets.in_target(timeout=CALL_S)
+        moved = _all_moved(present, offsets, offsets.back, None if dry_run else offsets.source, all_=not groups)
     finally:
         offsets.close()
     if not dry_run:
@@ -104,6 +114,15 @@ def last_positions(flow: Flow, group: str) -> list[Checkpoint]:
         return offsets.checkpoints(group)
     finally:
         offsets.close()
+
+
+def _all_moved(
+    groups: Sequence[str], offsets: GroupOffsets, plan: Callable[[str], list[Move]], to: Admin | None, *, all_: bool
+) -> list[GroupMoved]:
+    """These groups; with `all_` those as well of which checkpoints alone are left, as far as these say something."""
+    left = sorted({*offsets.checkpointed} - {*groups}) if all_ else []
+    moved = [(group, _moved(group, plan, to)) for group in (*groups, *left)]
+    return [each for group, each in moved if group in groups or each.positions or each.error]
 
 
 def _moved(group: str, plan: Callable[[str], list[Move]], cluster: Admin | None) -> GroupMoved:

@@ -1,10 +1,11 @@
-"""One flow of this mirror, on a thread of its own: a member of the flow's group in the target, and what it copies.
+"""A flow copies on a thread of its own, as a member of the flow's group in the target.
 
-The members of that group share the partitions of the copies: the one that is given `east.orders-3` copies `orders-3` of
-east into it, and what the group has committed for it is where reading the source goes on. So a mirror that dies is
-replaced within the group's session timeout, and all that is known of a flow lies in the target's topics.
+The members of that group share the partitions of the copies: the member that is assigned `east.orders-3` copies
+`orders-3` of east into it. The offset that the group commits for it is an offset of the source, where reading resumes.
+So a mirror that dies is replaced within the group's session timeout, and all state of a flow is in the target's topics.
 
-Who is given the one partition of the flow's checkpoints leads it: creates topics, and keeps configs in step.
+The member that is assigned the only partition of the flow's checkpoints topic leads the flow: it creates topics and
+keeps configs in step.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ottla_mirror.clusters.cluster import GroupEvents, Member, Reader, Writer
 from ottla_mirror.clusters.connect import connect
 from ottla_mirror.clusters.ottla_cluster import open_admin
 from ottla_mirror.copying.copier import Copier
+from ottla_mirror.copying.copy_watch import CopyWatch
 from ottla_mirror.copying.exactly_once import ExactlyOnceCopier
 from ottla_mirror.copying.same_offsets import SameOffsetsCopier
 from ottla_mirror.copying.start_finder import StartFinder
@@ -38,6 +40,7 @@ from ottla_mirror.machines.starts import Start
 from ottla_mirror.machines.topic_names import TopicNames
 from ottla_mirror.syncing.flow_state import FlowState
 from ottla_mirror.syncing.offset_syncs import OffsetSyncs
+from ottla_mirror.syncing.sync_retention import SyncRetention
 from ottla_mirror.syncing.topic_follower import TopicFollower
 from ottla_mirror.syncing.topic_sync import TopicSync
 
@@ -47,12 +50,12 @@ _STEP_S: Final = 0.1
 _BACKOFF_S: Final = 1.0
 _END_S: Final = 10.0
 _LOOKS: Final = 10
-"""At the load, between two comparisons."""
+"""The load is measured this many times between two comparisons."""
 
 
 class Flow:
-    """`error` says why the whole flow stands still, "" while it does not; `source` and `target` are addresses.
-    Attributes are read from any thread."""
+    """A flow copies until it is stopped. `error` says why all of it has stopped, or is ""; `source` and `target` are
+    addresses. Any thread may read the attributes."""
 
     def __init__(
         self,
@@ -63,8 +66,8 @@ class Flow:
         session_timeout_s: float = 15.0,
         balance_s: float = 300.0,
     ) -> None:
-        """`session_timeout_s`: until others take over from a mirror that has died; `balance_s`: how often the mirrors'
-        loads are compared."""
+        """Other mirrors take over from a dead one after `session_timeout_s`. The mirrors' loads are compared every
+        `balance_s`."""
         self.settings: Final = flow
         self.names: Final = TopicNames(flow, settings)
         from_, to = settings.cluster(flow.source), settings.cluster(flow.target)
@@ -74,20 +77,25 @@ class Flow:
         self._target: Final = connect(to)
         self.state: Final = FlowState(flow.name, self._target, self.names.state)
         self.topics: Final = TopicSync(flow, self._source, self._target, self.names, self.state)
-        self.syncs: Final = OffsetSyncs(flow.name, self._target, self.names.offset_syncs)
+        in_redis = bool(settings.redis) and flow.policy != "marked"  # no offset of a marked flow is to be translated
+        self.syncs: Final = OffsetSyncs(flow.name, self._target, self.names.offset_syncs, notes_changes=in_redis)
         self.groups: Final = GroupSync(flow, self.group_offsets, self.syncs, self.state)
-        self._chores: Final[list[Chore]] = [self.state, self.topics, self.syncs, self.groups]
+        retention = SyncRetention(flow.name, self._source, self._target, self.names, self.syncs, self.state)
+        self._watch: Final = CopyWatch(flow.name, self._target, lambda: self.partitions.values())
+        self._chores: Final[list[Chore]] = [self.state, self.topics, self.syncs, self.groups, self._watch, retention]
         if flow.heartbeats:
             self._chores.append(Heartbeats(flow, self._source, self.state, clock))
-        if settings.redis and flow.policy != "marked":  # no offset of such a flow is to be translated
+        if in_redis:
             checkpoints = Checkpoints(flow.name, self._target, self.names.checkpoints)
-            in_redis = RedisMap(settings.redis, flow, self.names, self.syncs, checkpoints, self.state)
-            self._chores.extend((checkpoints, in_redis))
+            redis = RedisMap(settings.redis, flow, self.names, self.syncs, checkpoints, self.state)
+            self._chores.extend((checkpoints, redis))
         self._marks: Final = LoopMarks(flow, settings) if flow.policy == "marked" else None
         self.error = "it is not connected yet"
         self.copier: Copier | None = None
         self._reader: Reader | None = None
         self._finder: StartFinder | None = None
+        self._member: Member | None = None
+        """The last one, which may be closed."""
         self._id: Final = f"{flow.group}-{instance}"
         self._session_s: Final = session_timeout_s
         self._meter: Final = RateMeter()
@@ -99,7 +107,7 @@ class Flow:
         self._thread: Final = Thread(target=self._run, name=f"ottla-mirror-{flow.name}", daemon=True)
 
     def start(self) -> None:
-        """Copy from now on, until it is stopped; whatever fails is tried again."""
+        """Start copying. Whatever fails is tried again."""
         self._thread.start()
         for chore in self._chores:
             chore.start()
@@ -118,22 +126,22 @@ class Flow:
 
     @property
     def trouble(self) -> str:
-        """Why it is not as it should be, as a whole; "" where it is."""
+        """This says why the flow as a whole is not healthy, or is ""."""
         return next(filter(None, (self.error, *(chore.trouble for chore in self._chores))), "")
 
     @property
     def partitions(self) -> Mapping[TopicPartition, CopiedPartition]:
-        """What it copies at the moment, by the source's partitions."""
+        """These partitions are being copied at the moment, by the source's partitions."""
         return {} if self.copier is None else self.copier.partitions
 
     def positions(self) -> Mapping[TopicPartition, Reading]:
-        """Where reading the source is, by its partitions."""
+        """Return the read positions by the source's partitions."""
         reader = self._reader
         return {} if reader is None else reader.positions()
 
     def group_offsets(self) -> GroupOffsets:
-        """With connections of its own, which the caller closes."""
-        return GroupOffsets(self.settings, self._source, self._target, self.names, self.syncs)
+        """Open group offsets with connections of their own, which the caller closes."""
+        return GroupOffsets(self.settings, self._source, self._target, self.names, self.syncs, self.state)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -146,21 +154,36 @@ class Flow:
                 self.error = f"{type(bug).__name__}: {bug}"
                 logger.exception("flow %s stands still", self.settings.name)
             self.copier = self._reader = None
-            self.state.leads = False  # it has left the group, whatever it was given there
+            self.state.leads = False  # it has no partitions now
             self._stopping.wait(_BACKOFF_S)
+            while not self._stopping.is_set() and self._is_replaced():
+                self._stopping.wait(_BACKOFF_S)
+        if self._member is not None:
+            self._member.leave()
+
+    def _is_replaced(self) -> bool:
+        """Tell whether another mirror has this one's name. Joining again would fence the other mirror, which would then
+        do likewise, and each time some records would be copied twice."""
+        try:
+            if self._member is None or not self._member.is_replaced():
+                return False
+        except ottla.OttlaError:
+            return False  # joining says why
+        self.error = f"another mirror is {self._id} in its group; give each mirror a node id of its own"
+        return True
 
     def _copy_until_stopped(self) -> None:
         exactly_once = self.settings.delivery == "exactly_once"
         events = GroupEvents(self._on_given, self._on_gone, lambda: self._meter.rates)
         with ExitStack() as ended:
-            member = ended.enter_context(
+            member = self._member = ended.enter_context(
                 self._target.open_member(self._id, self.settings.group, self.names.pattern, self._session_s, events)
             )
             writer = ended.enter_context(
                 self._target.open_writer(self._id, transactional_id=self._id if exactly_once else None)
             )
             if exactly_once:
-                writer.init_transactions()  # now: what a killed one has left open holds up the copies' readers
+                writer.init_transactions()  # now: a transaction that a killed mirror left open blocks readers
             reader = self._reader = ended.enter_context(closing(self._source.open_reader(self._id)))
             target = ended.enter_context(self._target.open_admin(self._id))
             compares = self.settings.delivery == "same_offsets" or self.settings.policy == "marked"
@@ -170,7 +193,7 @@ class Flow:
                 self._copy(member, copier)
                 copier.give_up(list(copier.partitions))
             finally:
-                self.copier = None  # what the group takes from here on is nothing of the copier's, whose clients close
+                self.copier = None  # its clients close now, so it must not be called when the group revokes partitions
 
     def _new_copier(self, reader: Reader, writer: Writer, member: Member, ended: ExitStack) -> Copier:
         common = (reader, writer, member, self.names.offset_syncs, self._clock, self._start)
@@ -188,6 +211,7 @@ class Flow:
             member.poll(0.0 if copier.partitions else _STEP_S)
             self.error = "" if self.state.known else "what was ordered for it is not known yet"
             copier.hold(paused=self.state.paused or not self.state.known)
+            copier.look_at(self._watch.ids)
             copier.step(_STEP_S if copier.partitions else 0.0)
             self._meter_loads(member, copier)
 
@@ -217,14 +241,14 @@ class Flow:
             self.copier.take(partition, obstacles.get(partition))
 
     def _start(self, partitions: Sequence[CopiedPartition]) -> Mapping[CopiedPartition, ottla.OttlaError]:
-        """Have each go on where all that is known says; those that can't, and why."""
+        """Set where each partition starts. Returns the partitions that can't start, and why."""
         assert self._finder is not None
         starts = self._finder.find({p.copy: p.source for p in partitions}) if partitions else {}
         obstacles = {}
         for partition in partitions:
             start = starts[partition.copy]
             if isinstance(start, Start):
-                partition.start_at(start.position, start.begun.generation)
+                partition.start_at(start.position, *start.begun)
             else:
                 obstacles[partition] = start
         return obstacles

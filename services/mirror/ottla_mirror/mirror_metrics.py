@@ -35,7 +35,7 @@ def observe(flows: Sequence[Flow], clock: Clock, metrics: Metrics) -> None:
     def troubles() -> dict[tuple[str, ...], float]:
         return {
             (flow.settings.name,): float(bool(flow.trouble))
-            + sum(1 for partition in flow.partitions.values() if partition.error)
+            + sum(1 for partition in flow.partitions.values() if partition.trouble)
             + len(flow.topics.problems)
             for flow in flows
         }

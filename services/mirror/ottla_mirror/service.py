@@ -110,7 +110,7 @@ def _mirrored(partition: CopiedPartition, read: Reading | None, now_ms: int) -> 
         lag_ms=lag.ms,
         records=partition.records,
         bytes=partition.bytes,
-        trouble=partition.error,
+        trouble=partition.trouble,
     )
 
 

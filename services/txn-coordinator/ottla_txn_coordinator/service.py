@@ -21,7 +21,7 @@ from ottla_core.rpc.status import error_message
 from ottla_core.slices import Slice, sliced
 from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto import txn_pb2 as pb
-from ottla_proto.common_pb2 import ShardsRequest, ShardsResponse, TxnProducer
+from ottla_proto.common_pb2 import ShardNumbers, ShardsRequest, ShardsResponse, TxnProducer
 from ottla_txn_coordinator.machines.errors import shown
 from ottla_txn_coordinator.machines.history import caller_of
 from ottla_txn_coordinator.machines.records import LONGEST_NAME_BYTES, TransactionRecord
@@ -296,9 +296,13 @@ class TxnService:
     async def list_transactions(
         self, request: pb.ListTransactionsRequest, context: RequestContext
     ) -> pb.ListTransactionsResponse:
-        """A shard that is loading makes the whole response incomplete, and its error stands beside what is known."""
+        """List the transactions of the shards that this coordinator serves, and name those shards.
+
+        The error of a shard that is loading stands beside what is known.
+        """
         matches = Filter(request)
-        response, time_slice = pb.ListTransactionsResponse(unknown_states=matches.unknown_states), Slice()
+        response = pb.ListTransactionsResponse(unknown_states=matches.unknown_states, shards=ShardNumbers())
+        time_slice = Slice()
         numbers = owned_among(self._shards, request.shards if request.HasField("shards") else None)
         await asyncio.gather(*(self._list(number, matches, response, time_slice) for number in numbers))
         return response
@@ -333,6 +337,7 @@ class TxnService:
             for item in found:
                 if len(item[0]) > LONG_ID:
                     add_if(await asyncio.to_thread(is_listed, item), item)
+            response.shards.numbers.append(number)
 
     async def describe_transactions(
         self, request: pb.DescribeTransactionsRequest, context: RequestContext

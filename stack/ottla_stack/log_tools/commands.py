@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from ottla.cli.connection import open_admin
-from ottla.cli.failures import ExitCode, count, say
+from ottla.cli.failures import ExitCode, say
 from ottla.cli.lazy import Command
 from ottla.cli.options import Numbers
 from ottla.cli.output import Listing, form_for, write
@@ -19,6 +19,7 @@ from ottla.cli.prompts import confirm
 from ottla.cli.settings import Settings
 from ottla.client.units import parse_duration
 from ottla.errors import config_error
+from ottla_core.plural import counted
 from ottla_stack.log_tools.compact import compact
 from ottla_stack.log_tools.damage import Damage
 from ottla_stack.log_tools.dump import items_of
@@ -166,8 +167,8 @@ class _Checks:
     def conclude(self) -> None:
         seconds = max(time.monotonic() - self._began_at, 1e-9)
         rate = f"{self._bytes:,} bytes in {seconds:.1f} s, {self._bytes / seconds / 1e6:,.0f} MB/s"
-        result = f"damaged in {count(self._damages, 'position')}" if self._damages else "no damage"
-        say(f"{count(self._segments, 'segment')}, {rate}: {result}")
+        result = f"damaged in {counted(self._damages, 'position')}" if self._damages else "no damage"
+        say(f"{counted(self._segments, 'segment')}, {rate}: {result}")
         if self._damages:
             raise typer.Exit(ExitCode.FAILED)
 

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-import time
 from pathlib import Path
 from typing import Final
 
 from tests.faults.groups.mutants import MUTANTS
+from tests.faults.moved_clock import follow
 
-from ottla_core.clock import SystemClock
-
-_LOOK_S: Final = 0.05
 _MODULES: Final = {
     "broker": "ottla_broker.__main__",
     "controller": "ottla_controller.__main__",
@@ -24,29 +21,10 @@ _MODULES: Final = {
 }
 
 
-class MovedClock:
-    """`wall_ms` in place of SystemClock's: nothing else in the product asks for the time of day."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._look_at = 0.0
-        self._offset_ms = 0
-
-    def wall_ms(self) -> int:
-        if time.monotonic() >= self._look_at:
-            self._look_at = time.monotonic() + _LOOK_S
-            try:
-                self._offset_ms = int(float(self._file.read_text(encoding="utf-8") or 0) * 1000)
-            except FileNotFoundError:
-                self._offset_ms = 0
-        return time.time_ns() // 1_000_000 + self._offset_ms
-
-
 def main(arguments: list[str]) -> int:
     mutant, clocks, kind, *settings = arguments
     number = next(each.partition("=")[2] for each in settings if each.startswith("--node-id="))
-    clock = MovedClock(Path(clocks) / f"{kind}-{number}")
-    SystemClock.wall_ms = lambda self: clock.wall_ms()
+    follow(Path(clocks) / f"{kind}-{number}")
     MUTANTS[mutant]()
     sys.argv[1:] = settings
     code: int = importlib.import_module(_MODULES[kind]).main()

@@ -21,10 +21,13 @@ from typing import Final, NamedTuple
 
 from tests.faults.history import Name, Operation, key_of, value_of
 from tests.faults.kinds_found import KindsFound
+from tests.faults.mirrored.arrivals import ARRIVAL_KINDS
 from tests.faults.mirrored.copies import Copied
 from tests.faults.mirrored.writer import TABLE
 
-KINDS: Final = ("lost", "doubled", "reordered", "foreign", "past_true", "behind", "swallowed", "unreadable")
+KINDS: Final = (
+    "lost", "doubled", "reordered", "foreign", "past_true", "behind", "swallowed", "unreadable", *ARRIVAL_KINDS
+)  # fmt: skip
 MOST_BEHIND: Final = 1
 """Batches."""
 

@@ -1,7 +1,7 @@
-"""`python -m tests.faults.mirrored.launch MUTANT …`: a mirror as the row needs it.
+"""`python -m tests.faults.mirrored.launch MUTANT CLOCK …`: a mirror as the row needs it.
 
 Now and then a bit is flipped in what it has fetched, as a long way may do whose checksums are of 16 bits. MUTANT is one
-of `mutants`, `none` for none.
+of `mutants`, `none` for none. The wall clock follows the file CLOCK.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import random
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from tests.faults.mirrored.mutants import MUTANTS
+from tests.faults.moved_clock import follow
 from tests.faults.put_in_place import put_in_place
 
 from ottla.connect import BatchReader
@@ -39,7 +41,8 @@ def flip_bits() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    mutant, *settings = arguments
+    mutant, clock, *settings = arguments
+    follow(Path(clock))
     MUTANTS[mutant]()
     flip_bits()
     sys.argv[1:] = settings

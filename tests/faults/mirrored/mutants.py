@@ -11,15 +11,21 @@ from tests.faults.put_in_place import put_in_place
 
 import ottla
 import ottla_mirror.copying.same_offsets
+import ottla_mirror.copying.start_finder
 import ottla_mirror.groups.redis_map
 import ottla_mirror.machines.copying
+import ottla_mirror.syncing.topic_sync
 from ottla.mirror.redis_offsets import member_of
 from ottla_core.records.batch import CODEC_MASK, NO_PRODUCER_ID, iter_headers, of_no_producer
 from ottla_core.records.builder import SealedBatch
 from ottla_core.records.compression import Codec
 from ottla_mirror.copying.exactly_once import ExactlyOnceCopier
+from ottla_mirror.groups.group_offsets import GroupOffsets
 from ottla_mirror.machines.copying import Fetched, KeptBatch
+from ottla_mirror.machines.group_plan import Move
 from ottla_mirror.machines.offset_map import OffsetMap
+from ottla_mirror.machines.starts import Known, Start, start_of
+from ottla_mirror.machines.topic_names import TopicNames
 
 
 def _producer_ids_copied() -> None:
@@ -104,6 +110,41 @@ def _aborted_records_kept() -> None:
     put_in_place(ottla_mirror.copying.same_offsets, "kept", all_of)
 
 
+def _position_of_the_group_alone() -> None:
+    """Where copying goes on is what the group has committed, or the beginning: offset syncs are not looked at."""
+    finder = ottla_mirror.copying.start_finder
+
+    def without_syncs(copy: ottla.TopicPartition, known: Known, *, compares: bool) -> Start:
+        return start_of(copy, known._replace(synced=None), compares=compares)
+
+    put_in_place(finder, "start_of", without_syncs)
+
+
+def _offset_syncs_expire() -> None:
+    """Their topic has the retention of any other one."""
+    own = ottla_mirror.syncing.topic_sync.own_topics
+
+    def deleted(names: TopicNames) -> dict[str, Mapping[str, str]]:
+        return {**own(names), names.offset_syncs: {"cleanup.policy": "delete", "retention.ms": f"{7 * 24 * 3600_000}"}}
+
+    put_in_place(ottla_mirror.syncing.topic_sync, "own_topics", deleted)
+
+
+def _groups_led_back() -> None:
+    """A group is committed for wherever it is elsewhere."""
+    put_in_place(Move, "is_due", property(lambda self: self.after is not None and self.after != self.had))
+
+
+def _obstacles_not_named() -> None:
+    """What is not moved is told like what is."""
+    put_in_place(Move, "obstacle", property(lambda self: ""))
+
+
+def _checkpoints_not_consulted() -> None:
+    """Groups whose positions have expired are none."""
+    put_in_place(GroupOffsets, "_living", lambda self, group: [])
+
+
 MUTANTS: Final = MappingProxyType[str, Callable[[], None]](
     {
         "none": lambda: None,
@@ -113,5 +154,10 @@ MUTANTS: Final = MappingProxyType[str, Callable[[], None]](
         "translation-rounded-up": _translation_rounded_up,
         "redis-ahead": _redis_ahead,
         "aborted-records-kept": _aborted_records_kept,
+        "position-of-the-group-alone": _position_of_the_group_alone,
+        "offset-syncs-expire": _offset_syncs_expire,
+        "groups-led-back": _groups_led_back,
+        "obstacles-not-named": _obstacles_not_named,
+        "checkpoints-not-consulted": _checkpoints_not_consulted,
     }
 )

@@ -16,6 +16,11 @@ from tests.faults.report import print_aligned, print_summary
 LEAST_TRANSLATIONS: Final = 1_000
 LEAST_REDIS_TRANSLATIONS: Final = 1_000
 LEAST_COMPARED: Final = 50_000
+LEAST_IDLE_DAYS: Final = 40
+LEAST_EXPIRED: Final = 200
+LEAST_MOVED: Final = 180
+LEAST_EXACT: Final = 150
+"""With at_least_once records may come twice."""
 
 
 def run_mirrored(chosen: Collection[str], minutes: float, directory: Path, seed: int, *, unbroken: bool) -> int:
@@ -52,6 +57,10 @@ def run_mirrored(chosen: Collection[str], minutes: float, directory: Path, seed:
             "past_true": findings.counts["past_true"],
             "max_behind_batches": findings.most_behind,
             "untranslated": result.untranslated,
+            "idle_days": result.idle_days,
+            "expired": result.expired,
+            "moved": result.moved,
+            "exact": result.exact,
             **{kind: n for kind, n in findings.counts.items() if kind not in ("lost", "doubled", "past_true")},
             "mutants": 0 if unbroken else len(broken),
             "mutants_caught": caught.number,
@@ -64,7 +73,8 @@ def run_mirrored(chosen: Collection[str], minutes: float, directory: Path, seed:
 
 
 def _missed(result: MirroredResult, share: float) -> list[str]:
-    """In words, what was done too little of to mean anything; `share` of the whole row can be asked for."""
+    """In words, what was done too little of to mean anything; `share` of the whole row can be asked for, but of its
+    months all."""
     findings, share = result.findings, min(1.0, share)
     did = (
         ("kills", result.kills, LEAST_KILLS),
@@ -74,6 +84,11 @@ def _missed(result: MirroredResult, share: float) -> list[str]:
         ("translations by Redis", findings.redis_translations, LEAST_REDIS_TRANSLATIONS),
         ("compared", findings.compared, LEAST_COMPARED),
     )
-    return [
-        f"{what}: {count}, the floor is {least * share:.0f}" for what, count, least in did if count < int(least * share)
-    ]
+    of_months = (
+        ("idle days", result.idle_days, LEAST_IDLE_DAYS),
+        ("expired positions", result.expired, LEAST_EXPIRED),
+        ("positions of groups that were moved", result.moved, LEAST_MOVED),
+        ("… at the very record", result.exact, LEAST_EXACT),
+    )
+    floors = [*((what, count, int(least * share)) for what, count, least in did), *of_months]
+    return [f"{what}: {count}, the floor is {least}" for what, count, least in floors if count < least]

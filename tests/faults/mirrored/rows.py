@@ -12,6 +12,7 @@ from tests.faults.mirrored.sites import REDIS
 
 NAME: Final = "F20"
 MINUTES: Final = 3.0
+MONTHS: Final = 4
 LEAST_KILLS: Final = 40
 LEAST_CUTS: Final = 10
 LEAST_REDIS_KILLS: Final = 4
@@ -31,6 +32,8 @@ class MirroredRow:
     minutes: float
     findings: Sequence[str] = ()
     """What a mutant may be found by, of the checker's kinds."""
+    months: int = 0
+    """So many of `IdleMonths` go by after that."""
 
 
 def _kill_and_cut(nemesis: MirroredNemesis, seconds: float) -> None:
@@ -58,18 +61,27 @@ def _wait(nemesis: MirroredNemesis, seconds: float) -> None:
     time.sleep(seconds)
 
 
-_BROKEN: Final[dict[str, tuple[Story, float, Sequence[str]]]] = {
-    "producer-ids-copied": (_wait, 20.0, ["lost", "swallowed"]),
-    "crc-not-checked": (_wait, 30.0, ["foreign", "unreadable"]),
-    "position-outside-the-transaction": (_kill_mirrors, 30.0, ["doubled"]),
-    "translation-rounded-up": (_wait, 10.0, ["past_true"]),
-    "redis-ahead": (_wait, 10.0, ["past_true"]),
-    "aborted-records-kept": (_wait, 5.0, ["foreign"]),
+_BROKEN: Final[dict[str, tuple[Story, float, Sequence[str], int]]] = {
+    "producer-ids-copied": (_wait, 20.0, ["lost", "swallowed"], 0),
+    "crc-not-checked": (_wait, 30.0, ["foreign", "unreadable"], 0),
+    "position-outside-the-transaction": (_kill_mirrors, 30.0, ["doubled"], 0),
+    "translation-rounded-up": (_wait, 10.0, ["past_true"], 0),
+    "redis-ahead": (_wait, 10.0, ["past_true"], 0),
+    "aborted-records-kept": (_wait, 5.0, ["foreign"], 0),
+    "position-of-the-group-alone": (_wait, 5.0, ["doubled"], 1),
+    "offset-syncs-expire": (_wait, 5.0, ["doubled"], 1),
+    "groups-led-back": (_wait, 5.0, ["rewound"], 3),
+    "obstacles-not-named": (_wait, 5.0, ["silent"], 3),
+    "checkpoints-not-consulted": (_wait, 5.0, ["silent"], 3),
 }
 ROW: Final = MirroredRow(
-    NAME, "mirrors, both sites, the link between them and a Redis, killed and cut", _kill_and_cut, MINUTES
+    NAME,
+    "mirrors, both sites, the link between them and a Redis, killed and cut; then idle months and two failovers",
+    _kill_and_cut,
+    MINUTES,
+    months=MONTHS,
 )
 MUTANT_ROWS: Final = tuple(
-    MirroredRow(name, "a rule broken on purpose", story, seconds / 60, findings)
-    for name, (story, seconds, findings) in _BROKEN.items()
+    MirroredRow(name, "a rule broken on purpose", story, seconds / 60, findings, months)
+    for name, (story, seconds, findings, months) in _BROKEN.items()
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final
@@ -16,6 +17,7 @@ from tests.faults.fault_run import CLIENTS, FACTOR, FaultRun, Result
 from tests.faults.history import Name, key_of, read_history, value_of
 from tests.faults.mirrored.checker import Findings, Pair, Told, Translation, check_pair, check_translations, told
 from tests.faults.mirrored.copies import Copied, batches_of, records_of
+from tests.faults.mirrored.idle_months import IdleMonths
 from tests.faults.mirrored.nemesis import MirroredNemesis
 from tests.faults.mirrored.rows import MirroredRow
 from tests.faults.mirrored.sites import DELIVERIES, EAST, MIRRORS, REDIS, WEST, Sites
@@ -25,13 +27,22 @@ import ottla
 from ottla_proto import mirror_pb2 as pb
 
 COPIES: Final = tuple(f"{alias}.{topic}" for alias in DELIVERIES for topic in TOPICS)
+_KEPT: Final = {"retention.ms": -1}
+"""Records outlast the months."""
+
 _TABLE_CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": 20_000, "min.cleanable.dirty.ratio": 0}
 _CLEANER: Final = {"log.cleaner.backoff.ms": 500}
 _LIMIT_S: Final = 60.0
-_COPIED_LIMIT_S: Final = 120.0
+_COPIED_LIMIT_S: Final = 90.0
 _TRANSLATE_EVERY_S: Final = 0.3
 _TRANSLATED_AT_ONCE: Final = 20
 _RECENT: Final = 2_000
+_MORE: Final = 150
+"""Offsets of each partition that are written in between months."""
+
+_LATER: Final = 1_000_000
+"""Numbers of a writer."""
+
 _SHARED_COPY: Final = f"least.{SHARED}"
 _STRANGERS: Final = 60
 """Producers of the target that write to that copy as well: each has an id that some producer of the source has, too."""
@@ -43,6 +54,11 @@ class MirroredResult(Result[MirroredRow]):
     kills_by_kind: dict[str, int] = field(default_factory=dict)
     link_cuts: int = 0
     untranslated: int = 0
+    idle_days: int = 0
+    expired: int = 0
+    moved: int = 0
+    exact: int = 0
+    """What `IdleMonths` counts."""
 
     @property
     def caught(self) -> bool:
@@ -62,7 +78,9 @@ class MirroredRun(FaultRun[MirroredResult]):
         self.nemesis = MirroredNemesis(self.cluster, SHARED, PARTITIONS, CLIENTS, f"{seed}-{row.name}", log)
         self.nemesis.prepare(COPIES, self._look_for_ends)
         east = ("--bootstrap", self.cluster.east.bootstrap, "--kafka", self.cluster.east.kafka_bootstrap)
-        self._writer: Final = self.client("writer", 0, "mirrored.writer", *east)
+        self._to_write: Final = (*east, "--clock", str(self.cluster.clock))
+        self._writer: Final = self.client("writer", 0, "mirrored.writer", *self._to_write)
+        self._later_writers = 0
         self._random: Final = random.Random(seed)
         self._translations: Final[list[Translation]] = []
         self._compacted: set[str] = set()
@@ -76,7 +94,7 @@ class MirroredRun(FaultRun[MirroredResult]):
         for site in (self.cluster.east, self.cluster):
             site.admin().configs.set(_CLEANER, timeout=10.0)
         for topic in TOPICS:
-            config = _TABLE_CONFIG if topic == TABLE else {}
+            config = _TABLE_CONFIG if topic == TABLE else _KEPT
             self.cluster.east.admin().topics.create(
                 topic, partitions=PARTITIONS, replicas=FACTOR, config=config, timeout=10.0
             )
@@ -96,13 +114,71 @@ class MirroredRun(FaultRun[MirroredResult]):
         self.until_ended([self._writer], _LIMIT_S)
         self._over.set()
         self._translator.join()
-        ends = {topic: self.cluster.east.ends(topic) for topic in TOPICS}
-        until(lambda: self._is_copied(ends), "all to be copied in the end", _COPIED_LIMIT_S)
+        self._until_copied()
+        self._let_months_go_by()
         self._compacted = self._ids_of_compacted()
         self._judge_copies()
 
+    def _let_months_go_by(self) -> None:
+        result = self.result
+        if not result.row.months:
+            return
+        months = IdleMonths(self.cluster, result.findings, self._write_more, self._until_copied, self.nemesis.note)
+        try:
+            months.go_by(result.row.months)
+        except (TimeoutError, ottla.OttlaError) as error:  # what lies in the copies is compared all the same
+            self.nemesis.failures.append(f"the months ended early: {error}")
+        result.idle_days = self.cluster.idle_days
+        result.expired, result.moved, result.exact = months.expired, months.moved, months.exact
+
+    def _until_copied(self) -> None:
+        """All that is in the source. A partition that stands still has to say so."""
+        ends = {topic: self.cluster.east.ends(topic) for topic in TOPICS}
+        try:
+            until(lambda: self._is_copied(ends), "all to be copied", _COPIED_LIMIT_S)
+        except TimeoutError:
+            for silent in self._standing_still(ends):
+                self.result.findings.add("silent", silent)
+            raise
+
+    def _standing_still(self, ends: dict[str, dict[int, int]]) -> Iterator[str]:
+        """Partitions that are not copied to their ends, of which no mirror says anything."""
+        flows = [flow for name in MIRRORS for flow in self.cluster.status(name)]
+        in_trouble = {flow.name for flow in flows if flow.trouble or flow.paused}
+        blamed = {(f.name, p.topic, p.partition) for f in flows for p in f.partitions if p.trouble}
+        positions = self.cluster.positions()
+        for alias, (topic, of_topic) in product(DELIVERIES, ends.items()):
+            for partition, end in of_topic.items():
+                at = (f"{alias}->west", topic, partition)
+                if positions.get(at, -1) < end and at[0] not in in_trouble and at not in blamed:
+                    yield f"{at[0]}: {topic}-{partition} stands still at {positions.get(at)}, of {end}"
+
+    def _write_more(self) -> None:
+        """Some records to each partition, by other producers than before."""
+        self._later_writers += 1
+        first = self._later_writers * _LATER
+        writer = self.client(
+            f"writer-{self._later_writers}", 0, "mirrored.writer", *self._to_write, "--first", str(first)
+        )
+        ends = [self.cluster.east.ends(topic)[partition] for topic in TOPICS for partition in range(PARTITIONS)]
+        writer.start()
+        until(
+            lambda: all(
+                self.cluster.east.ends(topic)[partition] >= end + _MORE
+                for (topic, partition), end in zip(product(TOPICS, range(PARTITIONS)), ends, strict=True)
+            ),
+            "more to be written",
+            _LIMIT_S,
+        )
+        writer.terminate()
+        self.until_ended([writer], _LIMIT_S)
+
     def audit(self) -> AuditResult:
         return compare_replicas(self.cluster.data_dirs, factor=FACTOR, besides=self._compacted)
+
+    def _are_begun(self, copy: str) -> bool:
+        partitions = [p for name in MIRRORS for f in self.cluster.status(name) for p in f.partitions if p.copy == copy]
+        return len(partitions) == PARTITIONS and not any(p.trouble for p in partitions)
 
     def _positions_ahead(self) -> list[int]:
         return [position for position in self.cluster.positions().values() if position > 0]
@@ -193,8 +269,9 @@ class MirroredRun(FaultRun[MirroredResult]):
             check_translations(findings, pair, batches[partition], of_this)
 
     def _write_as_strangers(self, copy: str) -> None:
-        """Before anything is copied: batches like those of the source, but for what is in them."""
-        until(lambda: self.cluster.admin().topics.exists(copy), f"{copy} to be made", _LIMIT_S)
+        """Before anything is copied: batches like those of the source, but for what is in them. The flow has begun the
+        copy by then: it takes no other one that has records."""
+        until(lambda: self._are_begun(copy), f"{copy} to be begun", _LIMIT_S)
         for number in range(_STRANGERS):
             with librdkafka.Producer(self.cluster.kafka_bootstrap, copy, "stranger") as producer:
                 for partition, key in _keys_of_stranger(number):

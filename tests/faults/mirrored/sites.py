@@ -30,12 +30,11 @@ DELIVERIES: Final = {"once": "exactly_once", "least": "at_least_once", "same": "
 """By the alias that the source has in the flow: each topic is copied in all three ways."""
 
 SESSION_S: Final = 6
-_MODULES: Final = {
-    "broker": "ottla_broker",
-    "controller": "ottla_controller",
-    "coordinator": "ottla_group_coordinator",
-    "txn": "ottla_txn_coordinator",
-}
+DAY_S: Final = 24 * 3600
+_FIRST_WAIT_MS: Final = 300
+_LOOK_S: Final = 1.0
+"""Between two looks for what has expired."""
+
 _SHARDS: Final = "offsets.topic.num.partitions=2,transaction.state.log.num.partitions=2"
 _CONFIGS: Final = f"{_SHARDS},min.insync.replicas=2,default.replication.factor=3"
 _LEASE_S: Final = 3
@@ -49,23 +48,33 @@ topics = [{topics}]
 delivery = "{delivery}"
 replicas = 3
 heartbeats = false
+groups = ["{alias}-.*"]
 """
 
 
 class Site(FaultCluster):
-    """A cluster with one coordinator of each kind."""
+    """A cluster with one coordinator of each kind, whose services tell the time of day by the file `clock`."""
 
-    def __init__(self, directory: Path, network: Nodes) -> None:
+    def __init__(self, directory: Path, network: Nodes, clock: Path) -> None:
+        self.clock: Final = clock
         super().__init__(directory, network, coordinators=1, txn_coordinators=1)
 
     def module(self, kind: str) -> list[str]:
-        return [_MODULES[kind]]
+        return ["tests.faults.mirrored.service", str(self.clock), kind]
 
     def settings(self, kind: str) -> Mapping[str, object]:
         match kind:
             case "controller":
                 return {"first-configs": _CONFIGS}
-            case "coordinator" | "txn":
+            case "broker":
+                return {"retention-check-interval-s": _LOOK_S}
+            case "coordinator":
+                return {
+                    "lease-ttl-s": _LEASE_S,
+                    "offsets-retention-check-interval-ms": int(_LOOK_S * 1000),
+                    "group-initial-rebalance-delay-ms": _FIRST_WAIT_MS,
+                }
+            case "txn":
                 return {"lease-ttl-s": _LEASE_S}
             case _:
                 return {}
@@ -79,8 +88,9 @@ class Sites(Site):
     """The target, with the source and the mirrors beside it. `mutant` names one of tests.faults.mirrored.mutants."""
 
     def __init__(self, directory: Path, network: Network, topics: Iterable[str], mutant: str = "") -> None:
-        super().__init__(directory / "west", Part(network, WEST))
-        self.east: Final = Site(directory / "east", Part(network, EAST))
+        super().__init__(directory / "west", Part(network, WEST), directory / "clock")
+        self.east: Final = Site(directory / "east", Part(network, EAST), self.clock)
+        self.idle_days = 0
         self.whole: Final = network
         self.logs: Final = directory
         file = directory / "mirror.toml"
@@ -103,6 +113,19 @@ class Sites(Site):
         for name, node in self.mirrors.items():
             node.start()
             until(lambda name=name: self.serves(name), f"{name} to serve", START_LIMIT_S)
+
+    def stop_mirrors(self) -> None:
+        for node in self.mirrors.values():
+            node.terminate()
+        for node in self.mirrors.values():
+            node.wait()
+
+    def let_pass(self, days: int) -> None:
+        """Move the clocks of both clusters, of the mirrors and of writers at once."""
+        self.idle_days += days
+        moved = self.clock.with_suffix(".new")
+        moved.write_text(str(self.idle_days * DAY_S), encoding="utf-8")
+        moved.rename(self.clock)
 
     def stop(self) -> None:
         for node in self.beside.values():
@@ -175,6 +198,10 @@ class Sites(Site):
         for data_dir in self.data_dirs:
             shutil.rmtree(data_dir, ignore_errors=True)
 
+    def mirror_client(self) -> ottla.MirrorClient:
+        """Of the first mirror; the caller closes it."""
+        return ottla.MirrorClient(self._address(MIRRORS[0]))
+
     def _address(self, name: str) -> str:
         return f"{self.whole.address(name)}:{_PORT}"
 
@@ -187,7 +214,7 @@ class Sites(Site):
             "admin-port": _ADMIN_PORT,
             "session-timeout-s": SESSION_S,
         }
-        command = [sys.executable, "-m", "tests.faults.mirrored.launch", mutant or "none"]
+        command = [sys.executable, "-m", "tests.faults.mirrored.launch", mutant or "none", str(self.clock)]
         command += [f"--{key}={value}" for key, value in settings.items()]
         return Node(name, self.whole.command(name, command), self.logs / f"{name}.log")
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import signal
 import sys
+from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any, Final
 
 from tests.faults import librdkafka
 from tests.faults.history import HistoryWriter, Name, client_parser, key_of, value_of
+from tests.faults.moved_clock import follow
 
 import ottla
 
@@ -42,11 +44,11 @@ class Lane:
     """What writes one topic: numbers that count up in each partition."""
 
     def __init__(
-        self, topic: str, bootstrap: str, kafka: str, history: HistoryWriter, lock: Lock, stopping: Event
+        self, topic: str, bootstrap: str, kafka: str, history: HistoryWriter, lock: Lock, stopping: Event, first: int
     ) -> None:
         self._topic, self._bootstrap, self._kafka, self._history = topic, bootstrap, kafka, history
         self._lock, self._stopping = lock, stopping
-        self._next = 0
+        self._next = first
 
     def run(self) -> None:
         while not self._stopping.is_set():
@@ -118,10 +120,14 @@ def main(arguments: list[str]) -> int:
     parser = client_parser("mirrored.writer", __doc__)
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--kafka", required=True, help="the same for librdkafka")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first record")
+    parser.add_argument("--clock", type=Path, required=True, help="the file that its wall clock follows")
     given = parser.parse_args(arguments)
+    follow(given.clock)
     history, lock, stopping = HistoryWriter(given.history, given.process), Lock(), Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    lanes = [Lane(topic, given.bootstrap, given.kafka, history, lock, stopping) for topic in TOPICS]
+    at = (given.bootstrap, given.kafka, history, lock, stopping, given.first)
+    lanes = [Lane(topic, *at) for topic in TOPICS]
     threads = [Thread(target=lane.run, name=topic) for topic, lane in zip(TOPICS, lanes, strict=True)]
     for thread in threads:
         thread.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 from tests.regressions.injection import constant, instead_of, skipped
@@ -38,11 +39,43 @@ def _as_if_heartbeats_were_missed(original, step, member, kind, cause):
     original(step, member, kind, cause)
 
 
+def _looking_at_all(original, self, topics, gone):
+    return original(self, topics, None)
+
+
+def _told_of_all(original, step, member, *, skip_assignment=False):
+    leader = step.group.leader
+    step.group.leader = member.member_id
+    told_of_all = original(step, member, skip_assignment=skip_assignment)
+    step.group.leader = leader
+    return replace(told_of_all, leader=leader, members=told_of_all.members if member.member_id == leader else ())
+
+
 def _without_the_coordinator(original, kind, items, columns=(), name="name"):
     return original(kind, items, tuple(each for each in columns if each != "coordinator"), name)
 
 
 STORIES = (
+    Story(
+        "each-deletion-scans-all-offsets",
+        "The end of any topic made each shard look through all offsets of all its groups in one turn",
+        instead_of(f"{_MACHINES}.shard:GroupShard.forget_topics", _looking_at_all),
+    ),
+    Story(
+        "series-missing-at-slow-scrapes",
+        "A scrape every 70 s never saw the series of groups and their lag: what the last one had set off was too old",
+        constant(f"{_COORDINATOR}.scraped_metrics:_WAIT_S", 0.0),
+    ),
+    Story(
+        "rebalance-that-costs-members-squared",
+        "The tuple of all members was built for each of them: a rebalance of 4,000 stopped every group for 13.7 s",
+        instead_of(f"{_MACHINES}.rebalance:joined", _told_of_all),
+    ),
+    Story(
+        "static-member-back-before-it-gave-up",
+        "A static member that ended while it gave partitions up came back without a rebalance: no member read them",
+        skipped(f"{_MACHINES}.membership:_was_to_give_up", False),
+    ),
     Story(
         "offsets-of-a-deleted-topic",
         "A member committed after its topic was deleted; the next topic of that name was read from that offset on",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from tests.regressions.injection import instead_of
+from tests.regressions.injection import instead_of, skipped
 from tests.regressions.story import Story
 
 
@@ -23,8 +23,22 @@ def _one_at_a_time(original, self):
         return taken
 
 
-def _by_syncs_alone(original, committed, present, names, translate, known):
-    return original(committed, present, names, translate, {})
+def _by_syncs_alone(original, committed, present, names, ways, known):
+    return original(committed, present, names, ways, {})
+
+
+def _of_no_copy(original, self, source, last):
+    return False
+
+
+def _none_at_rest(original, self, group):
+    return []
+
+
+def _ended_before_its_first_record(original, self, partition, fetched):
+    original(self, partition, fetched)
+    if partition.sent_position is None:
+        partition.end(fetched)
 
 
 def _wherever_it_is(original, self):
@@ -41,6 +55,22 @@ def _as_far_as_it_was_read(original, flow):
 def _wherever_the_group_is(original, copy, known, *, compares):
     start = original(copy, known, compares=compares)
     return start if known.committed is None else start._replace(position=known.committed)
+
+
+def _whatever_it_takes(original, self):
+    self._producer.close()
+
+
+def _by_name_alone(original, self, batch, topic, partition, *, topic_id):
+    return original(self, batch, topic, partition, topic_id=None)
+
+
+def _nothing_due(original, self):
+    return {}
+
+
+def _none_replaced(original, self, *, with_source):
+    pass
 
 
 def _without_syncs(original, copy, known, *, compares):
@@ -87,5 +117,45 @@ STORIES = (
         "failover-by-a-map-read-by-half",
         "A failover whose mirror had not read all offset syncs in time translated by those that it had read",
         instead_of("ottla_mirror.failover:_learn_syncs", _as_far_as_it_was_read),
+    ),
+    Story(
+        "offset-syncs-that-only-grew",
+        "A flow's offset syncs, which are compacted, were kept for ever, also of records and topics long gone",
+        instead_of("ottla_mirror.machines.sync_retention:Retiring.due", _nothing_due),
+    ),
+    Story(
+        "group-moved-by-a-former-topic",
+        "A group was moved in a topic that had been created again, by what was known of the former topic's offsets",
+        instead_of("ottla_mirror.groups.group_offsets:GroupOffsets.look_at_topics", _none_replaced),
+    ),
+    Story(
+        "copy-deleted-while-its-flow-runs",
+        "A copy that was deleted while its flow ran was created again, and lacked what had been copied before",
+        instead_of("ottla_mirror.clusters.ottla_cluster:OttlaWriter.send_batch", _by_name_alone),
+    ),
+    Story(
+        "mirrors-of-one-name-fence-each-other",
+        "Two mirrors with one node id fenced each other every few seconds, for ever, and copied some records twice",
+        skipped("ottla_mirror.clusters.ottla_cluster:OttlaMember.is_replaced", False),
+    ),
+    Story(
+        "writer-that-closed-for-a-day",
+        "A flow that failed into a full disk waited in its writer's close for its delivery, a day, and said nothing",
+        instead_of("ottla_mirror.clusters.ottla_cluster:OttlaWriter.close", _whatever_it_takes),
+    ),
+    Story(
+        "resting-group-led-by-thinned-syncs",
+        "A group that had rested until offset syncs were compacted was moved up to 4,096 records before its checkpoint",
+        instead_of("ottla_mirror.machines.group_plan:Ways._fits", _of_no_copy),
+    ),
+    Story(
+        "groups-at-rest-left-behind",
+        "A failover and a failback moved nothing of a group whose committed offsets had expired, and did not name it",
+        instead_of("ottla_mirror.groups.group_offsets:GroupOffsets._living", _none_at_rest),
+    ),
+    Story(
+        "copy-of-a-log-that-begins-aborted",
+        "A same_offsets copy stood still for good where the source began with an aborted transaction that came alone",
+        instead_of("ottla_mirror.copying.same_offsets:SameOffsetsCopier._send", _ended_before_its_first_record),
     ),
 )

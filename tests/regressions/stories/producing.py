@@ -96,6 +96,11 @@ def _own_topics_are_copies(original, self, topic):
 
 STORIES = (
     Story(
+        "line-without-a-bound",
+        "While a broker was silent the asyncio producer took 149,283 records and 223 MB, with a buffer of 1 MiB",
+        constant("ottla.aio.producer:_LEAST_LINE_BYTES", 1 << 40),
+    ),
+    Story(
         "aio-close-drops-line",
         "The end of `async with aio.Producer` closed it before its accepted records were sent: 0 of 10 arrived",
         instead_of("ottla.aio.producer:Producer._close_behind_line", _closed_before_the_line),

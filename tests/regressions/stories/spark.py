@@ -17,6 +17,11 @@ def _undecided_is_aborted(actions):
 
 STORIES = (
     Story(
+        "spark-absence-taken-for-knowledge",
+        "A transaction that a short listing lacked counted as committed and forgotten: its decided rows were aborted",
+        skipped("ottla.admin.transactions:Transactions.states", {}),
+    ),
+    Story(
         "spark-partition-that-does-not-begin-at-0",
         "A partition was added while a query was down, and its expired first records were skipped without a word",
         instead_of(

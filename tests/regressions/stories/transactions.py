@@ -35,7 +35,34 @@ def _from_any_sequence(
     return original(self, headers, next_offset, now_ms)
 
 
+def _as_if_it_were_sent(original, self, sending, error):
+    self._fail(sending, error)
+
+
+def _at_once(original, self, pause_s):
+    original(self, pause_s)
+    self.spoil()
+
+
 STORIES = (
+    Story(
+        "round-aborted-by-a-refused-record",
+        "A record that no serializer takes was counted as sent: its whole round was aborted, 4,450 times in 2 minutes",
+        instead_of("ottla.aio.producer:Producer._refuse", _as_if_it_were_sent),
+    ),
+    Story(
+        "poison-that-costs-a-round-each",
+        "Each record that failed after it had sent aborted its round at once, with all dead letters before it: they "
+        "were sent, logged and counted again each time",
+        instead_of("ottla.app.exactly_once:ExactlyOnceWorker.doom", _at_once),
+    ),
+    Story(
+        "rounds-longer-than-their-transaction",
+        "A round read up to 1,000 records whatever its handlers took: beyond transaction_timeout it was handled again "
+        "for ever, as large as before, and nothing was ever written",
+        skipped("ottla.machines.round_pace:RoundPace.room", 1000),
+        skipped("ottla.machines.round_pace:RoundPace.is_over", False),
+    ),
     Story(
         "sequence-3-before-0",
         "A producer's first batch could not be verified, a later one could: that was taken, and the first one never",

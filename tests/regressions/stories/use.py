@@ -15,6 +15,26 @@ def _without_effect(name):
 
 STORIES = (
     Story(
+        "one-warning-repeated-for-ever",
+        "A producer aimed at the Kafka port logged one long warning up to four times a second, for as long as it lived",
+        constant("ottla.client.metadata_updater:_LOG_AGAIN_S", 0.0),
+    ),
+    Story(
+        "test-run-ended-by-a-warning",
+        "`pytest -W error` could not import ottla.testing: kafka-python's modules warn when they are imported",
+        skipped("ottla_broker.kafka.kafka_python:import_protocol"),
+    ),
+    Story(
+        "slow-broker-that-ends-the-stack",
+        "`ottla up` gave all services 60 s together: a broker that recovered its logs for longer was killed each time",
+        constant("ottla_stack.supervisor:READY_LIMIT_S", 60.0),
+    ),
+    Story(
+        "stack-that-runs-without-its-state",
+        "`ottla down` said that nothing ran, and exited with 0, while a stack ran whose state.json was gone",
+        skipped("ottla_stack.commands:is_locked", False),
+    ),
+    Story(
         "config-said-to-have-no-effect",
         "auto.create.topics.enable=false was answered with `no effect`, and topics were no longer created",
         altered("ottla_core.config_table:ENFORCED", lambda names: names - {"auto.create.topics.enable"}),

@@ -123,7 +123,7 @@ def test_explain_is_a_story(
     groups.groups["billing"].events = [
         GroupEvent(AT, "joined", "joined", 0, "m1", None, "app", "10.0.0.1"),
         GroupEvent(AT + 1, "rebalance-began", "app joined", 0),
-        GroupEvent(AT + 2, "generation", "1 members, assignor range, leader m1", 1),
+        GroupEvent(AT + 2, "generation", "1 member, assignor range, leader m1", 1),
         GroupEvent(AT + 3, "assigned", "1 members go on", 1, duration=0.25, partitions_moved=2),
         GroupEvent(AT + 4, "evicted", silence, 1, "m2", "i\x1b2", "app", "10.0.0.2"),
         GroupEvent(AT + 5, "left", "it hangs", 1, "m3"),
@@ -137,7 +137,7 @@ def test_explain_is_a_story(
     assert [line.split("  ", 2)[2] for line in lines[1:-1]] == [
         "m1 at 10.0.0.1 joined",
         "rebalance: app joined",
-        "  generation 1: 1 members, assignor range, leader m1",
+        "  generation 1: 1 member, assignor range, leader m1",
         "  rebalanced after 0.250 s, 2 partitions moved: 1 members go on",
         f"i\N{REPLACEMENT CHARACTER}2 at 10.0.0.2 was evicted: {silence}",
         "m3 left: it hangs",

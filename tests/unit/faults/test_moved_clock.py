@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.faults.groups import launch
-from tests.faults.groups.launch import MovedClock
+from tests.faults import moved_clock
+from tests.faults.moved_clock import MovedClock
 
 _ROOT = Path(__file__).parents[3]
 _TIME_OF_DAY = re.compile(r"\btime\.time(_ns)?\(|datetime\.now|\.utcnow|from time import .*\btime(_ns)?\b")
@@ -20,7 +20,7 @@ def test_a_clock_without_a_file_is_right(tmp_path: Path) -> None:
 
 
 def test_a_clock_follows_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "_LOOK_S", 0.0)
+    monkeypatch.setattr(moved_clock, "_LOOK_S", 0.0)
     file = tmp_path / "broker-0"
     clock = MovedClock(file)
     for hours in (1, -1, 0):

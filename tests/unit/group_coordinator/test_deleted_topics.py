@@ -27,7 +27,7 @@ class Held:
 
     def __init__(self, *answers: Any, owned: tuple[int, ...] = (0, 3)) -> None:
         self.shards = owned
-        self.forgotten: list[tuple[int, Topics, frozenset[str]]] = []
+        self.forgotten: list[tuple[int, Topics, frozenset[str] | None]] = []
         self._answers = list(answers)
 
     def owned(self) -> tuple[int, ...]:
@@ -37,7 +37,7 @@ class Held:
         self._shard = shard
         return decide(self, Moment(0.0, 0)).response
 
-    def forget_topics(self, topics: Topics, gone: frozenset[str]) -> ShardDecision[bool]:
+    def forget_topics(self, topics: Topics, gone: frozenset[str] | None) -> ShardDecision[bool]:
         self.forgotten.append((self._shard, topics, gone))
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         if isinstance(answer, OttlaError):
@@ -104,7 +104,17 @@ async def test_a_shard_that_was_loaded_is_looked_through_by_metadata_that_is_not
     watch.on_effect(3, 1, "something else")
     watch.on_effect(3, 1, Loaded(0))
     await until(lambda: not watch.is_busy)
-    assert held.forgotten == [(3, WITH_T.topics, frozenset())]
+    assert held.forgotten == [(3, WITH_T.topics, None)]
+    await watch.stop()
+
+
+async def test_a_topic_that_ends_while_its_shard_is_to_be_looked_through_narrows_nothing() -> None:
+    held = Held(loading(), True, owned=(3,))
+    watch = watching(held, Store(EMPTY))
+    watch.on_effect(3, 1, Loaded(0))
+    watch.on_image(WITH_T, EMPTY)
+    await until(lambda: not watch.is_busy)
+    assert {gone for _, _, gone in held.forgotten} == {None}
     await watch.stop()
 
 

@@ -1,4 +1,4 @@
-"""What Prometheus is told of groups: without waiting, within a limit, and only while somebody asks."""
+"""What Prometheus is told of groups: within a limit, and only while somebody asks."""
 
 from __future__ import annotations
 
@@ -94,6 +94,29 @@ async def test_a_scrape_waits_for_nobody_and_wakes_the_look(stack: Stack) -> Non
     assert stack.scrape()["ottla_group_lag_seconds"] == {("a", "t", "1"): 10.0}, "it goes on counting"
 
 
+@pytest.mark.story("series-missing-at-slow-scrapes")
+async def test_each_scrape_has_series_however_long_ago_the_last_one_was(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(under_test, "LOOK_S", 0.0)
+    stack.shard.commit(1)
+    for _ in range(3):
+        assert (await asyncio.to_thread(stack.scrape))["ottla_groups"]
+        stack.clock.advance(under_test.STALE_S + 10)
+
+
+async def test_a_coordinator_without_groups_holds_up_its_first_scrape_alone(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack.shard = Shard(AT_ONCE)
+    waits: list[float] = []
+    wait = stack.scraped._looked.wait
+    monkeypatch.setattr(stack.scraped._looked, "wait", lambda limit_s: waits.append(limit_s) or wait(limit_s))
+    for _ in range(3):
+        assert (await asyncio.to_thread(stack.scrape))["ottla_groups"] == {}
+    assert len(waits) <= 1, "none where the look is over before the scrape comes to wait for it"
+
+
 async def test_what_is_beyond_the_limit_is_counted_and_not_asked_for(stack: Stack) -> None:
     stack.scrape()
     await until(lambda: stack.scrape()["ottla_groups"])
@@ -184,6 +207,17 @@ def test_what_one_gives_up_before_another_reads_it_moves_once() -> None:
     shard.sync("m2", 4)
     shard.sync("m1", 4, {"m1": assigned(0), "m2": assigned(1, 2, 3)})
     assert (counted(shard)["moved"], dict(shard.group().former_readers)) == (3, {})
+
+
+def test_what_no_member_is_given_any_more_is_forgotten() -> None:
+    """A group that reads topics by a pattern lasts longer than they do."""
+    shard = two_members()
+    for generation in (3, 4):
+        shard.join("m1", key=f"one {generation}", reason="")
+        shard.join("m2", key=f"two {generation}")
+        shard.sync("m2", generation)
+        shard.sync("m1", generation, {"m1": assigned(0), "m2": assigned(2, 3)})
+    assert not shard.group().former_readers
 
 
 def test_what_a_group_of_nobody_had_is_not_remembered() -> None:

@@ -40,4 +40,5 @@ async def test_the_groups_of_the_shards_that_are_named_are_listed(
     service = GroupService(shards, nothing, 7, nothing, nothing, nothing)
     response = await service.list_groups(pb.ListGroupsRequest(shards=named), RequestContext(client_id="test"))
     assert [group.group for group in response.groups] == listed
+    assert response.shards.numbers == [int(name[1:]) for name in listed]
     assert asked == [int(name[1:]) for name in listed], "no other shard is looked at"

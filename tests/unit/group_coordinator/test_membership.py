@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
 from typing import Any
 
 import pytest
 from groups import WAITS, Shard, code, subscription
 
-from ottla_core.consumer_protocol import Subscription, encode_subscription
+from ottla_core.consumer_protocol import (
+    MemberAssignment,
+    Subscription,
+    encode_assignment,
+    encode_subscription,
+)
 from ottla_core.coordination.shard import Record
 from ottla_core.errors import ErrorCode
 from ottla_core.model import TopicPartition
@@ -30,7 +37,7 @@ def test_a_member_gets_its_id_first_and_is_none_before_it_comes_back(shard: Shar
     told = shard.join(member_id_required=True)
     assert isinstance(told, MemberIdRequiredError)
     assert code(told) == ErrorCode.MEMBER_ID_REQUIRED
-    assert shard.group().members == {}
+    assert not shard.group().members
     assert shard.join(told.member_id, key="again", member_id_required=True) is WAITS
     shard.sleep(3)
     assert shard.answers["again"].member_id == told.member_id
@@ -78,6 +85,31 @@ def test_only_the_leader_is_told_of_the_others(shard: Shard) -> None:
     assert len(shard.answers["l"].members) == 3
     assert shard.answers[third].members == ()
     assert shard.answers["l"].members[0].metadata == subscription("t", "u")
+
+
+@pytest.mark.story("rebalance-that-costs-members-squared")
+def test_a_rebalance_costs_each_member_as_much_in_a_large_group_as_in_a_small_one() -> None:
+    small, large = (_calls_of_a_rebalance(count) / count for count in (20, 100))
+    assert large <= 1.1 * small
+
+
+def _calls_of_a_rebalance(count: int) -> int:
+    shard, calls = Shard(), 0
+    member_ids = shard.stable(count)
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal calls
+        calls += event == "call" and "ottla_group_coordinator" in frame.f_code.co_filename
+
+    sys.setprofile(note)
+    try:
+        for member_id in member_ids:
+            shard.join(member_id, key=member_id)
+        shard.synchronize(member_ids)
+    finally:
+        sys.setprofile(None)
+    assert shard.group().generation == 2
+    return calls
 
 
 def test_the_protocol_is_the_one_that_all_know_and_most_prefer(shard: Shard) -> None:
@@ -453,6 +485,20 @@ def test_a_static_member_that_held_partitions_comes_back_without_them(shard: Sha
     assert isinstance(shard.join(instance_id="i0", protocols={"range": subscription("t")}), Joined)
     assert shard.group().state is GroupState.STABLE
     assert shard.join(instance_id="i0", protocols={"range": b"no subscription"}) is WAITS
+
+
+@pytest.mark.story("static-member-back-before-it-gave-up")
+@pytest.mark.parametrize("kept", [2, 1])
+def test_a_static_member_that_ended_before_it_gave_a_partition_up_makes_all_join_again(shard: Shard, kept: int) -> None:
+    """The restarted process does not know of the partition, so it would not ask for the rebalance."""
+    held = (TopicPartition("t", 0), TopicPartition("t", 1))
+    offered = {"cooperative-sticky": encode_subscription(Subscription(("t",), owned=held, generation=0))}
+    shard.join(instance_id="i0", key="first", protocols=offered)
+    shard.sleep(3)
+    member = shard.answers["first"].member_id
+    shard.sync(member, 1, {member: encode_assignment(MemberAssignment(held[:kept]))}, instance_id="i0")
+    back = shard.join(instance_id="i0", protocols={"cooperative-sticky": subscription("t")})
+    assert (back is WAITS) == (kept < len(held))
 
 
 def test_a_static_member_has_its_session_to_come_back_in_a_rebalance(shard: Shard) -> None:

@@ -104,7 +104,7 @@ def test_a_commit_keeps_the_session(shard: Shard) -> None:
         shard.sleep(5)
         assert shard.commit(n, leader, 1) == [None]
     shard.sleep(10)
-    assert shard.group().members == {}
+    assert not shard.group().members
 
 
 def test_metadata_has_a_largest_size(shard: Shard) -> None:
@@ -303,7 +303,7 @@ def test_what_was_committed_in_a_topic_that_is_gone_goes_however_late_that_is_he
     there.topics.gone = {"gone"}
     (member_id,) = there.group().members
     there.commit(3, member_id, there.group().generation, topic="made anew")
-    assert there.take(there.machine.forget_topics(there.topics, ())) is True
+    assert there.take(there.machine.forget_topics(there.topics, None)) is True
     assert {p.topic for p in there.machine.offsets("g")} == {"t", "made anew"}
     assert there.machine.offsets("g")[TopicPartition("made anew", 0)].offset == 3
     assert there.reloaded().machine.offsets("g") == there.machine.offsets("g")
@@ -314,7 +314,7 @@ def test_what_an_older_release_committed_goes_with_the_topics_name(shard: Shard)
         shard.take(decided(put_plain(1, topic=topic, topic_id=None)))
     shard.topics = remade("made anew")
     shard.topics.gone = {"gone"}
-    assert shard.take(shard.machine.forget_topics(shard.topics, {"made anew"})) is True
+    assert shard.take(shard.machine.forget_topics(shard.topics, {"made anew", "gone"})) is True
     assert {p.topic for p in shard.machine.offsets("g")} == {"t"}
 
 
@@ -322,11 +322,34 @@ def test_however_much_was_committed_in_it_is_taken_out_some_at_a_time(shard: Sha
     for n in range(5_000):
         shard.commit(n, topic="gone" * 50, group=f"g{n}")
     shard.topics.gone = {"gone" * 50}
-    assert shard.take(shard.machine.forget_topics(shard.topics, ())) is False
-    while not shard.take(shard.machine.forget_topics(shard.topics, ())):
+    assert shard.take(shard.machine.forget_topics(shard.topics, None)) is False
+    while not shard.take(shard.machine.forget_topics(shard.topics, None)):
         pass
     assert list(shard.machine.groups()) == []
     assert shard.largest_bytes < 300_000
+
+
+@pytest.mark.story("each-deletion-scans-all-offsets")
+def test_the_end_of_a_topic_looks_at_the_groups_that_have_committed_in_it(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for topic in ("t", "u"):
+        for n in range(20):
+            shard.commit(n, topic=topic, group=f"{topic}{n % 5}", partition=n // 5)
+    shard.topics.gone = {"u"}
+    looked_at: list[str] = []
+    monkeypatch.setattr(
+        "ottla_group_coordinator.machines.shard.is_of_gone",
+        lambda partition, offset, topics: looked_at.append(partition.topic) or topics.get(partition.topic) is None,
+    )
+    assert shard.take(shard.machine.forget_topics(shard.topics, {"v"})) is True
+    assert looked_at == []
+    assert shard.take(shard.machine.forget_topics(shard.topics, {"u"})) is True
+    assert set(looked_at) == {"u"}
+    assert {group.group_id for group in shard.machine.groups()} == {f"t{n}" for n in range(5)}
+    shard.take(shard.machine.forget_topics(EveryTopic("t"), {"t"}))
+    assert list(shard.machine.groups()) == []
+    assert shard.machine._groups_in == {}
 
 
 # ---- transactions ---------------------------------------------------------------------------------------------------
@@ -406,6 +429,6 @@ def test_what_is_deleted_does_not_come_back_with_a_marker() -> None:
     for decide in (
         lambda shard: decide_delete_group(shard.group(), shard.machine.partitions("g")),
         lambda shard: decide_delete_offsets(shard.group(), shard.machine.partitions("g"), [T0]),
-        lambda shard: shard.machine.forget_topics(EveryTopic("t"), ()),
+        lambda shard: shard.machine.forget_topics(EveryTopic("t"), None),
     ):
         assert list(told(decide).machine.groups()) == []

@@ -170,7 +170,7 @@ def test_markers_are_fenced_by_both_epochs_and_repeats_are_known(shard: Shard) -
 def test_a_marker_ends_what_a_deletion_left_of_the_transaction(shard: Shard) -> None:
     """The leader's log has it open still, and is not compacted beyond it."""
     commit(shard, 7, guard=commit(shard, 7))
-    shard.take(shard.machine.forget_topics({}, ()))
+    shard.take(shard.machine.forget_topics({}, None))
     assert not shard.machine.pending.groups()
     assert end(shard) == 1
     assert offset_of(shard) is None

@@ -12,7 +12,7 @@ from ottla.connect import BatchReader
 from ottla.errors import ErrorCode
 from ottla.fakes.scripted import Reject, ScriptedCluster
 from ottla_core.clock import ManualClock
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 from ottla_mirror.clusters import cluster
 from ottla_mirror.clusters.ottla_cluster import OttlaWriter
 from ottla_mirror.copying.copier import Copier
@@ -143,6 +143,36 @@ def test_what_fails_is_tried_again_after_twice_the_time_each_time(sides: Sides) 
     while partition.records < 10:
         sides.copier.step(0.1)
     assert (partition.failures, partition.error) == (0, "")
+
+
+def test_a_partition_whose_copy_is_another_topic_by_now_is_started_again(sides: Sides) -> None:
+    former, quiet = (
+        sides.target.topic_id("east.t"),
+        CopiedPartition(TopicPartition("q", 0), TopicPartition("east.q", 0)),
+    )
+    partition = CopiedPartition(SOURCE, COPY, copy_id=former)
+    for each in (partition, quiet):
+        sides.copier.take(each)
+    sides.copier.look_at({"east.t": former})
+    assert {each.stage for each in (partition, quiet)} == {Stage.READ}
+    sides.copier.look_at({"east.t": TopicId(bytes(16))})
+    assert (partition.stage, quiet.stage) == (Stage.ASIDE, Stage.READ)
+    assert "east.t was deleted and created again" in partition.error
+    sides.clock.advance(2.0)
+    sides.copier._try_again()
+    sides.copier.look_at({"east.t": former})
+    assert partition.stage is Stage.READ
+
+
+def test_nothing_is_written_to_a_topic_that_was_created_again(sides: Sides) -> None:
+    partition = CopiedPartition(SOURCE, COPY, copy_id=sides.target.topic_id("east.t"))
+    sides.target.drop_topic("east.t")
+    sides.target.add_topic("east.t", 1)
+    sides.copier.take(partition)
+    while partition.stage is not Stage.ASIDE:
+        sides.copier.step(0.1)
+    assert "deleted and created again" in partition.error
+    assert sides.target.values("east.t", 0) == []
 
 
 def test_a_partition_that_can_not_start_waits_and_is_looked_at_again_before_it_is_read(sides: Sides) -> None:

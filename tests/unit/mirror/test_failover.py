@@ -23,7 +23,7 @@ class Groups:
 
     def __init__(self) -> None:
         self.source = self.target = self
-        self.checkpointed = ["a", "b", "c"]
+        self.checkpointed = self.present = ["a", "b", "c"]
         self.questions: list[str] = []
         self.plans: list[tuple[str, str]] = []
         self.commits: list[str] = []
@@ -32,7 +32,15 @@ class Groups:
     def close(self) -> None: ...
 
     def in_source(self, *, timeout: float) -> list[str]:
-        return self.checkpointed
+        return self.present
+
+    def look_at_topics(self, *, with_source: bool) -> None: ...
+
+    def in_target(self, *, timeout: float) -> list[str]:
+        return self.present
+
+    def back(self, group: str) -> list[Move]:
+        return [] if group == "c" else [MOVE]
 
     def committed(self, group: str) -> Committed:
         self.questions.append(group)
@@ -40,7 +48,7 @@ class Groups:
             raise ottla.ConnectError(ErrorCode.BROKER_NOT_AVAILABLE, "the source is away")
         return {}
 
-    def forward(self, group: str, committed: Committed) -> list[Move]:
+    def forward_from_last(self, group: str, committed: Committed) -> list[Move]:
         self.plans.append((group, "now"))
         return [MOVE]
 
@@ -78,6 +86,15 @@ def test_a_plan_changes_nothing() -> None:
     moved = fail_over(cast("Any", flow), ["a"], dry_run=True)
     assert (flow.orders, groups.commits) == ([], [])
     assert [group.positions for group in moved.groups] == [[MOVE]]
+
+
+def test_groups_of_which_only_checkpoints_are_left_are_moved_where_these_say_something() -> None:
+    flow, groups = Flow(groups := Groups()), groups
+    groups.present = ["a"]
+    assert [moved.group for moved in fail_over(cast("Any", flow), []).groups] == ["a", "b", "c"]
+    assert [moved.group for moved in fail_back(cast("Any", flow), []).groups] == ["a", "b"]
+    assert [moved.group for moved in fail_back(cast("Any", flow), ["a"]).groups] == ["a"]
+    assert [moved.group for moved in fail_back(cast("Any", flow), ["c"]).groups] == ["c"], "it was asked for"
 
 
 @pytest.mark.story("failover-by-a-map-read-by-half")

@@ -27,6 +27,7 @@ class Later:
     def __init__(self) -> None:
         self.placed: list[Run] | None = None
         self.error: OttlaError | None = None
+        self.refused = ""
 
     def done(self) -> bool:
         return self.placed is not None or self.error is not None
@@ -36,6 +37,9 @@ class Later:
             raise self.error
         assert self.placed is not None
         return self.placed
+
+    def refusal(self) -> str:
+        return self.refused
 
 
 def copied(*batches: bytes, next_offset: int) -> tuple[CopiedPartition, list[Later]]:
@@ -47,6 +51,18 @@ def copied(*batches: bytes, next_offset: int) -> tuple[CopiedPartition, list[Lat
         partition.send(block, batch, outcomes[-1])
     partition.end(block)
     return partition, outcomes
+
+
+def test_what_the_target_refuses_is_a_trouble_until_it_takes_it() -> None:
+    partition, (first, second) = copied(stored(10, 0), stored(5, 10), next_offset=15)
+    assert partition.trouble == ""
+    first.refused = "the disk is full"
+    assert partition.trouble == "the disk is full"
+    first.placed = second.placed = [Run(100, 10)]
+    partition.settle()
+    assert partition.trouble == ""
+    partition.error = "it is away"
+    assert partition.trouble == "it is away"
 
 
 def test_the_position_waits_for_the_oldest_batch() -> None:

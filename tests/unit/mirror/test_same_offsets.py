@@ -159,13 +159,26 @@ def test_a_log_that_begins_within_a_batch_begins_there_in_the_copy() -> None:
     assert (sorted(target.batches), target.start) == ([100, 105], 103)
 
 
+@pytest.mark.story("copy-of-a-log-that-begins-aborted")
+def test_a_log_that_begins_with_what_was_aborted_is_copied_from_its_first_record_on() -> None:
+    """What was aborted may be fetched alone. The copy is empty after that, and was not emptied."""
+    target, partition = Target(), partition_at(None)
+    copier = copier_to(target)
+    send(copier, partition)
+    assert partition.position is None, "a successor expects nothing in the copy either"
+    send(copier, partition, (5, 11), offset=11)
+    send(copier, partition, offset=16)
+    assert partition.sent_position == Position(1000, TOPIC_ID, 3)
+    assert sorted(target.batches) == [11]
+
+
 def test_a_copy_that_was_created_again_is_filled_from_its_beginning() -> None:
     target, partition = Target(), partition_at(None)
     copier = copier_to(target)
     copier._reader = cast("Any", SimpleNamespace(assign=lambda *at, **of: None))
     send(copier, partition, (5, 0))
     target.batches, target.end = {}, 0
-    partition.start_at(None, generation=2)
+    partition.start_at(None, 2, TopicId(bytes(16)))
     copier._read(partition)
     send(copier, partition, (5, 0), (5, 5))
     assert sorted(target.batches) == [0, 5]

@@ -9,7 +9,7 @@ from ottla_core.model import TopicId, TopicPartition
 from ottla_mirror.machines.progress import Position
 from ottla_mirror.machines.starts import Begun, Known, Start, start_of
 
-COPY, THIS, FORMER = TopicPartition("east.t", 0), b"c" * 16, b"f" * 16
+COPY, THIS, FORMER = TopicPartition("east.t", 0), TopicId(b"c" * 16), TopicId(b"f" * 16)
 TOPIC_ID = TopicId(b"t" * 16)
 COMMITTED, SYNCED = Position(300, TOPIC_ID, 4), Position(290, TOPIC_ID)
 
@@ -35,6 +35,14 @@ def test_where_the_group_has_expired_it_goes_on_behind_what_was_synced() -> None
 
 def test_what_an_older_mirror_has_begun_is_taken_over_with_its_syncs() -> None:
     assert start_of(COPY, known(None, COMMITTED, SYNCED, 300), compares=False) == Start(COMMITTED, Begun(0, THIS))
+
+
+@pytest.mark.parametrize("committed", [None, COMMITTED])
+def test_what_was_begun_and_is_forgotten_is_begun_anew_in_another_generation_than_its_syncs(
+    committed: Position | None,
+) -> None:
+    forgotten = known(None, committed)._replace(generation=3)
+    assert start_of(COPY, forgotten, compares=False) == Start(None, Begun(4, THIS))
 
 
 @pytest.mark.story("late-commit-holds-a-copy-up")

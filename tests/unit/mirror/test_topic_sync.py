@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import ottla
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
 from ottla_mirror.machines.flows import ClusterSettings, FlowSettings, MirrorSettings
 from ottla_mirror.machines.topic_names import TopicNames
 from ottla_mirror.syncing.topic_sync import TopicSync
@@ -17,12 +18,16 @@ class Side:
 
     def __init__(self, configs: dict[str, dict[str, str]], known: Iterable[str] = ()) -> None:
         self.all, self._known = configs, set(known)
+        self.positions: list[TopicPartition] = []
 
     def topics(self) -> Mapping[str, int]:
         return dict.fromkeys(self.all, 1)
 
     def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         return {topic: self.all[topic] for topic in topics}
+
+    def committed(self, group: str) -> Mapping[TopicPartition, int]:
+        return dict.fromkeys(self.positions, 0)
 
     def alter_configs(self, topic: str, altered: Mapping[str, str], gone: Iterable[str]) -> None:
         self._check(altered)
@@ -37,11 +42,27 @@ class Side:
             raise OttlaError(ErrorCode.INVALID_CONFIG, f"unknown: {sorted(config)}")
 
 
-def topic_sync() -> TopicSync:
+class State:
+    """A flow's table, which acts, and has `begun` these copies."""
+
+    acts = True
+
+    def __init__(self, begun: Iterable[TopicPartition]) -> None:
+        self.begun = list(begun)
+        self.gone: list[TopicPartition] = []
+
+    def begun_copies(self) -> list[TopicPartition]:
+        return self.begun
+
+    def note_gone(self, copies: Iterable[TopicPartition]) -> None:
+        self.gone.extend(copies)
+
+
+def topic_sync(state: State | None = None) -> TopicSync:
     flow = FlowSettings("east", "west")
     settings = MirrorSettings((ClusterSettings("east", ("e:1",)), ClusterSettings("west", ("w:1",))), (flow,))
     none = cast("Any", None)
-    return TopicSync(flow, none, none, TopicNames(flow, settings), cast("Any", type("State", (), {"acts": True})))
+    return TopicSync(flow, none, none, TopicNames(flow, settings), cast("Any", state or State([])))
 
 
 def test_a_config_that_the_target_does_not_know_is_named_and_keeps_no_other_topic_s_from_it() -> None:
@@ -51,7 +72,7 @@ def test_a_config_that_the_target_does_not_know_is_named_and_keeps_no_other_topi
     sync = topic_sync()
     for _ in range(2):
         sync._look(cast("Any", east), cast("Any", west))
-    sync._configs_in = 0.0
+    sync._rarely_in = 0.0
     sync._look(cast("Any", east), cast("Any", west))
     assert west.all == {f"east.{name}": {"retention.ms": "5"} for name in ("a", "b", "new")}
     assert sorted(sync.problems) == ["east.a", "east.new"]
@@ -82,3 +103,15 @@ def test_what_an_older_mirror_let_expire_is_kept_from_now_on() -> None:
     assert {name: config["cleanup.policy"] for name, config in west.all.items()} == dict.fromkeys(
         (syncs, "east.checkpoints.internal", "mm2-mirror.east.internal"), "compact"
     )
+
+
+def test_a_copy_is_forgotten_once_its_topic_and_the_groups_position_in_it_are_gone_too() -> None:
+    copies = {name: TopicPartition(f"east.{name}", 0) for name in ("a", "deleted", "recreated", "left")}
+    state, west = State(copies.values()), Side({"east.a": {}, "east.left": {}}, known=["retention.ms"])
+    sync, east = topic_sync(state), Side({"a": {}, "recreated": {}})
+    west.positions = [copies["a"], copies["deleted"]]
+    sync._note_gone(cast("Any", west), east.topics(), west.topics())
+    assert state.gone == []
+    west.positions = []
+    sync._note_gone(cast("Any", west), east.topics(), west.topics())
+    assert state.gone == [copies["deleted"]]

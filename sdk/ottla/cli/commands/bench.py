@@ -11,7 +11,7 @@ import typer
 
 from ottla.cli.commands.produce import MAX_LINE_BYTES, Codec, parse_rate
 from ottla.cli.connection import open_admin, with_timeout
-from ottla.cli.failures import ExitCode, count, say, sentence
+from ottla.cli.failures import ExitCode, say, sentence
 from ottla.cli.lazy import Command
 from ottla.cli.options import Topic
 from ottla.cli.output import Listing, write
@@ -19,6 +19,7 @@ from ottla.cli.settings import Settings
 from ottla.client.settings import CONSUMER_NAMES, PRODUCER_NAMES
 from ottla.client.units import parse_duration, size_bytes
 from ottla.errors import ErrorCode, OttlaError, config_error, error_from_code
+from ottla_core.plural import counted
 
 if TYPE_CHECKING:
     from ottla.bench.acknowledgements import Acknowledgements
@@ -136,7 +137,7 @@ def consume(
     _print_lines(settings, lines)
     _write_result(settings, measured, f"consume {topic}", 0, partitions, consumers=1)
     if records and measured.total.received < records:
-        say(f"{topic} gave {count(measured.total.received, 'record')} of the {records:,} asked for")
+        say(f"{topic} gave {counted(measured.total.received, 'record')} of the {records:,} asked for")
 
 
 @app.command("e2e", cls=Command)
@@ -180,7 +181,7 @@ def end_to_end(
     if missing:
         raise error_from_code(
             ErrorCode.REQUEST_TIMED_OUT,
-            f"{count(missing, 'record')} did not come back within {settings.timeout:g} s",
+            f"{counted(missing, 'record')} did not come back within {settings.timeout:g} s",
             hint=f"see with `ottla topic show {topic}` which leaders are away, or give a longer --timeout",
         )
 
@@ -273,5 +274,5 @@ def _check_delivered(acknowledged: Acknowledgements, measured: Measurement) -> N
     error: OttlaError | None = acknowledged.first_error
     if error is None:
         return
-    say(f"ottla: {count(acknowledged.failed, 'record')} not delivered: {sentence(error)}")
+    say(f"ottla: {counted(acknowledged.failed, 'record')} not delivered: {sentence(error)}")
     raise typer.Exit(ExitCode.PARTIAL if measured.total.sent else ExitCode.FAILED)

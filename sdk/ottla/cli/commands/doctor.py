@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from ottla.cli.connection import ASIDE_S, open_admin
-from ottla.cli.failures import ExitCode, count, say, sentence
+from ottla.cli.failures import ExitCode, say, sentence
 from ottla.cli.lazy import Command
 from ottla.cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka, host_of
 from ottla.cli.options import AnyTopics, Numbers
@@ -22,6 +22,7 @@ from ottla.cli.settings import Settings
 from ottla.client.kafka_probe import Look, look_at_all
 from ottla.client.settings import bootstrap_addresses
 from ottla.errors import OttlaError, config_error
+from ottla_core.plural import counted
 
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin, BrokerInfo
@@ -155,7 +156,7 @@ def logs(ctx: typer.Context) -> None:
     write(Listing("log-checks/v1", items, _LOG_COLUMNS), settings.output)
     for item in items:
         say(f"ottla: {item['name']}: {item['problem']}")
-    say(f"logs and disks that need a look: {len(items) or 'none'} on {count(len(brokers), 'broker')}")
+    say(f"logs and disks that need a look: {len(items) or 'none'} on {counted(len(brokers), 'broker')}")
     if items:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -225,7 +226,7 @@ def _shard_text(of: ShardStatus, kind: str) -> Iterator[str]:
     elif of.trouble:
         yield f"not served by coordinator {of.coordinator} for {of.seconds:.0f} s: {of.trouble}"
     if of.unreadable:
-        yield f"{count(of.unreadable, 'record')} can't be read by this release, and what they say is missing"
+        yield f"{counted(of.unreadable, 'record')} can't be read by this release, and what they say is missing"
 
 
 class Rounds:
@@ -255,7 +256,7 @@ class Rounds:
 
     def conclude(self) -> None:
         """Print the result, and leave with the code of it."""
-        of_all = count(len(self._partitions), "partition")
+        of_all = counted(len(self._partitions), "partition")
         if not self._bad:
             say(f"{of_all}, {self._bytes:,} bytes of each replica compared: no difference")
             return

@@ -14,7 +14,7 @@ import typer
 
 from ottla.cli.completion import complete_group, complete_topic
 from ottla.cli.connection import open_admin
-from ottla.cli.failures import ExitCode, count, say
+from ottla.cli.failures import ExitCode, say
 from ottla.cli.group_lag import KIND, lag_item, show_lag
 from ottla.cli.group_reset import RESET_COLUMNS, report_clamped, reset_item, reset_target
 from ottla.cli.group_timeline import event_item, timeline
@@ -24,6 +24,7 @@ from ottla.cli.output import Item, Listing, form_for, write
 from ottla.cli.prompts import apply_to, confirm, report
 from ottla.cli.settings import Form, Settings
 from ottla.errors import config_error
+from ottla_core.plural import counted
 
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin
@@ -180,7 +181,11 @@ def reset(
     items = [reset_item(planned_item, action) for planned_item in resets]
     write(Listing("group-reset/v1", items, RESET_COLUMNS), settings.output)
     report_clamped(resets)
-    say(f"reset {count(len(resets), 'offset')} of {name}" if execute else "nothing was changed: say --execute to do it")
+    say(
+        f"reset {counted(len(resets), 'offset')} of {name}"
+        if execute
+        else "nothing was changed: say --execute to do it"
+    )
 
 
 @app.command("rm", cls=Command)
@@ -212,7 +217,7 @@ def _plan_removal(admin: Admin, name: str) -> Item:
         raise non_empty(name, members, "deleted")
     committed = admin.groups.committed(name)
     topics = sorted({partition.topic for partition in committed})
-    say(f"{name}: {count(len(committed), 'offset')}{' of ' + ', '.join(topics) if topics else ''}")
+    say(f"{name}: {counted(len(committed), 'offset')}{' of ' + ', '.join(topics) if topics else ''}")
     return {"name": name}
 
 
@@ -243,7 +248,7 @@ def remove_offsets(
         elif not dry_run:
             confirm(f"Forget {'these offsets' if len(planned) > 1 else 'this offset'} for good?", settings)
             admin.groups.delete_offsets(name, partitions=planned)
-            say(f"forgot {count(len(planned), 'offset')} of {name}")
+            say(f"forgot {counted(len(planned), 'offset')} of {name}")
     action = "none" if dry_run else "deleted"
     done: list[Item] = [{"name": str(p), "topic": p.topic, "partition": p.partition, "action": action} for p in planned]
     report("group-offset-changes/v1", done, [], settings)

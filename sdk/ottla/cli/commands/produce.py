@@ -15,12 +15,13 @@ from typing import IO, TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from ottla.cli.connection import open_admin, with_timeout
-from ottla.cli.failures import ExitCode, count, no_partition, say, sentence
+from ottla.cli.failures import ExitCode, no_partition, say, sentence
 from ottla.cli.lazy import Command
 from ottla.cli.options import Topic
 from ottla.cli.output import Listing, write
 from ottla.cli.settings import Settings, headers
 from ottla.errors import DeliveryError, ErrorCode, OttlaError, RecordTooLargeError, config_error
+from ottla_core.plural import counted
 
 if TYPE_CHECKING:
     from ottla.producer.producer import Producer
@@ -76,7 +77,7 @@ class ProduceProgress:
 
     def look(self, records: int) -> None:
         if time.monotonic() >= self._say_at:
-            say(f"{count(records, 'record')} so far")
+            say(f"{counted(records, 'record')} so far")
             self._say_at = time.monotonic() + _SAY_S
 
 
@@ -228,11 +229,11 @@ def _report(topic: str, sent: Sent, settings: Settings) -> None:
         item = {"name": topic, "records": delivered, "bytes": sent.size_bytes, "failed": sent.failed}
         write(Listing("produced/v1", [item]), settings.output)
     if sent.error is None:
-        say(f"{count(delivered, 'record')} to {topic}")
+        say(f"{counted(delivered, 'record')} to {topic}")
         return
     if not delivered:
         raise sent.error
-    say(f"ottla: {count(delivered, 'record')} in {topic}, then: {sentence(sent.error)}")
+    say(f"ottla: {counted(delivered, 'record')} in {topic}, then: {sentence(sent.error)}")
     raise typer.Exit(ExitCode.PARTIAL)
 
 

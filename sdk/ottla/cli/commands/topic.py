@@ -14,7 +14,7 @@ import typer
 
 from ottla.cli.connection import ASIDE_S, open_admin, or_nothing
 from ottla.cli.extents import Extent, check_reached, look_up
-from ottla.cli.failures import count, say
+from ottla.cli.failures import say
 from ottla.cli.growth import PartitionAge, growth
 from ottla.cli.lazy import Command
 from ottla.cli.offsets import parse_position
@@ -24,6 +24,7 @@ from ottla.cli.partition_status import MIN_ISR, PartitionStatus
 from ottla.cli.prompts import apply_to, confirm, report
 from ottla.cli.settings import Settings, pairs
 from ottla.errors import TopicExistsError, UnknownTopicError, config_error
+from ottla_core.plural import counted
 
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin
@@ -119,7 +120,7 @@ def _create(make: Callable[[str], TopicInfo | None], name: str, *, if_not_exists
     if topic is None:
         say(f"would create {name}")
         return {"name": name, "action": "none"}
-    say(f"created {name}: {count(len(topic.partitions), 'partition')}, {count(topic.replicas, 'replica')}")
+    say(f"created {name}: {counted(len(topic.partitions), 'partition')}, {counted(topic.replicas, 'replica')}")
     return {**_summary(topic), "action": "created"}
 
 
@@ -136,7 +137,7 @@ def remove(
         existing = [name for name in names if admin.topics.exists(name)] if if_exists else names
         topics = _described(admin, existing)
         for topic in topics:
-            say(f"{topic.name}: {count(len(topic.partitions), 'partition')}, {_records(admin, topic)}")
+            say(f"{topic.name}: {counted(len(topic.partitions), 'partition')}, {_records(admin, topic)}")
         if not topics:
             say("there is nothing to delete")
         elif not dry_run:
@@ -273,7 +274,7 @@ def delete_records(
         cuts = {number: extent.offsets[0] for number, extent in extents.items() if extent.offsets[0] > extent.start}
         for number, cut in cuts.items():
             start = extents[number].start
-            say(f"{name}-{number}: {count(cut - start, 'record')}, offsets {start} to {cut - 1}")
+            say(f"{name}-{number}: {counted(cut - start, 'record')}, offsets {start} to {cut - 1}")
         if not cuts:
             say("there is nothing to delete")
         elif not dry_run:
@@ -343,4 +344,4 @@ def _records(admin: Admin, topic: TopicInfo) -> str:
     extents = or_nothing(lambda: look_up(admin, topic.name, timeout=ASIDE_S))
     if extents is None:
         return "an unknown number of records"
-    return count(sum(extent.records for extent in extents.values()), "record")
+    return counted(sum(extent.records for extent in extents.values()), "record")

@@ -10,7 +10,7 @@ import typer
 
 from ottla.cli.completion import complete_topic, complete_txn
 from ottla.cli.connection import open_admin
-from ottla.cli.failures import count, say
+from ottla.cli.failures import say
 from ottla.cli.lazy import Command
 from ottla.cli.options import AnyTopics, DryRun, Topic
 from ottla.cli.output import Item, Listing, form_for, write
@@ -28,6 +28,7 @@ from ottla.cli.txn_story import (
 )
 from ottla.client.units import parse_duration
 from ottla.errors import config_error
+from ottla_core.plural import counted
 
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin
@@ -211,7 +212,7 @@ def _plan(admin: Admin, name: str, *, force: bool) -> Item:
         )
     info = admin.transactions.describe(name)
     item = info_item(info)
-    say(f"{name}: {item['state']} since {item['since'] or 'never'}, {count(len(info.partitions), 'partition')}")
+    say(f"{name}: {item['state']} since {item['since'] or 'never'}, {counted(len(info.partitions), 'partition')}")
     return {"name": name}
 
 

@@ -8,7 +8,7 @@ commits before partitions are given up, and for the user's own callbacks.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from ottla.client.condition import Condition
@@ -149,10 +149,11 @@ class GroupAssignment:
         with self.lock:
             self.member.rejoin(reason)
 
-    def _topic_ids(self) -> dict[TopicPartition, TopicId]:
+    def _topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TopicId]:
         with self._fetcher.lock:
-            positions = self._subscription.positions.items()
-            return {name: topic_id for name, at in positions if (topic_id := at.read_topic_id or at.topic_id)}
+            positions = self._subscription.positions
+            found = ((name, positions.get(name)) for name in partitions)
+            return {name: topic_id for name, at in found if at and (topic_id := at.read_topic_id or at.topic_id)}
 
     # ---- coming by -----------------------------------------------------------------------------------------------
 
@@ -292,7 +293,7 @@ class GroupAssignment:
                 self.member.rejoin(f"it gave up {len(gone)} partitions")
             listener = self.options.listener
             self._give_up(gone, listener.on_lost if self.member.lost else listener.on_revoked)
-        for partition in added:
+        for partition in (*gone, *added):
             self.commits.known.pop(partition, None)  # others may have committed since
         self._unreported.update(added)
         with self._fetcher.lock:

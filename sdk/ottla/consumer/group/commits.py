@@ -1,7 +1,8 @@
-"""Commits offsets, one commit after the other: a later one never ends up below what came before.
+"""Commits offsets, one round after the other: a later commit never ends up below what came before.
 
-A commit that is waited for is tried until it succeeds or can't; any other is tried once, for a later one says more
-than a repeated one. They go out on a thread that lives as long as there are some; callbacks run in the user's thread.
+What waits goes out together. A commit that is waited for is tried until it succeeds or can't; any other is tried once,
+for a later one says more than a repeated one. Rounds go out on a thread that lives as long as there are some; callbacks
+run in the user's thread.
 """
 
 from __future__ import annotations
@@ -15,45 +16,24 @@ from typing import Final
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.condition import Condition
 from ottla.client.offsets import OffsetAndMetadata, Offsets, committed_offset, committed_topic_id, to_commit
+from ottla.consumer.group.commit_round import Commit, CommitRound, OnCommitted
 from ottla.consumer.group.coordinator import CoordinatorClient, raise_if
 from ottla.consumer.group.heartbeats import spoken
 from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
 from ottla.machines.failures import not_committed
 from ottla.machines.membership import NO_GENERATION, Meaning, MemberIdentity, Membership, meaning_of
 from ottla_core.model import TopicId, TopicPartition
+from ottla_core.rpc.parts import commit_in_parts, in_parts
 from ottla_core.rpc.retry import Backoff
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
 logger = logging.getLogger("ottla.group")
 
-OnCommitted = Callable[[Offsets, OttlaError | None], object]
-"""What was to be committed, and why it was not; None: it was."""
-
 _RETRYING: Final = (Meaning.FIND, Meaning.AGAIN)
 
 _GONE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 """Of a topic that is no more, or that was made a moment ago; one that is another now is not waited for."""
-
-
-class Commit:
-    """One commit: `done` once there is an outcome, `error` where it failed. `retries` while it is waited for."""
-
-    def __init__(
-        self,
-        who: MemberIdentity,
-        offsets: Offsets,
-        topic_ids: Mapping[TopicPartition, TopicId],
-        retries: bool,
-        callback: OnCommitted | None,
-    ) -> None:
-        self.who: Final = who
-        self.offsets: Final = offsets
-        self.topic_ids: Final = topic_ids
-        self.retries = retries
-        self.callback: Final = callback
-        self.done = False
-        self.error: OttlaError | None = None
 
 
 class Commits:
@@ -66,7 +46,7 @@ class Commits:
         cluster: ClusterClient,
         lock: Condition,
         on_done: Callable[[], None],
-        topic_ids: Callable[[], Mapping[TopicPartition, TopicId]],
+        topic_ids: Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, TopicId]],
     ) -> None:
         self.known: Final[Offsets] = {}  # what the group has last committed, as far as known
         self.count = 0
@@ -82,10 +62,11 @@ class Commits:
 
     def begin(self, offsets: Offsets, *, retries: bool = False, callback: OnCommitted | None = None) -> Commit:
         """Commit after all that was begun before, as the member of now. What `retries` is to be waited for."""
-        topic_ids = self._topic_ids()
+        topic_ids = self._topic_ids(offsets)
         with self._lock:
             commit = Commit(self._member.commits_as, offsets, topic_ids, retries, callback)
-            self._waiting.append(commit)
+            if not self._waiting or not self._waiting[-1].absorb(commit):
+                self._waiting.append(commit)
         self._ensure_thread()
         return commit
 
@@ -134,18 +115,19 @@ class Commits:
         `topic_ids` gets the topics in which that was, where the coordinator knows them.
         """
         requested = [pb.GroupPartition(topic=topic, partition=number) for topic, number in partitions]
-        request = pb.FetchOffsetsRequest(group=self._coordinator.group, partitions=requested, require_stable=True)
         found: dict[TopicPartition, OffsetAndMetadata] = {}
-        for offset in self._fetch_offsets(request, timeout).offsets if requested else ():
-            committed, partition = committed_offset(offset), TopicPartition(offset.topic, offset.partition)
-            if committed is not None:
-                found[partition] = committed
-                if topic_ids is not None and (topic_id := committed_topic_id(offset)) is not None:
-                    topic_ids[partition] = topic_id
+        deadline_at = self._cluster.clock.monotonic() + timeout
+        for part in in_parts(requested) if requested else ():
+            request = pb.FetchOffsetsRequest(group=self._coordinator.group, partitions=part, require_stable=True)
+            for offset in self._fetch_offsets(request, deadline_at).offsets:
+                committed, partition = committed_offset(offset), TopicPartition(offset.topic, offset.partition)
+                if committed is not None:
+                    found[partition] = committed
+                    if topic_ids is not None and (topic_id := committed_topic_id(offset)) is not None:
+                        topic_ids[partition] = topic_id
         return found
 
-    def _fetch_offsets(self, request: pb.FetchOffsetsRequest, timeout: float) -> pb.FetchOffsetsResponse:
-        deadline_at = self._cluster.clock.monotonic() + timeout
+    def _fetch_offsets(self, request: pb.FetchOffsetsRequest, deadline_at: float) -> pb.FetchOffsetsResponse:
         backoff = Backoff()
         while True:
             try:
@@ -179,58 +161,81 @@ class Commits:
                     self._running = False
                     self._lock.notify_all()
                     return
-                commit = self._waiting.popleft()
+                commits = self._take()
             try:
-                error = self._try(commit)
-            except Exception as unforeseen:  # it is this commit's alone: others come after it
+                self._run_round(CommitRound(commits))
+            except Exception as unforeseen:  # it is these commits' alone: others come after them
                 logger.exception("group %s: a commit failed", self._coordinator.group)
                 error = OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the commit failed: {unforeseen!r}")
-            with self._lock:
+                self._end((commit, error) for commit in commits if not commit.done)
+
+    def _take(self) -> list[Commit]:
+        """Take those that go out next: of those that wait, the oldest and what follows it of the same member."""
+        commits = [self._waiting.popleft()]
+        while self._waiting and self._waiting[0].who == commits[0].who:
+            commits.append(self._waiting.popleft())
+        return commits
+
+    def _end(self, outcomes: Iterable[tuple[Commit, OttlaError | None]]) -> None:
+        with self._lock:
+            for commit, error in outcomes:
                 commit.done, commit.error = True, error
                 if error is None:
                     self.count += 1
                     self.known.update(commit.offsets)
                 if commit.callback is not None:
                     self._to_call.append(commit)
-                self._lock.notify_all()
-            self._on_done()
+            self._lock.notify_all()
+        self._on_done()
 
-    def _try(self, commit: Commit) -> OttlaError | None:
-        """Why it failed for good; None: it did not."""
+    def _run_round(self, sent: CommitRound) -> None:
+        """Send what is left of it until each of its commits has an outcome."""
         backoff, gone_at = Backoff(), self._cluster.clock.monotonic() + UNKNOWN_TOPIC_GRACE_S
         while True:
-            try:
-                self._send(commit)
-            except OttlaError as error:
-                over = error.code in _GONE and self._cluster.clock.monotonic() >= gone_at
-                over = over or error.code == ErrorCode.UNKNOWN_TOPIC_ID
-                if not self._is_worth_another(commit, error) or not commit.retries or over:
-                    return self._failure(error)
-            else:
-                return None
+            failures = self._send(sent.who, sent.left)
+            waits_for_topics = self._cluster.clock.monotonic() < gone_at
+            errors = {error.code: error for error in failures.values()}  # thousands of partitions may have the same
+            final = {
+                code
+                for code, error in errors.items()
+                if not self._is_worth_another(sent.who, error)
+                or code == ErrorCode.UNKNOWN_TOPIC_ID
+                or (code in _GONE and not waits_for_topics)
+            }
+            settled = sent.settle(failures, lambda commit, error: error.code in final or not commit.retries)  # noqa: B023
+            self._end((commit, error and self._failure(error)) for commit, error in settled)
+            if not sent.pending:
+                return
             try:
                 self._cluster.wait(backoff.next())
             except OttlaError as closed:
-                return closed
+                self._end((commit, closed) for commit in sent.pending)
+                return
 
-    def _is_worth_another(self, commit: Commit, error: OttlaError) -> bool:
+    def _is_worth_another(self, who: MemberIdentity, error: OttlaError) -> bool:
         with self._lock:
-            return self._member.on_commit_failed(commit.who, error.code, error.message) in _RETRYING
+            return self._member.on_commit_failed(who, error.code, error.message) in _RETRYING
 
     def _failure(self, error: OttlaError) -> OttlaError:
         if meaning_of(error.code) is Meaning.LOST:
             return not_committed(self._coordinator.group, error, self._member.left_behind)
         return from_core(error)
 
-    def _send(self, commit: Commit) -> None:
-        who = commit.who
+    def _send(self, who: MemberIdentity, offsets: Offsets) -> dict[TopicPartition, OttlaError]:
+        """Return why each partition whose offset was not committed failed."""
         if who.generation == NO_GENERATION:
-            raise OttlaError(ErrorCode.UNKNOWN_MEMBER_ID, "it is not in the group at the moment")
-        request = pb.CommitOffsetsRequest(
-            group=self._coordinator.group,
-            member=spoken(who),
-            generation=who.generation,
-            offsets=to_commit(commit.offsets, commit.topic_ids),
-        )
-        for outcome in self._coordinator.call(Group.COMMIT_OFFSETS, request).partitions:
-            raise_if(outcome.error)
+            error = OttlaError(ErrorCode.UNKNOWN_MEMBER_ID, "it is not in the group at the moment")
+            return dict.fromkeys(offsets, error)
+        failures: dict[TopicPartition, OttlaError] = {}
+        unsent = dict.fromkeys(offsets)
+        whole = pb.CommitOffsetsRequest(group=self._coordinator.group, member=spoken(who), generation=who.generation)
+        try:
+            for request in commit_in_parts(whole, to_commit(offsets, {})) if offsets else ():
+                for outcome in self._coordinator.call(Group.COMMIT_OFFSETS, request).partitions:
+                    partition = TopicPartition(outcome.topic, outcome.partition)
+                    unsent.pop(partition, None)
+                    if outcome.error.code != ErrorCode.NONE:
+                        failures[partition] = error_from_code(outcome.error.code, outcome.error.message)
+        except OttlaError as error:
+            failures |= dict.fromkeys(unsent, error)
+        return failures

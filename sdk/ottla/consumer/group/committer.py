@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Final
 
 from ottla.client.offsets import OffsetAndMetadata, Offsets, OffsetsLike, checked_offsets, offset_and_epoch
@@ -30,14 +31,16 @@ class OffsetCommitter:
         if options.commit == "at_least_once":
             self.next_at = self._clock.monotonic() + options.auto_commit_interval_s
 
-    def handed_out(self) -> Offsets:
-        """For each partition the offset after the records that were handed out."""
+    def handed_out(self, partitions: Iterable[TopicPartition] | None = None) -> Offsets:
+        """For each partition, or each of `partitions`, the offset after the records that were handed out."""
         subscription = self._context.subscription
         with self._context.fetcher.lock:
+            positions = subscription.positions
+            of = positions if partitions is None else [p for p in partitions if p in positions]
             return {
                 partition: offset_and_epoch(position.offset, position.offset_epoch, position.topic_id or b"")
-                for partition, position in subscription.positions.items()
-                if position.offset is not None and position not in subscription.unlocated
+                for partition in of
+                if (position := positions[partition]).offset is not None and position not in subscription.unlocated
             }
 
     def to_commit(self, offsets: OffsetsLike | None) -> Offsets:
@@ -45,14 +48,15 @@ class OffsetCommitter:
 
         What continues where the position is, is of the position's topic; all else is of the one that was read last.
         """
-        at = self.handed_out()
         if offsets is None:
-            return at
+            return self.handed_out()
+        requested = checked_offsets(offsets)
+        at = self.handed_out(requested)
         return {
             partition: offset._replace(topic_id=at[partition].topic_id)
             if offset.topic_id is None and partition in at and at[partition].offset == offset.offset
             else offset
-            for partition, offset in checked_offsets(offsets).items()
+            for partition, offset in requested.items()
         }
 
     def topic_ids(self) -> dict[TopicPartition, TopicId]:

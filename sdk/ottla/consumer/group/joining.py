@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -29,10 +30,8 @@ _METADATA_S: Final = 10.0
 
 
 class JoinResult(NamedTuple):
-    """What this member is to read; where it leads, all topics that members read, and how many partitions they have.
-
-    None, where a topic is not there at the moment.
-    """
+    """A join results in the `partitions` assigned to this member. If it leads, `partitions_of` has the number of
+    assigned partitions of each topic that members read: 0 for a topic that does not exist at the moment."""
 
     partitions: tuple[TopicPartition, ...]
     partitions_of: Mapping[str, int]
@@ -128,9 +127,11 @@ class Joining:
                 for member in joined.members
             ]
             topics = subscribed_topics(members)
-            partitions_of = self._partitions_of(topics)
-            led = dict.fromkeys(topics, 0) | partitions_of  # those that are away are watched for, too
-            if not joined.skip_assignment:
+            if joined.skip_assignment:
+                led = self._given_out(topics)
+            else:
+                partitions_of = self._partitions_of(topics)
+                led = dict.fromkeys(topics, 0) | partitions_of  # those that are away are watched for, too
                 assignments = self._assign(joined.protocol, partitions_of, members)
         with self._lock:
             who = self._checked().identity
@@ -163,6 +164,19 @@ class Joining:
                 unassigned[0],
             )
         return encode_assignments(made)
+
+    def _given_out(self, topics: set[str]) -> dict[str, int]:
+        """Return how many partitions of each topic are assigned. A leader that comes back has missed those that were
+        added meanwhile."""
+        request = pb.DescribeGroupsRequest(groups=[self._coordinator.group])
+        (described,) = self._coordinator.call(Group.DESCRIBE_GROUPS, request).groups
+        raise_if(described.error)
+        counts = Counter(
+            partition.topic
+            for member in described.members
+            for partition in decode_assignment(member.assignment).partitions
+        )
+        return {topic: counts[topic] for topic in topics}
 
     def _partitions_of(self, topics: set[str]) -> dict[str, int]:
         view = self._cluster.fetch_metadata(topics, timeout=_METADATA_S)

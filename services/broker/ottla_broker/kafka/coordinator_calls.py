@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 
 from ottla_broker.kafka.backend import Backend
-from ottla_core.errors import COORDINATOR_MOVES, OttlaError
+from ottla_core.errors import COORDINATOR_MOVES, ErrorCode, OttlaError
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
 
@@ -46,10 +46,33 @@ async def call_owner(
         await asyncio.sleep(_PAUSE_S)
 
 
-async def call_all(
+async def list_all(
     backend: Backend, kind: str, method: Method[RequestT, Response], request: RequestT
 ) -> tuple[int, list[Response]]:
-    """The responses of all coordinators of a kind, and the code of the first error where they are not all there is."""
+    """Return what the coordinators list of the shards that the request names, and an error code where a shard is
+    missing.
+
+    A coordinator lists the shards that it serves at that moment. While a shard is on its way from one to another, they
+    are asked again, for a moment.
+    """
+    named = set(request.shards.numbers)  # type: ignore[attr-defined]  # every request of a listing names shards
+    loop = asyncio.get_running_loop()
+    patient_until = loop.time() + _HAND_OVER_S
+    while True:
+        code, responses = await _list_once(backend, kind, method, request)
+        shards = [response.shards for response in responses]  # type: ignore[attr-defined]  # as above
+        listed = {number for of_response in shards for number in of_response.numbers}
+        if not code and not named <= listed:
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if code not in COORDINATOR_MOVES or loop.time() >= patient_until:
+            return code, responses
+        await asyncio.sleep(_PAUSE_S)
+
+
+async def _list_once(
+    backend: Backend, kind: str, method: Method[RequestT, Response], request: RequestT
+) -> tuple[int, list[Response]]:
+    """Return the responses of all coordinators of a kind, and the code of the first error."""
     coordinators = backend.coordinators.all_of(kind)
     gathered = await asyncio.gather(
         *(backend.coordinators.ask(coordinator, method, request, CALL_S) for coordinator in coordinators),

@@ -26,8 +26,9 @@ def import_protocol() -> None:
     if spec is not None and _PACKAGE not in sys.modules:
         sys.modules[_PACKAGE] = _executed_on_demand(spec)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources, where the definitions are loaded
-        importlib.import_module(f"{_PACKAGE}.protocol.schemas")
+        warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources, by which they load definitions
+        for module in ("schemas", "admin", "consumer", "metadata", "producer"):
+            importlib.import_module(f"{_PACKAGE}.protocol.{module}")
 
 
 def _executed_on_demand(spec: ModuleSpec) -> ModuleType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -10,6 +10,7 @@ from typing import Final
 from ottla_core.consumer_protocol import decode_assignment
 from ottla_core.errors import OttlaError
 from ottla_core.model import TopicPartition
+from ottla_group_coordinator.machines.members import Member
 
 KEPT: Final = 200
 """Events of a group."""
@@ -53,10 +54,10 @@ Readers = Mapping[TopicPartition, str]
 """The member id that reads each partition."""
 
 
-def readers(assignments: Mapping[str, bytes]) -> Readers:
+def readers(members: Iterable[Member]) -> Readers:
     """By the assignment of each member; empty where the members don't speak the consumer protocol."""
     try:
-        return {p: member_id for member_id, data in assignments.items() for p in decode_assignment(data).partitions}
+        return {p: member.member_id for member in members for p in decode_assignment(member.assignment).partitions}
     except OttlaError:
         return {}
 

@@ -10,13 +10,14 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ottla_core.consumer_protocol import PROTOCOL_TYPE, decode_subscription
+from ottla_core.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.shard import ShardDecision
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_group_coordinator.machines.group import Group, Member
+from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.history import Kind
+from ottla_group_coordinator.machines.members import Member
 from ottla_group_coordinator.machines.rebalance import (
     assign,
     begin,
@@ -126,7 +127,7 @@ def decide_join(group: Group, request: Join, settings: GroupSettings, now: Momen
     current = step.group
     if request.identity.member_id:
         return _rejoin(step, request, settings)
-    old = current.by_instance(request.identity.instance_id)
+    old = current.members.by_instance(request.identity.instance_id)
     if old is not None:
         return _replace_static(step, old, request, settings)
     if request.identity.instance_id is None and request.member_id_required:
@@ -143,7 +144,7 @@ def _check_join(group: Group, request: Join, settings: GroupSettings) -> None:
         )
     if not request.protocol_type or not request.protocols:
         raise inconsistent(group.group_id, "it names no protocol type or no protocols")
-    replaced = group.by_instance(request.identity.instance_id)
+    replaced = group.members.by_instance(request.identity.instance_id)
     own_id = request.identity.member_id or (replaced.member_id if replaced is not None else "")
     if not group.supports(request.protocol_type, request.protocols, but=own_id):
         raise inconsistent(
@@ -227,7 +228,7 @@ def _rejoin(step: Transition, request: Join, settings: GroupSettings) -> ShardDe
         step.start_session(member)
         return step.decision(joined(step, member))
     _reject_former(step, member)
-    again = replace(request.member(identity.member_id), assignment=member.assignment)
+    again = request.member(identity.member_id)._replace(assignment=member.assignment)
     step.put(again)
     step.end_session(identity.member_id)
     reason = f": {request.reason}" if request.reason else ""
@@ -243,11 +244,17 @@ def _reject_former(step: Transition, member: Member) -> None:
 
 
 def _replace_static(step: Transition, old: Member, request: Join, settings: GroupSettings) -> ShardDecision[Any]:
-    """A static member after a restart: if it is what it was, the others need not know (rule 45)."""
+    """A static member after a restart: if it is what it was, the others need not know (rule 45).
+
+    A member that ended before it gave a partition up has forgotten the partition, and does not ask for the rebalance
+    in which another member gets it. So the coordinator begins that rebalance. Kafka's does not: there the partition has
+    no reader until something else makes the group rebalance.
+    """
     group = step.group
-    new = replace(request.member(request.fresh_id), assignment=old.assignment)
+    new = request.member(request.fresh_id)._replace(assignment=old.assignment)
     replace_instance(step, old, new)
-    if group.state is GroupState.STABLE and _has_same_subscription(group, old, new) and group.vote() == group.protocol:
+    unchanged = _has_same_subscription(group, old, new) and group.members.vote() == group.protocol
+    if group.state is GroupState.STABLE and unchanged and not _was_to_give_up(group, old):
         member = step.change(new, joining=None)
         step.write()
         step.start_session(member)
@@ -274,6 +281,17 @@ def _has_same_subscription(group: Group, old: Member, new: Member) -> bool:
         return False
 
 
+def _was_to_give_up(group: Group, member: Member) -> bool:
+    """Tell whether a consumer joined with partitions that its assignment takes away from it (KIP-429)."""
+    if group.protocol_type != PROTOCOL_TYPE:
+        return False
+    try:
+        held = decode_subscription(member.metadata(group.protocol)).owned
+        return not set(held) <= set(decode_assignment(member.assignment).partitions)
+    except OttlaError:
+        return False
+
+
 # ---- sync -----------------------------------------------------------------------------------------------------------
 
 
@@ -287,7 +305,7 @@ def decide_sync(group: Group, request: Sync, settings: GroupSettings, now: Momen
     step = Transition(group, now)
     member = step.group.members[request.identity.member_id]
     if group.state is GroupState.STABLE:
-        synchronized(step, member)
+        synchronized(step, [member])
         return step.decision(synced(step, member))
     _reject_former(step, member)
     step.change(member, syncing=request.key)
@@ -355,7 +373,7 @@ def decide_leave(
 
 def check_leaver(group: Group, identity: CallerIdentity) -> Member:
     if identity.instance_id is not None and not identity.member_id:
-        member = group.by_instance(identity.instance_id)
+        member = group.members.by_instance(identity.instance_id)
         if member is None:
             raise unknown_member(group.group_id, identity.instance_id)
         return member
@@ -408,7 +426,7 @@ def decide_resume(group: Group, now: Moment) -> ShardDecision[None]:
 def check_member(group: Group, identity: CallerIdentity) -> Member:
     """The member that speaks. Raises FENCED_INSTANCE_ID or UNKNOWN_MEMBER_ID."""
     if identity.instance_id is not None:
-        static = group.by_instance(identity.instance_id)
+        static = group.members.by_instance(identity.instance_id)
         if static is None:
             raise unknown_member(group.group_id, identity.member_id)
         if static.member_id != identity.member_id:

@@ -7,12 +7,13 @@ for us its session has no end; it begins anew with each answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from ottla_core.errors import OttlaError
-from ottla_group_coordinator.machines.group import Group, Member
-from ottla_group_coordinator.machines.history import Kind, Readers, partitions_moved, readers
+from ottla_core.plural import counted
+from ottla_group_coordinator.machines.history import Kind, partitions_moved, readers
+from ottla_group_coordinator.machines.members import Member
 from ottla_group_coordinator.machines.responses import (
     Joined,
     SubscribedMember,
@@ -38,11 +39,11 @@ def begin(step: Transition, cause: str, initial_delay_ms: int) -> None:
     group.rebalance_began_ms = step.now.wall_ms
     step.note(Kind.REBALANCE_BEGAN, cause)
     if was is GroupState.EMPTY and initial_delay_ms > 0:
-        group.initial_delay_until = step.now.at + group.rebalance_timeout_ms / 1000
-        step.wait(min(initial_delay_ms, group.rebalance_timeout_ms))
+        group.initial_delay_until = step.now.at + group.members.rebalance_timeout_ms / 1000
+        step.wait(min(initial_delay_ms, group.members.rebalance_timeout_ms))
     else:
         group.initial_delay_until = None
-        step.wait(group.rebalance_timeout_ms)
+        step.wait(group.members.rebalance_timeout_ms)
         complete_if_all_joined(step)
 
 
@@ -67,8 +68,8 @@ def complete(step: Transition) -> None:
     for member in [m for m in group.members.values() if m.joining is None and m.instance_id is None]:
         drop(step, member, Kind.EVICTED, NOT_JOINED)
     group.initial_delay_until = None
-    if group.members and all(member.joining is None for member in group.members.values()):
-        step.wait(group.rebalance_timeout_ms)  # static members alone, all of them away
+    if group.members and group.members.none_has_joined:
+        step.wait(group.members.rebalance_timeout_ms)  # static members alone, all of them away
         return
     step.wait(None)
     # The generation without members counts too, as in Kafka: a member of the one before must not commit into it.
@@ -80,13 +81,15 @@ def complete(step: Transition) -> None:
         step.note(Kind.GENERATION, "the last member is gone")
         step.write()
         return
-    if group.leader not in group.members or group.members[group.leader].joining is None:
+    leader = group.members.get(group.leader or "")
+    if leader is None or leader.joining is None:
         group.leader = next(m.member_id for m in group.members.values() if m.joining is not None)
     group.move(GroupStateEvent.ALL_JOINED)
-    group.protocol = group.vote()
+    group.protocol = group.members.vote()
     group.unsynced = frozenset(group.members)
-    step.wait(group.rebalance_timeout_ms)
-    step.note(Kind.GENERATION, f"{len(group.members)} members, assignor {group.protocol}, leader {group.leader}")
+    step.wait(group.members.rebalance_timeout_ms)
+    of_members = counted(len(group.members), "member")
+    step.note(Kind.GENERATION, f"{of_members}, assignor {group.protocol}, leader {group.leader}")
     for member in list(group.members.values()):
         if member.joining is not None:
             step.resolve(member.joining, joined(step, member))
@@ -97,42 +100,43 @@ def joined(step: Transition, member: Member, *, skip_assignment: bool = False) -
     """The response to a member whose generation is complete."""
     group = step.group
     assert group.leader is not None
-    subscribers = tuple(
-        SubscribedMember(m.member_id, m.instance_id, m.metadata(group.protocol)) for m in group.members.values()
-    )
+    subscribers: tuple[SubscribedMember, ...] = ()
+    if member.member_id == group.leader:
+        subscribers = tuple(
+            SubscribedMember(m.member_id, m.instance_id, m.metadata(group.protocol)) for m in group.members.values()
+        )
     return Joined(
         group.generation,
         group.protocol_type,
         group.protocol or "",
         group.leader,
         member.member_id,
-        subscribers if member.member_id == group.leader else (),
+        subscribers,
         skip_assignment,
     )
 
 
 def assign(step: Transition, assignments: Mapping[str, bytes]) -> None:
     """The leader has assigned: it is written, and then every member that waits gets its response (rule 49)."""
-    group = step.group
-    before = {**group.former_readers, **_readers(group)}
-    for member in list(group.members.values()):
-        step.change(member, assignment=assignments.get(member.member_id, b""))
+    group, members = step.group, list(step.group.members.values())
+    assigned = [step.change(m, assignment=assignments.get(m.member_id, b""), syncing=None) for m in members]
+    changed = [(was, now) for was, now in zip(members, assigned, strict=True) if was.assignment != now.assignment]
+    before = {**group.former_readers, **readers(was for was, _ in changed)}
+    after = readers(now for _, now in changed)
+    moved = partitions_moved(before, after)
+    unclaimed = before.keys() - after.keys()
+    group.former_readers = {p: before[p] for p in unclaimed - group.unclaimed}
+    group.unclaimed = frozenset(unclaimed)
     group.move(GroupStateEvent.ASSIGNED)
     group.state_since_ms = step.now.wall_ms
-    after = _readers(group)
-    moved = partitions_moved(before, after)
-    group.former_readers = {p: reader for p, reader in before.items() if p not in after}
     took_ms = max(0, step.now.wall_ms - group.rebalance_began_ms)
-    step.note(Kind.ASSIGNED, f"{len(group.members)} members continue", duration_ms=took_ms, moved=moved)
+    cause = f"{counted(len(members), 'member')} in the group"
+    step.note(Kind.ASSIGNED, cause, duration_ms=took_ms, moved=moved)
     step.write()
-    for member in list(group.members.values()):
-        if member.syncing is not None:
-            step.resolve(member.syncing, synced(step, member))
-            synchronized(step, step.change(member, syncing=None))
-
-
-def _readers(group: Group) -> Readers:
-    return readers({member.member_id: member.assignment for member in group.members.values()})
+    waited = [(was.syncing, now) for was, now in zip(members, assigned, strict=True) if was.syncing is not None]
+    for waiting, member in waited:
+        step.resolve(waiting, synced(step, member))
+    synchronized(step, [member for _, member in waited])
 
 
 def reject_assignment(step: Transition, error: OttlaError, initial_delay_ms: int) -> None:
@@ -145,12 +149,13 @@ def synced(step: Transition, member: Member) -> Synced:
     return Synced(step.group.protocol_type, step.group.protocol or "", member.assignment)
 
 
-def synchronized(step: Transition, member: Member) -> None:
-    """A member knows what it is to do."""
-    step.group.unsynced -= {member.member_id}
+def synchronized(step: Transition, members: Collection[Member]) -> None:
+    """These members know what they are to do."""
+    step.group.unsynced -= {member.member_id for member in members}
     if not step.group.unsynced and step.group.state is GroupState.STABLE:
         step.wait(None)
-    step.start_session(member)
+    for member in members:
+        step.start_session(member)
 
 
 def evict_unsynchronized(step: Transition, initial_delay_ms: int) -> None:
@@ -164,8 +169,8 @@ def evict_unsynchronized(step: Transition, initial_delay_ms: int) -> None:
 def drop(step: Transition, member: Member, kind: Kind, cause: str) -> None:
     """A member is out; its waiting requests are rejected."""
     group = step.group
-    del group.members[member.member_id]
-    group.former_readers = {**group.former_readers, **readers({member.member_id: member.assignment})}
+    group.members.remove(member.member_id)
+    group.former_readers = {**group.former_readers, **readers([member])}
     group.unsynced -= {member.member_id}
     step.end_session(member.member_id)
     for waiting in (member.joining, member.syncing):
@@ -190,10 +195,7 @@ def replace_instance(step: Transition, old: Member, new: Member) -> None:
         if waiting is not None:
             assert old.instance_id is not None
             step.resolve(waiting, fenced_instance(old.instance_id, old.member_id))
-    order = [new.member_id if member_id == old.member_id else member_id for member_id in group.members]
-    group.members[new.member_id] = new
-    del group.members[old.member_id]
-    group.members = {member_id: group.members[member_id] for member_id in order}
+    group.members.replace(old, new)
     if group.leader == old.member_id:
         group.leader = new.member_id
     if old.member_id in group.unsynced:

@@ -6,6 +6,7 @@ the state, and `on_timer` and the functions in `membership` and `offsets` decide
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -76,6 +77,8 @@ class GroupShard:
         self.settings = settings
         self._groups: Final[dict[str, Group]] = {}
         self._offsets: Final[dict[str, dict[TopicPartition, CommittedOffset]]] = {}
+        self._groups_in: Final[dict[str, Counter[str]]] = {}
+        """For each topic, the groups that have committed in it, with the number of partitions."""
         self.pending: Final = PendingOffsets()
         self.transactions: Final = OffsetTransactions()
         self._to_look_at: list[str] = []
@@ -149,14 +152,24 @@ class GroupShard:
             self._groups.pop(key.group, None)
 
     def _put(self, key: OffsetKey, offset: CommittedOffset) -> None:
-        self._offsets.setdefault(key.group, {})[key.partition] = offset
+        offsets = self._offsets.setdefault(key.group, {})
+        if key.partition not in offsets:
+            self._groups_in.setdefault(key.partition.topic, Counter())[key.group] += 1
+        offsets[key.partition] = offset
 
     def _take_out(self, key: OffsetKey) -> None:
         self.pending.drop(key)
         offsets = self._offsets.get(key.group, {})
-        offsets.pop(key.partition, None)
+        if offsets.pop(key.partition, None) is None:
+            return
         if not offsets:
-            self._offsets.pop(key.group, None)
+            del self._offsets[key.group]
+        groups = self._groups_in[key.partition.topic]
+        groups[key.group] -= 1
+        if not groups[key.group]:
+            del groups[key.group]
+        if not groups:
+            del self._groups_in[key.partition.topic]
 
     def remember(self, change: Any) -> None:
         if isinstance(change, Forgotten):
@@ -215,18 +228,22 @@ class GroupShard:
 
     # ---- topics -----------------------------------------------------------------------------------------------------
 
-    def forget_topics(self, topics: Topics, gone: Collection[str]) -> ShardDecision[bool]:
+    def forget_topics(self, topics: Topics, gone: Collection[str] | None) -> ShardDecision[bool]:
         """Take out what was committed in topics that are not among `topics`. Whether that were all.
 
-        What an older release has committed has no topic id: it goes with the names in `gone`, whichever topic has them.
+        Only topics whose names are in `gone` are looked at, or all for None. What an older release has committed has no
+        topic id: it goes with the names in `gone`, whichever topic has them.
         """
 
         def goes(partition: TopicPartition, offset: CommittedOffset) -> bool:
-            return is_of_gone(partition, offset, topics) or (offset.topic_id is None and partition.topic in gone)
+            if gone is not None and partition.topic not in gone:
+                return False
+            return is_of_gone(partition, offset, topics) or (offset.topic_id is None and gone is not None)
 
-        committed = (
-            OffsetKey(group, p) for group, offsets in self._offsets.items() for p, o in offsets.items() if goes(p, o)
+        groups = (
+            self._offsets if gone is None else {group for topic in gone for group in self._groups_in.get(topic, ())}
         )
+        committed = (OffsetKey(group, p) for group in groups for p, o in self._offsets[group].items() if goes(p, o))
         pending = (key for key, offset in self.pending if goes(key.partition, offset))
         names = first_of(Entry(encode_key(key), None) for key in chain(committed, pending))
         return ShardDecision(names.are_all, names.records)

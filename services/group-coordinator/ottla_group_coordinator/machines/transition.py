@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple
 from ottla_core.coordination.batches import size_limit
 from ottla_core.coordination.shard import Entry, Later, Resolve, ShardDecision
 from ottla_core.coordination.timers import Moment, TimerKey
-from ottla_group_coordinator.machines.group import Group, Member
+from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.history import Happened, HistoryEvent, Kind
+from ottla_group_coordinator.machines.members import Member
 from ottla_group_coordinator.machines.records import GroupKey, encode_group, encode_key
 
 
@@ -81,11 +82,11 @@ class Transition:
     # ---- members ----------------------------------------------------------------------------------------------------
 
     def put(self, member: Member) -> Member:
-        self.group.members[member.member_id] = member
+        self.group.members.put(member)
         return member
 
     def change(self, member: Member, **fields: Any) -> Member:
-        return self.put(replace(member, **fields))
+        return self.put(member._replace(**fields))
 
     def start_session(self, member: Member) -> None:
         """From now on, or anew: the member has been heard of."""

@@ -1,7 +1,7 @@
-"""What a mirror needs of a cluster, as source or as target, whichever kind it is.
+"""These protocols say what a mirror needs of a cluster of either kind, as source or as target.
 
-Each of these raises `ottla.OttlaError`, with Kafka's code: ConnectError or TimeoutError where the cluster is away.
-Offsets are those of the next record, unless it is called otherwise.
+Methods raise `ottla.OttlaError` with Kafka's error code: ConnectError or TimeoutError when the cluster is away. An
+offset is that of the next record, unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from ottla_mirror.machines.load_plan import Rates
 from ottla_mirror.machines.progress import Outcome, Reading
 
 CALL_S: Final = 10.0
-"""How long a cluster may take to answer before it is said to be away."""
+"""A cluster counts as away if it does not answer for this long."""
 
 DELIVERY_S: Final = 24 * 3600.0
-"""An outage of the target is waited for."""
+"""A writer waits this long for a target that is away."""
 
 TRANSACTION_S: Final = 15.0
-"""A transaction of a mirror that has died holds up readers of the copies, and its successor, for so long."""
+"""If a mirror dies, its open transaction blocks readers of the copies, and its successor, for this long."""
 
 Committed = Mapping[TopicPartition, int]
 
 
 class LogRecord(NamedTuple):
-    """Of one of a mirror's own topics."""
+    """A log record is in one of a mirror's own topics. Only a tombstone has an empty `value`."""
 
     key: bytes
     value: bytes
@@ -38,14 +38,14 @@ class LogRecord(NamedTuple):
 
 
 class FetchedBlock(Fetched, Protocol):
-    """Whole batches of one partition, as `ottla.connect.FetchedBatches`."""
+    """A block has whole batches of one partition, like `ottla.connect.FetchedBatches`."""
 
     @property
     def partition(self) -> TopicPartition: ...
 
 
 class Reader(Protocol):
-    """The source's partitions, in batches, as `ottla.connect.BatchReader`: it says what is read from where."""
+    """A reader fetches batches of the source's partitions: `ottla.connect.BatchReader` documents its methods."""
 
     def assign(
         self, partition: TopicPartition, offset: int | None = None, *, leader_epoch: int = -1, topic_id: TopicId | None
@@ -57,21 +57,26 @@ class Reader(Protocol):
 
 
 class Sent(Protocol):
-    """A record on its way."""
+    """A record was sent, and may not be acknowledged yet."""
 
     def result(self, timeout: float | None = None) -> Any:
-        """Wait until it is there. Raises what keeps it from that."""
+        """Wait until the record is written. Raises the error that prevents it."""
 
 
 class Transaction(AbstractContextManager["Transaction"], Protocol):
-    """Committed at the block's end. `aborted`: nothing of it counts, and the same may be tried again."""
+    """The transaction is committed at the end of the `with` block. If it is `aborted`, nothing of it counts, and it may
+    be tried again."""
 
     @property
     def aborted(self) -> bool: ...
 
 
 class Member(Protocol):
-    """Of the flow's group in the target; it is given copies, and reads nothing of them. For one thread."""
+    """A member of the flow's group is assigned copies in the target, but reads no records from them. For one thread.
+
+    In an ottla cluster it is a static member, known by the mirror's name: the group keeps its partitions for it until
+    its session expires or it calls `leave`, even after it is closed. In another Kafka it leaves when it is closed.
+    """
 
     def poll(self, timeout: float) -> None:
         """Take part in the group, for up to `timeout` seconds; calls back about partitions that come and go."""
@@ -80,12 +85,18 @@ class Member(Protocol):
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
 
     def rebalance(self) -> None:
-        """Have the copies shared anew, by what is known now; nothing, where the group's assignor knows no loads."""
+        """Have the group reassign the copies by the current loads, if its assignor uses loads."""
+
+    def is_replaced(self) -> bool:
+        """Tell whether another mirror of that name has replaced it in the group. Raises where the cluster is away."""
+
+    def leave(self) -> None:
+        """Tell the group, after closing, that this member won't come back. Never raises."""
 
 
 class GroupEvents(NamedTuple):
-    """What a member calls back, in `poll`: about the copies that it is given, and those that go, `lost` or in order.
-    `rates` says how busy it is with each, as far as the group's assignor takes that into account."""
+    """A member calls these in `poll`: `given` with assigned copies, and `gone` with revoked ones, whose second argument
+    says whether they were lost. `rates` returns its load by partition, for an assignor that uses loads."""
 
     given: Callable[[Member, Sequence[TopicPartition]], None]
     gone: Callable[[Sequence[TopicPartition], bool], None]
@@ -96,26 +107,32 @@ class Writer(Protocol):
     """Writes to the target, in order and without repeats. For one thread."""
 
     def send(
-        self, value: bytes, *, key: bytes, topic: str, headers: Sequence[tuple[str, bytes | None]] = ()
+        self, value: bytes | None, *, key: bytes, topic: str, headers: Sequence[tuple[str, bytes | None]] = ()
     ) -> Sent: ...
-    def send_batch(self, batch: SealedBatch, topic: str, partition: int) -> Outcome: ...
+    def send_batch(self, batch: SealedBatch, topic: str, partition: int, *, topic_id: TopicId | None) -> Outcome:
+        """Send a batch. With a `topic_id`, an ottla cluster takes it only if the topic of that name has that id;
+        otherwise the outcome is UNKNOWN_TOPIC_ID. Another Kafka's clients write by name alone."""
 
     def check(self) -> None:
-        """Raises what nothing can be written any more for: another writer is needed."""
+        """Raise the error after which this writer can't write any more, so that a new writer is needed."""
 
     def flush(self, timeout: float) -> None:
-        """Wait until all is there that was sent. Raises what kept records from it whose outcome is not awaited."""
+        """Wait until everything that was sent is written. Raises the error of any failed record whose outcome is not
+        awaited."""
 
     def init_transactions(self) -> None: ...
     def transaction(self) -> Transaction: ...
     def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: Member) -> None: ...
-    def close(self) -> None: ...
+
+    def close(self) -> None:
+        """Close the writer within seconds. The caller flushes what must reach the target before that."""
+
     def __enter__(self) -> Self: ...
     def __exit__(self, *error: object) -> None: ...
 
 
 class Log(Protocol):
-    """One of a mirror's own topics, which have one partition, from its beginning; committed records only."""
+    """A log reads one of a mirror's own one-partition topics from its beginning: committed records only."""
 
     @property
     def position(self) -> int: ...
@@ -127,15 +144,15 @@ class Admin(Protocol):
     """Topics, configs and groups. Thread-safe."""
 
     def topics(self) -> Mapping[str, int]:
-        """The numbers of partitions, by name, without internal topics."""
+        """Return the topics' numbers of partitions by name, without internal topics."""
 
     def create_topic(self, name: str, partitions: int, config: Mapping[str, str], replicas: int | None = None) -> None:
-        """Does nothing where it is there."""
+        """Create a topic, unless it exists."""
 
     def add_partitions(self, name: str, total: int) -> None: ...
 
     def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        """What is set for each topic itself; those that have gone are left out."""
+        """Return the configs that are set on each topic itself. Topics that do not exist are left out."""
 
     def alter_configs(self, topic: str, altered: Mapping[str, str], gone: Iterable[str]) -> None: ...
 
@@ -143,16 +160,19 @@ class Admin(Protocol):
         """The end of its only partition, open transactions included: a reader of committed records gets there once
         they are decided."""
 
-    def topic_ids(self, names: Collection[str]) -> Mapping[str, bytes]:
-        """Of those that are there: another one where a topic was created again (KIP-516)."""
+    def topic_ids(self, names: Collection[str]) -> Mapping[str, TopicId]:
+        """Return the ids of the topics that exist. A topic that was created again has a new id (KIP-516)."""
 
     def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Their end offsets. Raises where one is not there."""
+        """Return the end offsets of partitions. Raises if one does not exist."""
+
+    def starts(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the log start offsets of partitions. Raises if one does not exist."""
 
     def groups(self, timeout: float) -> Sequence[str]: ...
 
     def committed(self, group: str) -> Committed:
-        """Nothing for a group that is not there."""
+        """Return the group's committed offsets: none if the group does not exist."""
 
     def commit(self, group: str, offsets: Committed) -> None:
         """Raises NON_EMPTY_GROUP while it has members."""

@@ -1,15 +1,16 @@
-"""An ottla cluster, by the SDK: batches come and go as the bytes that they are."""
+"""The mirror reaches an ottla cluster by the SDK, which reads and writes batches as bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Self
 
 import ottla
 from ottla.connect import BatchReader, ClusterClient, bootstrap_addresses, grpc_transport, list_offsets
-from ottla_core.model import LATEST_TIMESTAMP, TopicPartition
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
 from ottla_core.records.builder import SealedBatch
 from ottla_mirror.clusters.cluster import (
     CALL_S,
@@ -28,8 +29,17 @@ from ottla_mirror.clusters.load_assignor import LoadAssignor
 from ottla_mirror.machines.encoding import Run
 from ottla_mirror.machines.progress import Outcome
 
+logger = logging.getLogger("ottla.mirror")
+
 _LOOK_S: Final = 1.0
-"""How often the target is looked at for new copies, besides."""
+"""The target is checked for new copies this often."""
+
+_CLOSE_S: Final = 5.0
+"""A writer that is being closed waits this long for acknowledgements. A delivery may take a day, and a failed flow
+restarts only once its writer is closed."""
+
+_LEAVE_S: Final = 2.0
+"""A mirror waits this long for its group to tell whether it was replaced, or to learn that it has left."""
 
 
 class OttlaCluster:
@@ -68,8 +78,9 @@ class OttlaCluster:
             bootstrap=self._bootstrap,
             client_id=name,
             group=group,
+            group_instance_id=name,
             pattern=pattern,
-            assignors=[LoadAssignor(events.rates), "cooperative-sticky"],  # the latter for mirrors of before
+            assignors=[LoadAssignor(events.rates), "cooperative-sticky"],  # the latter for older mirrors
             commit="manual",
             auto_offset_reset="earliest",
             metadata_max_age=_LOOK_S,
@@ -78,7 +89,7 @@ class OttlaCluster:
             on_revoked=lambda copies: events.gone(list(copies), False),
             on_lost=lambda copies: events.gone(list(copies), True),
         )
-        member = OttlaMember(consumer)
+        member = OttlaMember(consumer, lambda: open_admin(self._bootstrap, name))
 
         def on_given(copies: list[TopicPartition]) -> None:
             consumer.pause(*copies)
@@ -94,8 +105,10 @@ class OttlaCluster:
 class OttlaMember:
     """As `Member`."""
 
-    def __init__(self, consumer: ottla.Consumer[Any, Any]) -> None:
+    def __init__(self, consumer: ottla.Consumer[Any, Any], admin: Callable[[], ottla.Admin]) -> None:
+        """`admin` opens the client that asks about the group."""
         self.consumer: Final = consumer
+        self._admin: Final = admin
 
     def poll(self, timeout: float) -> None:
         self.consumer.poll(timeout)
@@ -109,9 +122,27 @@ class OttlaMember:
     def rebalance(self) -> None:
         self.consumer.enforce_rebalance("the mirrors' loads are compared")
 
+    def is_replaced(self) -> bool:
+        me = self.consumer.group_metadata
+        if not me.member_id:
+            return False
+        with self._admin() as admin:
+            members = admin.groups.describe(me.group, timeout=_LEAVE_S).members
+        return any(m.instance_id == me.instance_id and m.member_id != me.member_id for m in members)
+
+    def leave(self) -> None:
+        me = self.consumer.group_metadata
+        if not me.member_id:
+            return
+        try:
+            with self._admin() as admin:  # by its member id: a successor under its name stays
+                admin.groups.kick(me.group, me.member_id, reason="the mirror was stopped", timeout=_LEAVE_S)
+        except ottla.OttlaError as error:
+            logger.info("group %s was not told that %s has left: %s", me.group, me.instance_id, error)
+
 
 class BatchDelivery(NamedTuple):
-    """Of a batch, which is there as a whole."""
+    """A batch is delivered as a whole, or not at all."""
 
     delivery: ottla.Delivery
     record_count: int
@@ -123,6 +154,9 @@ class BatchDelivery(NamedTuple):
         offset = self.delivery.result().offset
         return () if offset < 0 else (Run(offset, self.record_count),)
 
+    def refusal(self) -> str:
+        return str(self.delivery.last_refusal() or "")
+
 
 class OttlaWriter:
     """As `Writer`."""
@@ -132,24 +166,29 @@ class OttlaWriter:
         self.flush: Final = producer.flush
         self.init_transactions: Final = producer.init_transactions
         self.transaction: Final = producer.transaction
-        self.close: Final = producer.close
 
     def send(
-        self, value: bytes, *, key: bytes, topic: str, headers: Sequence[tuple[str, bytes | None]] = ()
+        self, value: bytes | None, *, key: bytes, topic: str, headers: Sequence[tuple[str, bytes | None]] = ()
     ) -> ottla.Delivery:
         return self._producer.send(value, key=key, headers=headers, topic=topic)
 
-    def send_batch(self, batch: SealedBatch, topic: str, partition: int) -> Outcome:
-        delivery = self._producer.send_batch(batch, topic, partition)
+    def send_batch(self, batch: SealedBatch, topic: str, partition: int, *, topic_id: TopicId | None) -> Outcome:
+        delivery = self._producer.send_batch(batch, topic, partition, topic_id=topic_id)
         delivery.on_awaited()
         return BatchDelivery(delivery, batch.record_count)
 
     def check(self) -> None:
-        """A producer of the SDK begins anew by itself."""
+        """Do nothing: a producer of the SDK recovers by itself."""
 
     def send_offsets(self, offsets: Mapping[TopicPartition, ottla.OffsetAndMetadata], member: Member) -> None:
         assert isinstance(member, OttlaMember)
         self._producer.send_offsets_to_transaction(offsets, member.consumer)
+
+    def close(self) -> None:
+        try:
+            self._producer.close(_CLOSE_S)
+        except ottla.OttlaError as error:
+            logger.info("a writer is closed before the target has all: %s", error)
 
     def __enter__(self) -> Self:
         return self
@@ -209,11 +248,17 @@ class OttlaAdmin:
         found = list_offsets(self._cluster, {partition: LATEST_TIMESTAMP}, timeout=timeout)[partition]
         return 0 if found is None else found.offset
 
-    def topic_ids(self, names: Collection[str]) -> Mapping[str, bytes]:
-        return {topic.name: bytes.fromhex(topic.id) for topic in self._admin.topics.describe() if topic.name in names}
+    def topic_ids(self, names: Collection[str]) -> Mapping[str, TopicId]:
+        return {t.name: TopicId(bytes.fromhex(t.id)) for t in self._admin.topics.describe() if t.name in names}
 
     def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        found = list_offsets(self._cluster, dict.fromkeys(partitions, LATEST_TIMESTAMP), timeout=CALL_S)
+        return self._offsets(partitions, LATEST_TIMESTAMP)
+
+    def starts(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return self._offsets(partitions, EARLIEST_TIMESTAMP)
+
+    def _offsets(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        found = list_offsets(self._cluster, dict.fromkeys(partitions, timestamp), timeout=CALL_S)
         return {partition: 0 if at is None else at.offset for partition, at in found.items()}
 
     def groups(self, timeout: float) -> Sequence[str]:
@@ -242,5 +287,5 @@ class OttlaAdmin:
 
 
 def open_admin(bootstrap: Sequence[str], name: str) -> ottla.Admin:
-    """For what only an ottla cluster does."""
+    """Open a client for what only an ottla cluster supports."""
     return ottla.Admin(list(bootstrap), client_id=name, request_timeout=CALL_S)

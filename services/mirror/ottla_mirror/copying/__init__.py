@@ -1,1 +1,1 @@
-"""Copying the partitions that a mirror is given: at least once, exactly once, or at the source's offsets."""
+"""A mirror copies its assigned partitions at least once, exactly once, or at the source's offsets."""

@@ -1,11 +1,11 @@
-"""Copies the partitions that it is given, one fetched block after the other, at least once.
+"""The copier copies its partitions at least once, one fetched block after the other.
 
-A batch is read, sent, acknowledged, and only then counted into the position that the group commits; before that, the
-flow's offset syncs have where it lies. The producer keeps order and repeats what was not acknowledged; a batch that
-fails for good leaves its partition where it is, and is read again.
+A batch is read, sent and acknowledged. Then the flow's offset syncs say where it lies, and only then does the group
+commit the position after it. The producer keeps the order and retries what was not acknowledged. If a batch fails for
+good, its partition's position stays before it, and the batch is read again.
 
-Each partition is in one stage (`machines/stages.py`); what the copier keeps beside that are lists of work, so that a
-step costs what there is to do, and not what there is.
+Each partition is in one stage (`machines/stages.py`). The copier also keeps lists of partitions that need work, so a
+step costs nothing for the idle ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 import ottla
 from ottla_core.clock import Clock
 from ottla_core.errors import ErrorCode
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 from ottla_mirror.clusters.cluster import FetchedBlock, Member, Reader, Sent, Writer
 from ottla_mirror.machines.copying import outgoing
 from ottla_mirror.machines.loop_marks import LoopMarks
@@ -28,24 +28,24 @@ from ottla_mirror.machines.stages import NEXT, Event, Stage
 logger = logging.getLogger("ottla.mirror")
 
 Starting = Callable[[Sequence[CopiedPartition]], Mapping[CopiedPartition, ottla.OttlaError]]
-"""Finds where partitions go on, all at once; gives those that can't, and why. Raises what keeps all of them from it."""
+"""This finds where partitions resume, all at once. It returns those that can't, and why, and raises if none can."""
 
 _SYNC_S: Final = 0.1
-"""What is copied can be translated after that time."""
+"""Copied records can be translated after this time."""
 
 _COMMIT_S: Final = 1.0
 SETTLE_S: Final = 30.0
-"""How long what is under way may take before partitions are given up."""
+"""Batches in flight may take this long before partitions are given up."""
 
 _AGAIN_S: Final = 2.0
 _AGAIN_MOST_S: Final = 16.0
-"""Between two tries of a partition that could not be copied, each time twice as long: a target that takes one record
-after the other has those twice that come with one that it does not take."""
+"""The delay between two tries of a partition doubles each time. If a target takes records one by one and refuses one of
+a batch, each retry duplicates the others."""
 
 
 class Copier:
-    """`writer` writes to the target, also to `syncs`, the flow's offset syncs, and `member` is in the group there
-    whose partitions these are. `start` is for partitions that could not be copied.
+    """A copier reads from `reader` and writes to the target by `writer`, including `syncs`, the flow's offset syncs.
+    `member` is in the target's group that assigns the partitions. `start` is for partitions that could not be copied.
 
     For one thread.
     """
@@ -62,7 +62,7 @@ class Copier:
     ) -> None:
         self.partitions: Mapping[TopicPartition, CopiedPartition] = {}  # by the source's; replaced, never changed
         self.paused = True
-        """Nothing is under way."""
+        """While this is true, nothing is in flight."""
         self._reader: Final = reader
         self._writer: Final = writer
         self._member: Final = member
@@ -75,10 +75,11 @@ class Copier:
         self._moved: Final[dict[CopiedPartition, None]] = {}  # since the last commit
         self._synced: Final[list[Sent]] = []  # syncs that are not known to be there
         self._sync_at = self._commit_at = clock.monotonic()
+        self._copy_ids: Mapping[str, TopicId] = {}
 
     def take(self, partition: CopiedPartition, obstacle: ottla.OttlaError | None = None) -> None:
-        """Copy it from its position on; from the source's beginning without one. With an `obstacle` it is not copied
-        before that was looked at again."""
+        """Copy a partition from its position on, or from the source's beginning if it has none. With an `obstacle` it
+        is not copied before another try at starting it."""
         self.partitions = {**self.partitions, partition.source: partition}
         if obstacle is not None:
             note_failure(partition, obstacle)
@@ -86,7 +87,8 @@ class Copier:
             self._resume(partition)
 
     def give_up(self, sources: Iterable[TopicPartition], *, lost: bool = False) -> None:
-        """Copy them no more. Unless they are `lost` to another, what is under way is waited for and committed."""
+        """Stop copying these partitions. Unless they are `lost` to another member, wait for batches in flight and
+        commit."""
         going = [self.partitions[source] for source in sources if source in self.partitions]
         for partition in going:
             self._on(Event.GIVEN_UP, partition)
@@ -99,7 +101,7 @@ class Copier:
         self.partitions = {source: kept for source, kept in self.partitions.items() if source not in gone}
 
     def hold(self, *, paused: bool) -> None:
-        """Read nothing while it is paused, which it is at first; what was read is finished."""
+        """Stop reading while paused, which is the initial state. What was read is finished."""
         if paused == self.paused:
             return
         for partition in self.partitions.values():
@@ -114,10 +116,23 @@ class Copier:
             self._under_way.clear()
         self.paused = paused
 
+    def look_at(self, copy_ids: Mapping[str, TopicId]) -> None:
+        """Restart the partitions whose copy was replaced by another topic. `copy_ids` is compared only if it is a new
+        mapping."""
+        if copy_ids is self._copy_ids:
+            return
+        self._copy_ids = copy_ids
+        for partition in self.partitions.values():
+            if (
+                partition.stage is Stage.READ
+                and copy_ids.get(partition.copy.topic, partition.copy_id) != partition.copy_id
+            ):
+                self._on_failed(partition, _copy_replaced(partition))
+
     def step(self, timeout: float) -> None:
         """Read and send one block, waiting up to `timeout` seconds for it, and take in what was acknowledged.
 
-        Raises what keeps all partitions from being copied.
+        Raises if no partition can be copied.
         """
         self._writer.check()
         self._try_again()
@@ -174,7 +189,7 @@ class Copier:
                 self._on(Event.DUE, partition)
 
     def _on_failed(self, partition: CopiedPartition, error: ottla.OttlaError) -> None:
-        """It goes on from its position, later; what is behind that may come twice."""
+        """Retry a partition from its position later. What follows the position may be copied twice."""
         note_failure(partition, error)
         partition.start_over()
         self._under_way.pop(partition, None)
@@ -195,7 +210,8 @@ class Copier:
     def _send(self, partition: CopiedPartition, fetched: FetchedBlock) -> None:
         self._under_way[partition] = None
         for batch in outgoing(fetched, self._marks, joins=partition.joins):
-            partition.send(fetched, batch, self._writer.send_batch(batch.batch, *partition.copy))
+            outcome = self._writer.send_batch(batch.batch, *partition.copy, topic_id=partition.copy_id)
+            partition.send(fetched, batch, outcome)
         partition.end(fetched)
 
     def _settle(self) -> None:
@@ -226,11 +242,11 @@ class Copier:
     # ---- syncs and positions -----------------------------------------------------------------------------------------
 
     def _sync(self) -> None:
-        """Note where in the target lies what was copied; does not wait for it."""
+        """Send the syncs of what was copied, without waiting for them."""
         self._synced.extend(self._send_syncs(self._moved))
 
     def _commit(self) -> None:
-        """Let the group have the positions, once the syncs are there; waits for both."""
+        """Commit the positions once the syncs are written, and wait for both."""
         self._sync()
         for sync in self._synced:
             sync.result(SETTLE_S)
@@ -243,7 +259,7 @@ class Copier:
                 partition.committed = position
 
     def _send_syncs(self, partitions: Iterable[CopiedPartition]) -> list[Sent]:
-        """Where in the target lies what was copied."""
+        """Send the offset syncs, which say where in the target the copied records are."""
         sent = []
         for partition in partitions:
             for synced in partition.take_stretches():
@@ -253,12 +269,20 @@ class Copier:
 
 
 def note_failure(partition: CopiedPartition, error: ottla.OttlaError) -> None:
-    """Note why the partition can't be copied. A topic may take small batches, and not what they are together."""
+    """Note why the partition can't be copied. A topic may take small batches but not the joined one."""
     if partition.error != str(error):
         logger.warning("%s is not copied at the moment: %s", partition.source, error)
     partition.error = str(error)
     if error.code == ErrorCode.MESSAGE_TOO_LARGE:
         partition.joins = False
+
+
+def _copy_replaced(partition: CopiedPartition) -> ottla.OttlaError:
+    return ottla.OttlaError(
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        f"{partition.copy.topic} was deleted and created again",
+        hint="all of it is copied again",
+    )
 
 
 def to_commit(position: Position) -> ottla.OffsetAndMetadata:

@@ -1,17 +1,16 @@
-"""Copies the same by transactions in the target: records, and where their source's reading goes on, in one.
+"""This copier writes records to the target in transactions, together with their positions in the source.
 
-A round is what was fetched within moments, of whichever partitions. Its length follows the backlog: it goes on for as
-long as the last round's end took, so that half of the time goes into copying, and for up to half a second while the
-reader has more in hand. If its transaction is committed, the group has the positions, and the offset syncs where the
-records lie; if not, none of that counts, and the same is read again. Another mirror that was given a partition
-meanwhile is in a later generation of the group, so that the commit of a late one fails (KIP-447).
+A round is what was fetched within moments, of any partitions. Its length follows the backlog: it lasts as long as the
+last round's end took, so that half of the time goes into copying, and up to half a second while the reader has more in
+hand. If its transaction commits, so do the group's positions and the offset syncs. If not, none of that counts, and the
+records are read again. If another mirror has been assigned a partition meanwhile, the group has a later generation, so
+a late commit fails (KIP-447).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Final
 
 import ottla
@@ -32,11 +31,11 @@ class ExactlyOnceCopier(Copier):
 
     _reading_failed = False
     _end_s = 0.0
-    """How long the end of the last round took: until the target had all of it, and its transaction was committed."""
+    """The end of the last round took this long: until the target had all of it and its transaction was committed."""
     _end_began_at = 0.0
 
     def step(self, timeout: float) -> None:
-        """Wait up to `timeout` seconds for something, then copy a round. Raises like Copier, and where it is not known
+        """Wait up to `timeout` seconds for something, then copy a round. Raises like Copier, and if it is not known
         whether the round was committed."""
         self._try_again()
         fetched = self._reader.poll(timeout)
@@ -66,30 +65,35 @@ class ExactlyOnceCopier(Copier):
             if partition is not None:
                 copied[partition] = None
                 partition.error = ""
-                with _blaming(partition):
+                try:
                     self._send(partition, fetched)
+                except ottla.TransactionAborted:
+                    _prepare(copied)  # raises the cause, which may be in another partition
+                    raise
+                except ottla.OttlaError as error:
+                    note_failure(partition, error)
+                    raise
             size_bytes += len(fetched.records)
             past_s = self._clock.monotonic() - began_at
             is_full = past_s >= _ROUND_S or size_bytes >= _ROUND_BYTES
             fetched = None if is_full else self._read_on(max(0.0, min(self._end_s, _ROUND_S) - past_s))
         self._end_began_at = self._clock.monotonic()
         self._writer.flush(_FLUSH_S)
-        for partition in copied:
-            with _blaming(partition):
-                partition.prepare()
+        _prepare(copied)
         self._send_syncs(copied)
         offsets = {p.copy: to_commit(p.prepared.position) for p in copied if p.prepared.position}
         self._writer.send_offsets(offsets, self._member)
 
     def _read_on(self, timeout: float) -> FetchedBlock | None:
-        """What the reader had in hand when it failed is lost to it: all is read again, from what was committed."""
+        """Poll the reader. If it fails, the blocks in its hands are lost, and everything is read again from the
+        committed positions."""
         self._reading_failed = True
         fetched = self._reader.poll(timeout)
         self._reading_failed = False
         return fetched
 
     def _go_back(self, copied: Iterable[CopiedPartition]) -> None:
-        """All of a round is read again; what could not be copied, later than the rest."""
+        """Read all of a round again. Partitions that could not be copied wait longer than the rest."""
         self._under_way.clear()
         for partition in copied:
             partition.go_back()
@@ -99,13 +103,20 @@ class ExactlyOnceCopier(Copier):
                 self._read(partition)
 
     def _commit(self) -> None:
-        """Nothing: each round's transaction has."""
+        """Do nothing: each round's transaction has committed the positions."""
 
 
-@contextmanager
-def _blaming(partition: CopiedPartition) -> Iterator[None]:
-    try:
-        yield
-    except ottla.OttlaError as error:
-        note_failure(partition, error)
-        raise
+def _prepare(copied: Iterable[CopiedPartition]) -> None:
+    """Count what the target has acknowledged. Raises the failure, which is noted for the partitions that caused it, not
+    for those that only failed with the transaction."""
+    failed = dict[CopiedPartition, ottla.OttlaError]()
+    for partition in copied:
+        try:
+            partition.prepare()
+        except ottla.OttlaError as error:
+            failed[partition] = error
+    causes = {p: cause for p, cause in failed.items() if not isinstance(cause, ottla.TransactionAborted)}
+    for partition, cause in causes.items():
+        note_failure(partition, cause)
+    for cause in (causes or failed).values():
+        raise cause

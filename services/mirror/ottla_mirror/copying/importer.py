@@ -1,6 +1,6 @@
-"""Importing into copies: several partitions at once, each by one thread at a time, which takes all that waits for it.
+"""An importer thread takes all that waits for one partition, and several partitions are imported at once.
 
-So a source that is written record by record costs the target no call for each record.
+So if a source is written record by record, the target needs no call for each record.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from ottla_mirror.machines.encoding import Run
 from ottla_mirror.machines.progress import CopiedPartition
 
 _AT_ONCE: Final = 4
-"""Partitions."""
+"""This many partitions are imported at once."""
 
 _MOST_BATCHES: Final = 1000
-"""Of one import."""
+"""One import has at most this many batches."""
 
 _MOST_WAITING_BYTES: Final = 16 * 1024 * 1024
 _BATCH_BYTES: Final = 512
-"""What a batch takes in memory beside its data."""
+"""A batch takes this much memory besides its data."""
 
 _IMPORT_S: Final = 5.0
 
 
 class Import:
-    """A block on its way into a copy: an `Outcome`. `begins_at` is where the copy's log begins once it is there; None
-    where that has begun before."""
+    """An import brings a block into a copy, and is its `Outcome`. `begins_at` is the log start offset that the copy
+    then gets; None if the copy has begun already."""
 
     __slots__ = ("_error", "_is_done", "begins_at", "block", "memory_bytes")
 
@@ -55,23 +55,27 @@ class Import:
             raise self._error
         return self.block.runs
 
+    def refusal(self) -> str:
+        """An import that is refused fails within seconds."""
+        return ""
+
 
 class Imports:
-    """What waits to be imported into the copies of a flow, and the threads that import it."""
+    """The imports of a flow are the blocks that wait, and the threads that import them into the copies."""
 
     def __init__(self, target: ottla.Admin) -> None:
         self.target: Final = target
         self.changed: Final = Condition()
-        """Guards all that waits, and is told where that has become less."""
+        """This guards all waiting imports, and is notified when there are fewer."""
         self.pool: Final = ThreadPoolExecutor(_AT_ONCE, "ottla-mirror-import")
         self.waiting_bytes = 0
 
     def wait_for_room(self, timeout: float) -> bool:
-        """Whether there is room for another block, within `timeout` seconds."""
+        """Wait up to `timeout` seconds for room for another block; tell whether there is."""
         return self._wait(lambda: self.waiting_bytes < _MOST_WAITING_BYTES, timeout)
 
     def wait_until_done(self, timeout: float) -> bool:
-        """Whether nothing waits any more, within `timeout` seconds."""
+        """Wait up to `timeout` seconds until nothing waits any more; tell whether that is true."""
         return self._wait(lambda: self.waiting_bytes == 0, timeout)
 
     def close(self) -> None:
@@ -94,10 +98,10 @@ class Importer:
         self._waiting: Final[deque[Import]] = deque()
         self._is_at_work = False
         self._end: int | None = None
-        """Where the copy ends; None where this mirror has not written to it."""
+        """The copy ends at this offset; None if this mirror has not written to it."""
 
     def add(self, waiting: Import) -> None:
-        """Import it behind what waits already."""
+        """Queue an import after those that wait already."""
         with self._imports.changed:
             self._waiting.append(waiting)
             self._imports.waiting_bytes += waiting.memory_bytes
@@ -106,7 +110,7 @@ class Importer:
                 self._imports.pool.submit(self._work)
 
     def clear(self) -> None:
-        """Import nothing of what waits."""
+        """Drop all waiting imports."""
         with self._imports.changed:
             self._drop(self._waiting)
             self._waiting.clear()
@@ -132,7 +136,7 @@ class Importer:
                     self._waiting.clear()
 
     def _take(self) -> list[Import]:
-        """All that waits, as far as one import has room for it."""
+        """Take all that waits, as far as one import has room for it."""
         with self._imports.changed:
             taken, room = list[Import](), _MOST_BATCHES
             while self._waiting and (not taken or len(self._waiting[0].block.batches) <= room):
@@ -146,9 +150,9 @@ class Importer:
         self._imports.changed.notify_all()
 
     def _import(self, batches: Sequence[KeptBatch]) -> None:
-        """All of them, in as many requests as it takes. What is there already is compared."""
+        """Import all batches, in as many requests as needed. Those that the copy has already are compared."""
         end, left = self._end, list(batches)
-        if end is None:  # a predecessor has got that far, but for a gap
+        if end is None:  # a predecessor has got that far, except for a gap
             end = 0 if self._partition.position is None else self._partition.position.offset
         while left:
             try:
@@ -161,7 +165,8 @@ class Importer:
         self._end = end
 
     def _end_after_mismatch(self, end: int, left: Sequence[KeptBatch]) -> int:
-        """Where the copy ends in truth, if it can go on from there with what is left. Raises OFFSET_MISMATCH."""
+        """Return where the copy really ends, if the batches that are left can follow there. Raises OFFSET_MISMATCH
+        otherwise."""
         found, base_offset = self._end_of_copy(), left[0].base_offset
         is_resumed = self._end is None and self._partition.position is not None
         between = not any(batch.base_offset < found < batch.next_offset for batch in left)
@@ -176,7 +181,8 @@ class Importer:
         return self._target.topics.offsets(copy.topic)[copy.partition] or 0
 
     def _is_compacted(self) -> bool:
-        """What a predecessor has imported and not committed may have been cleaned in the source since, and differ."""
+        """Tell whether the copy is compacted: then uncommitted imports of a predecessor may differ, since the source
+        was cleaned."""
         return "compact" in str(self._target.configs.get(topic=self._partition.copy.topic)["cleanup.policy"].value)
 
     def _import_at(self, end: int, batches: Sequence[KeptBatch]) -> int:
@@ -190,7 +196,7 @@ class Importer:
 
 
 def conflict(partition: CopiedPartition, reason: str) -> OttlaError:
-    """What is in a copy can't be continued by its source: for the caller to raise."""
+    """Build the error for a copy that its source can't continue; the caller raises it."""
     return OttlaError(
         ErrorCode.OFFSET_MISMATCH,
         f"{partition.copy} can't have the offsets of {partition.source}: {reason}",

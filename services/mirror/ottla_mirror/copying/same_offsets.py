@@ -1,8 +1,8 @@
-"""Copies at the offsets that records have in the source: a group goes on in the copy where it is, without translation.
+"""This copier keeps the source's offsets, so a group resumes in the copy at its own offset, without translation.
 
-A block is imported (ADR 0018): the target's leader appends it if the copy ends where it is to go on, or has it already.
-So a repeat changes nothing, and each record is there once, without a transaction; and only one source can be in a copy.
-Markers and aborted records leave gaps.
+A block is imported (ADR 0018): the target's leader appends it only if the copy ends where the block begins, or has it
+already. So a repeat changes nothing, and each record is there once, without a transaction. A copy can have only one
+source. Markers and aborted records leave gaps.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class SameOffsetsCopier(Copier):
             waiting = Import(KeptBlock(batches), fetched.offset if begins_within else None)
             self._importer(partition).add(waiting)
             partition.send(fetched, waiting.block, waiting)
-        partition.end(fetched)
+        if batches or former is not None:  # before the first record the copy has no end to resume from
+            partition.end(fetched)
 
     def _await_target(self) -> None:
         if not self._imports.wait_until_done(SETTLE_S):

@@ -1,4 +1,4 @@
-"""Where copying goes on, by what the flow's group, its table, its offset syncs and the copies themselves say."""
+"""The finder says where copying starts, by the flow's group, its table, its offset syncs and the copies themselves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 from ottla_mirror.clusters.cluster import CALL_S, Admin, Member
 from ottla_mirror.copying.copier import to_commit
 from ottla_mirror.machines.progress import BEGINNING, Position, read_note
@@ -15,11 +15,11 @@ from ottla_mirror.syncing.flow_state import FlowState
 from ottla_mirror.syncing.offset_syncs import OffsetSyncs
 
 Starts = Mapping[TopicPartition, Start | OttlaError]
-"""By the copies: where each goes on, or why it can't."""
+"""This says by copy where each starts, or why it can't."""
 
 
 class StartFinder:
-    """`target` looks at the copies. `compares`: as `start_of` takes it. For one thread."""
+    """The finder looks at the copies by `target`. `compares` is as in `start_of`. For one thread."""
 
     def __init__(self, member: Member, target: Admin, state: FlowState, syncs: OffsetSyncs, *, compares: bool) -> None:
         self._member: Final = member
@@ -29,15 +29,16 @@ class StartFinder:
         self._compares: Final = compares
 
     def find(self, sources: Mapping[TopicPartition, TopicPartition]) -> Starts:
-        """Find where these copies go on, by the sources of each. What is begun is noted before this returns.
+        """Find where copying into these copies starts. `sources` has the source of each. New copies are noted before
+        this returns.
 
-        Raises what keeps all of them from being looked at.
+        Raises if none of them can be looked at.
         """
         committed = self._committed(sources)
         self._state.catch_up(CALL_S)  # a predecessor may have begun one of them a moment ago
         ids = self._target.topic_ids({copy.topic for copy in sources})
         ours = {copy for copy in sources if (b := self._state.begun(copy)) and b.copy_id == ids.get(copy.topic)}
-        if any(committed[copy] is None for copy in ours):
+        if any(committed[copy] is None or copy not in ours for copy in sources):
             self._syncs.catch_up(CALL_S)
         ends = self._target.ends([copy for copy in sources if copy.topic in ids and copy not in ours])
         starts = dict[TopicPartition, Start | OttlaError]()
@@ -46,7 +47,9 @@ class StartFinder:
             synced = None if begun is None else self._syncs.position_of(source, begun.generation)
             try:
                 copy_id = _known(ids, copy.topic)
-                known = Known(begun, committed[copy], synced, copy_id, ends.get(copy, 0))
+                known = Known(
+                    begun, committed[copy], synced, copy_id, ends.get(copy, 0), self._syncs.generation(source)
+                )
                 starts[copy] = start_of(copy, known, compares=self._compares)
             except OttlaError as error:
                 starts[copy] = error
@@ -61,8 +64,8 @@ class StartFinder:
         return {copy: None if position == BEGINNING else position for copy, position in found.items()}
 
     def _begin(self, starts: Starts, committed: Mapping[TopicPartition, Position | None]) -> None:
-        """Note what is begun; before that, have the group forget where it was in a former copy of that name: a
-        successor would go on there."""
+        """Note which copies are begun. Before that, have the group forget its position in a former copy of that name,
+        since a successor would resume there."""
         begun = {copy: each.begun for copy, each in starts.items() if isinstance(each, Start)}
         new = {copy: which for copy, which in begun.items() if which != self._state.begun(copy)}
         former = [copy for copy, which in new.items() if which.generation and committed[copy] is not None]
@@ -72,7 +75,7 @@ class StartFinder:
             self._state.note_begun(new)
 
 
-def _known(ids: Mapping[str, bytes], topic: str) -> bytes:
+def _known(ids: Mapping[str, TopicId], topic: str) -> TopicId:
     if topic not in ids:
         raise OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} is gone", hint="it is created again")
     return ids[topic]

@@ -1,4 +1,4 @@
-"""A flow's checkpoints: where groups are in the copies, as its leaders have written it."""
+"""A flow's checkpoints, which its leaders write, say where groups are in the copies."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from ottla_mirror.syncing.topic_follower import TopicFollower
 
 
 class Checkpoints(TopicFollower):
-    """The newest of each group and partition. For any thread."""
+    """This has the newest checkpoint of each group and partition. For any thread."""
 
     def __init__(self, name: str, target: Cluster, topic: str) -> None:
         super().__init__(f"{name}: checkpoints are not followed at the moment", target, topic)
         self.forget()
 
     def take_changed(self) -> Checkpoint | None:
-        """One that has changed since it was taken last; None once all were."""
+        """Return a checkpoint that has changed since it was taken last, or None if there are no more."""
         with self.lock:
             return self._known[self._changed.pop()] if self._changed else None
 
     def change_all(self) -> None:
-        """Have all taken again."""
+        """Have all checkpoints taken again."""
         with self.lock:
             self._changed.update(self._known)
 

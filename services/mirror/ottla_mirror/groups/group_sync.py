@@ -1,4 +1,8 @@
-"""Keeps groups' offsets current in the target, and the source's heart beating: what the leader does besides topics."""
+"""Besides topics, the leader keeps groups' offsets current in the target, and sends the source's heartbeats.
+
+While the flow is paused, groups may work in the target. Their checkpoints follow them there, because their offsets may
+expire before they go back.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +22,11 @@ from ottla_mirror.syncing.offset_syncs import OffsetSyncs
 
 _LOOK_S: Final = 1.0
 _LIST_S: Final = 5.0
-"""How long new groups may wait, and those that commit nothing."""
+"""New groups, and those that commit nothing, may wait this long."""
 
 
 class GroupSync(Chore):
-    """`troubles`: why groups have not their offsets in the target, by their names. For any thread."""
+    """By group, `troubles` says why offsets are missing in the target. For any thread."""
 
     def __init__(
         self, flow: FlowSettings, open_offsets: Callable[[], GroupOffsets], syncs: OffsetSyncs, state: FlowState
@@ -34,23 +38,25 @@ class GroupSync(Chore):
         self._syncs: Final = syncs
         self._state: Final = state
         self._groups: dict[str, Committed] = {}
-        """What each had committed when it was looked at last."""
+        """This has what each group had committed when it was looked at last."""
         self._quiet: Final[set[str]] = set()
-        """Those of which nothing had changed then: they are looked at again when groups are listed again."""
+        """These groups had not changed then. They are looked at again when groups are listed again."""
         self._list_in = 0.0
+        self._is_paused = False
 
     def work(self) -> None:
         offsets, is_loaded = self._open_offsets(), False
         try:
             while not self.stopping.wait(_LOOK_S):
-                if not (self._state.acts and self._syncs.caught_up):
+                former, self._is_paused = self._is_paused, self._state.paused
+                leads = self._state.leads and self._state.known and self._syncs.caught_up
+                if not leads or self._is_paused != former:
                     self._groups, self._list_in, self.troubles, is_loaded = {}, 0.0, {}, False
-                    self.went_well()
-                    continue
-                if not is_loaded:
-                    offsets.load()  # another mirror may have led meanwhile
-                    is_loaded = True
-                self._look(offsets)
+                if leads:
+                    if not is_loaded:
+                        offsets.load()  # another mirror may have led meanwhile
+                        is_loaded = True
+                    self._look_at_target(offsets) if self._is_paused else self._look(offsets)
                 self.went_well()
         finally:
             offsets.close()
@@ -60,6 +66,7 @@ class GroupSync(Chore):
         if self._list_in <= 0:
             self._list_in = _LIST_S
             found = offsets.in_source(timeout=CALL_S)
+            offsets.look_at_topics(with_source=True)
             self._groups = {group: self._groups.get(group, {}) for group in found}
             self._quiet.clear()
             self.troubles = {group: trouble for group, trouble in self.troubles.items() if group in self._groups}
@@ -69,9 +76,17 @@ class GroupSync(Chore):
             if not is_moved and self._groups[group] == before:
                 self._quiet.add(group)
 
+    def _look_at_target(self, offsets: GroupOffsets) -> None:
+        self._list_in -= _LOOK_S
+        if self._list_in <= 0:
+            self._list_in = _LIST_S
+            offsets.look_at_topics(with_source=False)
+            for group in offsets.in_target(timeout=CALL_S):
+                offsets.checkpoint_in_target(group)
+
     def _carry(self, offsets: GroupOffsets, group: str, before: Committed) -> tuple[Committed, bool]:
-        """What it has committed, and whether something of that was committed in the target. Raises where a cluster is
-        away; what is one group's keeps no other from being looked at."""
+        """Return what a group has committed in the source, and whether any of it was committed in the target. Raises if
+        a cluster is away. An error of one group does not stop the others."""
         committed, trouble, is_moved = before, "", False
         try:
             committed = offsets.source.committed(group)
@@ -89,7 +104,8 @@ class GroupSync(Chore):
 
 
 class Heartbeats(Chore):
-    """A record each second in the source's `heartbeats`: how old its copy is says how the flow is (KIP-382)."""
+    """The source's `heartbeats` topic gets a record each second: the age of its copy shows the flow's health
+    (KIP-382)."""
 
     def __init__(self, flow: FlowSettings, source: Cluster, state: FlowState, clock: Clock) -> None:
         super().__init__(f"{flow.name}: the source gets no heartbeats at the moment")

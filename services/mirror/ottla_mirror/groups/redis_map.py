@@ -1,8 +1,8 @@
-"""What a flow's offset syncs and checkpoints hold, in Redis as well, for applications that look it up at failover.
+"""A flow's offset syncs and checkpoints are put in Redis as well, for applications that look them up at failover.
 
-The leader writes. Each transaction leaves the writer's mark, a name and a number that counts up, and is made only where
-the mark of the one before is still in Redis. Where it is not, another mirror has led, or Redis is empty or as it was
-earlier: then all of it is replaced. How keys are named: `ottla.mirror.redis_offsets`.
+The leader writes. Each transaction leaves the writer's mark: a name and a number that counts up. It only adds changes
+if the mark of the one before is still in Redis. If not, another mirror has led, or Redis is empty or in an earlier
+state, and everything is replaced. `ottla.mirror.redis_offsets` says how keys are named.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 _STEP_S: Final = 0.5
 _REDIS_S: Final = 2.0
 _CURRENT_MS: Final = 5_000
-"""So long after its last step what a mirror has written counts as current."""
+"""A mirror's offsets in Redis count as current for this long after the mirror last wrote."""
 
 _MOST: Final = 10_000
-"""Stretches and checkpoints of a transaction, besides those of its last partition: a few MB at most."""
+"""A transaction has at most this many stretches and checkpoints, besides those of its last partition: a few MB."""
 
 
 class RedisMap(Chore):
@@ -53,7 +53,7 @@ class RedisMap(Chore):
         self._state: Final = state
         self._writer: Final = secrets.token_hex(8)
         self._number = 0
-        self._mark = ""  # of the last transaction, if that was made for certain
+        self._mark = ""  # of the last transaction, if it surely succeeded
 
     def work(self) -> None:
         is_left = False
@@ -65,12 +65,13 @@ class RedisMap(Chore):
             self._redis.close()
 
     def step(self) -> bool:
-        """Write what has changed, in one transaction; whether more is left. Raises what Redis or the target raises."""
+        """Write what has changed in one transaction, and tell whether more is left. Raises errors of Redis and the
+        target."""
         with redis_errors(), self._redis.pipeline() as pipeline:
             pipeline.watch(self._keys.writer)  # type: ignore[no-untyped-call]  # redis has no types for it
             former: Any = pipeline.get(self._keys.writer)
             replaced = [] if former == self._mark else list(self._redis.scan_iter(self._keys.pattern, count=1000))
-            # Behind the watch: what another mirror has written is known by now, and gives way to nothing older.
+            # This comes after the watch, so that nothing older replaces what another mirror has written.
             self._syncs.catch_up(CALL_S)
             self._checkpoints.catch_up(CALL_S)
             pipeline.multi()
@@ -90,7 +91,7 @@ class RedisMap(Chore):
         return room <= 0
 
     def _write_stretches(self, pipeline: Pipeline, room: int) -> int:
-        """How much room is left."""
+        """Write changes, and return how much room is left."""
         while room > 0 and (changed := self._syncs.take_changed()) is not None:
             source, first, stretches = changed
             copy = self._names.target_of(source.topic)
@@ -104,7 +105,7 @@ class RedisMap(Chore):
         return room
 
     def _write_checkpoints(self, pipeline: Pipeline, room: int) -> int:
-        """How much room is left."""
+        """Write changes, and return how much room is left."""
         while room > 0 and (changed := self._checkpoints.take_changed()) is not None:
             field = f"{changed.copy.topic}:{changed.copy.partition}"
             pipeline.hset(self._keys.group(changed.group), field, str(changed.offset))

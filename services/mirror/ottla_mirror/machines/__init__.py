@@ -1,1 +1,1 @@
-"""What a mirror copies and where to, as rules without IO."""
+"""These rules, without IO, say what a mirror copies and where to."""

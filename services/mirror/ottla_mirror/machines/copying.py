@@ -1,13 +1,13 @@
-"""What of a fetched block is written to the target, and as what: batches as the bytes they are, wherever that is right.
+"""These functions turn a fetched block into batches for the target, which keep their bytes wherever that is correct.
 
-* A batch's records travel as bytes; its offsets, leader epoch, producer id, epoch, sequence and transaction were of the
-  source's log, and are replaced (`SealedBatch`). The CRC over the old header is checked first.
-* Encoded anew is each batch whose records are not all wanted, are fewer than its offsets (compaction left gaps), have a
-  delete horizon, or the broker's time: such a batch says something about the source's log that is not true elsewhere.
-* So is each batch of a flow whose records say which way they have come (`LoopMarks`); those that have come from where
-  they would go are left out.
-* Small batches that are neighbours are encoded together: a target takes five batches of a partition at a time, so that
-  a producer that sends record by record would be faster than its mirror.
+* A batch's records travel as bytes. Its offsets, leader epoch, producer id, epoch, sequence and transaction belong to
+  the source's log, and are replaced (`SealedBatch`). The CRC over the old header is checked first.
+* A batch is encoded again if not all its records are wanted, if compaction left gaps, or if it has a delete horizon or
+  the broker's timestamps. Such a batch says something about the source's log that is not true elsewhere.
+* Every batch of a marked flow (`LoopMarks`) is encoded again. Records that would return to where they came from are
+  left out.
+* Small adjacent batches are encoded together. A target takes only five batches of a partition at a time, so without
+  this a producer that sends record by record would be faster than its mirror.
 * Markers, and batches of aborted transactions, are not copied: what is fetched is decided (rule 38).
 
 Where copies keep the source's offsets, batches stay as they are, gaps and all, but for their producer and transaction.
@@ -29,19 +29,20 @@ from ottla_mirror.machines.encoding import EncodedBatch, Run
 from ottla_mirror.machines.loop_marks import LoopMarks
 
 _ENCODED_BYTES: Final = 1024 * 1024
-"""Of what one batch of the source becomes."""
+"""A batch that is encoded again has at most this size."""
 
 _SMALL_BYTES: Final = 4 * 1024
 _SMALL_RECORDS: Final = 32
 _JOINED_BYTES: Final = 64 * 1024
-"""Of what several small ones become: a copy has the source's `max.message.bytes`, which is rarely less."""
+"""A batch that joins small ones has at most this size. A copy has the source's `max.message.bytes`, which is rarely
+less."""
 
 _Checked = tuple[BatchHeader, memoryview]
 """A batch whose CRC is right, and its header."""
 
 
 class Fetched(Protocol):
-    """What a reader hands out: `ottla.connect.FetchedBatches`."""
+    """A reader returns these: `ottla.connect.FetchedBatches`."""
 
     @property
     def topic_id(self) -> TopicId: ...
@@ -59,8 +60,8 @@ class Fetched(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OutgoingBatch:
-    """A batch for the target: its records are `runs` of the source, written there in `leader_epoch`; reading goes on at
-    `next_offset`."""
+    """A batch for the target has records from `runs` of the source, where they were written in `leader_epoch`. Reading
+    resumes at `next_offset`."""
 
     batch: SealedBatch
     runs: tuple[Run, ...]
@@ -81,7 +82,7 @@ class OutgoingBatch:
 
 
 class KeptBatch(NamedTuple):
-    """A batch for the target at the offsets that it has: `data`, whose header in the source is `header`."""
+    """A kept batch goes to the target at its own offsets: `data`, whose header in the source is `header`."""
 
     header: BatchHeader
     data: bytes
@@ -97,7 +98,7 @@ class KeptBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeptBlock:
-    """The batches of a fetched block, one at least, for the target at the offsets that they have."""
+    """A kept block has one or more batches of a fetched block, which go to the target at their own offsets."""
 
     batches: tuple[KeptBatch, ...]
 
@@ -154,7 +155,8 @@ def outgoing(fetched: Fetched, marks: LoopMarks | None = None, *, joins: bool = 
 
 
 def _groups(batches: Iterable[_Checked], joins: bool) -> Iterator[list[_Checked]]:
-    """Neighbours that are small and have one codec, as far as a batch has room for them; each other one by itself."""
+    """Group small adjacent batches with one codec, as far as a batch has room. Each other batch is a group by
+    itself."""
     group, room = list[_Checked](), 0
     for header, batch in batches:
         is_small = joins and header.size_bytes <= _SMALL_BYTES and header.record_count <= _SMALL_RECORDS

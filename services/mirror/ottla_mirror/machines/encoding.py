@@ -1,4 +1,4 @@
-"""Records that are encoded again for a copy: in batches of their own, with the offsets that they have in the source."""
+"""Records that are encoded again for a copy get batches of their own, which note the records' offsets in the source."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_TIMESTAMP: Final = -1
 
 
 class Run(NamedTuple):
-    """Records with adjacent offsets in the source, which are adjacent in the target as well."""
+    """A run is records with adjacent offsets in the source, which are adjacent in the target as well."""
 
     first: int
     length: int
@@ -32,8 +32,8 @@ class Run(NamedTuple):
 class EncodedBatch:
     """A batch in the making, of at most `max_bytes` before compression; `runs` are its records' offsets in the source.
 
-    Its records have timestamps, or none of them has: -1 stands for none, and a time of 0 instead would have retention
-    delete the copy at once.
+    Either all of its records have timestamps, or none has. -1 stands for none: with a time of 0, retention would delete
+    the copy at once.
     """
 
     __slots__ = ("_builder", "_has_timestamps", "runs")

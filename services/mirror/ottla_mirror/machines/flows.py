@@ -1,4 +1,4 @@
-"""What a mirror is to do, as values: clusters, and the flows between them (MirrorMaker 2's `A->B`)."""
+"""These settings say what a mirror does: its clusters, and the flows between them (MirrorMaker 2's `A->B`)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Policy = Literal["prefix", "identity", "marked"]
 Delivery = Literal["at_least_once", "exactly_once", "same_offsets"]
 
 POLICIES: Final = ("prefix", "identity", "marked")
-"""The last one keeps topics' names, too; its records have a header that says which way they have come."""
+"""The marked policy keeps topics' names too, and its records have a header that says which way they have come."""
 
 _OWN_GROUPS: Final = "ottla-mirror."
 _REDIS: Final = r"rediss?://([^/@\s]*@)?([\w.-]+|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?(/[0-9]+)?"
-"""With TLS or without; perhaps user and password, a port and a database."""
+"""The URL may have TLS, a user and password, a port and a database."""
 
 DELIVERIES: Final = ("at_least_once", "exactly_once", "same_offsets")
-"""With the last one too each record is there once: at the offset that it has in the source."""
+"""With same_offsets too each record is there once, at the offset that it has in the source."""
 
 KAFKA: Final = "kafka://"
-"""In front of an address: the cluster is no ottla cluster."""
+"""This prefix of an address says that the cluster is no ottla cluster."""
 
 EXCLUDED_TOPICS: Final = (r"mm2.*\.internal", r".*\.replica", r"__.*")
 """As MirrorMaker 2's topics.exclude."""
@@ -33,7 +33,7 @@ EXCLUDED_GROUPS: Final = (r"console-consumer-.*", r"connect-.*", r"__.*")
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """A cluster by its alias, and where its brokers are: gRPC addresses; for another Kafka, its own addresses.
+    """A cluster has an alias and its brokers' addresses, which are gRPC addresses or another Kafka's own.
 
     `kafka`: the settings of that Kafka's clients, by librdkafka's names; None for an ottla cluster.
     """
@@ -50,11 +50,11 @@ class ClusterSettings:
 
 @dataclass(frozen=True, slots=True)
 class FlowSettings:
-    """Copying from the cluster `source` to the cluster `target`, both by their aliases.
+    """A flow copies from the cluster `source` to the cluster `target`, both given by alias.
 
-    `topics`, `groups` and what is to be excluded of them are regular expressions that match whole names. `replicas`: of
-    topics that are created in the target, None for its default. `sync_groups`: whether groups have their offsets in the
-    target, too, beside the checkpoints; `heartbeats`: whether the source gets a record each second, to be copied.
+    `topics`, `groups` and their exclusions are regular expressions that match whole names. `replicas` is for topics
+    that are created in the target; None means its default. `sync_groups`: whether groups' offsets are committed in the
+    target, besides the checkpoints. `heartbeats`: whether the source gets a record each second, to be copied.
     """
 
     source: str
@@ -77,7 +77,7 @@ class FlowSettings:
 
     @property
     def keeps_names(self) -> bool:
-        """Whether a copy is called as its topic is."""
+        """This says whether a copy has the name of its topic."""
         return self.policy != "prefix"
 
     @property
@@ -86,8 +86,8 @@ class FlowSettings:
         return f"{_OWN_GROUPS}{self.source}.{self.target}"
 
     def takes_group(self, group: str) -> bool:
-        """Whether offsets of this group of the source are translated. None is where records of the target's own lie
-        between the copies: a place in one log is no single place in the other."""
+        """Tell whether this source group's offsets are translated. In a marked flow none are: other records lie between
+        the copied ones, so a place in one log is no single place in the other."""
         return (
             self.policy != "marked"
             and not group.startswith(_OWN_GROUPS)
@@ -98,7 +98,8 @@ class FlowSettings:
 
 @dataclass(frozen=True, slots=True)
 class MirrorSettings:
-    """All that one configuration file says, checked. `redis` is the URL of a database that gets the offsets, too."""
+    """These are the checked settings of one configuration file. `redis` is the URL of a database that also gets the
+    offsets."""
 
     clusters: tuple[ClusterSettings, ...]
     flows: tuple[FlowSettings, ...]
@@ -109,7 +110,7 @@ class MirrorSettings:
         return next(cluster for cluster in self.clusters if cluster.alias == alias)
 
     def is_of_ottla(self, flow: FlowSettings) -> bool:
-        """Whether both of its clusters are."""
+        """Tell whether both clusters of a flow are ottla clusters."""
         return self.cluster(flow.source).kafka is None and self.cluster(flow.target).kafka is None
 
     def has_flow(self, source: str, target: str) -> bool:
@@ -117,7 +118,7 @@ class MirrorSettings:
 
 
 def check(settings: MirrorSettings) -> MirrorSettings:
-    """`settings`. Raises INVALID_CONFIG for flows that can't be, or would copy records in a circle."""
+    """Return `settings`. Raises INVALID_CONFIG for flows that are invalid, or would copy records in a circle."""
     aliases = [cluster.alias for cluster in settings.clusters]
     for alias in aliases:
         if aliases.count(alias) > 1:
@@ -165,7 +166,8 @@ def _check_patterns(flow: FlowSettings) -> None:
 
 
 def _check_circles(settings: MirrorSettings) -> None:
-    """With names that stay as they are, a circle would carry a record round and round, unless all of it is marked."""
+    """Refuse circles of flows that keep names: a record would go round and round, unless all of these flows are
+    marked."""
     following: dict[str, list[str]] = {}
     for flow in settings.flows:
         if flow.keeps_names:
@@ -189,5 +191,5 @@ def _reached(start: str, following: Mapping[str, Sequence[str]]) -> set[str]:
 
 
 def invalid(message: str, hint: str) -> OttlaError:
-    """For a configuration that can't be, to be raised by the caller."""
+    """Build the error for an invalid configuration; the caller raises it."""
     return OttlaError(ErrorCode.INVALID_CONFIG, message, hint=hint)

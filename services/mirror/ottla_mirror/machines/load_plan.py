@@ -1,7 +1,7 @@
-"""Which mirror of a flow copies what, so that each has about as much to do, by bytes a second.
+"""The plan shares a flow's partitions among its mirrors so that each has about the same load, in bytes a second.
 
-A mirror keeps what it has until another one has so much less to do that a move is worth its while: a partition that
-moves stands still for a moment. Partitions without any load are spread evenly.
+A partition stops for a moment when it moves, so it moves only if that evens out the loads enough. Partitions without
+any load are spread evenly.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ Rates = Mapping[TopicPartition, float]
 
 _VERSION: Final = 0
 _IDLE: Final = 0.05
-"""What a partition without load weighs, of the mean one."""
+"""A partition without load weighs this share of the mean load."""
 
 _WORTH: Final = 0.1
-"""By so much who has most to do may have more than on average, of the average, before something moves."""
+"""The busiest mirror may exceed the average load by this share before something moves."""
 
 _MOST_MOVES: Final = 500
-"""Of one plan; the next one goes on."""
+"""One plan makes at most this many moves, and the next one continues."""
 
 _SMOOTH: Final = 0.5
 
 
 class RateMeter:
-    """What is copied of each partition; `rates` are smooth over some looks."""
+    """A rate meter measures the load of each partition. `rates` are smoothed over several observations."""
 
     def __init__(self) -> None:
         self.rates: dict[TopicPartition, float] = {}  # replaced, never changed
@@ -51,7 +51,8 @@ def spread(
     readers: Mapping[str, Collection[str]],
     rates: Rates,
 ) -> dict[str, list[TopicPartition]]:
-    """By member. `owned` has what each has, the best claim first, and `readers` who subscribes to a topic."""
+    """Return the partitions of each member. `owned` has the current ones, the best claim first, and `readers` each
+    topic's subscribers."""
     everything = set(partitions)
     mean = sum(rates.get(partition, 0.0) for partition in everything) / max(1, len(everything))
     weights = {partition: rates.get(partition, 0.0) + (mean * _IDLE or 1.0) for partition in everything}
@@ -77,7 +78,7 @@ def _move_one(
     readers: Mapping[str, Collection[str]],
     weights: Rates,
 ) -> bool:
-    """From who has most to do to who has least; False where it is not worth it."""
+    """Move one partition from the busiest member to the idlest, or return False if it is not worth it."""
     busiest, idlest = max(loads, key=lambda m: (loads[m], m)), min(loads, key=lambda m: (loads[m], m))
     gap, worth = loads[busiest] - loads[idlest], _WORTH * sum(loads.values()) / len(loads)
     may = [p for p in made[busiest] if worth <= gap - weights[p] and idlest in readers[p.topic]]
@@ -92,7 +93,7 @@ def _move_one(
 
 
 def write_rates(rates: Rates) -> bytes:
-    """As a member tells them to the one that leads its group."""
+    """Encode the rates that a member sends to its group's leader."""
     writer = Writer(flexible=False)
     writer.int16(_VERSION)
     for (topic, partition), rate in rates.items():
@@ -103,7 +104,7 @@ def write_rates(rates: Rates) -> bytes:
 
 
 def read_rates(data: bytes) -> Rates:
-    """Nothing where it is no such data."""
+    """Decode a member's rates, or return none if the data is invalid."""
     reader, rates = Reader(memoryview(data)), dict[TopicPartition, float]()
     try:
         if reader.int16() != _VERSION:

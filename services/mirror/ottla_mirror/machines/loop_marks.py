@@ -1,8 +1,8 @@
-"""Which way a record has come, where its topic's name does not tell: two sites write to the same topic, and copy it.
+"""When two sites write to the same topic and copy it, a header says which way each record has come.
 
-A copied record has a header with the clusters that it was copied from, the last one last. It is not copied to one of
-these again, nor to one that has a flow from one of these: that has it by its own way. So each event goes once from site
-to site, as `TopicNames` has it for prefixes.
+A copied record has a header with the clusters that it was copied from, in order. It is not copied to any of these
+again. Nor is it copied to a cluster with a flow from one of these, which gets the record through that flow. So each
+event travels once from site to site, as with prefixes (`TopicNames`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 class LoopMarks:
-    """One flow's. `settings` has the other flows."""
+    """These are the marks of one flow. `settings` has the other flows."""
 
     def __init__(self, flow: FlowSettings, settings: MirrorSettings) -> None:
         self._source: Final = flow.source
@@ -30,7 +30,7 @@ class LoopMarks:
         self._first: Final = (HEADER, flow.source.encode())
 
     def of_copy(self, headers: Headers) -> list[tuple[str, bytes | None]] | None:
-        """The headers that a copy of a record with these `headers` has; None where it is not to be copied."""
+        """Return the headers for the copy of a record with these `headers`, or None if it must not be copied."""
         paths = [value for name, value in headers if name == HEADER and value is not None]
         others = [header for header in headers if header[0] != HEADER]
         if not paths:

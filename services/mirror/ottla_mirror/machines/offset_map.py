@@ -1,23 +1,24 @@
-"""Where a partition's offsets are in its copy: exact wherever both are known, else late and never ahead.
+"""An offset map translates a partition's offsets to its copy: exactly where both are known, else late, never ahead.
 
-Between two gaps (a marker, an aborted batch, what compaction took, a marker of the mirror's own) source and target go
-in step, so a stretch without a gap is three numbers, however long it is:
+Gaps come from markers, aborted batches, compaction and the mirror's own markers. Between two gaps, source and target
+advance in step, so a stretch without a gap takes three numbers, however long it is:
 
     source   0 … 99   marker   101 … 140           (0 → 0, 100) (101 → 100, 40)
     target   0 … 99            100 … 139
 
-An offset inside a stretch, or at its end, translates exactly. One in the gap behind it is that of a reader that
-has everything before the gap: it continues at the stretch's end in the target. So an offset is never translated to a
-position behind a record that its reader has not had.
+An offset inside a stretch, or at its end, translates exactly. A reader whose offset is in the gap after a stretch has
+read everything before the gap, so it continues at the stretch's end in the target. So a translation never skips a
+record that the reader has not read.
 
-What is copied twice, by a mirror that goes on where its predecessor had committed, has two places. The later one counts
-once the copying has passed all that was copied before: until then the first one does, for what follows is only there.
+If a mirror resumes where its predecessor had committed, it may copy records twice, and they have two places. The first
+place counts until copying has passed all that was copied before, because what follows is only there. Then the later
+place counts.
 
-Bounded in bytes: of the oldest half every second stretch is dropped, and offsets in it translate to the end of the one
-before: late, and the reader meets records again. Source: KIP-382, `OffsetSyncStore`, which keeps 64 pairs a partition.
+To bound memory, every second stretch of the oldest half is dropped. Offsets in it translate to the end of the stretch
+before, so the reader gets some records again. Source: KIP-382, `OffsetSyncStore`, which keeps 64 pairs a partition.
 
-`OffsetMaps` has those of a flow; what they are made of lies in its offset syncs (module `mirror_records`). Each map
-knows from which offset on it has changed, so that a copy of it costs no more than that to keep.
+`OffsetMaps` has the maps of a flow, which are built from its offset syncs (module `mirror_records`). Each map knows
+from which offset on it has changed, so that updating a copy of it costs only what has changed.
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ class Stretch(NamedTuple):
     source: int
     target: int
     length: int
+
+
+GONE: Final = 2**63 - 1
+"""Every record of a partition is before that offset."""
 
 
 class SyncedStretch(NamedTuple):
@@ -92,7 +97,7 @@ class OffsetMap:
         return Stretch(self._sources[-1], self._targets[-1], self._lengths[-1]) if self._sources else None
 
     def add(self, source: int, target: int, length: int) -> None:
-        """These were copied."""
+        """Note that `length` records from `source` on were copied to `target`."""
         if source >= self.end:
             self._append(Stretch(source, target, length))
             return
@@ -119,8 +124,9 @@ class OffsetMap:
         return self._sources[at] + min(offset - self._targets[at], self._lengths[at])
 
     def take_changed(self) -> tuple[int, list[Stretch]]:
-        """The offset from which on stretches are others than at the last call, and those; from 0 at the first call. Of
-        one that was cut the rest is behind that offset: what follows the cut says where it lies."""
+        """Return the first offset from which stretches have changed since the last call, and these stretches; the first
+        call returns all of them, from 0. If a stretch was cut, these stretches say where the part after the cut
+        lies."""
         first, self._changed_from = self._changed_from, _UNCHANGED
         at = bisect_left(self._sources, first)
         return first, list(map(Stretch, self._sources[at:], self._targets[at:], self._lengths[at:]))
@@ -130,12 +136,23 @@ class OffsetMap:
         self._changed_from = 0
 
     def thin(self, most: int) -> None:
-        """Keep no more stretches than that, three at least: of fewer than four the older half is one."""
+        """Keep at most that many stretches, but three at least: of fewer than four, the older half is a single one."""
         while len(self._sources) > max(most, 3):
             self.change_all()
             half = len(self._sources) // 2
             for numbers in (self._sources, self._targets, self._lengths):
                 numbers[:half] = numbers[:half:2]
+
+    def retire(self, before: int) -> None:
+        """Forget the stretches that end at or before that offset of the source, but for the newest one."""
+        count = bisect_right(self._sources, before)  # of those that begin there or before
+        if count and self._sources[count - 1] + self._lengths[count - 1] > before:
+            count -= 1
+        count = min(count, len(self._sources) - 1)
+        if count > 0:
+            self.change_all()
+            for numbers in (self._sources, self._targets, self._lengths):
+                del numbers[:count]
 
     @property
     def end(self) -> int:
@@ -163,18 +180,21 @@ class OffsetMap:
 
 
 class OffsetMaps:
-    """A flow's, by the source's partitions."""
+    """A flow has one map for each partition of the source. `notes_changes`: whether a copy of the maps takes the
+    changes."""
 
-    def __init__(self, most: int = _MOST_OF_ALL) -> None:
+    def __init__(self, most: int = _MOST_OF_ALL, *, notes_changes: bool = True) -> None:
         self._maps: Final[dict[TopicPartition, OffsetMap]] = {}
         self._of: Final[dict[TopicPartition, tuple[int, bytes]]] = {}  # generation and topic id
         self._former: Final[dict[TopicPartition, deque[bytes]]] = {}  # topic ids, which never come back
         self._changed: Final[set[TopicPartition]] = set()
+        self._notes_changes: Final = notes_changes
         self._most: Final = most
         self._count = 0  # stretches of all
 
     def add(self, synced: SyncedStretch) -> None:
-        """It was copied. What a mirror that had lost its partition says late of a former copy is ignored."""
+        """Add a stretch that was copied. A late sync about a former copy, from a mirror that had lost its partition, is
+        ignored."""
         source, topic_id, stretch, generation = synced
         of = self._of.get(source)
         if of is not None and (generation < of[0] or topic_id in self._former.get(source, ())):
@@ -187,20 +207,45 @@ class OffsetMaps:
         known = self._maps.setdefault(source, OffsetMap())
         before = len(known)
         known.add(*stretch)
-        self._changed.add(source)
+        self._note_changed(source)
         self._count += len(known) - before
         if self._count > self._most:
             for each in self._maps.values():
                 each.thin(self._most // len(self._maps))
             self._count = sum(map(len, self._maps.values()))
-            self._changed.update(self._maps)
+            self._note_changed(*self._maps)
+
+    def retire(self, synced: SyncedStretch, before: int) -> None:
+        """Forget stretches before that offset of the source, since neither cluster has their records. The newest
+        stretch stays, because it says how far the partition was copied, unless `before` is `GONE`."""
+        source = synced.source
+        known = self._maps.get(source)
+        if known is None or self._of[source] != (synced.generation, synced.topic_id):
+            return
+        self._count -= len(known)
+        self._note_changed(source)
+        if before == GONE:
+            for kept in (self._maps, self._of, self._former):
+                kept.pop(source, None)
+        else:
+            known.retire(before)
+            self._count += len(known)
 
     def take_changed(self) -> ChangedStretches | None:
-        """Of one partition, what has changed since it was taken last; None once all was."""
+        """Return one partition's changes since they were taken last, or None if there are no more."""
         if not self._changed:
             return None
         source = self._changed.pop()
-        return ChangedStretches(source, *self._maps[source].take_changed())
+        known = self._maps.get(source)
+        return ChangedStretches(source, *((0, []) if known is None else known.take_changed()))
+
+    def sources(self) -> list[TopicPartition]:
+        """Return the partitions that have copied records."""
+        return list(self._maps)
+
+    def of(self, source: TopicPartition) -> tuple[int, bytes] | None:
+        """The generation of the copy that has the newest stretches of a partition, and the source's topic id then."""
+        return self._of.get(source)
 
     def change_all(self) -> None:
         """Have everything taken again."""
@@ -208,9 +253,18 @@ class OffsetMaps:
         for each in self._maps.values():
             each.change_all()
 
+    def _note_changed(self, *sources: TopicPartition) -> None:
+        if self._notes_changes:
+            self._changed.update(sources)
+
     def get(self, source: TopicPartition) -> OffsetMap | None:
         """None where nothing of the partition was copied."""
         return self._maps.get(source)
+
+    def generation(self, source: TopicPartition) -> int:
+        """Return the newest generation that has copied records, or 0."""
+        of = self._of.get(source)
+        return 0 if of is None else of[0]
 
     def end(self, source: TopicPartition, generation: int) -> tuple[int, bytes] | None:
         """The offset after the last one that was copied in that generation, and the source's topic id."""

@@ -1,7 +1,7 @@
-"""How far one partition is copied: what was sent, what of it the target has, and from where a successor would go on.
+"""Progress says how far a partition is copied: what was sent, what the target has, and where a successor would resume.
 
-The position goes up to the first batch that the target has not acknowledged, in the order of the source. It is what the
-mirror's group commits, so whatever ends a mirror, nothing before the committed offset is missing in the target.
+The position is before the first batch, in the order of the source, that the target has not acknowledged. The mirror's
+group commits it. So however a mirror ends, nothing before the committed offset is missing in the target.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla_mirror.machines.stages import Stage
 
 
 class Position(NamedTuple):
-    """An offset in the source: of which topic, and in which leader epoch the record before it was written."""
+    """A position is an offset in the source, with the topic's id and the leader epoch of the record before it."""
 
     offset: int
     topic_id: TopicId
@@ -26,17 +26,17 @@ class Position(NamedTuple):
 
 
 BEGINNING: Final = Position(0, TopicId(bytes(16)))
-"""What a group has committed for a copy that was begun anew, until it has copied something: no topic has that id, so
-that mirrors of any version read the source from its beginning."""
+"""A group commits this for a new copy until it has copied something. No topic has that id, so mirrors of any version
+read the source from its beginning."""
 
 
 def note_of(position: Position) -> str:
-    """What is committed beside a position's offset."""
+    """Return the metadata that is committed with a position's offset."""
     return f"{position.topic_id.hex()}:{position.leader_epoch}"
 
 
 def read_note(offset: int, note: str) -> Position | None:
-    """The position that was committed so; None where the note is not a mirror's."""
+    """Return the position that was committed with this note, or None if the note is not a mirror's."""
     topic_id, _, epoch = note.partition(":")
     try:
         return Position(offset, TopicId(bytes.fromhex(topic_id)), int(epoch))
@@ -45,16 +45,19 @@ def read_note(offset: int, note: str) -> Position | None:
 
 
 class Outcome(Protocol):
-    """What becomes of a batch that was sent."""
+    """An outcome says what becomes of a batch that was sent."""
 
     def done(self) -> bool: ...
 
     def runs(self) -> Sequence[Run]:
-        """Where in the copy its records lie, as far as that is known. Raises why they do not."""
+        """Return where in the copy its records are, as far as that is known. Raises if the batch failed."""
+
+    def refusal(self) -> str:
+        """Return why the target has refused it so far, while it is being retried, or "" if that is not known."""
 
 
 class Written(Protocol):
-    """What is written to the target at once: an `OutgoingBatch` or a `KeptBlock`."""
+    """This is written to the target at once: an `OutgoingBatch` or a `KeptBlock`."""
 
     @property
     def runs(self) -> tuple[Run, ...]: ...
@@ -71,7 +74,8 @@ class Written(Protocol):
 
 
 class Sent(NamedTuple):
-    """A batch under way, or, without one, the end of what a fetch brought: behind it everything up to there is done."""
+    """An entry is a batch in flight or, without a batch, the end of a fetched block: when it is reached, the block is
+    done."""
 
     outcome: Outcome | None
     outgoing: Written | None
@@ -79,8 +83,8 @@ class Sent(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """`position`: before it the target has everything; None before the first one is known. The rest counts since the
-    mirror was given the partition; `timestamp_ms` is the newest record's."""
+    """The target has everything before `position`, which is None until the first one is known. The other fields count
+    from when the mirror was assigned the partition; `timestamp_ms` is the newest record's."""
 
     position: Position | None
     records: int = 0
@@ -89,7 +93,8 @@ class Progress(NamedTuple):
 
 
 class Reading(Protocol):
-    """Where reading the source is, and its end, -1 where that is not known: `ottla.connect.ReadPosition`."""
+    """This is a read position in the source and the source's end, or -1 if that is not known:
+    `ottla.connect.ReadPosition`."""
 
     @property
     def offset(self) -> int | None: ...
@@ -98,8 +103,8 @@ class Reading(Protocol):
 
 
 class Lag(NamedTuple):
-    """What is left between `position` and the end of the source: `records` are offsets, `ms` the age of the newest
-    record that was copied, 0 where nothing is left. Each is None where it is not known."""
+    """The lag is what is left between `position` and the end of the source. `records` counts offsets. `ms` is the age
+    of the newest copied record, or 0 if nothing is left. Each is None if it is not known."""
 
     position: int | None
     records: int | None
@@ -109,10 +114,11 @@ class Lag(NamedTuple):
 class CopiedPartition:
     """A partition of the source, and the one of the target that is its copy.
 
-    `prepared` is its progress once what is being committed is. `error` says why nothing is copied at the moment,
+    `prepared` is its progress once the current transaction commits. `error` says why nothing is copied at the moment,
     `failures` how often in a row that was so, and `again_at` when it is tried again, in monotonic seconds. `joins`:
-    whether the target takes several small batches as one. `writer` tells this mirror's offset syncs from those of
-    others that had the partition.
+    whether the target takes several small batches as one. `copy_id` is the topic id of the copy that it fills, None
+    while that is not known, and `generation` counts the copies of that name. `writer` tells this mirror's offset syncs
+    from those of others that had the partition.
     """
 
     __slots__ = (
@@ -121,6 +127,7 @@ class CopiedPartition:
         "again_at",
         "committed",
         "copy",
+        "copy_id",
         "error",
         "failures",
         "generation",
@@ -141,12 +148,14 @@ class CopiedPartition:
         *,
         writer: int = 0,
         generation: int = 0,
+        copy_id: TopicId | None = None,
     ) -> None:
         """`position`: where a predecessor was, in the copy of that generation."""
         self.source = source
         self.copy = copy
         self.writer = writer
         self.generation = generation
+        self.copy_id = copy_id
         self.committed = position
         self.progress = self.prepared = Progress(position)
         self.sent: deque[Sent] = deque()
@@ -163,8 +172,14 @@ class CopiedPartition:
         return self.progress.position
 
     @property
+    def trouble(self) -> str:
+        """This says why it is not copied, or why the target refuses what was sent, or is "". For any thread."""
+        oldest = next(iter(self.sent.copy()), None)
+        return self.error or ("" if oldest is None or oldest.outcome is None else oldest.outcome.refusal())
+
+    @property
     def sent_position(self) -> Position | None:
-        """Where the source was read on from behind all that was sent."""
+        """This is the position after everything that was sent."""
         return self.sent[-1].position if self.sent else self.position
 
     @property
@@ -198,14 +213,15 @@ class CopiedPartition:
         self.sent.append(Sent(None, None, position))
 
     def settle(self) -> None:
-        """Take over what the target has. Raises why it has not a batch: then the position stays before it."""
+        """Count what the target has acknowledged. Raises if a batch failed: then the position stays before it."""
         try:
             self.prepare()
         finally:
             self.complete()
 
     def prepare(self) -> None:
-        """The same, for a transaction: it counts once that is `complete`, or is gone back behind."""
+        """Count what the target has acknowledged within a transaction. `complete` makes it final, and `go_back` undoes
+        it."""
         while self.sent and (self.sent[0].outcome is None or self.sent[0].outcome.done()):
             outcome, outgoing, position = self.sent[0]
             if outcome is not None and outgoing is not None:
@@ -214,21 +230,23 @@ class CopiedPartition:
             self.sent.popleft()
 
     def complete(self) -> None:
-        """What was prepared is committed."""
+        """Count what was prepared, because it is committed."""
         self.progress = self.prepared
 
     def start_over(self) -> None:
-        """What is under way does not count: it will be read again."""
+        """Discard the batches in flight, which will be read again."""
         self.sent.clear()
 
     def go_back(self) -> None:
-        """What was prepared does not count either."""
+        """Discard what was prepared as well."""
         self.start_over()
         self.prepared = self.progress
         self._stretches.clear()
 
-    def start_at(self, position: Position | None, generation: int) -> None:
-        """It goes on there, in the copy of that generation; in the one that it has filled so far, where it was."""
+    def start_at(self, position: Position | None, generation: int, copy_id: TopicId) -> None:
+        """Start at `position` if the copy is of another generation. In the copy that it has been filling, it stays
+        where it was."""
+        self.copy_id = copy_id
         if generation != self.generation or self.position is None:
             self.generation = generation
             self.committed = position

@@ -1,4 +1,4 @@
-"""Where a copied partition stands, and what moves it on: one stage at a time, by a table.
+"""A copied partition is in one stage at a time, and a table says which event moves it to which stage.
 
 HELD   nothing of it is read: the flow is paused, or what was ordered for the flow is not known yet
 READ   the source's reader has it
@@ -24,7 +24,7 @@ class Stage(Enum):
 
 
 class Event(Enum):
-    """What the flow, the clock and the target tell a partition."""
+    """The flow, the clock and the target tell a partition these events."""
 
     PAUSED = "paused"
     RESUMED = "resumed"
@@ -40,7 +40,7 @@ NEXT: Final[Mapping[tuple[Stage, Event], Stage]] = MappingProxyType(
     {
         (Stage.HELD, Event.RESUMED): Stage.READ,
         (Stage.HELD, Event.RESUMED_FAILED): Stage.ASIDE,
-        (Stage.HELD, Event.FAILED): Stage.HELD,  # what was under way when the flow was paused
+        (Stage.HELD, Event.FAILED): Stage.HELD,  # a batch was in flight when the flow was paused
         (Stage.HELD, Event.GIVEN_UP): Stage.GONE,
         (Stage.READ, Event.PAUSED): Stage.HELD,
         (Stage.READ, Event.FAILED): Stage.ASIDE,
@@ -49,7 +49,7 @@ NEXT: Final[Mapping[tuple[Stage, Event], Stage]] = MappingProxyType(
         (Stage.ASIDE, Event.DUE): Stage.READ,
         (Stage.ASIDE, Event.FAILED): Stage.ASIDE,  # its copy can't be filled, or the target is away
         (Stage.ASIDE, Event.GIVEN_UP): Stage.GONE,
-        (Stage.GONE, Event.FAILED): Stage.GONE,  # what was under way when it was given up
+        (Stage.GONE, Event.FAILED): Stage.GONE,  # a batch was in flight when it was given up
     }
 )
-"""Any other pair is a mistake of the copier's."""
+"""Any other pair is a bug in the copier."""

@@ -1,13 +1,14 @@
-"""Which topics a flow copies, and how they are called in the target (MirrorMaker 2's ReplicationPolicy).
+"""Topic names say which topics a flow copies, and what they are called in the target (MirrorMaker 2's
+ReplicationPolicy).
 
 * With the prefix policy `orders` of cluster `east` is `east.orders` in the target. The name says where a record has
   been, so none comes back: a topic that came from the target, or by way of it, is not copied to it.
-* Each event once per pair of sites: what came from a third cluster that has a flow of its own to the target is not
+* Each event travels once per pair of sites: if a third cluster has its own flow to the target, its topics are not
   copied either.
-* With the identity policy names stay as they are; with the marked one too, and records say which way they have come
-  (`LoopMarks`).
-* Topics of a mirror's own, and of the cluster, are never copied; `heartbeats` always is. The former are internal to
-  MirrorMaker 2 and its client, too: by `mm2`, and by `internal` behind the flow's separator.
+* With the identity policy names stay as they are. With the marked policy they stay too, and records say which way they
+  have come (`LoopMarks`).
+* A mirror's and a cluster's internal topics are never copied; `heartbeats` always is. MirrorMaker 2 and its client also
+  take a mirror's topics as internal: by `mm2`, and by `internal` after the flow's separator.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ottla_core.model import TopicPartition
 from ottla_mirror.machines.flows import FlowSettings, MirrorSettings
 
 HEARTBEATS: Final = "heartbeats"
 
 
 class TopicNames:
-    """One flow's. `settings` has the other flows, of which it takes nothing."""
+    """These are the names of one flow. `settings` has the other flows, whose records it does not copy."""
 
     def __init__(self, flow: FlowSettings, settings: MirrorSettings) -> None:
         self._flow: Final = flow
@@ -44,7 +46,7 @@ class TopicNames:
 
     @property
     def state(self) -> str:
-        """What was ordered for the flow, in the target."""
+        """This topic in the target has the flow's state: orders, and which copies it fills."""
         return self._internal_name("mm2-mirror", self._flow.source)
 
     @property
@@ -56,7 +58,7 @@ class TopicNames:
         return f"{re.escape(self.checkpoints)}|(?:{own})"
 
     def target_of(self, topic: str) -> str | None:
-        """What the topic of the source is called in the target; None where it is not copied."""
+        """Return the name of a source topic's copy in the target, or None if it is not copied."""
         if self._internal.fullmatch(topic) or self._has_another_way(topic):
             return None
         if topic != HEARTBEATS:
@@ -73,8 +75,12 @@ class TopicNames:
             return topic
         return f"{self._prefix}{topic}"
 
+    def copy_of(self, source: TopicPartition) -> TopicPartition:
+        """The copy of a partition that is copied."""
+        return TopicPartition(self.target_of_any(source.topic), source.partition)
+
     def source_of(self, copy: str) -> str | None:
-        """The topic of the source that has this name in the target; None where it is no copy of this flow's."""
+        """Return the source topic of a copy, or None if it is no copy of this flow."""
         topic = copy.removeprefix(self._prefix) if copy.startswith(self._prefix) else copy
         if self._flow.keeps_names and topic != HEARTBEATS:
             topic = copy
@@ -84,7 +90,7 @@ class TopicNames:
         return self._flow.separator.join((*parts, "internal"))
 
     def _has_another_way(self, topic: str) -> bool:
-        """Whether its records come from the target, or from a cluster that has a flow to it."""
+        """Tell whether the topic's records come from the target, or from a cluster with a flow to it."""
         source, target = self._flow.source, self._flow.target
         return any(
             alias == target or (alias != source and self._settings.has_flow(alias, target))

@@ -1,4 +1,4 @@
-"""Which topics are to be created in the target, or to grow, so that each has its copy."""
+"""The plan says which topics must be created in the target, or must grow, so that each has its copy."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ NOT_COPIED: Final = frozenset(
         "unclean.leader.election.enable",
     }
 )
-"""Configs that are each cluster's own: MirrorMaker 2's config.properties.exclude. The target may have fewer replicas,
-and a copy keeps the source's timestamps, so that its type stays CreateTime."""
+"""These configs belong to each cluster, as in MirrorMaker 2's config.properties.exclude. The target may have fewer
+replicas. A copy keeps the source's timestamps, so its timestamp type stays CreateTime."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class TopicChange:
 
 
 def plan_topics(names: TopicNames, existing: Mapping[str, int], copies: Mapping[str, int]) -> Iterator[TopicChange]:
-    """From both clusters' topics with their numbers of partitions."""
+    """Compare both clusters' topics, which come with their numbers of partitions."""
     for topic, partitions in existing.items():
         copy = names.target_of(topic)
         if copy is not None and copies.get(copy, 0) < partitions:

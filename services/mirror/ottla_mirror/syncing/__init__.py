@@ -1,1 +1,1 @@
-"""What a flow keeps in step beside the records: topics and configs, and what its mirrors tell one another."""
+"""Besides records, a flow syncs topics and configs, and what its mirrors tell one another."""

@@ -1,16 +1,16 @@
-"""What a flow's mirrors agree on, which lies in a table in the target: whether it is paused, and which copies it fills.
+"""A flow's mirrors share a table in the target, which says whether the flow is paused and which copies it fills.
 
-The table is compacted, so that nothing of it expires.
+The table is compacted, so nothing in it expires.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from ottla_core.model import TopicPartition
 from ottla_mirror.clusters.cluster import Cluster, LogRecord
-from ottla_mirror.machines.mirror_records import begun_record, read_begun
+from ottla_mirror.machines.mirror_records import begun_key, begun_record, read_begun, read_begun_key
 from ottla_mirror.machines.starts import Begun
 from ottla_mirror.syncing.topic_follower import TopicFollower
 
@@ -19,7 +19,8 @@ _ORDER_S: Final = 10.0
 
 
 class FlowState(TopicFollower):
-    """`leads`, set by the flow: whether this mirror does what is done once for all of them. For any thread."""
+    """The flow sets `leads`, which says whether this mirror does what only one mirror of the flow does. For any
+    thread."""
 
     def __init__(self, name: str, target: Cluster, topic: str) -> None:
         super().__init__(f"{name}: orders are not followed at the moment", target, topic)
@@ -30,13 +31,14 @@ class FlowState(TopicFollower):
 
     @property
     def known(self) -> bool:
-        """Whether the table was read: until then nothing may be done."""
+        """Tell whether the table was read. Until then nothing may be done."""
         self._known = self._known or self.caught_up
         return self._known
 
     @property
     def paused(self) -> bool:
-        """By the last order; a pause outlives the mirrors. While the table is read anew, what it was before holds."""
+        """The last order says whether the flow is paused, and outlives the mirrors. While the table is read again, the
+        former state holds."""
         with self.lock:
             if self.caught_up:
                 self._paused = self._ordered
@@ -44,13 +46,18 @@ class FlowState(TopicFollower):
 
     @property
     def acts(self) -> bool:
-        """Whether it is for this mirror to act for the flow."""
+        """Tell whether this mirror should act for the flow."""
         return self.leads and self.known and not self.paused
 
     def begun(self, copy: TopicPartition) -> Begun | None:
-        """Which copy of that name the flow fills, as far as the table was read."""
+        """Return which copy of that name the flow fills, as far as the table was read."""
         with self.lock:
             return self._begun.get(copy)
+
+    def begun_copies(self) -> list[TopicPartition]:
+        """All that the flow fills or has filled, as far as the table was read."""
+        with self.lock:
+            return list(self._begun)
 
     def forget(self) -> None:
         self._ordered = False
@@ -59,6 +66,9 @@ class FlowState(TopicFollower):
     def learn(self, record: LogRecord) -> None:
         if record.key == _PAUSED:
             self._ordered = record.value == b"true"
+        elif not record.value:
+            if (gone := read_begun_key(record.key)) is not None:
+                self._begun.pop(gone, None)
         elif (found := read_begun(record.key, record.value)) is not None:
             copy, begun = found
             self._begun[copy] = begun
@@ -71,7 +81,12 @@ class FlowState(TopicFollower):
         """Note which copies are filled from now on. Raises like `order`."""
         self._write(dict(begun_record(copy, which) for copy, which in begun.items()))
 
-    def _write(self, records: Mapping[bytes, bytes]) -> None:
+    def note_gone(self, copies: Collection[TopicPartition]) -> None:
+        """Note that these copies, and their topics, no longer exist. Raises like `order`."""
+        if copies:
+            self._write(dict.fromkeys(map(begun_key, copies)))
+
+    def _write(self, records: Mapping[bytes, bytes | None]) -> None:
         with self._cluster.open_writer(f"{self._topic}-orders", delivery_s=_ORDER_S) as writer:
             for sent in [writer.send(value, key=key, topic=self._topic) for key, value in records.items()]:
                 sent.result(_ORDER_S)

@@ -1,7 +1,7 @@
-"""A flow's offset syncs: where in the target each stretch of the source lies, as all of its mirrors have written it.
+"""A flow's offset syncs, written by all of its mirrors, say where in the target each stretch of the source lies.
 
-Every mirror follows the topic, from its beginning: what it knows of offsets is the same as what any other one knows,
-and outlives them all.
+Every mirror reads the topic from its beginning. So all mirrors know equally much of offsets, and the topic outlives
+them.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from typing import Final
 
 from ottla_core.model import TopicId, TopicPartition
 from ottla_mirror.clusters.cluster import Cluster, LogRecord
-from ottla_mirror.machines.mirror_records import read_offset_sync
-from ottla_mirror.machines.offset_map import ChangedStretches, OffsetMaps
+from ottla_mirror.machines.mirror_records import read_offset_sync, read_retired
+from ottla_mirror.machines.offset_map import GONE, ChangedStretches, OffsetMaps
 from ottla_mirror.machines.progress import Position
+from ottla_mirror.machines.sync_retention import Retirable
 from ottla_mirror.syncing.topic_follower import TopicFollower
 
 OFFSET_SYNCS_CONFIG: Final = {
@@ -20,15 +21,17 @@ OFFSET_SYNCS_CONFIG: Final = {
     "min.compaction.lag.ms": str(3600 * 1000),
     "segment.bytes": str(16 * 1024 * 1024),
 }
-"""None of them expires: a group that rests is translated whenever it is moved, and copying goes on behind them."""
+"""Offset syncs do not expire, so an idle group is translated whenever it is moved, and copying resumes after them.
+`SyncRetention` deletes those about records that neither cluster has any more."""
 
 
 class OffsetSyncs(TopicFollower):
-    """For any thread."""
+    """The flow's maps are built from its syncs. `notes_changes` is as in `OffsetMaps`. For any thread."""
 
-    def __init__(self, name: str, target: Cluster, topic: str) -> None:
+    def __init__(self, name: str, target: Cluster, topic: str, *, notes_changes: bool) -> None:
         super().__init__(f"{name}: offsets are not followed at the moment", target, topic)
-        self._maps = OffsetMaps()
+        self._notes_changes: Final = notes_changes
+        self.forget()
 
     def translate(self, source: TopicPartition, offset: int) -> int | None:
         """As `OffsetMap.translate`, of a partition of the source."""
@@ -43,13 +46,18 @@ class OffsetSyncs(TopicFollower):
             return None if known is None else known.translate_back(offset)
 
     def end(self, source: TopicPartition) -> int:
-        """After the last offset that was copied; 0 where none was."""
+        """Return the offset after the last one that was copied, or 0 if none was."""
         with self.lock:
             known = self._maps.get(source)
             return 0 if known is None else known.end
 
+    def generation(self, source: TopicPartition) -> int:
+        """As `OffsetMaps.generation`."""
+        with self.lock:
+            return self._maps.generation(source)
+
     def position_of(self, source: TopicPartition, generation: int) -> Position | None:
-        """Behind all that was copied of it in that generation; None where nothing was."""
+        """Return the position after all that was copied in that generation, or None if nothing was."""
         with self.lock:
             end = self._maps.end(source, generation)
             return None if end is None else Position(end[0], TopicId(end[1]))
@@ -65,9 +73,34 @@ class OffsetSyncs(TopicFollower):
             self._maps.change_all()
 
     def forget(self) -> None:
-        self._maps = OffsetMaps()
+        self._maps = OffsetMaps(notes_changes=self._notes_changes)
 
     def learn(self, record: LogRecord) -> None:
-        known = read_offset_sync(record.key, record.value, record.headers)
-        if known is not None:
+        if not record.value:
+            if (retired := read_retired(record.key, record.headers)) is not None:
+                self._maps.retire(*retired)
+        elif (known := read_offset_sync(record.key, record.value, record.headers)) is not None:
             self._maps.add(known)
+
+    def of(self, source: TopicPartition) -> tuple[int, bytes] | None:
+        """As `OffsetMaps.of`."""
+        with self.lock:
+            return self._maps.of(source)
+
+    # ---- what may be forgotten ---------------------------------------------------------------------------------------
+
+    def sources(self) -> list[TopicPartition]:
+        """As `OffsetMaps.sources`."""
+        with self.lock:
+            return self._maps.sources()
+
+    def retirable(self, source: TopicPartition, source_start: int | None, copy_start: int | None) -> Retirable | None:
+        """Return what can be forgotten of a partition, by the log start offsets of both clusters. A start offset is
+        None if the partition does not exist there."""
+        with self.lock:
+            known, of = self._maps.get(source), self._maps.of(source)
+            if known is None or of is None:
+                return None
+            in_source = GONE if source_start is None else source_start
+            in_copy = GONE if copy_start is None else known.translate_back(copy_start) or 0
+            return Retirable(min(in_source, in_copy), known.end, *of)

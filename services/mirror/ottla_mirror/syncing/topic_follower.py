@@ -1,4 +1,5 @@
-"""Following one of a flow's own topics in the target, from its beginning: what all of its mirrors have written."""
+"""A follower reads one of a flow's own topics in the target from its beginning: what all of its mirrors have
+written."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ _STEP_S: Final = 0.5
 
 
 class TopicFollower(Chore):
-    """For any thread. `caught_up`: whether all is known that was there when the reading began; `position` is the next
-    offset that is to be read."""
+    """A follower is `caught_up` once it knows all that was there when reading began. `position` is the next offset to
+    read. For any thread."""
 
     def __init__(self, failing: str, cluster: Cluster, topic: str) -> None:
         super().__init__(failing)
@@ -31,15 +32,15 @@ class TopicFollower(Chore):
 
     @abstractmethod
     def forget(self) -> None:
-        """What was learned: all is read again."""
+        """Forget what was learned: everything is read again."""
 
     @abstractmethod
     def learn(self, record: LogRecord) -> None:
-        """The next record. Both are called with the lock held."""
+        """Take in the next record. Both methods are called with the lock held."""
 
     def catch_up(self, timeout: float) -> None:
-        """Return once all is known that was written by now, and what of it is committed. Raises OttlaError where that
-        takes longer."""
+        """Return once everything that was written by now is known, and which of it is committed. Raises OttlaError if
+        that takes longer."""
         end = self._ends.end(self._topic, timeout)
         with self.lock:
             if not self.lock.wait_for(lambda: self.caught_up and self.position >= end, timeout):
@@ -67,7 +68,8 @@ class TopicFollower(Chore):
 
 
 def records_of(cluster: Cluster, topic: str, timeout: float) -> Iterator[LogRecord]:
-    """All that is in it now. Raises OttlaError where nothing comes for `timeout` seconds, or it is not there."""
+    """Read all records that are in the topic now. Raises OttlaError if nothing comes for `timeout` seconds, or if it
+    does not exist."""
     with cluster.open_admin(topic) as admin:
         end = admin.end(topic, timeout)
     with closing(cluster.open_log(topic)) as log:

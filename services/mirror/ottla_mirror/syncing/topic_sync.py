@@ -1,7 +1,7 @@
-"""The topics of a flow: each has its copy in the target, with as many partitions and the same configs.
+"""Each topic of a flow gets a copy in the target, with as many partitions and the same configs.
 
-Every mirror of a flow sees to it that the flow's own topics exist, by one of which one of them leads. The leader does
-the rest, every second: the copying does not wait for it.
+Every mirror makes sure that the flow's own topics exist, since one of them decides which mirror leads. The leader does
+the rest every second, and copying does not wait for it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from ottla_mirror.syncing.offset_syncs import OFFSET_SYNCS_CONFIG
 logger = logging.getLogger("ottla.mirror")
 
 _LOOK_S: Final = 1.0
-_CONFIGS_S: Final = 10.0
+_RARELY_S: Final = 10.0
+"""Configs, and copies that are gone, are looked at this often, since nothing waits for either."""
+
 _POLICY: Final = "cleanup.policy"
 
 
 class TopicSync(Chore):
-    """`problems` has what could not be done, by the copy's name, in words; for any thread."""
+    """By copy, `problems` says in words what could not be done. For any thread."""
 
     def __init__(
         self, flow: FlowSettings, source: Cluster, target: Cluster, names: TopicNames, state: FlowState
@@ -42,7 +44,7 @@ class TopicSync(Chore):
         self._target: Final = target
         self._has_own = False
         self._refused: dict[str, str] = {}  # configs that the target does not take, by the copy's name
-        self._configs_in = 0.0
+        self._rarely_in = 0.0
 
     def work(self) -> None:
         name = f"{self._flow.group}-topics"
@@ -57,7 +59,7 @@ class TopicSync(Chore):
                     self.stopping.wait(_LOOK_S)
 
     def _see_to_own(self, target: Admin) -> None:
-        """Create them; nothing of one expires, also where an older mirror has created it otherwise."""
+        """Create the flow's own topics. If an older mirror created one that expires, its cleanup policy is changed."""
         own = own_topics(self._names)
         for topic, config in own.items():
             target.create_topic(topic, 1, config)
@@ -78,12 +80,25 @@ class TopicSync(Chore):
                 problems[change.copy] = str(error)
                 if change.copy not in self.problems:
                     logger.warning("flow %s: %s: %s", self._flow.name, change.copy, error)
-        self._configs_in -= _LOOK_S
-        if self._flow.sync_configs and self._configs_in <= 0:
-            self._configs_in = _CONFIGS_S
-            named = ((name, self._names.target_of(name)) for name in existing)
-            self._sync_configs(source, target, {name: copy for name, copy in named if copy and copy in copies})
+        self._rarely_in -= _LOOK_S
+        if self._rarely_in <= 0:
+            self._note_gone(target, existing, copies)
+            if self._flow.sync_configs:
+                named = ((name, self._names.target_of(name)) for name in existing)
+                self._sync_configs(source, target, {name: copy for name, copy in named if copy and copy in copies})
+            self._rarely_in = _RARELY_S
         self.problems = self._refused | problems
+
+    def _note_gone(self, target: Admin, existing: Collection[str], copies: Collection[str]) -> None:
+        """Forget the copies that are gone and won't be created again, because their topics are gone too.
+
+        This waits until the group has no position in them, because a new copy of that name might resume there.
+        """
+        begun = self._state.begun_copies()
+        gone = [c for c in begun if c.topic not in copies and self._names.source_of(c.topic) not in existing]
+        if gone:
+            committed = target.committed(self._flow.group)
+            self._state.note_gone([copy for copy in gone if copy not in committed])
 
     def _make(self, change: TopicChange, source: Admin, target: Admin) -> None:
         if change.grows:
@@ -98,7 +113,7 @@ class TopicSync(Chore):
             if error.code != ErrorCode.INVALID_CONFIG:
                 raise
             target.create_topic(change.copy, change.partitions, {}, self._flow.replicas)
-            self._configs_in = 0.0  # what it takes of them follows
+            self._rarely_in = 0.0  # the configs that it accepts follow
         logger.info("flow %s: created %s with %d partitions", self._flow.name, change.copy, change.partitions)
 
     def _sync_configs(self, source: Admin, target: Admin, copies: Mapping[str, str]) -> None:
@@ -113,7 +128,7 @@ class TopicSync(Chore):
                 self._alter(target, copy, altered, gone)
 
     def _alter(self, target: Admin, copy: str, altered: Mapping[str, str], gone: Collection[str]) -> None:
-        """All at once; each alone, where one of them is not taken by a target that is there."""
+        """Alter all configs at once, or one by one if a target that answers refuses some."""
         try:
             target.alter_configs(copy, altered, gone)
         except ottla.OttlaError as error:
@@ -127,13 +142,13 @@ class TopicSync(Chore):
 
 
 def own_topics(names: TopicNames) -> dict[str, Mapping[str, str]]:
-    """What a flow has in the target for itself, and their configs; each has one partition."""
+    """Return a flow's own topics in the target, with their configs. Each has one partition."""
     compacted = {_POLICY: "compact", "segment.bytes": OFFSET_SYNCS_CONFIG["segment.bytes"]}
     return {names.checkpoints: compacted, names.state: compacted, names.offset_syncs: OFFSET_SYNCS_CONFIG}
 
 
 def _to_copy(cluster: Admin, topics: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-    """What is set for each topic itself and is to hold for its copy, too."""
+    """Return the configs that are set on each topic itself and must hold for its copy too."""
     return {
         topic: {name: value for name, value in configs.items() if name not in NOT_COPIED}
         for topic, configs in cluster.configs(topics).items()

@@ -105,7 +105,7 @@ def listing(coordinator: Any, asked: pb.ListGroupsRequest) -> pb.ListGroupsRespo
         pb.ListedGroup(group=f"g-{n}", protocol_type="consumer", state="Stable", type="classic", shard=n)
         for n in sorted(shards)
     ]
-    return pb.ListGroupsResponse(groups=groups)
+    return pb.ListGroupsResponse(groups=groups, shards=ShardNumbers(numbers=sorted(shards)))
 
 
 @pytest.mark.story("each-broker-asked-for-everything")
@@ -140,10 +140,33 @@ async def test_a_broker_that_leads_no_shard_lists_no_group() -> None:
 async def test_a_coordinator_that_is_not_ready_is_told_with_what_the_others_have(version: int) -> None:
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     for response in (pb.ListGroupsResponse(error=Error(code=code)), OttlaError(code, "loading")):
-        backend = GroupBackend(response, listing)
+        backend = GroupBackend(
+            lambda coordinator, asked, r=response: listing(coordinator, asked) if coordinator.id else r
+        )
         led_by(backend, dict.fromkeys(range(SHARDS), 0))
         told = await backend.answer(ListGroupsRequest(states_filter=[], types_filter=[]), version)
         assert (told.error_code, [g.group_id for g in told.groups]) == (code, ["g-1", "g-3"])
+
+
+@pytest.mark.story("listings-that-are-short")
+async def test_a_shard_that_no_coordinator_lists_is_waited_for_or_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its new owner does not know yet that it has it."""
+
+    def without_shard_3(coordinator: Any, asked: pb.ListGroupsRequest) -> pb.ListGroupsResponse:
+        others = ShardNumbers(numbers=set(asked.shards.numbers) - {3})
+        return listing(coordinator, pb.ListGroupsRequest(shards=others))
+
+    request = ListGroupsRequest(states_filter=[], types_filter=[])
+    backend = GroupBackend(without_shard_3)
+    led_by(backend, dict.fromkeys(range(SHARDS), 0))
+    assert (await backend.answer(request, 4)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    monkeypatch.setattr(coordinator_calls, "_HAND_OVER_S", 10.0)
+    backend = GroupBackend(without_shard_3, without_shard_3, listing)
+    led_by(backend, dict.fromkeys(range(SHARDS), 0))
+    told = await backend.answer(request, 4)
+    assert (told.error_code, [g.group_id for g in told.groups]) == (0, ["g-0", "g-2", "g-1", "g-3"])
 
 
 # ---- describe ----------------------------------------------------------------------------------------------------

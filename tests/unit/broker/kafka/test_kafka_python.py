@@ -25,6 +25,14 @@ def test_a_broker_loads_the_messages_and_no_client() -> None:
     assert printed_by(BROKER) == "[]\n"
 
 
+@pytest.mark.story("test-run-ended-by-a-warning")
+def test_a_test_run_that_takes_warnings_for_errors_imports_a_cluster() -> None:
+    lines = (
+        "import warnings; warnings.simplefilter('error'); from ottla.testing import Cluster; print(Cluster.__name__)"
+    )
+    assert printed_by(lines) == "Cluster\n"
+
+
 @pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS.keys())
 def test_a_client_in_the_process_of_a_broker_finds_all_that_it_imports(client: str) -> None:
     alone = printed_by(client)

@@ -27,7 +27,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.primitives import Reader
 from ottla_core.telemetry import Metrics
 from ottla_proto import group_pb2, txn_pb2
-from ottla_proto.common_pb2 import Error, TxnProducer
+from ottla_proto.common_pb2 import Error, ShardNumbers, TxnProducer
 
 INIT, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT, DESCRIBE, LIST = 22, 24, 25, 26, 28, 65, 66
 PRODUCER = TxnProducer(id=7_000, epoch=3)
@@ -318,7 +318,10 @@ async def test_each_broker_lists_the_shards_for_which_it_speaks(version: int) ->
             transactional_id=f"t-{coordinator.id}", producer_id=coordinator.id, state="Ongoing", shard=coordinator.id
         )
         listed = [entry] if coordinator.id in asked.shards.numbers else []
-        return txn_pb2.ListTransactionsResponse(transactions=listed, unknown_states=["Nowhere"])
+        shards = [shard for shard in asked.shards.numbers if shard % 2 == coordinator.id]
+        return txn_pb2.ListTransactionsResponse(
+            transactions=listed, unknown_states=["Nowhere"], shards=ShardNumbers(numbers=shards)
+        )
 
     backend = GroupBackend(listing)
     request = ListTransactionsRequest(

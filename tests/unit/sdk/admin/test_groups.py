@@ -15,7 +15,7 @@ from ottla_core.model import TopicPartition
 from ottla_core.routing import shard_of
 from ottla_proto import broker_pb2
 from ottla_proto import group_pb2 as pb
-from ottla_proto.common_pb2 import Error, ShardsResponse, ShardStanding
+from ottla_proto.common_pb2 import Error, ShardNumbers, ShardsResponse, ShardStanding
 from ottla_proto.contracts import Group, Method
 
 G0, G1 = "g0:1", "g1:1"
@@ -139,8 +139,8 @@ def test_a_group_whose_shard_nobody_owns_is_waited_for(cluster: FakeCluster, gro
 
 def test_a_list_is_of_all_coordinators_or_none(cluster: FakeCluster, groups: Any) -> None:
     listed = {
-        G0: pb.ListGroupsResponse(groups=[pb.ListedGroup(group="b", state="Empty")]),
-        G1: pb.ListGroupsResponse(groups=[pb.ListedGroup(group="a", state="Stable", members=2)]),
+        G0: listing(pb.ListedGroup(group="b", state="Empty"), of_shards=[0]),
+        G1: listing(pb.ListedGroup(group="a", state="Stable", members=2), of_shards=[1]),
     }
     loading = pb.ListGroupsResponse(error=refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     cluster.answer(Group.LIST_GROUPS, loading, listed)
@@ -148,8 +148,25 @@ def test_a_list_is_of_all_coordinators_or_none(cluster: FakeCluster, groups: Any
     assert [a for a, _ in cluster.methods()] == [G0, G0, G1]
     assert list(cluster.asked[-1][2].states) == ["Stable"]
     cluster.owners = [G0, ""]
-    with pytest.raises(OttlaError, match="1 shards of groups have no coordinator"):
+    with pytest.raises(OttlaError, match="no coordinator owns 1 shard of groups"):
         groups.list(timeout=0.1)
+
+
+@pytest.mark.story("listings-that-are-short")
+def test_a_list_without_a_shard_that_changes_hands_is_no_list(cluster: FakeCluster, groups: Any) -> None:
+    """The former owner has given the shard up, and the new one does not know yet that it has it."""
+    first, second = (listing(pb.ListedGroup(group=name), of_shards=[n]) for n, name in enumerate("ab"))
+    short = {G0: first, G1: listing(of_shards=[])}
+    cluster.answer(Group.LIST_GROUPS, short, short, {G0: first, G1: second})
+    assert [found.name for found in groups.list()] == ["a", "b"]
+    cluster.answer(Group.LIST_GROUPS, short)
+    with pytest.raises(OttlaError, match="no coordinator lists the groups of 1 shard") as raised:
+        groups.list(timeout=0.1)
+    assert raised.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def listing(*groups: pb.ListedGroup, of_shards: list[int]) -> pb.ListGroupsResponse:
+    return pb.ListGroupsResponse(groups=groups, shards=ShardNumbers(numbers=of_shards))
 
 
 def test_every_shard_is_told_of_by_its_owner_or_as_nobodys(cluster: FakeCluster, groups: Any) -> None:
@@ -169,7 +186,7 @@ def test_every_shard_is_told_of_by_its_owner_or_as_nobodys(cluster: FakeCluster,
 def test_an_unknown_group_is_told_with_the_nearest_names(cluster: FakeCluster, groups: Any) -> None:
     """Other names: it may have come into being since, and is no suggestion for itself."""
     cluster.answer(
-        Group.LIST_GROUPS, pb.ListGroupsResponse(groups=[pb.ListedGroup(group=g) for g in ("billing", "biling")])
+        Group.LIST_GROUPS, listing(*(pb.ListedGroup(group=g) for g in ("billing", "biling")), of_shards=[0, 1])
     )
     cluster.answer(Group.LAG, pb.LagResponse(error=refused(ErrorCode.GROUP_ID_NOT_FOUND)))
     with pytest.raises(OttlaError, match="the group 'biling' does not exist") as raised:
@@ -183,7 +200,7 @@ def test_an_unknown_group_is_told_with_the_nearest_names(cluster: FakeCluster, g
 def test_a_group_that_is_missing_has_committed_nothing_where_that_is_ok(cluster: FakeCluster, groups: Any) -> None:
     cluster.answer(Group.FETCH_OFFSETS, pb.FetchOffsetsResponse())
     cluster.answer(Group.DESCRIBE_GROUPS, described(code=ErrorCode.GROUP_ID_NOT_FOUND))
-    cluster.answer(Group.LIST_GROUPS, pb.ListGroupsResponse())
+    cluster.answer(Group.LIST_GROUPS, listing(of_shards=[0, 1]))
     assert groups.committed("g", if_missing="ok") == {}
     with pytest.raises(OttlaError) as raised:
         groups.committed("g")
@@ -239,7 +256,7 @@ def test_a_delete_whose_answer_was_lost_is_done(cluster: FakeCluster, groups: An
     gone = pb.DeleteGroupsResponse(groups=[pb.GroupDeleted(group="g", error=refused(ErrorCode.GROUP_ID_NOT_FOUND))])
     cluster.answer(Group.DELETE_GROUPS, error_from_code(ErrorCode.NETWORK_EXCEPTION, "lost"), gone)
     groups.delete("g")
-    cluster.answer(Group.LIST_GROUPS, pb.ListGroupsResponse())
+    cluster.answer(Group.LIST_GROUPS, listing(of_shards=[0, 1]))
     cluster.answer(Group.DELETE_GROUPS, gone)
     with pytest.raises(OttlaError, match="does not exist"):
         groups.delete("g")

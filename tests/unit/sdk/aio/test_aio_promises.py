@@ -11,7 +11,15 @@ from waiting import wait_until
 
 import ottla.aio
 from ottla.aio.unretrieved import UnretrievedFailures
-from ottla.errors import ConfigError, ConnectError, DeliveryError, ErrorCode, OttlaError, SerializationError
+from ottla.errors import (
+    BufferFullError,
+    ConfigError,
+    ConnectError,
+    DeliveryError,
+    ErrorCode,
+    OttlaError,
+    SerializationError,
+)
 from ottla.fakes.scripted import Hang, Hold, Reject, ScriptedCluster
 from ottla.producer.delivery import Delivery
 from ottla_proto import broker_pb2 as pb
@@ -48,6 +56,25 @@ async def test_a_close_sends_what_waits_for_room_and_refuses_what_comes_after_it
     cluster.release()
     await closing
     assert [place.offset for place in await asyncio.gather(*sendings)] == list(range(12))
+
+
+@pytest.mark.story("line-without-a-bound")
+async def test_what_waits_for_room_is_bounded_and_the_rest_is_refused_at_once() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    cluster.will(Broker.PRODUCE, Hold())
+    producer = producer_of(cluster, buffer_memory="1MiB", linger=0)
+    sendings = [producer.send(b"%05d" % n * 200) for n in range(5000)]
+    refused = [sending for sending in sendings if sending.is_refused]
+    assert 2000 < len(refused) < 4500, "a buffer's worth stands in the line, and at most another in the buffer"
+    with pytest.raises(BufferFullError, match="await some of what was sent"):
+        await refused[0]
+    await asyncio.to_thread(cluster.until, lambda: bool(cluster.requests(pb.ProduceRequest)))
+    cluster.release()
+    taken = [sending for sending in sendings if not sending.is_refused]
+    assert [place.offset for place in await asyncio.gather(*taken)] == list(range(len(taken)))
+    assert (await producer.send(b"and it goes on")).offset == len(taken)
+    with pytest.raises(DeliveryError, match=r"\d+ records were not delivered; the first: the buffer is full"):
+        await producer.close()
 
 
 async def test_a_close_is_bounded_by_its_timeout_and_fails_what_is_left() -> None:

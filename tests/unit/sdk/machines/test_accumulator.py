@@ -541,3 +541,26 @@ def test_a_full_buffer_takes_no_whole_batch_and_one_that_no_request_can_carry_is
     assert acc.append_batch(queue, sealed_batch(b"x" * 150), 0.0) is None
     with pytest.raises(RecordTooLargeError):
         acc.append_batch(queue, sealed_batch(b"x" * 300), 0.0)
+
+
+def test_a_batch_that_is_meant_for_a_topic_never_reaches_another_one_of_its_name() -> None:
+    acc, queue_of = accumulator(), PARTITIONS[0]
+    meant = [acc.append_batch(acc.queue(queue_of), sealed_batch(b"%d" % n), 0.0, IDS[0].topic_id) for n in range(2)]
+    for_any = acc.append_batch(acc.queue(queue_of), sealed_batch(b"any"), 0.0)
+    anew = {queue_of: Route(PartitionId(TopicId(b"u" * 16), 0), "b0:1", 0)}
+    drained = acc.drain(0.0, anew)
+    assert (drained.reported.settled, drained.requests, drained.reported.refresh) == (meant, [], True)
+    assert {batch.error.code for batch in meant if batch and batch.error} == {ErrorCode.UNKNOWN_TOPIC_ID}
+    (request,) = acc.drain(0.0, anew).requests
+    assert (request.parts[0].batches, values(request)) == ([for_any], [b"any"])
+
+
+def test_a_batch_that_is_meant_for_another_topic_leaves_with_none_before_it() -> None:
+    acc = accumulator()
+    for_any = acc.append_batch(acc.queue(PARTITIONS[0]), sealed_batch(b"any"), 0.0)
+    meant = acc.append_batch(acc.queue(PARTITIONS[0]), sealed_batch(b"1"), 0.0, TopicId(b"u" * 16))
+    (request,) = acc.drain(0.0, ROUTES).requests
+    assert (request.parts[0].batches, values(request)) == ([for_any], [b"any"])
+    acc.on_response(request, answered(request), 0.0)
+    assert acc.drain(0.0, ROUTES).reported.settled == [meant]
+    assert acc.used_bytes == 0

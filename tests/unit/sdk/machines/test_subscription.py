@@ -542,3 +542,15 @@ def test_a_replica_that_hangs_or_is_unknown_is_left_and_a_new_leader_asked_for_i
     sub, _ = named()
     ((fetch,), _) = sub.plan(0.0, led_by(1, 6), BROKERS)
     assert (fetch.target.address, fetch.target.may_name) == ("b1:1", True)
+
+
+def test_a_recreated_topic_is_reported_once_and_forgotten_with_its_last_partition() -> None:
+    sub, positions = subscription(2)
+    for position in positions:
+        position.topic_id = TopicId(b"f" * 16)
+    sub.plan(0.0, ROUTES)
+    assert (len(sub.recreated), len(sub._reported_recreated)) == (1, 1)
+    sub.unassign(PARTITIONS[0])
+    assert sub._reported_recreated
+    sub.unassign(PARTITIONS[1])
+    assert not sub._reported_recreated

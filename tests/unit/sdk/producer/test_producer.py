@@ -263,6 +263,18 @@ def test_a_record_that_nobody_takes_fails_at_the_delivery_timeout() -> None:
     producer.close()
 
 
+def test_a_delivery_that_is_tried_again_says_why_the_last_try_failed() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    cluster.will(Broker.PRODUCE, *[Reject(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")] * 10_000)
+    producer = producer_of(cluster)
+    delivery = producer.send(b"x")
+    wait_until(lambda: "the disk is full" in str(delivery.last_refusal()))
+    with pytest.raises(TimeoutError, match="the last try said: t-0: the disk is full"):
+        delivery.result(0)
+    producer.close(timeout=0)
+    assert delivery.last_refusal() is None
+
+
 @pytest.mark.feature(14)
 def test_a_broker_that_hangs_is_left_after_the_request_timeout() -> None:
     cluster = ScriptedCluster({"t": 1})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.errors import ConfigError
+from ottla.errors import ConfigError, ErrorCode, OttlaError
 from ottla.fakes.scripted import ScriptedCluster
 from ottla.producer.producer import Producer
 from ottla_core.records.batch import HEADER_SIZE, read_header
@@ -68,6 +68,21 @@ def test_partitions_that_were_counted_first_of_all_are_written() -> None:
         delivery = producer.send_batch(batch_of(b"a"), "t", 1)
         assert delivery.result(10).offset == 0
     assert cluster.values("t", 1) == [b"a"]
+
+
+def test_a_batch_for_a_topic_that_was_created_again_fails_and_the_rest_goes_on() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    with producer_of(cluster) as producer:
+        topic_id = cluster.topic_id("t")
+        producer.send_batch(batch_of(b"a"), "t", 0, topic_id=topic_id).result(10)
+        cluster.drop_topic("t")
+        cluster.add_topic("t", 1)
+        late = producer.send_batch(batch_of(b"b"), "t", 0, topic_id=topic_id)
+        with pytest.raises(OttlaError, match="t-0 was deleted and created again") as raised:
+            late.result(10)
+        assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_ID
+        producer.send_batch(batch_of(b"c"), "t", 0, topic_id=cluster.topic_id("t")).result(10)
+    assert cluster.values("t", 0) == [b"c"]
 
 
 def test_a_closed_producer_and_one_without_a_transaction_take_no_batch() -> None:

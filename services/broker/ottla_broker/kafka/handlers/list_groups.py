@@ -13,7 +13,7 @@ from kafka.protocol.admin import ListGroupsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.coordinator_calls import call_all
+from ottla_broker.kafka.coordinator_calls import list_all
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers.find_coordinator import spoken_for
 from ottla_core.routing import GROUP
@@ -30,7 +30,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         types=getattr(request, "types_filter", None) or (),
         shards=spoken_for(backend, GROUP),
     )
-    code, responses = await call_all(backend, GROUP, Group.LIST_GROUPS, forwarded)
+    code, responses = await list_all(backend, GROUP, Group.LIST_GROUPS, forwarded)
     return ListGroupsResponse(
         version=version,
         error_code=code,

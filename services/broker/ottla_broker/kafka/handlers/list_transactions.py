@@ -11,7 +11,7 @@ from kafka.protocol.admin import ListTransactionsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.coordinator_calls import call_all
+from ottla_broker.kafka.coordinator_calls import list_all
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers.find_coordinator import spoken_for
 from ottla_core.routing import TXN
@@ -31,7 +31,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
         pattern=getattr(request, "transactional_id_pattern", None) or "",
         shards=spoken_for(backend, TXN),
     )
-    code, responses = await call_all(backend, TXN, Txn.LIST_TRANSACTIONS, forwarded)
+    code, responses = await list_all(backend, TXN, Txn.LIST_TRANSACTIONS, forwarded)
     unknown = {state for response in responses for state in response.unknown_states}
 
     def state(entry: pb.ListedTransaction) -> Message:

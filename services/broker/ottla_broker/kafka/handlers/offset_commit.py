@@ -16,6 +16,7 @@ from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import IDS_FROM, call, existing_partitions, instance_of, member, name_of
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
+from ottla_core.rpc.parts import commit_in_parts
 from ottla_core.slices import Slice, sliced
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
@@ -73,28 +74,30 @@ def offset_to_commit(partition: TopicPartition, requested: Message, topic_id: by
 
 async def _commit(backend: Backend, request: Message, offsets: list[pb.OffsetToCommit]) -> dict[TopicPartition, int]:
     """The code for each partition that was passed on."""
-    forwarded = pb.CommitOffsetsRequest(
+    whole = pb.CommitOffsetsRequest(
         group=request.group_id,
         member=member(request.member_id, instance_of(request)),
         generation=request.generation_id_or_member_epoch,
-        offsets=offsets,
     )
-    return await commit(backend, forwarded)
+    return await commit(backend, whole, offsets)
 
 
-async def commit(backend: Backend, forwarded: pb.CommitOffsetsRequest) -> dict[TopicPartition, int]:
-    """The code for each partition of it."""
-    offsets = forwarded.offsets
-    try:
-        response = await call(backend, forwarded.group, Group.COMMIT_OFFSETS, forwarded)
-        whole = response.error.code
-    except OttlaError as error:
-        whole = error.code
-    if whole:
-        return {TopicPartition(offset.topic, offset.partition): whole for offset in offsets}
-    return {
-        TopicPartition(partition.topic, partition.partition): partition.error.code for partition in response.partitions
-    }
+async def commit(
+    backend: Backend, whole: pb.CommitOffsetsRequest, offsets: list[pb.OffsetToCommit]
+) -> dict[TopicPartition, int]:
+    """Commit with requests like `whole`, which has no offsets. Return the code for each partition."""
+    codes: dict[TopicPartition, int] = {}
+    for part in commit_in_parts(whole, offsets):
+        try:
+            response = await call(backend, part.group, Group.COMMIT_OFFSETS, part)
+            code = response.error.code
+        except OttlaError as error:
+            code = error.code
+        if code:
+            codes |= {TopicPartition(offset.topic, offset.partition): code for offset in part.offsets}
+        else:
+            codes |= {TopicPartition(each.topic, each.partition): each.error.code for each in response.partitions}
+    return codes
 
 
 async def _reported(

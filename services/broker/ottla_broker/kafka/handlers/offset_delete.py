@@ -16,6 +16,7 @@ from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import call, existing_partitions, group_partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
+from ottla_core.rpc.parts import in_parts
 from ottla_core.slices import sliced
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
@@ -31,19 +32,17 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     requested = await sliced(
         group_partition, [element for element in named if element.partition in existing[element.topic]]
     )
-    try:
-        response = await call(
-            backend,
-            request.group_id,
-            Group.DELETE_OFFSETS,
-            pb.DeleteOffsetsRequest(group=request.group_id, partitions=requested),
-        )
-        code = response.error.code
-    except OttlaError as error:
-        code = error.code
-    if code:
-        return OffsetDeleteResponse(version=version, error_code=code, topics=[])
-    codes = {TopicPartition(entry.topic, entry.partition): entry.error.code for entry in response.partitions}
+    codes: dict[TopicPartition, int] = {}
+    for partitions in in_parts(requested):
+        part = pb.DeleteOffsetsRequest(group=request.group_id, partitions=partitions)
+        try:
+            response = await call(backend, request.group_id, Group.DELETE_OFFSETS, part)
+            code = response.error.code
+        except OttlaError as error:
+            code = error.code
+        if code:
+            return OffsetDeleteResponse(version=version, error_code=code, topics=[])
+        codes |= {TopicPartition(entry.topic, entry.partition): entry.error.code for entry in response.partitions}
     by_topic: dict[str, list[Message]] = defaultdict(list)
 
     def respond(partition: TopicPartition) -> None:

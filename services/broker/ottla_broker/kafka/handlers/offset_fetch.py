@@ -19,6 +19,7 @@ from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, IDS_FROM, call, group_partition, name_of
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
+from ottla_core.rpc.parts import in_parts
 from ottla_core.slices import Slice, few_at_once, sliced
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
@@ -26,9 +27,6 @@ from ottla_proto.contracts import Group
 _SEVERAL_FROM: Final = 8
 _GROUP_ERROR_FROM: Final = 2
 _NO_OFFSET: Final = -1
-_AT_ONCE: Final = 5_000
-"""Partitions of a call to the coordinator, which holds its loop."""
-
 _OneTopic: Final = OffsetFetchResponse.OffsetFetchResponseTopic
 _Group: Final = OffsetFetchResponse.OffsetFetchResponseGroup
 _GroupTopic: Final = _Group.OffsetFetchResponseTopics
@@ -80,9 +78,9 @@ async def _find(backend: Backend, request: Message, version: int, require_stable
             continue
         named |= dict.fromkeys(TopicPartition(name, n) for n in topic.partition_indexes)
     partitions = await sliced(group_partition, named)
-    for at in range(0, max(1, len(partitions)), _AT_ONCE):
+    for part in in_parts(partitions):
         del forwarded.partitions[:]
-        forwarded.partitions.extend(partitions[at : at + _AT_ONCE])
+        forwarded.partitions.extend(part)
         try:
             response = await call(backend, request.group_id, Group.FETCH_OFFSETS, forwarded)
         except OttlaError as error:

@@ -40,7 +40,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     codes = dict.fromkeys(named, _UNKNOWN)
     if known:
         offsets = await sliced(lambda each: offset_to_commit(*each), known)
-        codes |= await commit(backend, _forwarded(request, offsets, version))
+        codes |= await commit(backend, _forwarded(request, version), offsets)
 
     def result(number: int, code: int) -> Message:
         return _Partition(version=version, partition_index=number, error_code=code)
@@ -50,12 +50,11 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     return TxnOffsetCommitResponse(version=version, topics=topics)
 
 
-def _forwarded(request: Message, offsets: list[pb.OffsetToCommit], version: int) -> pb.CommitOffsetsRequest:
+def _forwarded(request: Message, version: int) -> pb.CommitOffsetsRequest:
     return pb.CommitOffsetsRequest(
         group=request.group_id,
         member=member(getattr(request, "member_id", ""), instance_of(request)),
         generation=getattr(request, "generation_id", -1),
-        offsets=offsets,
         transaction=pb.OffsetsTransaction(
             transactional_id=request.transactional_id,
             producer=producer_of(request),

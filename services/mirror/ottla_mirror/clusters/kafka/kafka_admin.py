@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 
 from ottla.errors import error_from_code
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 from ottla_mirror.clusters.cluster import CALL_S, Committed
 from ottla_mirror.clusters.kafka.kafka_errors import as_ottla, kafka_errors
 from ottla_mirror.clusters.kafka.topic_ids import TopicIds
@@ -79,12 +79,18 @@ class KafkaAdmin:
         with kafka_errors():
             return int(found.result().offset)
 
-    def topic_ids(self, names: Collection[str]) -> Mapping[str, bytes]:
+    def topic_ids(self, names: Collection[str]) -> Mapping[str, TopicId]:
         return self._ids.of(names)
 
     def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        latest = {KafkaPartition(*partition): OffsetSpec.latest() for partition in partitions}  # type: ignore[no-untyped-call]  # it has no types
-        futures = self._admin.list_offsets(latest, request_timeout=CALL_S) if latest else {}
+        return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # it has no types
+
+    def starts(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # it has no types
+
+    def _offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
+        request = {KafkaPartition(*partition): spec for partition in partitions}
+        futures = self._admin.list_offsets(request, request_timeout=CALL_S) if request else {}
         found = {}
         for at, future in futures.items():
             with kafka_errors():

@@ -86,6 +86,12 @@ class KafkaMember:
     def rebalance(self) -> None:
         """librdkafka's assignors know no loads."""
 
+    def is_replaced(self) -> bool:
+        return False
+
+    def leave(self) -> None:
+        """It has left when it was closed."""
+
     def group_metadata(self) -> object:
         """As whom it has its copies; after it was evicted with the generation of before, so that it is rejected."""
         return self._consumer.consumer_group_metadata()

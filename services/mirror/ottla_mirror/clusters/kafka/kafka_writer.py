@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 import ottla
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 from ottla_core.records.builder import SealedBatch
 from ottla_core.records.reader import read_records
 from ottla_mirror.clusters.cluster import TRANSACTION_S, Member
@@ -62,6 +62,10 @@ class KafkaSent:
             raise self._error
         return self._runs if self._known else ()
 
+    def refusal(self) -> str:
+        """librdkafka tells none before it gives up."""
+        return ""
+
     def result(self, timeout: float | None = None) -> None:
         deadline_at = monotonic() + (timeout or _COMMIT_S)
         while not self.done():
@@ -92,13 +96,13 @@ class KafkaWriter:
         self._dead: OttlaError | None = None
 
     def send(
-        self, value: bytes, *, key: bytes, topic: str, headers: Sequence[tuple[str, bytes | None]] = ()
+        self, value: bytes | None, *, key: bytes, topic: str, headers: Sequence[tuple[str, bytes | None]] = ()
     ) -> KafkaSent:
         sent = KafkaSent(self._producer.poll, self._on_failed, 1)
         self._produce(sent, topic, 0, value=value, key=key, headers=list(headers))
         return sent
 
-    def send_batch(self, batch: SealedBatch, topic: str, partition: int) -> KafkaSent:
+    def send_batch(self, batch: SealedBatch, topic: str, partition: int, *, topic_id: TopicId | None) -> KafkaSent:
         sent = KafkaSent(self._producer.poll, self._on_failed_for_good, batch.record_count)
         for _, timestamp_ms, key, value, headers in read_records(batch.seal()):
             self._produce(sent, topic, partition, value=value, key=key, headers=headers, timestamp=timestamp_ms)

@@ -327,6 +327,21 @@ def test_a_wake_up_between_two_steps_of_a_rebalance_leaves_none_out(step: int, m
         other.stop()
 
 
+def test_what_was_committed_of_a_partition_is_forgotten_once_that_is_given_up() -> None:
+    cluster = filled({0: 3, 1: 3})
+    with consumer_of(cluster, assignors="cooperative-sticky", commit="manual") as consumer:
+        until_joined(consumer, 2)
+        consumer.commit(dict.fromkeys(T[:2], 1))
+        group = consumer._group
+        assert group is not None
+        assert set(group.commits.known) == set(T[:2])
+        other = Member(consumer_of(cluster, assignors="cooperative-sticky"))
+        while len(consumer.assignment()) != 1 or len(other.owned) != 1:
+            consumer.poll(0.05)
+        assert set(group.commits.known) == set(consumer.assignment())
+        other.stop()
+
+
 @pytest.mark.feature(44)
 def test_who_does_not_poll_leaves_says_why_and_comes_back() -> None:
     cluster = filled({0: 3})
@@ -358,6 +373,19 @@ def test_a_static_member_comes_back_without_a_rebalance_and_who_was_replaced_is_
     second.close()
     assert cluster.groups.group("g").left == []
     first.close()
+
+
+@pytest.mark.story("partitions-added-while-a-static-leader-was-away")
+@pytest.mark.timeout(30)
+def test_a_static_leader_that_comes_back_gives_out_partitions_that_were_added_meanwhile() -> None:
+    cluster = filled({0: 3})
+    first = consumer_of(cluster, group_instance_id="one")
+    assert len(first.poll(WAIT)) == 3
+    first.close()
+    cluster.add_topic("t", 2)
+    with consumer_of(cluster, group_instance_id="one", metadata_max_age=0.05) as again:
+        until_joined(again, 2)
+        assert "partitions" in cluster.requests(pb.JoinRequest)[-1].reason
 
 
 def test_what_a_callback_raises_is_raised_and_the_group_goes_on() -> None:

@@ -1,0 +1,76 @@
+"""Commits that wait go to the coordinator together, with the newest offset of each partition.
+
+So a loop that commits each record waits for as many round trips as there is time for, and not for one a record. What
+failed for one partition fails only the commits of that partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from ottla.client.offsets import Offsets
+from ottla.errors import OttlaError
+from ottla.machines.membership import MemberIdentity
+from ottla_core.model import TopicId, TopicPartition
+
+OnCommitted = Callable[[Offsets, OttlaError | None], object]
+"""A callback gets the offsets, and the error that prevented the commit, or None."""
+
+
+class Commit:
+    """One commit: `done` once there is an outcome, `error` where it failed. `retries` while it is waited for."""
+
+    def __init__(
+        self,
+        who: MemberIdentity,
+        offsets: Offsets,
+        topic_ids: Mapping[TopicPartition, TopicId],
+        retries: bool,
+        callback: OnCommitted | None,
+    ) -> None:
+        self.who: Final = who
+        self.offsets: Final = offsets
+        self.in_topics: Final[Offsets] = {
+            p: each if each.topic_id is not None else each._replace(topic_id=topic_ids.get(p, b""))
+            for p, each in offsets.items()
+        }
+        self.retries = retries
+        self.callback: Final = callback
+        self.done = False
+        self.error: OttlaError | None = None
+
+    def absorb(self, later: Commit) -> bool:
+        """Take over what a later one commits, if no caller asks about either. So what waits has a bound."""
+        has_caller = self.retries or later.retries or self.callback or later.callback
+        if has_caller or self.who != later.who:
+            return False
+        self.offsets.update(later.offsets)
+        self.in_topics.update(later.in_topics)
+        return True
+
+
+class CommitRound:
+    """`left` is still to be committed for the commits that are `pending`, all of the member `who`."""
+
+    def __init__(self, commits: Sequence[Commit]) -> None:
+        self.who: Final = commits[0].who
+        self.pending = list(commits)
+        self.left: Offsets = {}
+        for commit in commits:
+            self.left |= commit.in_topics
+
+    def settle(
+        self, failures: Mapping[TopicPartition, OttlaError], give_up: Callable[[Commit, OttlaError], bool]
+    ) -> Iterable[tuple[Commit, OttlaError | None]]:
+        """All that was left was sent, with these failures. Yield the commits that have an outcome now, in order."""
+        pending, self.pending = self.pending, []
+        for commit in pending:
+            error = next((failures[p] for p in commit.in_topics if p in failures), None)
+            if error is None or give_up(commit, error):
+                yield commit, error
+            else:
+                self.pending.append(commit)
+        # A partition that a later commit has moved on is never sent again with an older offset.
+        pending_partitions = {partition for commit in self.pending for partition in commit.in_topics}
+        self.left = {p: self.left[p] for p in failures.keys() & pending_partitions}

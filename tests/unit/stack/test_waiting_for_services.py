@@ -1,0 +1,78 @@
+"""`ottla up` waits for what is slow and alive; `ottla down` knows a directory that is in use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import typer
+
+from ottla_core.errors import OttlaError
+from ottla_stack import supervisor as module
+from ottla_stack.commands import down, status
+from ottla_stack.plan import StackPlan
+from ottla_stack.state import ProcessIdentity, lock
+from ottla_stack.supervisor import Supervisor
+
+
+@pytest.fixture
+def supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Supervisor:
+    """No process is ever started."""
+    monkeypatch.setattr(module.Supervisor, "_start_late", lambda self: None)
+    monkeypatch.setattr(module, "_TELL_S", 0.0)
+    me = ProcessIdentity.of(os.getpid())
+    assert me is not None
+    return Supervisor(StackPlan(tmp_path, 20_000, "ottla", 1, 1, 1, 1, None), me)
+
+
+@pytest.mark.story("slow-broker-that-ends-the-stack")
+async def test_a_broker_that_recovers_its_logs_is_waited_for(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    reasons = iter([None, *["it recovers its logs"] * 3])
+    monkeypatch.setattr(module, "not_ready", lambda port: next(reasons, None))
+    await supervisor.until_ready()
+    assert supervisor.state().ready
+    assert "is not ready yet: it recovers its logs; its log is" in caplog.text
+    assert module.READY_LIMIT_S >= 600
+
+
+async def test_a_service_that_is_not_ready_in_time_is_named(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "not_ready", lambda port: "it recovers its logs")
+    with pytest.raises(OttlaError, match=r"is not ready after 0\.01 s: it recovers its logs.*--ready-within"):
+        await supervisor.until_ready(0.01)
+
+
+async def test_a_service_that_ends_again_and_again_is_given_up(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "not_ready", lambda port: "nothing listens")
+    for child in supervisor._children:
+        child.restarts = 6
+    with pytest.raises(OttlaError, match="is not ready and has ended 6 times: nothing listens"):
+        await supervisor.until_ready()
+
+
+@pytest.mark.story("stack-that-runs-without-its-state")
+@pytest.mark.parametrize("torn", [True, False])
+@pytest.mark.parametrize("command", [down, status])
+def test_a_stack_whose_state_is_gone_or_torn_is_not_called_absent(
+    tmp_path: Path, command: Callable[..., None], torn: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if torn:
+        (tmp_path / "state.json").write_text('{"supervisor":')
+    arguments = [tmp_path] if command is down else [SimpleNamespace(), tmp_path]
+    with lock(tmp_path):
+        with pytest.raises(typer.Exit) as ended:
+            command(*arguments)
+        with pytest.raises(OttlaError, match=f"process {os.getpid()}"):
+            lock(tmp_path)
+    assert ended.value.exit_code == 1
+    assert f"(process {os.getpid()}), but" in " ".join(capsys.readouterr().err.split())
+    down(tmp_path)
+    assert "nothing runs" in capsys.readouterr().err
