@@ -1,4 +1,9 @@
-"""The last decision of each query: a compacted topic of one partition, found wherever the query goes on."""
+"""The decisions of queries: a compacted topic of one partition, found wherever a query goes on.
+
+A decision is one record with the query for its key; what does not fit into it lies in records of `<query>/1`,
+`<query>/2`, and so on, which the same transaction wrote before it. A query that is over has a null. Each driver begins
+with a record that only says which batch of which run it is about to decide.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,18 @@ import time
 from typing import Final
 
 import ottla
-from ottla.errors import ErrorCode, error_from_code
+from ottla.errors import ErrorCode, UnknownTopicError, error_from_code
 from ottla_core.model import TopicPartition
-from pyspark_ottla.machines.decisions import TOPIC, Decision, decision_from
+from pyspark_ottla.idle_clients import IdleClients
+from pyspark_ottla.machines.decisions import (
+    TOPIC,
+    Batch,
+    Decision,
+    beginning,
+    decision_from,
+    may_decide,
+    records_of,
+)
 from pyspark_ottla.options import WriteOptions
 
 _CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": "1MiB", "min.cleanable.dirty.ratio": 0.1}
@@ -19,64 +33,118 @@ _LATELY: Final = 1_000
 """Offsets: the last decision of a query that runs is among these."""
 
 _READ_S: Final = 120.0
+_TASK_WAITS_S: Final = 5.0
 _POLL_S: Final = 0.5
+
+_IDLE_READERS: Final[IdleClients[ottla.Consumer[str, str]]] = IdleClients(lambda reader: reader.close())
 
 
 class DecisionLog:
-    """Of one query, in an open transaction of its driver: what was decided before, and what is decided with its end."""
+    """A query's decisions in an open transaction of its driver: what was decided before, and what is decided with the
+    end of the transaction."""
 
-    def __init__(self, query: str, transaction: ottla.Transaction, options: WriteOptions) -> None:
-        self._query: Final = query
+    def __init__(self, batch: Batch, transaction: ottla.Transaction, options: WriteOptions) -> None:
+        self._batch: Final = batch
         self._transaction: Final = transaction
         self._options: Final = options
 
     def last(self) -> Decision | None:
-        """The query's last decision. Raises ConfigError for what a newer release has written.
+        """Return the query's last decision. Raises ConfigError for what a newer release has written.
 
         It begins with a record of the transaction: that one is acknowledged by the leader that has all before it, and
         every earlier driver is fenced, so that nothing can be decided unseen. Where a transaction of another query is
         open before it, it waits for the end of that, for two minutes at most.
         """
-        end = self.write(None).result().offset
-        lately = max(0, end - _LATELY)
-        text = self._last_value(lately, end)
-        if text is None:
-            text = self._last_value(0, lately)
-        return decision_from(text) if text else None
+        end = self._send(beginning(self._batch), self._batch.query).result().offset
+        texts = _last_before(end, self._batch.query, self._options)
+        return decision_from(texts) if texts else None
 
     def write(self, decision: Decision | None) -> ottla.Delivery:
-        """Decide, once the transaction is committed; None: there is no decision."""
-        value = None if decision is None else decision.to_json()
-        return self._transaction.send(value, key=self._query, topic=TOPIC, partition=_PARTITION.partition)
+        """Decide, once the transaction is committed; None: the query is over."""
+        first, *others = [None] if decision is None else decision.to_texts()
+        for number, text in enumerate(others, 1):
+            self._send(text, f"{self._batch.query}/{number}")
+        return self._send(first, self._batch.query)
 
-    def _last_value(self, start: int, end: int) -> str | None:
-        """The newest of the query in that range of offsets: "" where that is null, None where there is none."""
-        found, over_at = None, time.monotonic() + _READ_S
-        if start >= end:
-            return None
-        with ottla.Consumer[str, str](
-            TOPIC,
-            bootstrap=self._options.bootstrap,
-            partitions=[_PARTITION.partition],
-            start={_PARTITION: start},
-            stop={_PARTITION: end},
-            key="str",
-            value="str",
-            auto_offset_reset="earliest",
-        ) as consumer:
-            while not consumer.finished:
-                for record in consumer.poll(_POLL_S, max_records=_LATELY):
-                    found = record.value or "" if record.key == self._query else found
-                if time.monotonic() > over_at:
-                    raise error_from_code(
-                        ErrorCode.REQUEST_TIMED_OUT,
-                        f"the last decision of query {self._query} could not be read within {_READ_S:g} s",
-                        hint=f"`ottla txn explain {TOPIC}` names what is open before it",
-                    )
-        return found
+    def _send(self, text: str | None, key: str) -> ottla.Delivery:
+        return self._transaction.send(text, key=key, topic=TOPIC, partition=_PARTITION.partition)
+
+
+def is_decided_by_now(admin: ottla.Admin, batch: Batch, options: WriteOptions) -> bool:
+    """Whether a batch, or a newer one of its query, is decided; for its tasks.
+
+    Where its driver is about to decide it, this waits for that, for some seconds at most: False then, though it may be.
+    Raises ConfigError for what a newer release has written.
+    """
+    try:
+        end = admin.topics.offsets(TOPIC)[_PARTITION.partition] or 0
+    except UnknownTopicError:  # no driver has begun to decide
+        return False
+    newest = _last_before(end, batch.query, options, committed=False)
+    if newest is None or not (newest == [] or may_decide(newest[0], batch)):
+        return False
+    try:
+        decided = _last_before(end, batch.query, options, patience_s=_TASK_WAITS_S)
+    except ottla.TimeoutError:
+        return False
+    return decided == [] or (decided is not None and decision_from(decided).batch.number >= batch.number)
 
 
 def create_topic(admin: ottla.Admin) -> None:
-    """Unless it is there."""
+    """Create the topic of decisions, unless it is there."""
     if not admin.topics.exists(TOPIC):
         admin.topics.create(TOPIC, partitions=1, config=_CONFIG, if_exists="ok")
+
+
+def _last_before(
+    end: int, query: str, options: WriteOptions, *, committed: bool = True, patience_s: float = _READ_S
+) -> list[str] | None:
+    """Return the values of the last decision's records, [] where the query is over, None where it has no decision."""
+    for start in dict.fromkeys((max(0, end - _LATELY), 0)):
+        texts = _texts(start, end, query, options, committed, patience_s)
+        if query not in texts:
+            continue
+        if (head := texts[query]) is None:
+            return []
+        parts = [texts.get(f"{query}/{number}") for number in range(1, records_of(head))]
+        if None not in parts or not start:
+            return [head, *(part or "" for part in parts)]
+    return None
+
+
+def _texts(
+    start: int, end: int, query: str, options: WriteOptions, committed: bool, patience_s: float
+) -> dict[str, str | None]:
+    """Return the newest values of the query's keys in that range of offsets."""
+    found: dict[str, str | None] = {}
+    over_at = time.monotonic() + patience_s
+    if start >= end:
+        return found
+    with _IDLE_READERS.lent(
+        (options.bootstrap, committed),
+        lambda: _reader(options.bootstrap, committed),
+        lambda reader: reader.seek(_PARTITION, start, stop=end),
+    ) as reader:
+        while not reader.finished:
+            for record in reader.poll(_POLL_S, max_records=_LATELY):
+                if record.key is not None and (record.key == query or record.key.startswith(f"{query}/")):
+                    found[record.key] = record.value
+            if time.monotonic() > over_at:
+                raise error_from_code(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"the last decision of query {query} could not be read within {patience_s:g} s",
+                    hint=f"`ottla txn explain {TOPIC}` names what is open before it",
+                )
+    return found
+
+
+def _reader(bootstrap: str, committed: bool) -> ottla.Consumer[str, str]:
+    return ottla.Consumer(
+        TOPIC,
+        bootstrap=bootstrap,
+        partitions=[_PARTITION.partition],
+        key="str",
+        value="str",
+        auto_offset_reset="earliest",
+        isolation_level="read_committed" if committed else "read_uncommitted",
+    )

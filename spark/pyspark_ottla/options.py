@@ -49,8 +49,16 @@ READ_OPTIONS: Final = (
 )
 """All of a source but `kafka.*`; `maxBytesPerTrigger` and `commitOffsets` are ours."""
 
-WRITE_OPTIONS: Final = ("kafka.bootstrap.servers", "topic", "includeHeaders", "delivery", "txnAppId", "txnVersion")
-"""All of a sink but `kafka.*`; `delivery` is ours, and the last two have the names that they have in Delta Lake.
+WRITE_OPTIONS: Final = (
+    "kafka.bootstrap.servers",
+    "topic",
+    "includeHeaders",
+    "delivery",
+    "compareRepeats",
+    "txnAppId",
+    "txnVersion",
+)
+"""All of a sink but `kafka.*`. `delivery` and `compareRepeats` are ours; the last two have their names in Delta Lake.
 
 `includeHeaders` is accepted and changes nothing, as in Spark's own sink: a column of headers is written.
 """
@@ -111,14 +119,15 @@ class ReadOptions:
 class WriteOptions:
     """A sink's options, checked; `topic` is "" where the rows say it. `client` under Kafka's names.
 
-    `checkpoint` is a stream's location, "" where it is the session's. `app_id` is "" where a batch write has none.
+    `compare_repeats`: whether a batch that was written already has to have the same rows. `app_id` is "" where a batch
+    write has none.
     """
 
     bootstrap: str
     topic: str
     client: Mapping[str, str]
     exactly_once: bool = False
-    checkpoint: str = ""
+    compare_repeats: bool = True
     app_id: str = ""
     app_version: int = 0
 
@@ -165,9 +174,11 @@ def write_options(spark_options: Mapping[str, str], *, streaming: bool = False) 
             hint="leave kafka.acks out: a row counts as written once every in-sync replica has it",
         )
     options.flag("includeHeaders", False)
-    checkpoint = next((at for name, at in spark_options.items() if name.lower() == "checkpointlocation"), "")
+    compare_repeats = options.flag("compareRepeats", True)
+    if not (compare_repeats or exactly_once):
+        raise config_error("compareRepeats is for delivery=exactly_once", hint="give both, or neither")
     app_id, version = _app(options, exactly_once=exactly_once)
-    return WriteOptions(options.bootstrap(), topic, options.client, exactly_once, checkpoint, app_id, version)
+    return WriteOptions(options.bootstrap(), topic, options.client, exactly_once, compare_repeats, app_id, version)
 
 
 def _app(options: SparkOptions, *, exactly_once: bool) -> tuple[str, int]:

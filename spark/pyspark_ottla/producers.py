@@ -38,8 +38,12 @@ def driver_producer(options: WriteOptions, transactional_id: str) -> ottla.Produ
 
 def _config(options: WriteOptions) -> Mapping[str, str]:
     """Idempotent; it waits for room as long as for an outcome, so that brokers may be away for that long."""
-    patience_ms = options.client.get("delivery.timeout.ms", "120000")
-    return {"enable.idempotence": "true", "max.block.ms": patience_ms, **options.client}
+    return {"enable.idempotence": "true", "max.block.ms": f"{1000 * patience_s(options):g}", **options.client}
+
+
+def patience_s(options: WriteOptions) -> float:
+    """How long a task or its driver waits for brokers and coordinators that are away, in seconds."""
+    return float(options.client.get("delivery.timeout.ms", "120000")) / 1000
 
 
 def _end(producer: BytesProducer) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
@@ -20,15 +20,22 @@ from pyspark_ottla.decision_log import DecisionLog, create_topic
 from pyspark_ottla.machines.decisions import (
     Action,
     Batch,
+    Content,
     Decision,
+    Known,
     OvertakenError,
     TaskTransaction,
     actions,
     attempts_of,
     check_kept,
+    deciding,
     is_decided,
+    letting_go,
     named,
+    of_candidates,
+    open_ones,
     superseded,
+    unused,
 )
 from pyspark_ottla.options import WriteOptions
 from pyspark_ottla.producers import driver_producer
@@ -39,7 +46,8 @@ _CALLS_AT_ONCE: Final = 16
 _TIMEOUT_S: Final = 120.0
 """For each call: as long as a task waits for brokers that are away."""
 
-_ENDED_MEANWHILE: Final = (ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+_ENDED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
+"""What a coordinator answers where the transaction was ended before."""
 
 
 class QueryTransactions:
@@ -51,93 +59,108 @@ class QueryTransactions:
         self._batch: Final = batch
         self._name: Final = f"spark-{batch.query}"
 
-    def commit(self, tasks: Sequence[TaskTransaction]) -> bool:
+    def commit(self, tasks: Sequence[TaskTransaction], content: Content) -> bool:
         """Let these transactions count, and no others of the batch; False where it was written before.
 
         Raises TransactionAborted where one of them has ended otherwise, and ConfigError as `is_decided` does.
         """
-        with self._admin() as admin, self._driver(admin) as producer:
-            with self._fencing(), producer.transaction() as transaction:
-                log = DecisionLog(self._batch.query, transaction, self._options)
-                last = log.last()
-                states = self.known(admin, last, tasks)
-                if decides := not is_decided(last, self._batch) and bool(tasks):
-                    done = self.settle(admin, last, states, candidates=tasks)
-                    last = Decision(self._batch, tuple(tasks))
-                    log.write(last)
-                    states = {name: states[name] for name, action in done.items() if action is Action.KEEP}
-                else:
-                    producer.abort_transaction()
-            self.settle(admin, last, states)
-        return decides
 
-    def abort(self, tasks: Sequence[TaskTransaction] | None = None) -> Mapping[str, Action]:
-        """Let these count no more, unless they are decided, nor anything of a decided batch; without `tasks` nothing
-        but what is decided, for where no other driver decides. What was done, by transactional id."""
-        with self._admin() as admin, self._driver(admin) as producer:
-            with self._fencing(), producer.transaction() as transaction:
-                last = DecisionLog(self._batch.query, transaction, self._options).last()
-                producer.abort_transaction()
-            states = self.known(admin, last)
-            failed = states if tasks is None else [each.transactional_id for each in tasks]
-            return self.settle(admin, last, states, failed=failed)
+        def decide(last: Decision | None, known: Mapping[str, Known]) -> Decision | None:
+            if is_decided(last, self._batch, content, compare=self._options.compare_repeats):
+                return letting_go(self._batch, set(tasks), last, known)
+            check_kept(of_candidates(tasks, last, known), self._batch)
+            return deciding(self._batch, content, tasks, last, known)
+
+        last, _ = self._decide(decide, tasks)
+        return last is None or last.batch.number < self._batch.number
+
+    def abort(self, tasks: Sequence[TaskTransaction]) -> None:
+        """Let these count no more, unless they are decided, nor anything else that this run has open."""
+        self._decide(lambda last, known: letting_go(self._batch, set(tasks), last, known), tasks)
+
+    def abort_all(self) -> Mapping[TaskTransaction, Action]:
+        """Let nothing of the query count but what is decided: no other driver decides. Return what was done."""
+
+        def decide(last: Decision | None, known: Mapping[str, Known]) -> Decision | None:
+            return letting_go(self._batch, set(open_ones(known)), last, known)
+
+        _, done = self._decide(decide, alone=True)
+        return done
 
     def retire(self) -> None:
         """Take all that is kept of the query out of the cluster: it writes no more."""
         with self._admin() as admin:
             with self._driver(admin) as producer, producer.transaction() as transaction:
-                DecisionLog(self._batch.query, transaction, self._options).write(None)
+                DecisionLog(self._batch, transaction, self._options).write(None)
             admin.transactions.forget(self._name)
 
     def are_left(self) -> bool:
-        """Whether a coordinator knows transactions of the query: it runs, or has left them."""
+        """Whether transactions of the query are open: it runs, or has left them."""
         with self._admin() as admin:
-            return bool(self.known(admin))
+            return bool(open_ones(self.known(admin)))
 
     # ---- the steps ---------------------------------------------------------------------------------------------------
 
+    def _decide(
+        self,
+        decide: Callable[[Decision | None, Mapping[str, Known]], Decision | None],
+        tasks: Sequence[TaskTransaction] = (),
+        *,
+        alone: bool = False,
+    ) -> tuple[Decision | None, Mapping[TaskTransaction, Action]]:
+        """Carry out the last decision, then the one that follows it, if any. Return the former, and what was done.
+
+        `alone`: no other driver decides anything of the query any more, so all its ids are forgotten.
+        """
+        with self._admin() as admin, self._driver(admin) as producer:
+            with self._fencing(), producer.transaction() as transaction:
+                log = DecisionLog(self._batch, transaction, self._options)
+                last = log.last()
+                known = self.known(admin, last, tasks)
+                done = self.settle(admin, last, known)
+                if decision := decide(last, known):
+                    log.write(decision)
+                else:
+                    producer.abort_transaction()
+            done |= self.settle(admin, decision, known)
+            decides = decision is not None and decision.batch is self._batch
+            self.forget(admin, known if alone else unused(known, done, self._batch, last, decides=decides))
+        return last, done
+
     def known(
         self, admin: ottla.Admin, last: Decision | None = None, tasks: Sequence[TaskTransaction] = ()
-    ) -> Mapping[str, str]:
-        """Return the states of the query's transactions that exist, by transactional id.
+    ) -> Mapping[str, Known]:
+        """Return what is known of the query's transactions, by transactional id.
 
         The coordinators of what is decided or to be decided are asked by id: what does not exist any more counts as
         committed and forgotten, and that must never follow from a listing.
         """
-        found = admin.transactions.list(prefix=f"{self._name}-", pattern=attempts_of(self._batch.query))
-        states = {each.name: each.state for each in found}
-        named = {each.transactional_id for each in (*tasks, *(last.transactions if last else ()))}
-        return {**states, **admin.transactions.states(named - states.keys())}
+        listed = admin.transactions.list(prefix=f"{self._name}-", pattern=attempts_of(self._batch.query))
+        names = {each.name for each in listed}
+        names |= {each.transactional_id for each in (*tasks, *(last.named if last else ()))}
+        described = admin.transactions.described(names)
+        return {name: Known(each.state, each.producer_id, each.producer_epoch) for name, each in described.items()}
 
     def settle(
-        self,
-        admin: ottla.Admin,
-        last: Decision | None,
-        states: Mapping[str, str],
-        *,
-        candidates: Iterable[TaskTransaction] = (),
-        failed: Collection[str] = (),
-    ) -> Mapping[str, Action]:
-        """End and forget these transactions, but the `candidates`, as the last decision says.
-
-        However late that is: another driver may have gone on by now.
-        """
-        to_do = actions(last, candidates, states, failed)
+        self, admin: ottla.Admin, decision: Decision | None, known: Mapping[str, Known]
+    ) -> dict[TaskTransaction, Action]:
+        """End what a decision names, as it says. However late that is: another driver may have gone on by now."""
+        to_do = dict(actions(decision, known))
         check_kept(to_do, self._batch)
-        if orphans := sorted(name for name, action in to_do.items() if action is Action.ABORT):
-            logger.warning("%s: aborted, for they do not count: %s", named(self._batch), ", ".join(orphans))
-        named_last = last.transactions if last else ()
-        decided = [each for each in named_last if to_do[each.transactional_id] is Action.COMMIT]
-        self.end(admin, decided, orphans)
-        self.forget(admin, [name for name, action in to_do.items() if action not in (Action.KEEP, Action.NONE)])
+        commits = [each for each, action in to_do.items() if action is Action.COMMIT]
+        orphans = [each for each, action in to_do.items() if action is Action.ABORT]
+        if orphans:
+            names = ", ".join(sorted(each.transactional_id for each in orphans))
+            logger.warning("%s: aborted, for they do not count: %s", named(self._batch), names)
+        self.end(admin, commits, orphans)
         return to_do
 
-    def end(self, admin: ottla.Admin, decided: Sequence[TaskTransaction], orphans: Sequence[str]) -> None:
+    def end(self, admin: ottla.Admin, decided: Sequence[TaskTransaction], orphans: Sequence[TaskTransaction]) -> None:
         """Commit those that are decided, abort the others."""
-        commits = [partial(_commit, admin, each) for each in decided]
-        _at_once([*commits, *(partial(_abort, admin, name) for name in orphans)])
+        commits = [partial(_end, admin, each, committed=True) for each in decided]
+        _at_once([*commits, *(partial(_end, admin, each, committed=False) for each in orphans)])
 
-    def forget(self, admin: ottla.Admin, names: Sequence[str]) -> None:
+    def forget(self, admin: ottla.Admin, names: Iterable[str]) -> None:
         """Take their ids out of the coordinators' logs."""
         _at_once([partial(admin.transactions.forget, name) for name in names])
 
@@ -162,21 +185,12 @@ class QueryTransactions:
             raise superseded(self._batch, error) from error
 
 
-def _commit(admin: ottla.Admin, task: TaskTransaction) -> None:
-    """One that is not known any more was committed and forgotten by another driver meanwhile."""
+def _end(admin: ottla.Admin, transaction: TaskTransaction, *, committed: bool) -> None:
+    """End it as it was decided, unless that is done: its id has another transaction by now, or was forgotten."""
     try:
-        admin.transactions.end(PreparedTransaction(*task), committed=True)
+        admin.transactions.end(PreparedTransaction(*transaction), committed=committed)
     except OttlaError as error:
-        if error.code != ErrorCode.INVALID_PRODUCER_ID_MAPPING:
-            raise
-
-
-def _abort(admin: ottla.Admin, name: str) -> None:
-    """One that its task ends in the same moment needs no more."""
-    try:
-        admin.transactions.abort(name)
-    except OttlaError as error:
-        if error.code not in _ENDED_MEANWHILE:
+        if error.code not in (_ENDED if committed else {*_ENDED, ErrorCode.INVALID_TXN_STATE}):
             raise
 
 

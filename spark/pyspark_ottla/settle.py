@@ -38,10 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def settled(query: str, bootstrap: str | None) -> str:
     """Settle one query; what was done. Raises TransactionAborted where decided rows were aborted, and are lost."""
     options = write_options({"kafka.bootstrap.servers": bootstrap} if bootstrap else {})
-    transactions = QueryTransactions(options, Batch(query, SINGLE))
+    transactions = QueryTransactions(options, Batch(query, SINGLE, is_micro_batch=False))
     if not transactions.are_left():
         return "nothing is left"
-    done = Counter(transactions.abort().values())
+    done = Counter(transactions.abort_all().values())
     return f"{done[Action.COMMIT]} committed, {done[Action.ABORT]} aborted"
 
 

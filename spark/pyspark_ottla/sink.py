@@ -22,7 +22,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from pyspark_ottla.columns import check_columns
-from pyspark_ottla.machines.decisions import SINGLE, Batch, TaskTransaction, named
+from pyspark_ottla.machines.decisions import SINGLE, Batch, Content, TaskTransaction, named
 from pyspark_ottla.options import WriteOptions
 from pyspark_ottla.producers import BytesProducer, check_settings, lent_producer, new_producer
 from pyspark_ottla.worker_heap import on_task_end
@@ -37,9 +37,13 @@ logger = logging.getLogger("ottla.spark")
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task has written: acknowledged rows by topic; and exactly once, its batch and what it has prepared."""
+    """What one task has written: acknowledged rows by topic; and exactly once, its batch and what it has prepared.
+
+    `checksum` is the sum of the rows' checksums.
+    """
 
     rows: Counter[str] = field(default_factory=Counter)
+    checksum: int = 0
     batch: Batch | None = None
     transaction: TaskTransaction | None = None
 
@@ -78,20 +82,24 @@ class RowWriter:
         first = next(rows, None)
         if first is None:
             return Written(batch=batch)
-        # by chance, for Spark's own numbers of attempts begin anew with each driver
-        attempt = f"{_context().partitionId()}-{secrets.token_hex(4)}"
-        name = f"spark-{batch.query}-{batch.number}-{attempt}"
-        with new_producer(self.options, name) as producer, producer.transaction():
-            written = self.send(producer, chain([first], rows))
-            prepared = producer.prepare_transaction()
+        from pyspark_ottla.attempts import came_too_late, id_of_attempt, lent_admin
+
+        with lent_admin(self.options) as admin:
+            name = id_of_attempt(admin, batch, _context())
+            with new_producer(self.options, name) as producer, producer.transaction():
+                written = self.send(producer, chain([first], rows))
+                prepared = producer.prepare_transaction()
+            assert prepared is not None  # there was a row
+            transaction = TaskTransaction(*prepared)
+            late = came_too_late(admin, batch, transaction, self.options)
         on_task_end()
-        assert prepared is not None  # there was a row
-        written.batch, written.transaction = batch, TaskTransaction(*prepared)
+        written.batch, written.transaction = batch, None if late else transaction
         return written
 
     def send(self, producer: BytesProducer, batches: Iterable[pa.RecordBatch]) -> Written:
         """Hand the rows to the producer, and count them: they are not acknowledged yet."""
-        from pyspark_ottla.outgoing import check_partitions, row_slices, rows_by_topic  # not where Spark only counts
+        # not where Spark only counts
+        from pyspark_ottla.outgoing import check_partitions, checksum, row_slices, rows_by_topic
 
         written = Written()
         for part in row_slices(batches):
@@ -99,6 +107,7 @@ class RowWriter:
                 check_partitions(producer, rows, part)
                 producer.send_columns(rows.columns, rows.topic)
                 written.rows[rows.topic] += len(rows.numbers)
+                written.checksum += checksum(rows) if self.options.exactly_once else 0
         return written
 
     def transactions(self, batch: Batch) -> QueryTransactions:
@@ -115,7 +124,8 @@ class OttlaBatchWriter(DataSourceArrowWriter):
     def __init__(self, writer: RowWriter) -> None:
         self._writer: Final = writer
         app, version = writer.options.app_id, writer.options.app_version
-        self._batch: Final = Batch(app or str(uuid4()), version or SINGLE) if writer.options.exactly_once else None
+        batch = Batch(app or str(uuid4()), version or SINGLE, secrets.token_hex(4), is_micro_batch=False)
+        self._batch: Final = batch if writer.options.exactly_once else None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """One task's rows, on an executor."""
@@ -125,10 +135,10 @@ class OttlaBatchWriter(DataSourceArrowWriter):
         """All tasks have ended well."""
         if self._batch is not None:
             transactions = self._writer.transactions(self._batch)
-            decided = transactions.commit(transactions_of(messages))
+            decided = transactions.commit(transactions_of(messages), content_of(messages))
             self._retire(transactions)
             if not decided:
-                logger.info("%s was written before, or has no rows", named(self._batch))
+                logger.info("%s was written before", named(self._batch))
                 return
         logger.info("written: %s", summary(messages))
 
@@ -139,7 +149,10 @@ class OttlaBatchWriter(DataSourceArrowWriter):
             return
         logger.warning("a write has failed; nothing of it counts, unless it was decided before: %s", summary(messages))
         transactions = self._writer.transactions(self._batch)
-        transactions.abort(transactions_of(messages) if self._writer.options.app_id else None)
+        if self._writer.options.app_id:
+            transactions.abort(transactions_of(messages))
+        else:
+            transactions.abort_all()
         self._retire(transactions)
 
     def _retire(self, transactions: QueryTransactions) -> None:
@@ -159,14 +172,15 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         options = self._writer.options
         if not options.exactly_once:
             return self._writer.write(iterator)
-        return self._writer.prepare(iterator, micro_batch(options.checkpoint))
+        return self._writer.prepare(iterator, micro_batch())
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
         """All tasks of the micro-batch have ended well."""
-        batch = batch_of(messages)
-        if batch is not None and not self._writer.transactions(batch).commit(transactions_of(messages)):
-            logger.info("micro-batch %d was written before, or has no rows", batchId)
-            return
+        if (batch := batch_of(messages)) is not None:
+            transactions = self._writer.transactions(batch)
+            if not transactions.commit(transactions_of(messages), content_of(messages)):
+                logger.info("micro-batch %d was written before", batchId)
+                return
         logger.info("micro-batch %d is written: %s", batchId, summary(messages))
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
@@ -176,11 +190,11 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
             self._writer.transactions(batch).abort(transactions_of(messages))
 
 
-def micro_batch(checkpoint: str) -> Batch:
+def micro_batch() -> Batch:
     """The micro-batch that this task is of."""
     context = _context()
     query, number, run = (context.getLocalProperty(name) or "" for name in _STREAM_PROPERTIES)
-    return Batch(query, int(number), run, checkpoint)
+    return Batch(query, int(number), run)
 
 
 _STREAM_PROPERTIES: Final = ("sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id")
@@ -201,6 +215,12 @@ def batch_of(messages: Messages) -> Batch | None:
 def transactions_of(messages: Messages) -> list[TaskTransaction]:
     """What the tasks have prepared: nothing, where there were no rows."""
     return [m.transaction for m in messages if isinstance(m, Written) and m.transaction is not None]
+
+
+def content_of(messages: Messages) -> Content:
+    """What the rows of all tasks are."""
+    written = [message for message in messages if isinstance(message, Written)]
+    return Content(sum(each.rows.total() for each in written), sum(each.checksum for each in written))
 
 
 def summary(messages: Iterable[WriterCommitMessage | None]) -> str:

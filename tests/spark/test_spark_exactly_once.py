@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from ottla.errors import ConfigError, FencedError, OttlaError, RetriableError, T
 from ottla.testing import Cluster
 from pyspark_ottla import settle
 from pyspark_ottla.decision_log import DecisionLog
+from pyspark_ottla.machines import decisions
 from pyspark_ottla.machines.decisions import TOPIC
 from pyspark_ottla.query_transactions import QueryTransactions
 from pyspark_ottla.sink import Written, transactions_of
@@ -40,11 +42,14 @@ class Died(BaseException):
 class Context:
     """What Spark's tasks find."""
 
-    def __init__(self, partition: int, **properties: str) -> None:
-        self._partition, self._properties = partition, properties
+    def __init__(self, partition: int, attempt: int = 0, **properties: str) -> None:
+        self._partition, self._attempt, self._properties = partition, attempt, properties
 
     def partitionId(self) -> int:
         return self._partition
+
+    def attemptNumber(self) -> int:
+        return self._attempt
 
     def getLocalProperty(self, name: str) -> str | None:
         return self._properties.get(name.rpartition(".")[2])
@@ -55,15 +60,17 @@ class Query:
 
     def __init__(self, cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch, **options: object) -> None:
         self.cluster, self.topic, self._patch = cluster, topic, monkeypatch
-        self.id, self.run, self.options = str(uuid4()), "run-1", {"checkpointLocation": "/c", **options}
+        self.id, self.run, self.options = str(uuid4()), "run-1", dict(options)
 
     def writer(self, **options: object) -> Any:
         given = {"topic": self.topic, "delivery": "exactly_once", **self.options, **options}
         return data_source(self.cluster.bootstrap, given).streamWriter(VALUE, False)
 
-    def task(self, number: int, partition: int, batches: Iterator[pa.RecordBatch] | None = None) -> Written:
+    def task(
+        self, number: int, partition: int, batches: Iterator[pa.RecordBatch] | None = None, attempt: int = 0
+    ) -> Written:
         """One attempt of it."""
-        context = Context(partition, queryId=self.id, batchId=str(number), id=self.run)
+        context = Context(partition, attempt, queryId=self.id, batchId=str(number), id=self.run)
         self._patch.setattr(TaskContext, "get", lambda: context)
         written: Written = travelled(self.writer()).write(batches or iter(rows(number, partition)))
         return travelled(written)
@@ -77,10 +84,14 @@ class Query:
     def micro_batch(self, number: int) -> None:
         self.commit(number, self.tasks(number))
 
-    def left(self) -> list[str]:
-        """The ids of its transactions that a coordinator knows."""
+    def ids(self, *states: str) -> list[str]:
+        """The ids of its attempts that a coordinator knows."""
         with ottla.Admin(self.cluster.bootstrap) as admin:
-            return [found.name for found in admin.transactions.list(prefix=f"spark-{self.id}-")]
+            return [found.name for found in admin.transactions.list(prefix=f"spark-{self.id}-", states=states)]
+
+    def left(self) -> list[str]:
+        """The ids of its transactions that are open."""
+        return self.ids("Ongoing")
 
     def written(self) -> list[str]:
         return sorted(record.value for record in self.cluster.read(self.topic, value="str"))
@@ -108,7 +119,7 @@ def dying(step: str) -> Iterator[None]:
     """The driver dies when it comes to that step, which is a method of one of these, with something to do."""
 
     def die(*arguments: Any, **_: object) -> Any:
-        if step in ("last", "settle") or arguments[1 if step == "write" else 2]:
+        if step in ("last", "settle", "forget") or arguments[1 if step == "write" else 2]:
             raise Died
         return original(*arguments)
 
@@ -177,7 +188,7 @@ def test_a_driver_that_dies_before_its_tasks_are_through_leaves_nothing(
 ) -> None:
     query.task(0, 0)
     (orphan,) = query.left()
-    assert orphan.startswith(f"spark-{query.id}-0-0-")
+    assert re.fullmatch(f"spark-{query.id}-r[0-9a-f]{{8}}-0-0", orphan)
     query.micro_batch(0)
     assert query.written() == expected(0)
     assert query.left() == []
@@ -194,7 +205,7 @@ def test_a_batch_that_is_repeated_over_and_over_is_written_once(query: Query) ->
 
 
 def test_attempts_that_come_second_do_not_count(query: Query) -> None:
-    twin = query.task(0, 1)
+    twin = query.task(0, 1, attempt=1)
     messages = query.tasks(0)
     assert twin.transaction != messages[1].transaction
     query.commit(0, messages)
@@ -215,7 +226,7 @@ def test_an_attempt_that_still_writes_when_its_batch_is_decided_writes_nothing(q
 
     def attempt() -> None:
         try:
-            query.task(0, 1, slow())
+            query.task(0, 1, slow(), attempt=1)
         except OttlaError as error:
             outcome.append(error)
 
@@ -270,17 +281,17 @@ def test_a_second_run_fences_the_first(
 
 
 @pytest.mark.story("spark-driver-that-was-overtaken")
-@pytest.mark.parametrize(("step", "pauses_before"), [("commit", "settle"), ("abort", "settle"), ("abort", "known")])
+@pytest.mark.parametrize("step", ["commit", "abort"])
 def test_a_driver_that_was_overtaken_ends_nothing_of_its_follower(
-    query: Query, monkeypatch: pytest.MonkeyPatch, step: str, pauses_before: str
+    query: Query, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """It pauses before it ends what counts and what does not, or looks what there is; the other decides the next."""
-    messages, original = query.tasks(0), getattr(QueryTransactions, pauses_before)
+    """It pauses before it ends what counts and what does not; the other one decides the next, and dies."""
+    messages, original = query.tasks(0), QueryTransactions.settle
     following = 1 if step == "commit" else 0
 
     def overtaken(*arguments: Any, **more: Any) -> Any:
-        if not more.get("candidates"):
-            monkeypatch.setattr(QueryTransactions, pauses_before, original)
+        if arguments[2] is not None:
+            monkeypatch.setattr(QueryTransactions, "settle", original)
             query.run = "run-2"
             for number in range(following):
                 query.micro_batch(number)
@@ -288,10 +299,46 @@ def test_a_driver_that_was_overtaken_ends_nothing_of_its_follower(
                 query.micro_batch(following)
         return original(*arguments, **more)
 
-    monkeypatch.setattr(QueryTransactions, pauses_before, overtaken)
+    monkeypatch.setattr(QueryTransactions, "settle", overtaken)
     getattr(query.writer(), step)(messages, 0)
     query.micro_batch(following)
     assert query.written() == expected(*range(following + 1))
+    assert query.left() == []
+
+
+@pytest.mark.story("spark-driver-that-was-overtaken")
+@pytest.mark.parametrize("decided", [False, True])
+def test_a_driver_whose_batch_failed_lets_go_of_nothing_that_another_may_decide(query: Query, decided: bool) -> None:
+    if decided:
+        with dying("end"):
+            query.micro_batch(0)
+    messages = query.tasks(0)
+    query.run = "run-2"
+    following = query.tasks(int(decided))
+    query.run = "run-1"
+    query.writer().abort(messages, 0)
+    if decided:
+        query.commit(0, messages)
+    query.commit(int(decided), following)
+    assert query.written() == expected(*range(decided + 1))
+    assert query.left() == []
+
+
+def test_a_driver_that_is_fenced_while_it_looks_ends_nothing(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    messages, original = query.tasks(0), QueryTransactions.known
+
+    def overtaken(*arguments: Any) -> Any:
+        monkeypatch.setattr(QueryTransactions, "known", original)
+        query.run = "run-2"
+        with dying("end"):
+            query.micro_batch(0)
+        return original(*arguments)
+
+    monkeypatch.setattr(QueryTransactions, "known", overtaken)
+    with pytest.raises(FencedError, match="another run of the same query has begun to write"):
+        query.writer().abort(messages, 0)
+    query.micro_batch(0)
+    assert query.written() == expected(0)
     assert query.left() == []
 
 
@@ -308,16 +355,82 @@ def test_a_decision_counts_when_its_transaction_is_committed(query: Query, monke
     monkeypatch.setattr(DecisionLog, "write", die_afterwards)
     with pytest.raises(Died):
         query.commit(0, messages)
+    monkeypatch.setattr(DecisionLog, "write", write)
     query.writer().abort(messages, 0)
     assert (query.written(), query.left()) == ([], [])
 
 
-def test_a_copied_checkpoint_loses_no_rows_silently(query: Query) -> None:
+@pytest.mark.story("spark-batch-known-by-its-number")
+def test_a_restored_or_copied_checkpoint_loses_no_rows_silently(query: Query) -> None:
+    """Its next micro-batch has the number of one that is written, and other rows."""
     query.micro_batch(0)
-    query.options["checkpointLocation"] = "/copy"
-    with pytest.raises(ConfigError, match=f"query {query.id} is written already, from another checkpoint: /c"):
-        query.micro_batch(0)
+    query.run = "run-2"
+    more = [query.task(0, 0), query.task(0, 1, iter([*rows(0, 1), *rows(7, 1)]))]
+    with pytest.raises(ConfigError, match=r"micro-batch 0 .* has 60 rows now, and was written already with 40 rows"):
+        query.commit(0, more)
+    others = [query.task(0, 0), query.task(0, 1, iter(rows(7, 1)))]
+    with pytest.raises(ConfigError, match="has 40 rows now, and was written already with as many, but other rows"):
+        query.commit(0, others)
+    query.writer().abort(others, 0)
+    query.writer(compareRepeats=False).commit(others, 0)
     assert query.written() == expected(0)
+    assert query.left() == []
+
+
+def test_a_repeated_batch_may_be_divided_otherwise(query: Query) -> None:
+    query.micro_batch(0)
+    together = [batch for partition in (1, 0) for batch in rows(0, partition)]
+    query.commit(0, [query.task(0, 0, iter(together)), query.task(0, 1, iter([]))])
+    assert query.written() == expected(0)
+
+
+@pytest.mark.story("spark-attempt-that-comes-too-late")
+def test_an_attempt_that_is_prepared_after_its_batch_was_decided_is_aborted_by_itself(query: Query) -> None:
+    query.micro_batch(0)
+    late = query.task(0, 1, attempt=1)
+    assert (late.transaction, query.left()) == (None, [])
+    batch_write(query)
+    query.cluster.produce(query.topic, ["other"])
+    assert query.written() == sorted([*expected(0), *expected(0), "other"])
+
+
+@pytest.mark.story("spark-repeat-without-rows")
+def test_a_repeat_without_rows_leaves_nothing_of_the_run_before(query: Query) -> None:
+    query.tasks(0)
+    query.run = "run-2"
+    query.commit(0, [query.task(0, 0, iter(rows(0, 0)[:1]))])
+    assert (query.written(), query.left()) == ([], [])
+    query.micro_batch(1)
+    assert query.written() == expected(1)
+
+
+@pytest.mark.story("spark-producer-for-each-attempt")
+def test_partitions_know_a_producer_for_each_task_and_not_for_each_attempt(query: Query, admin: ottla.Admin) -> None:
+    for number in range(5):
+        query.micro_batch(number)
+    known = {
+        each.producer_id for partition in range(3) for each in admin.transactions.producers(query.topic, partition)
+    }
+    assert len(known) == 2
+    assert len(query.ids()) == 2
+    query.run = "run-2"
+    query.micro_batch(5)
+    assert len(query.ids()) == 2, "those of the run before are forgotten"
+    assert query.written() == expected(*range(6))
+
+
+@pytest.mark.story("spark-decision-of-any-size")
+def test_a_decision_of_many_tasks_is_divided_into_records(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decisions, "TRANSACTIONS_A_RECORD", 3)
+    with dying("end"):
+        query.commit(0, [query.task(0, number, iter(rows(0, number))) for number in range(7)])
+    query.run = "run-2"
+    messages = [query.task(0, number, iter(rows(0, number))) for number in range(7)]
+    query.commit(0, messages)
+    assert query.written() == sorted(v for n in range(7) for b in rows(0, n) for v in b.column("value").to_pylist())
+    query.micro_batch(1)
+    query.micro_batch(1)
+    assert query.left() == []
 
 
 def test_what_an_operator_has_aborted_is_not_decided(query: Query, admin: ottla.Admin) -> None:
@@ -334,8 +447,8 @@ def test_what_an_operator_has_aborted_is_not_decided(query: Query, admin: ottla.
 def test_a_decision_of_a_newer_release_is_left_alone(query: Query, cluster: Cluster) -> None:
     query.micro_batch(0)
     with ottla.Producer(cluster.bootstrap, topic=TOPIC, key="str", value="json") as producer:
-        producer.send({"version": 2}, key=query.id)
-    with pytest.raises(ConfigError, match="of version 2, and this release reads version 1"):
+        producer.send({"version": 3}, key=query.id)
+    with pytest.raises(ConfigError, match="of version 3, and this release reads versions 1 to 2"):
         query.micro_batch(1)
     assert query.written() == expected(0)
 
@@ -379,7 +492,7 @@ def test_a_task_that_takes_too_long_says_so(query: Query) -> None:
     def slow() -> Iterator[pa.RecordBatch]:
         yield rows(0, 0)[1]
         with ottla.Admin(query.cluster.bootstrap) as admin:
-            (name,) = query.left()
+            (name,) = query.ids()
             wait_until(lambda: admin.transactions.describe(name).state.endswith("Abort"))
 
     with pytest.raises(OttlaError, match=r"open for longer than transaction.timeout.ms=1000"):
@@ -421,9 +534,9 @@ def test_coordinators_that_are_away_for_too_long_are_named_and_nothing_is_lost(q
         assert query.written() == expected(0)
 
 
-def test_operators_see_query_and_batch(query: Query, capsys: pytest.CaptureFixture[str]) -> None:
+def test_operators_see_the_query(query: Query, capsys: pytest.CaptureFixture[str]) -> None:
     messages = query.tasks(3)
-    assert ottla_command(["txn", "ls", f"spark-{query.id}-3-", "-b", query.cluster.bootstrap, "-o", "jsonl"]) == 0
+    assert ottla_command(["txn", "ls", f"spark-{query.id}-", "-b", query.cluster.bootstrap, "-o", "jsonl"]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [each["name"] for each in found] == sorted(each.transactional_id for each in transactions_of(messages))
     query.commit(3, messages)

@@ -108,12 +108,12 @@ class Transactions:
         )
         return info_of(response.transactions[0])
 
-    def states(self, names: Collection[str], *, timeout: Duration | None = None) -> Mapping[str, str]:
-        """Return the state of each of these ids that exists. Each id's own coordinator is asked for it.
+    def described(self, names: Collection[str], *, timeout: Duration | None = None) -> Mapping[str, TransactionInfo]:
+        """Describe each of these ids that exists. Each id's own coordinator is asked for it.
 
         So an id that is missing in the result does not exist, or is forgotten. Raises as `describe` otherwise.
         """
-        left, found = set(names), dict[str, str]()
+        left, found = set(names), dict[str, TransactionInfo]()
 
         def once(left_s: float) -> None:
             by_coordinator: dict[str, list[str]] = {}
@@ -126,7 +126,7 @@ class Transactions:
                     for described in response.transactions:
                         if described.error.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                             raise_in_band(described.error)
-                            found[described.transactional_id] = described.state
+                            found[described.transactional_id] = info_of(described)
                         left.discard(described.transactional_id)
 
         self._coordinators.retrying(once, timeout=self._channel.deadline(timeout).left())

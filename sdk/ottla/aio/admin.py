@@ -93,7 +93,7 @@ class Transactions(Facade[SyncTransactions]):
 
     list = threaded(SyncTransactions.list)
     describe = threaded(SyncTransactions.describe)
-    states = threaded(SyncTransactions.states)
+    described = threaded(SyncTransactions.described)
     producers = threaded(SyncTransactions.producers)
     open_in = threaded(SyncTransactions.open_in)
     hanging = threaded(SyncTransactions.hanging)

@@ -1,43 +1,56 @@
 """What the driver of an exactly-once write decides, and what becomes of its tasks' transactions (KIP-98, KIP-939).
 
-Each attempt of a task writes in a transaction of its own and leaves it prepared. A micro-batch is written by its
-decision alone: a record that names the transactions that count, in a transaction of the driver's. So, with the last
-decision of the query in hand, every driver does the same, however often, and whichever driver began it:
+Each attempt of a task writes in a transaction and leaves it prepared. A batch is written by its decision alone: a
+record in a topic of decisions that says what the batch's rows are, which transactions count, and which never will. One
+rule makes this safe, whichever drivers and executors pause, die, or go on too late: **a prepared transaction is ended
+only as a committed decision says**. And each driver fences all earlier ones before it reads the last decision and adds
+its own.
 
-* Of the transactions that the decision names, those that are open are committed, and all are forgotten. One that is
-  not known any more was forgotten: it is committed, since nothing is forgotten before.
-* Those of the micro-batch that is to be decided are kept. One that has ended by then can't be decided.
-* All others of a micro-batch that is decided, or of an older one, are orphans: of attempts that failed, came second or
-  late, or of a driver that died. They are aborted, by whichever driver: nothing will ever decide them.
-* Those of a later micro-batch are left alone, or a driver that does not know yet that it was overtaken would abort what
-  its follower decides. Of a batch that has failed its own tasks' are let go; a batch write without txnAppId has no
-  follower, and all of it is.
-* A micro-batch that is decided is not decided again. Spark repeats the last one alone, so an older number is that of a
-  run that another one has overtaken, or of a checkpoint that was restored.
+So with a decision in hand every driver does the same, however often:
+
+* Its transactions that are open are committed. One that its coordinator does not know any more was committed and
+  forgotten, since nothing is forgotten before.
+* Its orphans that are open are aborted: attempts that failed, came second, or were left by a driver that died.
+
+What becomes an orphan depends on which driver decides. The one that decides a batch takes all attempts of that batch
+and of older ones which it does not name: none of a later batch exists before that decision. A driver that finds its
+batch decided, or whose batch has failed, takes what its own run has prepared, and leaves the rest to its follower.
+
+A batch that is decided is not decided again. Spark repeats the last one alone, with the same rows: an older number, or
+the last one with other rows, comes from a checkpoint that was restored or copied, or from a run that was overtaken.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
-from math import inf
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+from zlib import crc32
 
 from ottla.errors import ConfigError, ErrorCode, FencedError, TransactionAborted
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 TOPIC: Final = "__ottla_spark_commits"
-"""Of the decisions of all queries. Sources with a pattern leave it out, like the internal topics of a cluster."""
+"""The topic of all queries' decisions. Sources with a pattern leave it out, like the internal topics of a cluster."""
 
 SINGLE: Final = 0
 """The number of a batch write without txnAppId, which has one decision."""
 
-_ATTEMPT: Final = "-([0-9]+)-[0-9]+-[0-9a-f]{8}"
-"""Behind the query in a transactional id: the batch, the task, and what tells its attempts apart."""
+NOTHING: Final = -1
+"""The number in a query's decisions before it has decided a batch."""
+
+TRANSACTIONS_A_RECORD: Final = 2_000
+"""A record of a decision names this many transactions at most: half a megabyte with the longest ids (limits.md)."""
+
+_OF_MICRO_BATCH: Final = "-(r[0-9a-f]{8})-[0-9]+-[0-9]+"
+"""What follows the query in a transactional id: its run, the task, and the number of the attempt."""
+
+_OF_BATCH_WRITE: Final = "-([0-9]+)-[0-9]+-[0-9a-f]{8}"
+"""The same for a batch write: its version, the task, and what tells its attempts apart."""
 
 
 class TaskTransaction(NamedTuple):
@@ -48,55 +61,168 @@ class TaskTransaction(NamedTuple):
     epoch: int
 
 
-class Batch(NamedTuple):
-    """What is decided at once: a micro-batch of a query, or a batch write, whose query is its txnAppId, or of its own.
+class Known(NamedTuple):
+    """What the coordinator of a transactional id knows of its last transaction; `state` is Kafka's name."""
 
-    `run` is the start of the query that it is of, and `checkpoint` where the query's is; "" where Spark does not say.
+    state: str
+    producer_id: int
+    epoch: int
+
+
+class Batch(NamedTuple):
+    """What is decided at once: a micro-batch of a query, or a batch write, whose query is its txnAppId or a random id.
+
+    `run` names the start of a streaming query, or one run of a batch write.
     """
 
     query: str
     number: int
     run: str = ""
-    checkpoint: str = ""
+    is_micro_batch: bool = True
+
+    def transactional_id(self, task: int, attempt: str) -> str:
+        """Return the id for an attempt of a task: one that each micro-batch of the run uses again, or a new one."""
+        return f"spark-{self.query}-{self.mark or self.number}-{task}-{attempt}"
+
+    @property
+    def mark(self) -> str:
+        """The run as it stands in the transactional ids of a streaming query; "" for a batch write."""
+        return f"r{crc32(self.run.encode()):08x}" if self.is_micro_batch else ""
+
+
+class Content(NamedTuple):
+    """What the rows of a batch are: their number, and the sum of their checksums.
+
+    A sum depends neither on the order of the rows nor on how Spark divides them among its tasks.
+    """
+
+    rows: int = 0
+    checksum: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A batch that is written, by these transactions."""
+    """The last batch that is written, by `transactions`, and the `orphans` that were open when that was decided.
+
+    `content` is None where an earlier release has decided.
+    """
 
     batch: Batch
-    transactions: tuple[TaskTransaction, ...]
+    content: Content | None
+    transactions: tuple[TaskTransaction, ...] = ()
+    orphans: tuple[TaskTransaction, ...] = ()
 
-    def to_json(self) -> str:
-        return json.dumps({"version": VERSION, **asdict(self)})
+    @property
+    def named(self) -> tuple[TaskTransaction, ...]:
+        """All transactions that it says the end of."""
+        return self.transactions + self.orphans
+
+    def to_texts(self) -> Sequence[str]:
+        """Return the values of its records: first the one that says how many others there are."""
+        named = self.named
+        starts = range(0, max(1, len(named)), TRANSACTIONS_A_RECORD)
+        parts = [{"transactions": named[start : start + TRANSACTIONS_A_RECORD]} for start in starts]
+        head = {"version": VERSION, "batch": self.batch, "content": self.content}
+        counts = {"records": len(parts), "count": len(self.transactions)}
+        return [json.dumps(part) for part in ({**head, **counts, **parts[0]}, *parts[1:])]
 
 
-def decision_from(text: str) -> Decision:
-    """Raises ConfigError for what a newer release has written, or something else."""
+def beginning(batch: Batch) -> str:
+    """Return the value of the record with which a driver begins to decide."""
+    return json.dumps({"version": VERSION, "begins": batch})
+
+
+def may_decide(text: str, batch: Batch) -> bool:
+    """Whether the record, which need not be committed, decides that batch or a newer one, or whether the driver that
+    wrote it may yet do so: that of the batch's own run."""
+    fields = _fields(text)
+    if begun := fields.get("begins"):
+        other = Batch(*begun)
+        return other.run == batch.run and other.number >= batch.number
+    return int(fields["batch"][1]) >= batch.number
+
+
+def records_of(head: str) -> int:
+    """Return how many records a decision has, by the value of its first. Raises ConfigError as `decision_from`."""
+    return int(_fields(head).get("records", 1))
+
+
+def decision_from(texts: Sequence[str]) -> Decision:
+    """Return the decision of these records. Raises ConfigError for one of a newer release, or of something else."""
+    head = _fields(texts[0])
     try:
-        fields = json.loads(text)
-        if fields["version"] == VERSION:
-            transactions = (TaskTransaction(*each) for each in fields["transactions"])
-            return Decision(Batch(*fields["batch"]), tuple(transactions))
-        cause = f"of version {fields['version']}, and this release reads version {VERSION}"
+        named = [TaskTransaction(*each) for text in texts for each in json.loads(text)["transactions"]]
+        if head["version"] == 1:
+            query, number, run, _ = head["batch"]
+            return Decision(Batch(query, number, run), None, tuple(named))
+        count, content = head["count"], head["content"]
+        content = None if content is None else Content(*content)
+        return Decision(Batch(*head["batch"]), content, tuple(named[:count]), tuple(named[count:]))
     except (KeyError, TypeError, ValueError) as error:
-        cause = f"not readable: {error!r}"
-    raise ConfigError(
+        raise _unreadable(f"not readable: {error!r}") from error
+
+
+def _fields(head: str) -> dict[str, Any]:
+    try:
+        fields = json.loads(head)
+        version = fields["version"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise _unreadable(f"not readable: {error!r}") from error
+    if version not in (1, VERSION):
+        raise _unreadable(f"of version {version}, and this release reads versions 1 to {VERSION}")
+    return dict(fields)
+
+
+def _unreadable(cause: str) -> ConfigError:
+    return ConfigError(
         ErrorCode.UNSUPPORTED_VERSION,
         f"the query's last decision is {cause}",
         hint="continue the query with the release that has written it, or a newer one",
     )
 
 
+# ---- transactional ids ----------------------------------------------------------------------------------------------
+
+
 def attempts_of(query: str) -> str:
-    """What the transactional ids of the query's attempts match as a whole, and those of no other query (RE2)."""
-    return f"spark-{re.escape(query)}{_ATTEMPT}"
+    """Return what matches the transactional ids of the query's attempts, and those of no other query (RE2)."""
+    return f"spark-{re.escape(query)}({_OF_MICRO_BATCH}|{_OF_BATCH_WRITE})"
 
 
 def query_of(name: str) -> str:
-    """The query of an attempt's transactional id; anything else is taken for a query."""
+    """Return the query of an attempt's transactional id; anything else is taken for a query."""
     found = _parsed(name)
     return found[1] if found else name
+
+
+def _parsed(name: str) -> re.Match[str] | None:
+    return re.fullmatch(f"spark-(.+)(?:{_OF_MICRO_BATCH}|{_OF_BATCH_WRITE})", name)
+
+
+def is_over(name: str, batch: Batch, last: Decision | None, *, decides: bool) -> bool:
+    """Whether no other driver will decide what the attempt of that id has written.
+
+    `decides`: the driver decides its batch now, and `last` is the decision before.
+    """
+    found = _parsed(name)
+    if found is None:
+        return False
+    _, mark, number = found.groups()
+    if mark:
+        return decides or mark == batch.mark
+    return int(number) <= (batch.number if decides else last.batch.number if last else NOTHING)
+
+
+def unused(
+    known: Iterable[str], ended: Iterable[TaskTransaction], batch: Batch, last: Decision | None, *, decides: bool
+) -> Collection[str]:
+    """Return the ids that no attempt uses again: those of other runs, and of batch writes."""
+    over = {name for name in known if is_over(name, batch, last, decides=decides)}
+    over |= {each.transactional_id for each in ended}
+    return over if not batch.mark else {name for name in over if (m := _parsed(name)) and m[2] != batch.mark}
+
+
+# ---- what is done with each transaction -----------------------------------------------------------------------------
 
 
 class OvertakenError(FencedError):
@@ -104,113 +230,155 @@ class OvertakenError(FencedError):
 
 
 class Role(Enum):
-    """What a transaction is to the batch."""
+    """What a transaction is to a decision."""
 
-    DECIDED = "of the last decision"
-    CANDIDATE = "to be decided"
-    ORPHAN = "of an attempt that does not count"
-    UNDECIDED = "of a later batch, which another driver may decide"
+    DECIDED = "counts"
+    ORPHAN = "never counts"
+    CANDIDATE = "is to count"
+
+
+class Status(Enum):
+    """What its coordinator knows of it."""
+
+    OPEN = "open"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNUSED = "not begun"
+    FOLLOWED = "followed by another transaction of the id"
+    UNKNOWN = "the id does not exist"
 
 
 class Action(Enum):
     """What is to be done with it."""
 
-    KEEP = "keep"
+    NONE = "none"
     COMMIT = "commit"
     ABORT = "abort"
-    FORGET = "forget"
-    LOST = "lost"
-    NONE = "none"
+    LOST = "raise an error"
 
-
-OPEN, COMMITTED, ABORTED, UNUSED, UNKNOWN = "open", "committed", "aborted", "unused", "unknown"
-"""What the coordinator knows of it; `unused`: there is an id, and no transaction."""
 
 _BY_STATE: Final = {
-    "Ongoing": OPEN,
-    "PrepareCommit": COMMITTED,
-    "CompleteCommit": COMMITTED,
-    "PrepareAbort": ABORTED,
-    "CompleteAbort": ABORTED,
+    "Ongoing": Status.OPEN,
+    "PrepareCommit": Status.COMMITTED,
+    "CompleteCommit": Status.COMMITTED,
+    "PrepareAbort": Status.ABORTED,
+    "CompleteAbort": Status.ABORTED,
 }
 
-ACTIONS: Final = {
-    (Role.DECIDED, OPEN): Action.COMMIT,
-    (Role.DECIDED, COMMITTED): Action.FORGET,
-    (Role.DECIDED, ABORTED): Action.LOST,
-    (Role.DECIDED, UNUSED): Action.LOST,
-    (Role.DECIDED, UNKNOWN): Action.NONE,
-    (Role.CANDIDATE, OPEN): Action.KEEP,
-    (Role.CANDIDATE, COMMITTED): Action.LOST,
-    (Role.CANDIDATE, ABORTED): Action.LOST,
-    (Role.CANDIDATE, UNUSED): Action.LOST,
-    (Role.CANDIDATE, UNKNOWN): Action.LOST,
-    (Role.ORPHAN, OPEN): Action.ABORT,
-    (Role.ORPHAN, COMMITTED): Action.FORGET,
-    (Role.ORPHAN, ABORTED): Action.FORGET,
-    (Role.ORPHAN, UNUSED): Action.FORGET,
-    **dict.fromkeys(((Role.UNDECIDED, status) for status in (OPEN, COMMITTED, ABORTED, UNUSED)), Action.KEEP),
+ACTIONS: Final[Mapping[tuple[Role, Status], Action]] = {
+    (Role.DECIDED, Status.OPEN): Action.COMMIT,
+    (Role.DECIDED, Status.COMMITTED): Action.NONE,
+    (Role.DECIDED, Status.ABORTED): Action.LOST,
+    (Role.DECIDED, Status.UNUSED): Action.LOST,
+    (Role.DECIDED, Status.FOLLOWED): Action.NONE,
+    (Role.DECIDED, Status.UNKNOWN): Action.NONE,
+    (Role.ORPHAN, Status.OPEN): Action.ABORT,
+    **{(Role.ORPHAN, status): Action.NONE for status in Status if status is not Status.OPEN},
+    (Role.CANDIDATE, Status.OPEN): Action.NONE,
+    **{(Role.CANDIDATE, status): Action.LOST for status in Status if status is not Status.OPEN},
 }
-"""All that there is: the last two are such because the coordinator knows them."""
+"""For each role in each status. An id is used again, or forgotten, only after its transaction was ended as decided."""
 
 
-def actions(
+def status_of(transaction: TaskTransaction, known: Known | None) -> Status:
+    """Return what the coordinator knows of that transaction; None: it does not know the id.
+
+    Its end raises the producer's epoch by one (KIP-890), and so does each producer that uses the id after it.
+    """
+    if known is None:
+        return Status.UNKNOWN
+    status = _BY_STATE.get(known.state, Status.UNUSED)
+    ended = status in (Status.COMMITTED, Status.ABORTED)
+    if known.producer_id != transaction.producer_id or not 0 <= known.epoch - transaction.epoch <= ended:
+        return Status.FOLLOWED
+    return status
+
+
+def actions(decision: Decision | None, known: Mapping[str, Known]) -> Mapping[TaskTransaction, Action]:
+    """Return what to do with each transaction that a decision names."""
+    if decision is None:
+        return {}
+    roles = dict.fromkeys(decision.orphans, Role.ORPHAN)
+    roles.update(dict.fromkeys(decision.transactions, Role.DECIDED))
+    return {each: ACTIONS[role, status_of(each, known.get(each.transactional_id))] for each, role in roles.items()}
+
+
+def of_candidates(
+    tasks: Iterable[TaskTransaction], last: Decision | None, known: Mapping[str, Known]
+) -> Mapping[TaskTransaction, Action]:
+    """Return the action for each transaction that is to be decided: LOST unless it is open and no orphan."""
+    orphans = set(last.orphans if last else ())
+    statuses = {each: status_of(each, known.get(each.transactional_id)) for each in tasks}
+    return {
+        each: Action.LOST if each in orphans else ACTIONS[Role.CANDIDATE, status] for each, status in statuses.items()
+    }
+
+
+def open_ones(known: Mapping[str, Known]) -> Sequence[TaskTransaction]:
+    """Return the transactions that are open."""
+    return [
+        TaskTransaction(name, *each[1:]) for name, each in known.items() if _BY_STATE.get(each.state) is Status.OPEN
+    ]
+
+
+def deciding(
+    batch: Batch,
+    content: Content,
+    tasks: Sequence[TaskTransaction],
     last: Decision | None,
-    candidates: Iterable[TaskTransaction],
-    states: Mapping[str, str],
-    let_go: Collection[str] = (),
-) -> Mapping[str, Action]:
-    """What to do with each transaction of a query, by its id; `states` are Kafka's names of those that are known, and
-    `let_go` those whose batch has failed."""
-    decided = last.batch.number if last else -1
-    roles = {name: Role.ORPHAN if name in let_go or _number(name) <= decided else Role.UNDECIDED for name in states}
-    roles |= {each.transactional_id: Role.CANDIDATE for each in candidates}
-    roles |= {each.transactional_id: Role.DECIDED for each in (last.transactions if last else ())}
-    return {name: ACTIONS[role, _status(states.get(name))] for name, role in roles.items()}
+    known: Mapping[str, Known],
+) -> Decision:
+    """Return the decision that a batch is written by these transactions, and by no others."""
+    decided = {*tasks, *(last.named if last else ())}
+    orphans = (each for each in open_ones(known) if each not in decided)
+    over = (each for each in orphans if is_over(each.transactional_id, batch, last, decides=True))
+    return Decision(batch, content, tuple(tasks), tuple(over))
 
 
-def _number(name: str) -> float:
-    """Of the micro-batch in an attempt's transactional id; infinite where it is no attempt's."""
-    found = _parsed(name)
-    return int(found[2]) if found else inf
+def letting_go(
+    batch: Batch, tasks: Collection[TaskTransaction], last: Decision | None, known: Mapping[str, Known]
+) -> Decision | None:
+    """Return the last decision with orphans of the batch's own: these tasks' transactions, and what else its run has
+    open. Return None where nothing is left to let go."""
+    decided = set(last.named if last else ())
+    left = (each for each in open_ones(known) if each not in decided)
+    own = (e for e in left if e in tasks or is_over(e.transactional_id, batch, last, decides=False))
+    if not (orphans := tuple(own)):
+        return None
+    return replace(last or Decision(batch._replace(number=NOTHING), None), orphans=orphans)
 
 
-def _parsed(name: str) -> re.Match[str] | None:
-    return re.fullmatch(f"spark-(.+){_ATTEMPT}", name)
-
-
-def _status(state: str | None) -> str:
-    return UNKNOWN if state is None else _BY_STATE.get(state, UNUSED)
-
-
-def is_decided(last: Decision | None, batch: Batch) -> bool:
+def is_decided(last: Decision | None, batch: Batch, content: Content, *, compare: bool = True) -> bool:
     """Whether the batch is written, so that nothing more of it counts.
 
-    Raises ConfigError where that was by another query with the same id, OvertakenError where a newer one is written.
+    Raises OvertakenError where a newer one is written, and ConfigError where this one is written with other rows,
+    unless `compare` is False.
     """
     if last is None or last.batch.number < batch.number:
         return False
-    if last.batch.checkpoint != batch.checkpoint and last.batch.checkpoint and batch.checkpoint:
-        raise ConfigError(
-            ErrorCode.INVALID_CONFIG,
-            f"{named(batch)} is written already, from another checkpoint: {last.batch.checkpoint}",
-            hint="a copied checkpoint has its query's id: give the copy a checkpoint of its own; one that was moved "
-            "has to end this batch in its former location",
-        )
     if last.batch.number > batch.number:
-        by = f", by run {last.batch.run}" if last.batch.run else ""
+        by = f", by run {last.batch.run}" if batch.is_micro_batch else ""
         raise OvertakenError(
             ErrorCode.PRODUCER_FENCED,
             f"{named(batch)} comes too late: batch {last.batch.number} is written already{by}",
             hint="another run of the query has gone on, or its checkpoint was restored from an older copy: stop this "
             "one, or give it a new checkpoint (a batch write: a new txnAppId)",
         )
+    if compare and last.content is not None and last.content != content:
+        differ = f"{last.content.rows} rows" if last.content.rows != content.rows else "as many, but other rows"
+        raise ConfigError(
+            ErrorCode.INVALID_CONFIG,
+            f"{named(batch)} has {content.rows} rows now, and was written already with {differ}",
+            hint="its checkpoint was restored from an older copy, or is a copy of another query's: give the query a "
+            "new checkpoint, and start where the written rows end (a batch write: a new txnVersion). Where the rows of "
+            "a query differ each time it runs, as with uuid(), option('compareRepeats', False) keeps the written ones",
+        )
     return True
 
 
-def check_kept(actions: Mapping[str, Action], batch: Batch) -> None:
-    """Raise TransactionAborted where what is to be decided, or is decided, has ended otherwise."""
-    if lost := sorted(name for name, action in actions.items() if action is Action.LOST):
+def check_kept(actions: Mapping[TaskTransaction, Action], batch: Batch) -> None:
+    """Raise TransactionAborted where a transaction that counts, or is to count, has ended otherwise."""
+    if lost := sorted(each.transactional_id for each, action in actions.items() if action is Action.LOST):
         raise TransactionAborted(
             ErrorCode.TRANSACTION_ABORTABLE,
             f"{named(batch)}: {lost[0]} and {len(lost) - 1} more were ended, not by it: their rows are lost",
@@ -220,14 +388,14 @@ def check_kept(actions: Mapping[str, Action], batch: Batch) -> None:
 
 
 def named(batch: Batch) -> str:
-    """The batch, for errors and logs."""
-    if batch.run:
+    """Return the batch's name for errors and logs."""
+    if batch.is_micro_batch:
         return f"micro-batch {batch.number} of query {batch.query}"
     return f"the write {batch.query}" + (f", version {batch.number}" if batch.number else "")
 
 
 def superseded(batch: Batch, error: FencedError) -> OvertakenError:
-    """The error for a driver that another one of the same query has fenced."""
+    """Return the error for a driver that another one of the same query has fenced."""
     return OvertakenError(
         error.code,
         f"another run of the same query has begun to write: {named(batch)} is left to it",

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from tests.faults.spark.steps import SteppingDataSource, SteppingLog, SteppingRo
 
 import ottla
 from ottla.connect import PreparedTransaction
-from pyspark_ottla import query_transactions, sink
+from pyspark_ottla import attempts, query_transactions
 from pyspark_ottla.machines.decisions import TOPIC, Batch, Decision, TaskTransaction
 from pyspark_ottla.producers import BytesProducer, new_producer
 from pyspark_ottla.query_transactions import QueryTransactions
@@ -73,7 +73,7 @@ class _Outside(SteppingLog):
             return super().write(None)
         announce("decide")
         with ottla.Producer[str, str](self._options.bootstrap, topic=TOPIC, key="str", value="str") as producer:
-            return producer.send(decision.to_json(), key=self._query)
+            return producer.send(decision.to_texts()[0], key=self._batch.query)
 
 
 class DecisionOutside(SteppingRowWriter):
@@ -83,7 +83,7 @@ class DecisionOutside(SteppingRowWriter):
 
 
 class _ForgetsFirst(SteppingTransactions):
-    def end(self, admin: ottla.Admin, decided: Sequence[TaskTransaction], orphans: Sequence[str]) -> None:
+    def end(self, admin: ottla.Admin, decided: Sequence[TaskTransaction], orphans: Sequence[TaskTransaction]) -> None:
         super().forget(admin, [each.transactional_id for each in decided])
         super().end(admin, decided, orphans)
 
@@ -101,7 +101,7 @@ class NoPrepare(SteppingRowWriter):
         rows = (part for part in batches if part.num_rows)
         if (first := next(rows, None)) is None:
             return Written(batch=batch)
-        name = f"spark-{batch.query}-{batch.number}-0-{secrets.token_hex(4)}"
+        name = batch.transactional_id(0, secrets.token_hex(4))
         producer = new_producer(self.options, name)
         _never_closed.append(producer)
         producer.init_transactions()
@@ -116,10 +116,10 @@ class NoPrepare(SteppingRowWriter):
 
 
 class AttemptIdReused(SteppingRowWriter):
-    """Spark's own numbers of attempts begin anew with each driver."""
+    """A task has one id in all runs of its query, whoever has prepared what under it."""
 
     def prepare(self, batches: Iterable[pa.RecordBatch], batch: Batch) -> Written:
-        put_in_place(sink, "secrets", SimpleNamespace(token_hex=lambda size: "0" * 2 * size))
+        put_in_place(attempts, "id_of_attempt", lambda admin, batch, context: f"spark-{batch.query}-r00000000-0-0")
         return super().prepare(batches, batch)
 
 
@@ -127,7 +127,7 @@ class BatchIdIgnored(SteppingRowWriter):
     """A micro-batch that is repeated is written again."""
 
     def transactions(self, batch: Batch) -> QueryTransactions:
-        put_in_place(query_transactions, "is_decided", lambda last, batch: False)
+        put_in_place(query_transactions, "is_decided", lambda last, batch, content, compare: False)
         return super().transactions(batch)
 
 

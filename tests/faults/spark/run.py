@@ -124,11 +124,16 @@ class SparkRun:
         self._written += count
 
     def _left_over(self) -> list[str]:
-        """In words, what is not over in the copy, and the ids that the query's tasks have left."""
+        """In words, what is not over in the copy, and the ids that tasks of former runs of the query have left."""
         query = json.loads((self._directory / "checkpoint" / "metadata").read_text())["id"]
         with ottla.Admin(self._bootstrap) as admin:
-            left = [f"{each.name} is left: {each.state}" for each in admin.transactions.list(prefix=f"spark-{query}-")]
+            ids = admin.transactions.list(prefix=f"spark-{query}-")
             opened = admin.transactions.open_in(self._target)
+        left = [
+            f"{each.name} is left: {each.state}" for each in ids if not each.state.startswith(("Complete", "Empty"))
+        ]
+        if len(runs := {each.name.rsplit("-", 2)[0] for each in ids}) > 1:
+            left.append(f"ids of {len(runs)} runs are left: {', '.join(sorted(each.name for each in ids))}")
         return left + [f"{each.partition} has open transactions: {each.open}" for each in opened if each.is_blocked]
 
     def _live(self, life: Life) -> list[Kill]:

@@ -100,7 +100,7 @@ def transactional_schedule(seed: int) -> list[Life]:
     return [*lives, Life([Kill("end", TXN_OUTAGE, 1), Kill("decide", BROKERS_OUTAGE, 1)])]
 
 
-FOLLOWED: Final = Kill("forget", TREE, 3)
+FOLLOWED: Final = Kill("committed", TREE, 3)
 """Of the driver that follows a zombie, when it is micro-batches ahead, and has ended one that is not in Spark's log;
 before `end` it has decided one that a zombie, if it could, would take for nothing."""
 

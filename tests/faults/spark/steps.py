@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from tests.faults.put_in_place import put_in_place
 import ottla
 from pyspark_ottla import query_transactions
 from pyspark_ottla.decision_log import DecisionLog
-from pyspark_ottla.machines.decisions import Batch, Decision, TaskTransaction
+from pyspark_ottla.machines.decisions import Batch, Decision, Known, TaskTransaction
 from pyspark_ottla.options import read_options, write_options
 from pyspark_ottla.producers import BytesProducer
 from pyspark_ottla.query_transactions import QueryTransactions
@@ -77,19 +77,18 @@ def _announced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class SteppingTransactions(QueryTransactions):
-    def settle(self, *arguments: Any, **named: Any) -> Any:
-        if not named.get("candidates"):
+    def settle(self, admin: ottla.Admin, decision: Decision | None, known: Mapping[str, Known]) -> Any:
+        if decision is not None and decision.batch.number == self._batch.number:
             announce("settle")
-        return super().settle(*arguments, **named)
+        return super().settle(admin, decision, known)
 
-    def end(self, admin: ottla.Admin, decided: Sequence[TaskTransaction], orphans: Sequence[str]) -> None:
+    def end(self, admin: ottla.Admin, decided: Sequence[TaskTransaction], orphans: Sequence[TaskTransaction]) -> None:
         if decided:
             announce("end")
         super().end(admin, decided, orphans)
 
-    def forget(self, admin: ottla.Admin, names: Sequence[str]) -> None:
-        if names:
-            announce("forget")
+    def forget(self, admin: ottla.Admin, names: Iterable[str]) -> None:
+        announce("forget")
         super().forget(admin, names)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 
 from tests.regressions.injection import altered, instead_of, skipped
 from tests.regressions.story import Story
@@ -10,16 +11,14 @@ from tests.regressions.story import Story
 _SPARK = "pyspark_ottla"
 
 
-def _undecided_is_aborted(actions):
-    abort = next(action for action in actions.values() if action.name == "ABORT")
-    return {(role, status): abort if role.name == "UNDECIDED" else action for (role, status), action in actions.items()}
-
-
 STORIES = (
     Story(
         "spark-absence-taken-for-knowledge",
         "A transaction that a short listing lacked counted as committed and forgotten: its decided rows were aborted",
-        skipped("ottla.admin.transactions:Transactions.states", {}),
+        instead_of(
+            f"{_SPARK}.query_transactions:QueryTransactions.known",
+            lambda original, self, admin, last=None, tasks=(): original(self, admin),
+        ),
     ),
     Story(
         "spark-partition-that-does-not-begin-at-0",
@@ -42,7 +41,45 @@ STORIES = (
     Story(
         "spark-driver-that-was-overtaken",
         "A paused driver went on and aborted transactions that another driver had decided on meanwhile",
-        altered(f"{_SPARK}.machines.decisions:ACTIONS", _undecided_is_aborted),
+        skipped(f"{_SPARK}.machines.decisions:is_over", True),
+    ),
+    Story(
+        "spark-batch-known-by-its-number",
+        "A restored checkpoint planned more rows under the number of a written batch, and they were dropped silently",
+        instead_of(
+            f"{_SPARK}.query_transactions:is_decided",
+            lambda original, last, batch, content, compare: original(last, batch, content, compare=False),
+        ),
+    ),
+    Story(
+        "spark-attempt-that-comes-too-late",
+        "An attempt prepared its rows after its batch had been decided: readers of committed records waited there",
+        skipped(f"{_SPARK}.attempts:is_decided_by_now", False),
+    ),
+    Story(
+        "spark-repeat-without-rows",
+        "A batch was repeated without rows, and what the dead run had prepared blocked readers of committed records",
+        instead_of(
+            f"{_SPARK}.query_transactions:deciding",
+            lambda original, batch, content, tasks, last, known: (
+                original(batch, content, tasks, last, known) if tasks else None
+            ),
+        ),
+    ),
+    Story(
+        "spark-producer-for-each-attempt",
+        "Each attempt of each task was a new producer: partitions kept 345,600 of them after a day",
+        instead_of(
+            f"{_SPARK}.attempts:id_of_attempt",
+            lambda original, admin, batch, context: batch.transactional_id(
+                context.partitionId(), str(secrets.randbelow(10**9))
+            ),
+        ),
+    ),
+    Story(
+        "spark-decision-of-any-size",
+        "The decision of a batch was one record: from 14,000 tasks on it was too large, at every try",
+        altered(f"{_SPARK}.machines.decisions:Decision.to_texts", lambda whole: lambda self: whole(self)[:1]),
     ),
     Story(
         "spark-app-of-a-longer-name",

@@ -1,0 +1,67 @@
+"""An attempt of a task that writes exactly once: which transactional id it has, and whether it came too late.
+
+A task of a streaming query has the ids of its attempts for as long as the query runs: `spark-<query>-<run>-<task>-0` is
+that of its first attempt in each micro-batch. So partitions know as many producers as there are tasks, and not as there
+were attempts, and an attempt that still writes is fenced by the one that follows it.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Final
+
+from pyspark import TaskContext
+
+import ottla
+from ottla.connect import PreparedTransaction
+from pyspark_ottla.decision_log import is_decided_by_now
+from pyspark_ottla.idle_clients import IdleClients
+from pyspark_ottla.machines.decisions import Batch, TaskTransaction, named
+from pyspark_ottla.options import WriteOptions
+from pyspark_ottla.producers import patience_s
+
+logger = logging.getLogger("ottla.spark")
+
+_IDLE_ADMINS: Final[IdleClients[ottla.Admin]] = IdleClients(lambda admin: admin.close())
+
+
+@contextmanager
+def lent_admin(options: WriteOptions) -> Iterator[ottla.Admin]:
+    """Lend an Admin to a task until the block ends."""
+    timeout_s = patience_s(options)
+    with _IDLE_ADMINS.lent(
+        (options.bootstrap, timeout_s), lambda: ottla.Admin(options.bootstrap, request_timeout=timeout_s)
+    ) as admin:
+        yield admin
+
+
+def id_of_attempt(admin: ottla.Admin, batch: Batch, context: TaskContext) -> str:
+    """Return the transactional id for this attempt of a task.
+
+    One of an id that is prepared already is passed over: it may be decided, by the driver that is to end it.
+    """
+    if not batch.mark:
+        return batch.transactional_id(context.partitionId(), secrets.token_hex(4))
+    for number in count(context.attemptNumber()):
+        name = batch.transactional_id(context.partitionId(), str(number))
+        found = admin.transactions.described([name]).get(name)
+        if found is None or not found.is_prepared:
+            return name
+    raise AssertionError("unreachable")
+
+
+def came_too_late(admin: ottla.Admin, batch: Batch, transaction: TaskTransaction, options: WriteOptions) -> bool:
+    """Whether the attempt's batch was decided before its transaction was prepared: then it is aborted here.
+
+    A driver writes to the topic of decisions before it lists what is prepared. So an attempt that is prepared later
+    finds its decision there, or that it has begun.
+    """
+    if not is_decided_by_now(admin, batch, options):
+        return False
+    logger.info("%s was decided before %s had its rows", named(batch), transaction.transactional_id)
+    admin.transactions.end(PreparedTransaction(*transaction), committed=False)
+    return True
