@@ -52,6 +52,23 @@ def test_what_is_committed_is_read_and_what_is_aborted_is_not(cluster: Cluster, 
     assert values(cluster, topic, "read_uncommitted") == list(range(40))
 
 
+@pytest.mark.story("lag-behind-the-end-of-a-transaction")
+@pytest.mark.parametrize("commit", ["at_least_once", "manual"])
+def test_a_group_that_has_read_a_transaction_to_its_end_has_no_lag(cluster: Cluster, topic: str, commit: str) -> None:
+    with ottla.Producer[None, int](cluster.bootstrap, topic=topic, transactional_id=topic) as producer:
+        attempt(producer, *range(40))
+    group = {"group": topic, "auto_offset_reset": "earliest", "stop": "end", "commit": commit}
+    with ottla.Consumer(topic, bootstrap=cluster.bootstrap, **group) as consumer:  # type: ignore[arg-type]  # by name
+        while not consumer.finished:
+            if (batch := consumer.poll(0.5)) and commit == "manual":
+                consumer.commit(batch.offsets)
+    with ottla.Admin(cluster.bootstrap) as admin:
+        committed, ends = admin.groups.committed(topic), admin.topics.offsets(topic)
+    assert {each.partition: offset for each, offset in committed.items() if offset} == {
+        n: at for n, at in ends.items() if at
+    }
+
+
 def test_a_loop_from_topic_to_topic_counts_each_record_once_though_every_other_try_fails(
     cluster: Cluster, topic: str
 ) -> None:

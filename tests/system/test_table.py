@@ -6,6 +6,7 @@ import asyncio
 import sys
 import types
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.feature(171)
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(brokers=3) as running:
+    with Cluster(brokers=3, txn_coordinators=1) as running:
         yield running
 
 
@@ -83,6 +84,41 @@ def test_it_loads_follows_and_survives_a_leaders_end_and_the_topic_made_anew(
         wait_until(lambda: dict(table) == {"k": 5})
         assert set(table.position) == {0, 1}
         assert next(watch).value == 5
+
+
+@pytest.mark.story("table-snapshot-at-another-isolation-level")
+def test_a_snapshot_of_uncommitted_records_is_not_used_by_a_table_of_committed_ones(
+    cluster: Cluster, admin: ottla.Admin, tmp_path: Path
+) -> None:
+    admin.topics.create("t", config={"cleanup.policy": "compact"})
+    text: Any = {"bootstrap": cluster.bootstrap, "key": "str", "value": "str"}
+    with ottla.Producer(topic="t", transactional_id="x", **text) as producer, producer.transaction() as transaction:
+        transaction.send("never", key="ghost").result()
+        uncommitted = {"isolation.level": "read_uncommitted"}
+        with ottla.Table("t", snapshot=tmp_path, config=uncommitted, **text) as table:
+            table.wait_until_caught_up()
+            assert dict(table) == {"ghost": "never"}
+            wait_until((tmp_path / "t.snapshot").exists)
+        producer.abort_transaction()
+    with ottla.Table("t", snapshot=tmp_path, **text) as table:
+        table.wait_until_caught_up()
+        assert dict(table) == {}
+
+
+def test_a_table_shows_nothing_that_retention_has_taken_out_of_its_topic(
+    cluster: Cluster, admin: ottla.Admin, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    admin.topics.create("t", config={"cleanup.policy": "compact,delete"})
+    for expected in ({"k": "old"}, {}):
+        with ottla.Table("t", bootstrap=cluster.bootstrap, snapshot=tmp_path) as table:
+            if expected:
+                with ottla.Producer(cluster.bootstrap, topic="t") as producer:
+                    producer.send("old", key="k").result()
+            table.wait_until_caught_up()
+            assert dict(table) == expected
+            wait_until(lambda: "no snapshot of 't': cleanup.policy has delete" in caplog.text)
+        admin.topics.delete_records("t")
+    assert not (tmp_path / "t.snapshot").exists()
 
 
 async def test_the_same_for_asyncio(cluster: Cluster, admin: ottla.Admin) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, overload
 
 from ottla.consumer.columns import to_arrow, to_pandas
@@ -25,9 +26,16 @@ class Batch(Sequence[Record[K, V]]):
     Looking at a record that its deserializer can't read raises SerializationError. False where it is empty.
     """
 
-    __slots__ = ("_flat", "_length", "_segments", "_serdes", "group_metadata")
+    __slots__ = ("_flat", "_length", "_positions", "_segments", "_serdes", "group_metadata")
 
-    def __init__(self, segments: list[Segment], serdes: Serdes, group_metadata: GroupMetadata | None = None) -> None:
+    def __init__(
+        self,
+        segments: list[Segment],
+        serdes: Serdes,
+        group_metadata: GroupMetadata | None = None,
+        positions: Mapping[TopicPartition, int] = MappingProxyType({}),
+    ) -> None:
+        self._positions = positions  # where the consumer reads on
         self.group_metadata = group_metadata  # as whom a member of a group got it, for `tx.commit_offsets`
         self._segments = segments
         self._serdes = serdes
@@ -99,8 +107,10 @@ class Batch(Sequence[Record[K, V]]):
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
-        """For each partition the offset after its last record in here: where to continue."""
-        return {partition: next_offset(part) for partition, part in self._segments}
+        """Return where each partition continues: after its last record in here, and what follows that and is no record,
+        such as the end of a transaction, as far as it was read (KIP-1094)."""
+        after = {partition: next_offset(part) for partition, part in self._segments}
+        return {partition: max(at, self._positions.get(partition, at)) for partition, at in after.items()}
 
     def _field(self, name: str, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:
         match name:

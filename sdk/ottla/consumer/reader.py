@@ -106,7 +106,12 @@ class RecordReader(Generic[K, V]):
 
     def batch(self, segments: list[Segment]) -> Batch[K, V]:
         """Records as they are handed out."""
-        return Batch(segments, self._serdes)
+        return Batch(segments, self._serdes, positions=self._positions_of(segments))
+
+    def _positions_of(self, segments: list[Segment]) -> dict[TopicPartition, int]:
+        positions = self._subscription.positions
+        found = ((partition, positions.get(partition)) for partition, _ in segments)
+        return {partition: at.offset for partition, at in found if at is not None and at.offset is not None}
 
     def on_handed_out(self) -> None:
         """The caller has what was gathered."""

@@ -22,7 +22,7 @@ from ottla_core.records.reader import read_records
 from ottla_core.records.record import Header, RawRecord
 from ottla_core.records.twins import new_builder
 
-_MAGIC: Final = b"ottla table snapshot 1\n"
+_MAGIC: Final = b"ottla table snapshot 2\n"
 _U32: Final = Struct(">I")
 _PIECE: Final = 1 << 20
 _LEFT_OVER_S: Final = 86_400.0
@@ -32,12 +32,15 @@ Stored: TypeAlias = bytes | tuple[bytes, tuple[Header, ...]]
 
 
 class Head(NamedTuple):
-    """`positions` has (next offset, leader epoch of the record before it or -1) by partition.
+    """What a snapshot is of, and how far it reflects that.
 
-    Whatever was in the topic at `as_of_ms` is reflected.
+    `positions` has (next offset, leader epoch of the record before it or -1) by partition, and `first_offsets` where
+    each log began when the table began to read it. Whatever was in the topic at `as_of_ms` is reflected.
     """
 
     topic_id: str
+    read_committed: bool
+    first_offsets: Mapping[int, int]
     positions: Mapping[int, tuple[int, int]]
     as_of_ms: int
 
@@ -79,9 +82,14 @@ def open_snapshot(path: Path) -> Iterator[tuple[Head, Iterator[Iterator[RawRecor
     with path.open("rb") as file:
         _check(file)
         (length,) = _U32.unpack(file.read(_U32.size))
-        topic_id, positions, as_of_ms = json.loads(file.read(length))
-        head = Head(topic_id, {int(n): (offset, epoch) for n, (offset, epoch) in positions.items()}, as_of_ms)
-        yield head, _batches(file)
+        yield _head(file.read(length)), _batches(file)
+
+
+def _head(text: bytes) -> Head:
+    topic_id, read_committed, first_offsets, positions, as_of_ms = json.loads(text)
+    first_by_partition = {int(n): offset for n, offset in first_offsets.items()}
+    by_partition = {int(n): (offset, epoch) for n, (offset, epoch) in positions.items()}
+    return Head(topic_id, read_committed, first_by_partition, by_partition, as_of_ms)
 
 
 def _pieces(head: Head, latest: Mapping[bytes, Stored]) -> Iterator[bytes]:

@@ -165,6 +165,29 @@ def _all_that_there_are(original, self, topics):
 
 STORIES = (
     Story(
+        "lag-behind-the-end-of-a-transaction",
+        "A group that committed `batch.offsets` at the end of a transactional topic had a lag of one for good",
+        skipped(f"{_CONSUMER}.reader:RecordReader._positions_of", {}),
+    ),
+    Story(
+        "table-snapshot-at-another-isolation-level",
+        "A table of committed records began with the snapshot of one that read uncommitted ones: aborted values stayed",
+        instead_of(
+            "ottla.table.snapshot:TableSnapshot._check",
+            lambda original, self, head, first, consumer: original(
+                self, head._replace(read_committed=consumer._fetcher.read_committed), first, consumer
+            ),
+        ),
+    ),
+    Story(
+        "table-snapshot-of-deleted-records",
+        "A table that began with its snapshot kept keys whose records retention had deleted from the topic",
+        instead_of(
+            "ottla.table.snapshot:TableSnapshot._check",
+            lambda original, self, head, first, consumer: original(self, head, head.first_offsets, consumer),
+        ),
+    ),
+    Story(
         "commits-that-pile-up",
         "Each commit_async was a round trip: of 60,000 commits, one per record, 59,463 were lost at a clean end",
         instead_of(f"{_GROUP}.commits:Commits._take", _one_at_a_time),

@@ -15,6 +15,7 @@ from cli_fakes import FakeAdmin, Log
 
 from ottla.cli.commands import produce
 from ottla.cli.commands.produce import MAX_LINE_BYTES, Shape, lines, paced, parse_rate
+from ottla.cli.failures import ExitCode
 from ottla.cli.main import run
 from ottla.errors import (
     ConfigError,
@@ -25,6 +26,7 @@ from ottla.errors import (
     error_from_code,
 )
 from ottla.producer import producer as producer_module
+from ottla.serdes.serdes import AUTO_VALUE
 
 
 class FakeProducer:
@@ -144,6 +146,16 @@ def test_the_options_reach_the_producer_and_every_record(
     assert made.settings["config"]["request.timeout.ms"] == 3000
     printed = capsys.readouterr()
     assert (printed.out, printed.err) == ("", "2 records to orders\n")
+
+
+def test_json_comes_back_as_what_the_sdk_would_have_sent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    type_in(monkeypatch, b'{"id": 1}\n[2]\n{"id": \n3')
+    assert run(["produce", "orders", "--json"]) == ExitCode.PARTIAL
+    (made,) = FakeProducer.made
+    assert made.sent == [(None, text, [(AUTO_VALUE, b"json")], None) for text in (b'{"id": 1}', b"[2]")]
+    assert "line 3 is no JSON" in capsys.readouterr().err
 
 
 def test_a_file_is_read_and_the_outcome_is_data_where_asked_for(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -20,7 +21,8 @@ from ottla.cli.lazy import Command
 from ottla.cli.options import Topic
 from ottla.cli.output import Listing, write
 from ottla.cli.settings import Settings, headers
-from ottla.errors import DeliveryError, ErrorCode, OttlaError, RecordTooLargeError, config_error
+from ottla.errors import DeliveryError, ErrorCode, OttlaError, RecordTooLargeError, SerializationError, config_error
+from ottla.serdes.serdes import AUTO_VALUE
 from ottla_core.plural import counted
 
 if TYPE_CHECKING:
@@ -114,6 +116,19 @@ def paced(rows: Iterator[Line], rate: float) -> Iterator[Line]:
         yield row
 
 
+def checked_as_json(rows: Iterator[Line]) -> Iterator[Line]:
+    """Return the rows. Raises SerializationError for the first value that is no JSON."""
+    for number, (key, value) in enumerate(rows, 1):
+        try:
+            if value is not None:
+                json.loads(value)
+        except ValueError as error:
+            raise SerializationError(
+                f"line {number} is no JSON: {error}", hint="leave --json out, or mend the line; all before it is sent"
+            ) from None
+        yield key, value
+
+
 @app.command(cls=Command)
 def produce(
     ctx: typer.Context,
@@ -139,6 +154,9 @@ def produce(
             "--tombstone", help="An empty value is null; with -k and without FILE, one null for that key is written."
         ),
     ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Values are JSON: consumers of the SDK get dicts and lists, not texts.")
+    ] = False,
     rate: Annotated[str | None, typer.Option(metavar="N/s", help="No faster than that many records.")] = None,
 ) -> None:
     """Write the lines of a file, or of standard input, to a topic.
@@ -146,6 +164,7 @@ def produce(
     \b
       ottla produce orders rows.jsonl -z zstd
       echo 'eu:{"total": 9.5}' | ottla produce orders -K :
+      echo '{"total": 9.5}' | ottla produce orders --json
       ottla produce orders -k eu --tombstone
     """
     settings = Settings.of(ctx)
@@ -156,12 +175,15 @@ def produce(
         raise config_error("-K is empty", hint="give what stands between key and value, such as -K :")
     pace = parse_rate(rate) if rate else None
     pairs = headers(header or [])
+    if as_json:
+        pairs.append((AUTO_VALUE, b"json"))
     _check_exists(settings, topic, partition)
     with ExitStack() as stack:
         if tombstone and key is not None and not file:
             rows: Iterator[Line] = iter([(shape.key, None)])
         else:
             rows = map(shape.read, lines(_open(file or "-", stack)))
+            rows = checked_as_json(rows) if as_json else rows
         producer = _open_producer(settings, topic, compression, acks)
         sent = send(producer, paced(rows, pace) if pace else rows, pairs, partition)
     _report(topic, sent, settings)

@@ -90,7 +90,7 @@ class GroupReader(RecordReader[K, V]):
     def batch(self, segments: list[Segment]) -> Batch[K, V]:
         """Records as they are handed out, to the member of now."""
         read = {position.partition: topic_id for position in self._before if (topic_id := position.read_topic_id)}
-        return Batch(segments, self._serdes, self._member.metadata(read))
+        return Batch(segments, self._serdes, self._member.metadata(read), self._positions_of(segments))
 
     def take_back(self) -> None:
         """Like Reader.take_back, except in a callback of the group: it leaves what is being gathered alone."""

@@ -21,12 +21,12 @@ from ottla.table.snapshot_file import Head, Stored, open_snapshot, write_snapsho
 from ottla_proto import broker_pb2 as pb
 
 DAY_MS = 86_400_000
-HEAD = Head("00" * 16, {0: (5, 0), 1: (7, -1)}, 1_700_000_000_000)
+HEAD = Head("00" * 16, True, {0: 0, 1: 0}, {0: (5, 0), 1: (7, -1)}, 1_700_000_000_000)
 
 
 @pytest.fixture(autouse=True)
 def kept_ms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_module, "delete_retention_ms", lambda *_: DAY_MS)
+    monkeypatch.setattr(snapshot_module, "deleted_kept_ms", lambda *_: DAY_MS)
 
 
 def table_of(cluster: ScriptedCluster, directory: Path, **arguments: Any) -> ottla.Table[Any, Any]:
@@ -55,7 +55,6 @@ def test_a_start_reads_what_came_since_and_ends_where_one_without_would(tmp_path
     cluster = filled([("a", 1), ("b", 2), ("gone", 3), ("gone", None), ("text", "x"), (None, 0)], partitions=2)
     assert loaded(cluster, tmp_path / "new")[1] == 0
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["t.snapshot"]
-    cluster.truncate("t", 0, before=6)  # so that nothing but the snapshot has them
     send(cluster, [("b", None), ("c", {"x": 4})])
     send(cluster, [("d", 5)], partition=1)
     expected = {"a": 1, "text": "x", "c": {"x": 4}, "d": 5}
@@ -97,10 +96,13 @@ def beyond_the_log(_: ScriptedCluster, path: Path) -> None:
     write_snapshot(path, head._replace(positions={0: (3, 0)}), {b"c": b"1"})
 
 
-def before_the_log(cluster: ScriptedCluster, path: Path) -> None:
-    head, _ = contents_of(path)
-    write_snapshot(path, head._replace(positions={0: (0, -1)}), {b"c": b"1"})
+def of_deleted_records(cluster: ScriptedCluster, _: Path) -> None:
     cluster.truncate("t", 0, before=1)
+
+
+def at_another_isolation_level(_: ScriptedCluster, path: Path) -> None:
+    head, _records = contents_of(path)
+    write_snapshot(path, head._replace(read_committed=False), {b"aborted": b"1"})
 
 
 def of_more_partitions(_: ScriptedCluster, path: Path) -> None:
@@ -119,18 +121,21 @@ def a_directory(_: ScriptedCluster, path: Path) -> None:
     (path / "x").touch()
 
 
+@pytest.mark.story("table-snapshot-at-another-isolation-level")
+@pytest.mark.story("table-snapshot-of-deleted-records")
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
         (another_topic, "it is of another topic of that name"),
         (beyond_the_log, "its position 3 is not in the log of t-0"),
-        (before_the_log, "its position 0 is not in the log of t-0"),
+        (of_deleted_records, "the log begins elsewhere by now"),
+        (at_another_isolation_level, "it was read with isolation_level=read_uncommitted"),
         (of_more_partitions, ""),
         (a_fifo, "it is no regular file"),
         (a_directory, "it is no regular file"),
         (lambda _, path: path.write_bytes(b""), "another version, or no snapshot"),
         (lambda _, path: path.write_bytes(path.read_bytes()[:-1]), "it is torn"),
-        (lambda _, path: path.write_bytes(path.read_bytes().replace(b"shot 1", b"shot 2")), "another version"),
+        (lambda _, path: path.write_bytes(path.read_bytes().replace(b"shot 2", b"shot 3")), "another version"),
         (lambda _, path: write_snapshot(path, HEAD._replace(topic_id="3"), {}), "another topic"),
     ],
 )
@@ -205,7 +210,8 @@ def test_it_is_written_while_the_table_follows_two_tables_share_it_and_new_parti
     cluster = filled([("a", 1)])
     with table_of(cluster, tmp_path), table_of(cluster, tmp_path):
         send(cluster, [("b", 2)])
-        wait_until(lambda: (tmp_path / "t.snapshot").exists() and contents_of(tmp_path / "t.snapshot")[0][1][0][0] == 2)
+        path = tmp_path / "t.snapshot"
+        wait_until(lambda: path.exists() and contents_of(path)[0].positions[0][0] == 2)
     cluster.add_topic("t", 2)
     send(cluster, [("c", 3)], partition=1)
     assert loaded(cluster, tmp_path) == ({"a": 1, "b": 2, "c": 3}, 2)
@@ -266,10 +272,40 @@ def test_where_the_time_of_tombstones_is_not_known_it_is_not_used(
     def refused(*_: object) -> int:
         raise OttlaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no")
 
-    monkeypatch.setattr(snapshot_module, "delete_retention_ms", refused)
-    with caplog.at_level(logging.WARNING):
-        assert loaded(cluster, tmp_path) == ({"a": 1}, 0)
+    monkeypatch.setattr(snapshot_module, "deleted_kept_ms", refused)
+    with caplog.at_level(logging.WARNING), table_of(cluster, tmp_path) as table:
+        table.wait_until_caught_up(10)
+        assert dict(table) == {"a": 1}
+        wait_until(lambda: "no snapshot of 't' for now: no" in caplog.text)
     assert "is not used: no" in caplog.text
+
+
+def test_records_that_are_deleted_while_a_table_follows_end_its_snapshots(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot_module, "_EVERY_S", 0.0)
+    cluster = filled([("a", 1)])
+    with table_of(cluster, tmp_path) as table:
+        table.wait_until_caught_up(10)
+        wait_until(lambda: (tmp_path / "t.snapshot").exists())
+        cluster.truncate("t", 0, before=1)
+        send(cluster, [("b", 2)])
+        wait_until(lambda: "no snapshot of 't': records were deleted" in caplog.text)
+        assert dict(table) == {"a": 1, "b": 2}
+    assert loaded(cluster, tmp_path) == ({"b": 2}, 1)
+
+
+def test_a_topic_with_retention_has_no_snapshot(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deletes(*_: object) -> int:
+        raise ValueError("cleanup.policy has delete")
+
+    monkeypatch.setattr(snapshot_module, "deleted_kept_ms", deletes)
+    with table_of(filled([("a", 1)]), tmp_path) as table:
+        table.wait_until_caught_up(10)
+        wait_until(lambda: "no snapshot of 't': cleanup.policy has delete" in caplog.text)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_place_that_is_no_directory_is_an_error(tmp_path: Path) -> None:
