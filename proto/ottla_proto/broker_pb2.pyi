@@ -431,8 +431,10 @@ class PartitionLowWatermark(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., low_watermark: _Optional[int] = ...) -> None: ...
 
 class DescribeLogDirsRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("topic_ids",)
+    TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
+    topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, topic_ids: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class DescribeLogDirsResponse(_message.Message):
     __slots__ = ("error", "log_dirs")

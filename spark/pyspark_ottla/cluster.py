@@ -144,8 +144,10 @@ class SourcePartitions:
         """What a record of each partition takes on disk, on average; none where there are none."""
         first, last = self.earliest(partitions), self.latest(partitions)
         sizes: dict[TopicPartition, int] = {}
+        topics = {partition.topic for partition in last}
+        request = pb.DescribeLogDirsRequest(topic_ids=[UUID(self.ids[topic]).bytes for topic in sorted(topics)])
         for broker in self._cluster.view.brokers.values():
-            response = self._tried(partial(self._log_dirs, broker.address))
+            response = self._tried(partial(self._log_dirs, broker.address, request))
             for replica in (replica for directory in response.log_dirs for replica in directory.partitions):
                 partition = TopicPartition(replica.topic, replica.partition)
                 sizes[partition] = max(replica.size_bytes, sizes.get(partition, 0))
@@ -155,8 +157,8 @@ class SourcePartitions:
         """Close the connections."""
         self._cluster.close()
 
-    def _log_dirs(self, address: str) -> pb.DescribeLogDirsResponse:
-        return self._cluster.call(address, Broker.DESCRIBE_LOG_DIRS, pb.DescribeLogDirsRequest(), timeout=_TRY_S)
+    def _log_dirs(self, address: str, request: pb.DescribeLogDirsRequest) -> pb.DescribeLogDirsResponse:
+        return self._cluster.call(address, Broker.DESCRIBE_LOG_DIRS, request, timeout=_TRY_S)
 
     def _at(
         self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = True

@@ -195,6 +195,27 @@ def test_a_batch_takes_about_so_many_bytes(cluster: Cluster, admin: ottla.Admin,
     assert 4 <= len(sizes) <= 6
 
 
+@pytest.mark.story("spark-sizes-of-all-logs")
+def test_sizes_are_asked_for_the_topics_of_the_query_alone(
+    cluster: Cluster, admin: ottla.Admin, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin.topics.create(f"{topic}-of-others", partitions=3)
+    send(cluster, topic, 1)
+    limited = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, "maxBytesPerTrigger": "1000"}
+    partitions, described, ask = SourcePartitions(read_options(limited, streaming=True)), [], SourcePartitions._log_dirs
+
+    def noting(*arguments: Any) -> Any:
+        described.append(ask(*arguments))
+        return described[-1]
+
+    monkeypatch.setattr(SourcePartitions, "_log_dirs", noting)
+    sizes = partitions.record_bytes(partitions.existing())
+    partitions.close()
+    assert {each.topic for each in sizes} == {topic}
+    found = {replica.topic for each in described for at in each.log_dirs for replica in at.partitions}
+    assert found == {topic}
+
+
 @OPTION("minOffsetsPerTrigger")
 @OPTION("maxTriggerDelay")
 def test_a_batch_waits_for_enough_or_long_enough_but_the_first_one(cluster: Cluster, topic: str, begin: Begin) -> None:

@@ -224,7 +224,9 @@ class BrokerService:
     ) -> pb.DescribeLogDirsResponse:
         sizes = self._log_dir().sizes()
         log_dir = pb.LogDir(path=sizes.path, total_bytes=sizes.total_bytes, usable_bytes=sizes.usable_bytes)
-        log_dir.partitions.extend(await sliced(_log_dir_partition, list(self._replicas.all())))
+        topic_ids = [TopicId(each) for each in request.topic_ids]
+        replicas = self._replicas.of_topics(topic_ids) if topic_ids else list(self._replicas.all())
+        log_dir.partitions.extend(await sliced(_log_dir_partition, replicas))
         return pb.DescribeLogDirsResponse(log_dirs=[log_dir])
 
     async def metadata(self, request: pb.MetadataRequest, context: RequestContext) -> pb.MetadataResponse:

@@ -21,6 +21,14 @@ STORIES = (
         ),
     ),
     Story(
+        "spark-sizes-of-all-logs",
+        "With `maxBytesPerTrigger` each micro-batch asked each broker for the sizes of all its logs",
+        instead_of(
+            f"{_SPARK}.cluster:SourcePartitions._log_dirs",
+            lambda original, self, address, request: original(self, address, type(request)()),
+        ),
+    ),
+    Story(
         "spark-partition-that-does-not-begin-at-0",
         "A partition was added while a query was down, and its expired first records were skipped without a word",
         instead_of(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, FetchPurgatory, Sessions
 from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import PartitionId
+from ottla_core.model import PartitionId, TopicId
 
 
 class ReplicaTable:
@@ -34,6 +34,13 @@ class ReplicaTable:
 
     def all(self) -> Collection[Replica]:
         return self._replicas.values()
+
+    def of_topics(self, topic_ids: Iterable[TopicId]) -> list[Replica]:
+        """Return the replicas of these topics that this broker has; what it does not know is left out."""
+        image = self._metadata.image
+        topics = [topic for topic_id in topic_ids if (topic := image.topic_by_id(topic_id)) is not None]
+        found = (self.get(PartitionId(topic.id, n)) for topic in topics for n in range(topic.partition_count))
+        return [replica for replica in found if replica is not None]
 
     def get(self, partition_id: PartitionId) -> Replica | None:
         return self._replicas.get(partition_id)

@@ -45,11 +45,12 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
 
 def _requested(backend: Backend, request: Message) -> list[Replica]:
     """The replicas requested, all where none are named, in the order of their partitions. Others are left out."""
-    replicas = sorted(backend.replicas.all(), key=lambda replica: replica.id.partition)
     if request.topics is None:
-        return replicas
-    named = {(topic.topic, number) for topic in request.topics for number in topic.partitions}
-    return [replica for replica in replicas if (replica.topic, replica.id.partition) in named]
+        return sorted(backend.replicas.all(), key=lambda replica: replica.id.partition)
+    named = sorted({(number, topic.topic) for topic in request.topics for number in topic.partitions})
+    ids = (backend.id_of(topic, number) for number, topic in named)
+    found = (backend.replicas.get(partition_id) for partition_id in ids if partition_id is not None)
+    return [replica for replica in found if replica is not None]
 
 
 def _partition(replica: Replica, version: int) -> Message:
