@@ -46,7 +46,7 @@ BOUNDS: Final = (
     Bound("mirror, *: Peer.*", 2000, _STUBS),
     Bound("mirror, *: Partitions._leaders*", 10_000, _LEADERS),
     Bound("mirror, *: KeyedPartitioner._*", 2 * CACHED_KEYS * 50, _KEYS),
-    Bound("*group-coordinator, shard: Group.events", 2 * _GROUPS_OF_FLOWS * KEPT, _EVENTS),
+    Bound("*group-coordinator, shard: History._events*", 2 * _GROUPS_OF_FLOWS * KEPT, _EVENTS),
     Bound("*group-coordinator, shard: HistoryEvent", 2 * _GROUPS_OF_FLOWS * KEPT, _EVENTS),
     Bound("outside: ottla_group_coordinator.machines.history.HistoryEvent", 4 * _GROUPS_OF_FLOWS * KEPT, _EVENTS),
     Bound("*: Timers._heap*", 1000, _HEAP),

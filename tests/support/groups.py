@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import UserDict
+from collections.abc import Sequence
 from typing import Any
 
 from ottla_core.cluster.image import Topic
@@ -14,7 +15,7 @@ from ottla_core.coordination.timers import Moment, Timers
 from ottla_core.errors import OttlaError
 from ottla_core.model import TopicId, TopicPartition
 from ottla_group_coordinator.machines.group import Group
-from ottla_group_coordinator.machines.history import Happened
+from ottla_group_coordinator.machines.history import Happened, HistoryEvent
 from ottla_group_coordinator.machines.membership import (
     CallerIdentity,
     GroupSettings,
@@ -122,6 +123,9 @@ class Shard:
 
     def group(self, name: str = "g") -> Group:
         return self.machine.group_or_new(name)
+
+    def events(self, name: str = "g") -> Sequence[HistoryEvent]:
+        return self.machine.history.of(name)
 
     # ---- what clients ask -------------------------------------------------------------------------------------------
 

@@ -54,10 +54,6 @@ def described(group: Group) -> pb.GroupDescription:
     )
 
 
-def explained(group: Group) -> list[HistoryEvent]:
-    return list(group.events)
-
-
 def event(of: HistoryEvent) -> pb.GroupEvent:
     return pb.GroupEvent(
         at_ms=of.at_ms,

@@ -44,7 +44,7 @@ from ottla_group_coordinator.machines.offsets import (
 from ottla_group_coordinator.machines.records import NO_LEADER_EPOCH, CommittedOffset
 from ottla_group_coordinator.machines.responses import Joined, MemberIdRequiredError, Synced
 from ottla_group_coordinator.machines.shard import GroupShard
-from ottla_group_coordinator.responses import assigned, described, event, explained, listed, partition_lag
+from ottla_group_coordinator.responses import assigned, described, event, listed, partition_lag
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import ShardNumbers, ShardsRequest, ShardsResponse
 
@@ -352,9 +352,11 @@ class GroupService:
         return pb.GroupDeleted(group=group_id)
 
     async def explain_group(self, request: pb.ExplainGroupRequest, context: RequestContext) -> pb.ExplainGroupResponse:
-        events = await self._shards.ask(
-            request.group, lambda shard, now: ShardDecision(explained(shard.group(request.group))), timeout=_ASK_S
-        )
+        def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
+            shard.group(request.group)  # raises where there is none
+            return ShardDecision(shard.history.of(request.group))
+
+        events = await self._shards.ask(request.group, decide, timeout=_ASK_S)
         return pb.ExplainGroupResponse(
             events=[event(item) for item in events], since_ms=events[0].at_ms if events else 0
         )

@@ -243,7 +243,7 @@ def test_a_leader_that_joins_again_says_why(reason: str, cause: str) -> None:
     shard = two_members()
     shard.join("m1", key="k", reason=reason)
     assert counted(shard)[cause] == 1
-    began = shard.group().events[-1]
+    began = shard.events()[-1]
     assert began.cause == "client asked to join again" + (f": {reason}" if reason else "")
 
 

@@ -197,7 +197,7 @@ def test_who_does_not_join_again_in_time_is_out(shard: Shard) -> None:
     shard.sleep(0.1)
     assert shard.answers["o"].leader == other
     assert list(shard.group().members) == [other]
-    assert shard.group().events[-2].kind is Kind.EVICTED
+    assert shard.events()[-2].kind is Kind.EVICTED
 
 
 @pytest.mark.rule(48)
@@ -421,7 +421,7 @@ def test_a_session_without_a_heartbeat_ends_with_its_cause(shard: Shard) -> None
         shard.sleep(4)
         shard.heartbeat(leader, 1)
     assert list(shard.group().members) == [leader]
-    evicted = next(e for e in shard.group().events if e.kind is Kind.EVICTED)
+    evicted = next(e for e in shard.events() if e.kind is Kind.EVICTED)
     assert evicted.member_id == other
     assert "no heartbeat for 10000 ms" in evicted.cause
     assert code(shard.heartbeat(other, 1)) == ErrorCode.UNKNOWN_MEMBER_ID
@@ -535,10 +535,10 @@ def test_a_rebalance_is_told_with_cause_and_duration(shard: Shard) -> None:
     shard.sleep(2)
     shard.join(leader, key="l")
     shard.synchronize([leader])
-    kinds = [e.kind for e in shard.group().events]
+    kinds = [e.kind for e in shard.events()]
     assert kinds[-4:] == [Kind.LEFT, Kind.REBALANCE_BEGAN, Kind.GENERATION, Kind.ASSIGNED]
-    assert shard.group().events[-3].cause == "client left"
-    assert shard.group().events[-1].duration_ms == 2_000
+    assert shard.events()[-3].cause == "client left"
+    assert shard.events()[-1].duration_ms == 2_000
 
 
 @pytest.mark.story("waited-and-told-of-heartbeats")
@@ -549,5 +549,5 @@ def test_a_member_whose_client_may_be_gone_while_it_waits_is_put_out_for_that(sh
     assert len(shard.group().members) == 2
     shard.sleep(2)
     assert len(shard.group().members) == 1
-    causes = [event.cause for event in shard.group().events if event.kind is Kind.EVICTED]
+    causes = [event.cause for event in shard.events() if event.kind is Kind.EVICTED]
     assert causes == ["waited 300 s for the others to join, and its client may be gone"]

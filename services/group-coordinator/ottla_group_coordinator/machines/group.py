@@ -10,14 +10,13 @@ or an error that makes them join again.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from ottla_core.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from ottla_core.errors import OttlaError
 from ottla_core.model import TopicPartition
-from ottla_group_coordinator.machines.history import KEPT, HistoryEvent, Readers
+from ottla_group_coordinator.machines.history import Readers
 from ottla_group_coordinator.machines.members import Member, Members
 from ottla_group_coordinator.machines.records import GroupRecord, MemberRecord
 from ottla_group_coordinator.machines.states import NEXT, GroupState, GroupStateEvent
@@ -45,11 +44,10 @@ class Group:
     unclaimed: frozenset[TopicPartition] = frozenset()
     """Those of them that the last assignment gave to no member. What the next one does not give either has gone, as the
     partitions of a deleted topic have, and is forgotten."""
-    events: deque[HistoryEvent] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def copy(self) -> Group:
         """One that may be changed without a trace in this one."""
-        return replace(self, members=self.members.copy(), events=self.events.copy())
+        return replace(self, members=self.members.copy())
 
     def move(self, event: GroupStateEvent) -> None:
         """To the next state, as the table says."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -14,6 +15,13 @@ from ottla_group_coordinator.machines.members import Member
 
 KEPT: Final = 200
 """Events of a group."""
+
+MOST_BYTES: Final = 1 << 20
+"""About what the events of all groups of a shard may take. Beyond it those of the group that rests for longest go."""
+
+_EVENT_BYTES: Final = 250
+_LONGEST: Final = 200
+"""Characters of what a client says."""
 
 
 class Kind(Enum):
@@ -42,12 +50,52 @@ class HistoryEvent:
     duration_ms: int = 0
     moved: int = 0
 
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes in memory."""
+        texts = (self.cause, self.member_id, self.instance_id or "", self.client_id, self.client_host)
+        return _EVENT_BYTES + sum(map(len, texts))
+
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """An effect: what one decision has brought about, in this order, reported once it can't be undone."""
+    """What one decision has brought about in a group, in this order: a change in memory, and an effect."""
 
+    group: str
     events: tuple[HistoryEvent, ...]
+
+
+class History:
+    """What has happened in the groups of a shard, for `Group.ExplainGroup`: bounded in bytes, whatever a group does."""
+
+    def __init__(self) -> None:
+        self._events: Final[OrderedDict[str, deque[HistoryEvent]]] = OrderedDict()
+        self._size_bytes = 0
+
+    def add(self, happened: Happened) -> None:
+        """Note what has happened."""
+        events = self._events.setdefault(happened.group, deque())
+        self._events.move_to_end(happened.group)
+        for event in happened.events:
+            events.append(event)
+            self._size_bytes += event.size_bytes
+        while len(events) > KEPT:
+            self._size_bytes -= events.popleft().size_bytes
+        while self._size_bytes > MOST_BYTES and len(self._events) > 1:
+            self.forget(next(iter(self._events)))
+
+    def of(self, group: str) -> Sequence[HistoryEvent]:
+        """Return the events of a group, oldest first."""
+        return tuple(self._events.get(group, ()))
+
+    def forget(self, group: str) -> None:
+        """Forget what has happened in a group."""
+        self._size_bytes -= sum(event.size_bytes for event in self._events.pop(group, ()))
+
+
+def shortened(text: str) -> str:
+    """Return the beginning of what a client says."""
+    return text[:_LONGEST]
 
 
 Readers = Mapping[TopicPartition, str]

@@ -18,6 +18,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.primitives import MalformedError
 from ottla_group_coordinator.machines.group import Group, group_from
+from ottla_group_coordinator.machines.history import Happened, History
 from ottla_group_coordinator.machines.membership import (
     CallerIdentity,
     GroupSettings,
@@ -81,6 +82,7 @@ class GroupShard:
         """For each topic, the groups that have committed in it, with the number of partitions."""
         self.pending: Final = PendingOffsets()
         self.transactions: Final = OffsetTransactions()
+        self.history: Final = History()
         self._to_look_at: list[str] = []
         """The groups that a look for what has expired has left."""
         self.unreadable = 0
@@ -150,6 +152,7 @@ class GroupShard:
             self._groups[key.group] = group_from(key.group, decode_group(record.value))
         else:
             self._groups.pop(key.group, None)
+            self.history.forget(key.group)
 
     def _put(self, key: OffsetKey, offset: CommittedOffset) -> None:
         offsets = self._offsets.setdefault(key.group, {})
@@ -174,8 +177,11 @@ class GroupShard:
     def remember(self, change: Any) -> None:
         if isinstance(change, Forgotten):
             self._groups.pop(change.group, None)
+            self.history.forget(change.group)
         elif isinstance(change, Group):
             self._groups[change.group_id] = change
+        elif isinstance(change, Happened):
+            self.history.add(change)
         elif isinstance(change, Guard):
             self.transactions.keep(change)
         elif isinstance(change, Looked):

@@ -13,7 +13,7 @@ from ottla_core.coordination.batches import size_limit
 from ottla_core.coordination.shard import Entry, Later, Resolve, ShardDecision
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_group_coordinator.machines.group import Group
-from ottla_group_coordinator.machines.history import Happened, HistoryEvent, Kind
+from ottla_group_coordinator.machines.history import Happened, HistoryEvent, Kind, shortened
 from ottla_group_coordinator.machines.members import Member
 from ottla_group_coordinator.machines.records import GroupKey, encode_group, encode_key
 
@@ -41,8 +41,9 @@ class Transition:
         self._events: list[HistoryEvent] = []
 
     def decision(self, response: Any) -> ShardDecision[Any]:
-        happened = [Happened(tuple(self._events))] if self._events else []
-        return ShardDecision(response, tuple(self._records), (self.group,), self._timers, (*self._effects, *happened))
+        happened = [Happened(self.group.group_id, tuple(self._events))] if self._events else []
+        memory, effects = (self.group, *happened), (*self._effects, *happened)
+        return ShardDecision(response, tuple(self._records), memory, self._timers, effects)
 
     def later(self, key: Hashable) -> ShardDecision[Any]:
         return self.decision(Later(key))
@@ -67,16 +68,16 @@ class Transition:
         self, kind: Kind, cause: str, member: Member | None = None, *, duration_ms: int = 0, moved: int = 0
     ) -> None:
         """Keep it for `Group.ExplainGroup`."""
-        event = HistoryEvent(self.now.wall_ms, kind, cause, self.group.generation, duration_ms=duration_ms, moved=moved)
+        generation, cause = self.group.generation, shortened(cause)
+        event = HistoryEvent(self.now.wall_ms, kind, cause, generation, duration_ms=duration_ms, moved=moved)
         if member is not None:
             event = replace(
                 event,
                 member_id=member.member_id,
                 instance_id=member.instance_id,
-                client_id=member.client_id,
+                client_id=shortened(member.client_id),
                 client_host=member.client_host,
             )
-        self.group.events.append(event)
         self._events.append(event)
 
     # ---- members ----------------------------------------------------------------------------------------------------
