@@ -176,18 +176,20 @@ class Left(_message.Message):
     def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class CommitOffsetsRequest(_message.Message):
-    __slots__ = ("group", "member", "generation", "offsets", "transaction")
+    __slots__ = ("group", "member", "generation", "offsets", "transaction", "only_first")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    ONLY_FIRST_FIELD_NUMBER: _ClassVar[int]
     group: str
     member: Member
     generation: int
     offsets: _containers.RepeatedCompositeFieldContainer[OffsetToCommit]
     transaction: OffsetsTransaction
-    def __init__(self, group: _Optional[str] = ..., member: _Optional[_Union[Member, _Mapping]] = ..., generation: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[OffsetToCommit, _Mapping]]] = ..., transaction: _Optional[_Union[OffsetsTransaction, _Mapping]] = ...) -> None: ...
+    only_first: bool
+    def __init__(self, group: _Optional[str] = ..., member: _Optional[_Union[Member, _Mapping]] = ..., generation: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[OffsetToCommit, _Mapping]]] = ..., transaction: _Optional[_Union[OffsetsTransaction, _Mapping]] = ..., only_first: _Optional[bool] = ...) -> None: ...
 
 class OffsetsTransaction(_message.Message):
     __slots__ = ("transactional_id", "producer", "transaction_version")

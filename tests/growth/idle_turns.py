@@ -47,6 +47,10 @@ class _Lines:
             self.longest[frame.f_code] = max(lines, self.longest[frame.f_code])
         return self._on_event
 
+    def end(self) -> None:
+        """Let go of the frames that are still in a turn, or whose return was not traced, with all that they hold."""
+        self._turns.clear()
+
 
 def idle_turns(cluster: GrowthCluster, window_s: float = WINDOW_S) -> Counter[Structure]:
     lines = _Lines()
@@ -57,6 +61,7 @@ def idle_turns(cluster: GrowthCluster, window_s: float = WINDOW_S) -> Counter[St
     cluster.run(trace(True))
     time.sleep(window_s)  # a duration is what is measured
     cluster.run(trace(False))
+    lines.end()
     sizes: Counter[Structure] = Counter()
     for code, count in lines.longest.items():
         file = "/".join(code.co_filename.split("/")[-_PARTS_OF_A_PATH:])

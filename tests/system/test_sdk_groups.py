@@ -432,3 +432,45 @@ def test_the_group_knows_why_a_member_left(cluster: Cluster, topic: str) -> None
 
         wait_until(lambda: any("did not poll for 0.5 s (max_poll_interval)" in cause for cause in causes()))
         assert any("the consumer begins" in cause for cause in causes())
+
+
+# ---- where a group begins
+
+
+@pytest.mark.story("group-skips-what-is-new-in-a-partition")
+def test_partitions_that_are_added_after_a_group_began_are_read_from_their_start(cluster: Cluster, topic: str) -> None:
+    """While its member runs, and while it has none."""
+    settings: dict[str, Any] = {"auto_offset_reset": "latest", "commit": "manual"}
+    read: list[bytes] = []
+
+    def say(value: bytes, partition: int) -> None:
+        with ottla.Producer(cluster.bootstrap, topic=topic) as producer:
+            producer.send(value, partition=partition).result()
+
+    def have_read(consumer: ottla.Consumer[Any, Any], count: int) -> bool:
+        read.extend(record.value for record in consumer.poll(0.1))
+        return len(read) == count
+
+    with ottla.Admin(cluster.bootstrap) as admin:
+        say(b"old", 0)
+        with consumer_of(cluster, topic, metadata_max_age=0.5, **settings) as consumer:
+            wait_until(lambda: have_read(consumer, 0) and len(consumer.assignment()) == PARTITIONS)
+            wait_until(lambda: have_read(consumer, 0) and len(admin.groups.committed(topic)) == PARTITIONS)
+            admin.topics.add_partitions(topic, PARTITIONS + 1)
+            say(b"first", PARTITIONS)
+            wait_until(lambda: have_read(consumer, 1))
+        admin.topics.add_partitions(topic, PARTITIONS + 2)
+        say(b"second", PARTITIONS + 1)
+        say(b"third", 0)
+        with consumer_of(cluster, topic, **settings) as consumer:
+            wait_until(lambda: have_read(consumer, 4))
+    assert sorted(read) == [b"first", b"first", b"second", b"third"], "what was not committed comes again, and no more"
+
+
+def test_members_that_begin_together_begin_where_the_topic_ends(cluster: Cluster, topic: str, start: Start) -> None:
+    write(cluster, topic, 60)
+    members = [start(auto_offset_reset="latest") for _ in range(3)]
+    with ottla.Admin(cluster.bootstrap) as admin:
+        wait_until(lambda: shares(members) == [2, 2, 2])
+        wait_until(lambda: len(admin.groups.committed(topic)) == PARTITIONS)
+        assert set(admin.groups.committed(topic).values()) == {10}

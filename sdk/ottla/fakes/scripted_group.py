@@ -232,10 +232,11 @@ class ScriptedGroups:
 
     def enter(self, request: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:
         """Those of them that can be are committed."""
-        response = self.judge(request)
+        response, offsets = self.judge(request), self.group(request.group).offsets
         for offset, outcome in zip(request.offsets, response.partitions, strict=True):
-            if not outcome.error.code:
-                self.group(request.group).offsets[TopicPartition(offset.topic, offset.partition)] = offset
+            partition = TopicPartition(offset.topic, offset.partition)
+            if not outcome.error.code and not (request.only_first and partition in offsets):
+                offsets[partition] = offset
         return response
 
     def _commit(self, request: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:

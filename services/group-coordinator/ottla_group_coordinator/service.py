@@ -220,7 +220,15 @@ class GroupService:
             group, topics = shard.group_or_new(request.group), self._metadata.image.topics
             identity, generation = _identity(request.member), request.generation
             return decide_commit(
-                group, identity, generation, commits, topics, shard.settings, now, in_transaction=in_transaction
+                group,
+                identity,
+                generation,
+                commits,
+                topics,
+                shard.settings,
+                now,
+                in_transaction=in_transaction,
+                but=shard.committed_in(request.group, topics) if request.only_first else (),
             )
 
         in_transaction = request.HasField("transaction")

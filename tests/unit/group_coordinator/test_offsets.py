@@ -432,3 +432,13 @@ def test_what_is_deleted_does_not_come_back_with_a_marker() -> None:
         lambda shard: shard.machine.forget_topics(EveryTopic("t"), None),
     ):
         assert list(told(decide).machine.groups()) == []
+
+
+@pytest.mark.story("group-skips-what-is-new-in-a-partition")
+def test_a_first_commit_leaves_partitions_alone_in_which_something_is_committed() -> None:
+    shard = Shard()
+    shard.commit(7)
+    there = shard.machine.committed_in("g", shard.topics)
+    shard.commit(3, but=there)
+    shard.commit(4, partition=1, but=there)
+    assert {p.partition: o.offset for p, o in shard.machine.offsets("g").items()} == {0: 7, 1: 4}

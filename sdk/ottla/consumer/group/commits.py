@@ -127,6 +127,15 @@ class Commits:
                         topic_ids[partition] = topic_id
         return found
 
+    def commit_first(self, offsets: Offsets) -> None:
+        """Commit, as the member of now, in those of the partitions in which the group has committed nothing yet.
+
+        It is tried once. Nothing is raised: what is not committed is found out by `fetch`.
+        """
+        with self._lock:
+            who = self._member.commits_as
+        self._send(who, offsets, only_first=True)
+
     def _fetch_offsets(self, request: pb.FetchOffsetsRequest, deadline_at: float) -> pb.FetchOffsetsResponse:
         backoff = Backoff()
         while True:
@@ -221,14 +230,18 @@ class Commits:
             return not_committed(self._coordinator.group, error, self._member.left_behind)
         return from_core(error)
 
-    def _send(self, who: MemberIdentity, offsets: Offsets) -> dict[TopicPartition, OttlaError]:
+    def _send(
+        self, who: MemberIdentity, offsets: Offsets, *, only_first: bool = False
+    ) -> dict[TopicPartition, OttlaError]:
         """Return why each partition whose offset was not committed failed."""
         if who.generation == NO_GENERATION:
             error = OttlaError(ErrorCode.UNKNOWN_MEMBER_ID, "it is not in the group at the moment")
             return dict.fromkeys(offsets, error)
         failures: dict[TopicPartition, OttlaError] = {}
         unsent = dict.fromkeys(offsets)
-        whole = pb.CommitOffsetsRequest(group=self._coordinator.group, member=spoken(who), generation=who.generation)
+        whole = pb.CommitOffsetsRequest(
+            group=self._coordinator.group, member=spoken(who), generation=who.generation, only_first=only_first
+        )
         try:
             for request in commit_in_parts(whole, to_commit(offsets, {})) if offsets else ():
                 for outcome in self._coordinator.call(Group.COMMIT_OFFSETS, request).partitions:

@@ -1,5 +1,9 @@
 """Where a member begins in partitions that it was assigned: after the last commit, else by `auto_offset_reset`.
 
+With "latest" a group begins in a topic where the topic ends, in all its partitions at once: the first member that finds
+no commit there commits those ends. So a partition without a commit is younger than the group's beginning, and is read
+from its first record on: what was written to it before a member found it is not skipped.
+
 `StartPositionFinder` looks that up on a thread of its own; `PositionInitializer` sets the positions when it is known.
 The other partitions are read meanwhile.
 """
@@ -14,7 +18,7 @@ from typing import Final
 from ottla.client.cluster import ClusterClient
 from ottla.client.condition import Condition
 from ottla.client.list_offsets import list_offsets_or_end
-from ottla.client.offsets import offset_and_epoch
+from ottla.client.offsets import OffsetAndMetadata, offset_and_epoch
 from ottla.consumer.context import ConsumerContext
 from ottla.consumer.group.call import Call
 from ottla.consumer.group.commits import Commits
@@ -68,7 +72,11 @@ class StartPositionFinder:
         topic_ids: dict[TopicPartition, TopicId] = {}
         stop_ids: dict[TopicPartition, TopicId] = {}
         committed = self._commits.fetch(partitions, self._timeout, topic_ids)
-        reset = self._reset_offsets([partition for partition in partitions if partition not in committed], topic_ids)
+        uncommitted = [partition for partition in partitions if partition not in committed]
+        if uncommitted and self._options.reset == "latest":
+            committed |= self._begin(uncommitted, topic_ids)
+            uncommitted = [partition for partition in uncommitted if partition not in committed]
+        reset = self._reset_offsets(uncommitted, topic_ids)
         stops = stop_offsets(
             self._options.stop,
             partitions,
@@ -89,22 +97,50 @@ class StartPositionFinder:
                 found[partition] = StartPosition(error=self._no_offset(partition))
         return found
 
+    def _begin(
+        self, uncommitted: Sequence[TopicPartition], topic_ids: dict[TopicPartition, TopicId]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Begin in the topics of these partitions, unless the group has done so. Return what is committed for them now.
+
+        Where another member has just begun, its commits may be under way: they are waited for, for a moment.
+        """
+        names = {partition.topic for partition in uncommitted}
+        views = self._cluster.fetch_metadata(sorted(names), timeout=self._timeout).topics
+        ids = {name: views[name].id for name in names if name in views and not views[name].error}
+        led = [TopicPartition(t, n) for t in ids for n, each in enumerate(views[t].partitions) if each.leader >= 0]
+        committed_in: dict[TopicPartition, TopicId] = {}
+        committed = self._commits.fetch(led, self._timeout, committed_in)
+        begun = {p.topic for p in committed if committed_in.get(p, ids[p.topic]) == ids[p.topic]}
+        ends = list_offsets_or_end(
+            self._cluster,
+            {partition: LATEST_TIMESTAMP for partition in led if partition.topic not in begun},
+            timeout=self._timeout,
+            read_committed=self._read_committed,
+        )
+        first = {p: offset_and_epoch(at, NO_EPOCH, ids[p.topic]) for p, at in ends.items()}
+        if first:
+            self._commits.commit_first(first)
+        if any(partition.topic in begun for partition in uncommitted):
+            self._cluster.wait(_RETRY_S)
+        own = {partition: first[partition] for partition in uncommitted if partition in first}
+        return own | self._commits.fetch(uncommitted, self._timeout, topic_ids)
+
     def _reset_offsets(
         self, uncommitted: Sequence[TopicPartition], topic_ids: dict[TopicPartition, TopicId]
     ) -> dict[TopicPartition, int]:
         reset = self._options.reset
         if not uncommitted or reset == "none":
             return {}
+        why = "auto_offset_reset" if reset == "earliest" else "they were added after the group began"
         logger.info(
-            "group %s has committed nothing for %d partitions, such as %s: they are read from the %s record on "
-            "(auto_offset_reset)",
+            "group %s has committed nothing for %d partitions, such as %s: they are read from the earliest record on "
+            "(%s)",
             self._options.group,
             len(uncommitted),
             uncommitted[0],
-            reset,
+            why,
         )
-        at = EARLIEST_TIMESTAMP if reset == "earliest" else LATEST_TIMESTAMP
-        timestamps = dict.fromkeys(uncommitted, at)
+        timestamps = dict.fromkeys(uncommitted, EARLIEST_TIMESTAMP)
         return list_offsets_or_end(
             self._cluster, timestamps, timeout=self._timeout, read_committed=self._read_committed, topic_ids=topic_ids
         )

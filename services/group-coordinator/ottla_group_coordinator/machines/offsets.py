@@ -57,9 +57,11 @@ def decide_commit(
     now: Moment,
     *,
     in_transaction: bool = False,
+    but: Collection[TopicPartition] = (),
 ) -> ShardDecision[list[OttlaError | None]]:
-    """One outcome for each; what can be committed is, all of it together. In a transaction it is no member's where none
-    is named, as clients do that are older than KIP-447: their producer is fenced by its transactional id."""
+    """One outcome for each; what can be committed is, all of it together, `but` for partitions that are left as they
+    are. In a transaction it is no member's where none is named, as clients do that are older than KIP-447: their
+    producer is fenced by its transactional id."""
     is_unnamed = in_transaction and generation < 0 and identity == CallerIdentity("")
     timers = {} if is_unnamed else _check_commit(group, identity, generation, now)
     outcomes = [check_topic(commit, topics) or _check_metadata(commit, settings) for commit in requested]
@@ -77,7 +79,7 @@ def decide_commit(
             ),
         )
         for commit, rejected in zip(requested, outcomes, strict=True)
-        if rejected is None
+        if rejected is None and commit.partition not in but
     )
     return ShardDecision(outcomes, records, timers=timers)
 

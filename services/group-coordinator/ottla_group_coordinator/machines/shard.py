@@ -108,6 +108,13 @@ class GroupShard:
         """In which the group has committed, or is about to."""
         return self.offsets(group_id).keys() | self.pending.partitions(group_id)
 
+    def committed_in(self, group_id: str, topics: Topics) -> Collection[TopicPartition]:
+        """In which of the partitions of these topics the group has committed, or is about to."""
+        return {
+            *self.pending.partitions(group_id),
+            *(p for p, offset in self.offsets(group_id).items() if not is_of_gone(p, offset, topics)),
+        }
+
     def check_reader(self, group_id: str, identity: CallerIdentity, generation: int) -> None:
         """Raise where the caller names a member that does not exist, or another generation (KIP-848)."""
         if identity.member_id or generation >= 0:
