@@ -23,6 +23,7 @@ from rich.live import Live
 
 from ottla.cli.output import Listing, write
 from ottla.cli.settings import Settings
+from ottla.errors import config_error
 from ottla_core.errors import OttlaError
 from ottla_core.plural import counted
 from ottla_mirror import mirror_file
@@ -33,6 +34,7 @@ from ottla_stack.view import COLUMNS, stack_rows, stack_table
 
 Directory = Annotated[Path, typer.Option("--dir", help="Where data, logs and state lie.", envvar="OTTLA_DIR")]
 DEFAULT_DIRECTORY: Final = Path(".ottla")
+_LAST_PORT: Final = 65_535
 _DOWN_LIMIT_S: Final = STACK_STOP_LIMIT_S + 5.0
 
 _out = Console()
@@ -70,6 +72,7 @@ def up(
         txn_coordinators,
         _checked(mirror),
     )
+    _check_ports(plan)
     if detach:
         raise typer.Exit(_detach(plan, ready_within))
     held = lock(plan.directory)
@@ -77,6 +80,15 @@ def up(
         raise typer.Exit(asyncio.run(_supervise(plan, ready_within)))
     finally:
         held.close()
+
+
+def _check_ports(plan: StackPlan) -> None:
+    """Raise ConfigError where the stack's ports are none."""
+    most = _LAST_PORT - (max(plan.ports()) - plan.port_base)
+    if not 0 < plan.port_base <= most:
+        raise config_error(
+            f"--port-base {plan.port_base} leaves no room for the stack's ports", hint=f"give 1 to {most}"
+        )
 
 
 def _checked(mirror: Path | None) -> Path | None:

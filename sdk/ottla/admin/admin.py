@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Never, Self
 
 from ottla.admin.configs import Configs
 from ottla.admin.controller_channel import ControllerChannel
@@ -23,7 +23,7 @@ from ottla.admin.partitions import Partitions
 from ottla.admin.topics import Topics, raise_in_band
 from ottla.admin.transactions import Transactions
 from ottla.client.cluster import ClusterClient
-from ottla.client.settings import ADMIN_NAMES, bootstrap_addresses, merge_config
+from ottla.client.settings import ADMIN_NAMES, bootstrap_addresses, merge_config, reject_unknown
 from ottla.client.transport import Transport, grpc_transport
 from ottla.client.units import Duration, seconds
 from ottla.errors import ErrorCode, error_from_code
@@ -58,7 +58,9 @@ class Admin:
         client_id: str | None = None,
         config: Mapping[str, Any] | None = None,
         _transport: Transport | None = None,
+        **unknown: Never,
     ) -> None:
+        reject_unknown("Admin", unknown, ADMIN_NAMES)
         defaults = {"bootstrap": None, "request_timeout": 30.0, "connect_timeout": 5.0, "client_id": None}
         arguments = {
             "bootstrap": bootstrap,

@@ -13,7 +13,13 @@ from ottla.cli.failures import ExitCode, fail, hear_sdk
 from ottla.cli.lazy import LazyGroup
 from ottla.cli.settings import Form
 
-app = typer.Typer(cls=LazyGroup, name="ottla", invoke_without_command=True, rich_markup_mode=None)
+app = typer.Typer(
+    cls=LazyGroup,
+    name="ottla",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 def _show_version(requested: bool) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ottla.errors import ConfigError, ErrorCode, OttlaError, config_error
+from ottla.errors import ConfigError, ErrorCode, OttlaError, config_error, did_you_mean
 from ottla_core.model import check_topic_name
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9650"
@@ -22,8 +22,21 @@ Convert = Callable[[str, Any], Any]
 """(dotted name, given value) → the argument's value; raises ValueError."""
 
 
+def reject_unknown(client: str, unknown: Mapping[str, Any], names: Mapping[str, tuple[str, Convert]]) -> None:
+    """Raise TypeError for arguments that a client does not have. Those of other clients are named as they are here."""
+    for name in unknown:
+        ours, _ = names.get(name.replace("_", "."), ("", _text))
+        known = [each for each, _ in names.values() if each]
+        hint = (
+            f"it is {ours}= here" if ours else did_you_mean(name, known, "settings under Kafka's names are config={…}")
+        )
+        raise TypeError(f"{client}() has no argument {name!r}; {hint}")
+
+
 def bootstrap_addresses(bootstrap: str | Sequence[str] | None) -> list[str]:
     """Addresses of brokers' gRPC ports: as given, or OTTLA_BOOTSTRAP, or localhost:9650. Raises ConfigError."""
+    if isinstance(bootstrap, Mapping):
+        raise config_error("bootstrap is a mapping", hint="settings under Kafka's names are config={…}")
     like = bootstrap or os.environ.get("OTTLA_BOOTSTRAP") or DEFAULT_BOOTSTRAP
     parts = like.split(",") if isinstance(like, str) else list(like)
     addresses = [part.strip() for part in parts if part.strip()]

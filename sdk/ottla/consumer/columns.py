@@ -89,4 +89,4 @@ def _imported(library: str) -> Any:
 
 
 def _missing(library: str) -> ConfigError:
-    return config_error(f"{library} is not installed", hint="pip install 'ottla[arrow]'")
+    return config_error(f"{library} is not installed", hint=f"pip install {library}")

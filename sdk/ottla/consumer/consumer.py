@@ -18,11 +18,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
-from typing import Any, Final, Generic, Literal, Self
+from typing import Any, Final, Generic, Literal, Never, Self
 
 from ottla.client.by_partition import OffsetsByPartition
 from ottla.client.cluster import ClusterClient
-from ottla.client.settings import CONSUMER_NAMES, merge_config, positive, read_properties
+from ottla.client.settings import CONSUMER_NAMES, merge_config, positive, read_properties, reject_unknown
 from ottla.client.transport import Transport, grpc_transport
 from ottla.client.units import Duration, Size, seconds
 from ottla.consumer.assignment import Assignment
@@ -171,7 +171,9 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         client_id: str | None = None,
         config: Mapping[str, Any] | None = None,
         _transport: Transport | None = None,
+        **unknown: Never,
     ) -> None:
+        reject_unknown("Consumer", unknown, CONSUMER_NAMES)
         arguments = {name: value for name, value in locals().items() if name in _DEFAULTS}
         settings = merge_config(CONSUMER_NAMES, arguments, _DEFAULTS, config or {})
         options = consumer_options(topics, settings)

@@ -25,7 +25,7 @@ from ottla.admin.topics import raise_in_band
 from ottla.client.cluster import ClusterClient
 from ottla.client.transport import Transport, grpc_transport
 from ottla.client.units import Duration, seconds
-from ottla.errors import config_error
+from ottla.errors import ErrorCode, OttlaError, config_error, error_from_code
 from ottla.mirror.flow_info import FlowInfo, MovedGroups
 from ottla.mirror.redis_offsets import RedisOffsets
 from ottla.mirror.verification import CopyCheck, VerifiedUpTo, verify_copy
@@ -162,6 +162,15 @@ class MirrorClient:
         return [FlowInfo.of(flow) for flow in response.flows]
 
     def _call(self, method: Method[Request, Response], request: Request, least_s: float = 0.0) -> Response:
-        response = self._cluster.call(self.address, method, request, timeout=max(least_s, self._timeout_s))
+        try:
+            response = self._cluster.call(self.address, method, request, timeout=max(least_s, self._timeout_s))
+        except OttlaError as error:
+            if error.code != ErrorCode.NETWORK_EXCEPTION:
+                raise
+            raise error_from_code(
+                error.code,
+                f"no mirror answers at {self.address}",
+                hint="`ottla up --mirror FILE` starts one, and --mirror HOST:PORT says where one is",
+            ) from error
         raise_in_band(response.error)  # type: ignore[attr-defined]  # every response has one
         return response

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Generic, Literal, Self
+from typing import Any, Final, Generic, Literal, Never, Self
 
 from ottla.client.cluster import ClusterClient
 from ottla.client.condition import sleep_s
 from ottla.client.guard import Guard, whether_owned
 from ottla.client.limits import check_timeouts, producer_limits
-from ottla.client.settings import PRODUCER_NAMES, merge_config, read_properties
+from ottla.client.settings import PRODUCER_NAMES, merge_config, read_properties, reject_unknown
 from ottla.client.transport import Transport, grpc_transport
 from ottla.client.units import Duration, Size, seconds
 from ottla.errors import ConfigError, ErrorCode, OttlaError
@@ -137,7 +137,9 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         client_id: str | None = None,
         config: Mapping[str, Any] | None = None,
         _transport: Transport | None = None,
+        **unknown: Never,
     ) -> None:
+        reject_unknown("Producer", unknown, PRODUCER_NAMES)
         arguments = {name: value for name, value in locals().items() if name in _DEFAULTS}
         settings = merge_config(PRODUCER_NAMES, arguments, _DEFAULTS, config or {})
         options = producer_options(topic, settings)

@@ -70,7 +70,11 @@ def add_cleaner_metrics(metrics: Metrics, cleaner: LogCleaner) -> None:
         ("saved_bytes", "What compaction has made logs smaller by.", lambda: totals.bytes_saved),
         ("seconds", "That compaction took.", lambda: totals.seconds),
     ):
-        gauge(f"ottla_cleaner_{name}_total", help_text, value)
+        metrics.table(f"ottla_cleaner_{name}_total", Table(help_text, (), partial(_single, value), counts=True))
+
+
+def _single(value: Callable[[], float]) -> Mapping[tuple[str, ...], float]:
+    return {(): float(value())}
 
 
 def _add_gauge(metrics: Metrics, name: str, help_text: str, value: Callable[[], float]) -> None:

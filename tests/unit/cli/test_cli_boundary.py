@@ -150,9 +150,10 @@ def test_what_is_not_understood_is_code_2_and_says_where_to_look(
 def test_help_lists_every_command_and_imports_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([]) == 0
     alone = capsys.readouterr().out
-    assert run(["--help"]) == 0
-    told = capsys.readouterr().out
-    assert alone == told
+    for option in ("--help", "-h"):
+        assert run([option]) == 0
+        told = capsys.readouterr().out
+        assert alone == told
     assert all(f"\n  {name} " in told for name in [*lazy.MODULES, *lazy.SERVER])
     script = "import sys; from ottla.cli.main import run; run(['--help']); print([m for m in sys.modules if m in %r])"
     heavy = ("grpc", "rich", "asyncio", "ottla.producer", "ottla.admin", *(where for where, _ in lazy.MODULES.values()))

@@ -9,6 +9,7 @@ import pytest
 from cli_fakes import ottla, sit
 
 from ottla.cli.commands import mirror
+from ottla.cli.main import run
 from ottla.cli.output import Item
 from ottla.errors import ErrorCode, error_from_code
 from ottla.mirror.flow_info import MovedGroup, MovedGroups, MovedPosition
@@ -104,3 +105,8 @@ def test_groups_that_all_go_on_are_a_success_and_a_source_that_is_away_is_named(
     client.moved = MovedGroups(True, [MovedGroup("billing", [], None)])
     assert ottla("mirror failover 'east->west' --yes --group billing") == 3
     assert "billing stays where it is: it has committed nothing of what is copied" in capsys.readouterr().err
+
+
+def test_where_no_mirror_runs_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mirror", "status", "--mirror", "127.0.0.1:1", "--timeout", "1s"]) != 0
+    assert "no mirror answers at 127.0.0.1:1" in capsys.readouterr().err

@@ -6,9 +6,12 @@ import random
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from ottla.cli.failures import ExitCode
+from ottla.cli.main import run
 from ottla_stack.ports import free_port_base, hold, is_free
 
 
@@ -44,3 +47,10 @@ def test_a_held_port_is_refused_given_to_no_other_and_bound_again() -> None:
 def test_a_port_that_is_served_is_not_held() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(OSError, match="in use"):
         hold(server.getsockname()[1])
+
+
+def test_a_port_base_without_room_for_the_ports_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for port_base in ("0", "65500", "99999"):
+        assert run(["up", "--dir", str(tmp_path / "stack"), "--port-base", port_base]) == ExitCode.USAGE
+        assert f"--port-base {port_base} leaves no room for the stack's ports" in capsys.readouterr().err
+    assert not (tmp_path / "stack").exists()

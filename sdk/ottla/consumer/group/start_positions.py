@@ -131,14 +131,14 @@ class StartPositionFinder:
         reset = self._options.reset
         if not uncommitted or reset == "none":
             return {}
-        why = "auto_offset_reset" if reset == "earliest" else "they were added after the group began"
+        reason = "auto_offset_reset" if reset == "earliest" else "they were added after the group began"
         logger.info(
             "group %s has committed nothing for %d partitions, such as %s: they are read from the earliest record on "
             "(%s)",
             self._options.group,
             len(uncommitted),
             uncommitted[0],
-            why,
+            reason,
         )
         timestamps = dict.fromkeys(uncommitted, EARLIEST_TIMESTAMP)
         return list_offsets_or_end(

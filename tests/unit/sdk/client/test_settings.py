@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla.admin.admin import Admin
 from ottla.client.settings import (
     CONSUMER_NAMES,
     PRODUCER_NAMES,
@@ -263,3 +264,24 @@ def test_a_listener_is_one_object_or_callables_and_never_a_coroutine() -> None:
         Consumer(group="g", pattern="(")
     with pytest.raises(ConfigError, match="no topic"):
         Consumer(group="g")
+
+
+@pytest.mark.parametrize(
+    ("client", "name", "words"),
+    [
+        (Producer, "bootstrap_servers", "Producer() has no argument 'bootstrap_servers'; it is bootstrap= here"),
+        (Consumer, "group_id", "Consumer() has no argument 'group_id'; it is group= here"),
+        (Admin, "client_ids", "Admin() has no argument 'client_ids'; did you mean client_id?"),
+        (Producer, "sasl_plain", "settings under Kafka's names are config={…}"),
+    ],
+)
+def test_the_arguments_of_other_clients_are_named_as_they_are_here(client: Any, name: str, words: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        client(**{name: "x"})
+    assert words in str(raised.value)
+
+
+def test_a_mapping_of_settings_is_no_bootstrap() -> None:
+    settings: Any = {"bootstrap.servers": "b0:1"}
+    with pytest.raises(ConfigError, match=r"bootstrap is a mapping .* are config="):
+        Producer(settings)
