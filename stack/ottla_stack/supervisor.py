@@ -31,6 +31,7 @@ _log = logging.getLogger(__name__)
 READY_LIMIT_S: Final = 600.0
 """A broker may recover large logs for minutes. A service that can't start is given up before, by _MOST_STARTS."""
 
+_WRITE_AGAIN_S: Final = 1.0
 _TELL_S: Final = 30.0
 """How often the log says which service is not ready yet, and why."""
 
@@ -63,6 +64,7 @@ class Supervisor:
         ]
         self._late = [child for child in self._children if child.name.startswith(_AFTER_BROKERS)]
         self._trimming: asyncio.Task[None] | None = None
+        self._again: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
         """Start all but coordinators; returns before anything is ready.
@@ -116,6 +118,8 @@ class Supervisor:
             stopping = [c.stop(limit_s=_SERVICE_STOP_LIMIT_S) for c in self._children if c.name.startswith(kind)]
             await asyncio.gather(*stopping)
         await end_task(self._trimming)
+        if self._again is not None:
+            self._again.cancel()
 
     def state(self) -> StackState:
         running = [
@@ -129,8 +133,11 @@ class Supervisor:
     def _write_state(self) -> None:
         try:
             self.state().write(self.plan.directory)
-        except OSError as error:  # a full disk must not end supervision; the next change writes it again
-            _log.error("state.json could not be written: %s", error)
+        except OSError as error:  # a full disk must not end supervision; who follows has to find the processes by it
+            _log.error("state.json could not be written, and is tried again: %s", error)
+            if self._again is not None:
+                self._again.cancel()
+            self._again = asyncio.get_running_loop().call_later(_WRITE_AGAIN_S, self._write_state)
 
     def _ports(self, name: str) -> tuple[int, int, int]:
         service = self._services.get(name)

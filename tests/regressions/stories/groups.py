@@ -57,6 +57,11 @@ def _without_the_coordinator(original, kind, items, columns=(), name="name"):
 
 STORIES = (
     Story(
+        "member-ids-without-a-cap",
+        "A client that joined over and over without the id that it was given made a coordinator remember all of them",
+        constant("ottla_group_coordinator.machines.membership:_MOST_PENDING", 1 << 40),
+    ),
+    Story(
         "group-skips-what-is-new-in-a-partition",
         "A group that reads from the latest record skipped the first records of a partition that was added later",
         skipped("ottla.consumer.group.start_positions:StartPositionFinder._begin", {}),

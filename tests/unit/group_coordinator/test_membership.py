@@ -16,7 +16,7 @@ from ottla_core.consumer_protocol import (
     encode_subscription,
 )
 from ottla_core.coordination.shard import Record
-from ottla_core.errors import ErrorCode
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines.history import Kind
 from ottla_group_coordinator.machines.membership import GroupSettings
@@ -551,3 +551,14 @@ def test_a_member_whose_client_may_be_gone_while_it_waits_is_put_out_for_that(sh
     assert len(shard.group().members) == 1
     causes = [event.cause for event in shard.events() if event.kind is Kind.EVICTED]
     assert causes == ["waited 300 s for the others to join, and its client may be gone"]
+
+
+@pytest.mark.story("member-ids-without-a-cap")
+def test_no_more_ids_are_given_out_than_a_group_can_wait_for(shard: Shard) -> None:
+    for _ in range(1_000):
+        assert isinstance(shard.join(member_id_required=True), MemberIdRequiredError)
+    refused = shard.join(member_id_required=True)
+    assert isinstance(refused, OttlaError)
+    assert refused.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    shard.sleep(10)
+    assert isinstance(shard.join(member_id_required=True), MemberIdRequiredError)

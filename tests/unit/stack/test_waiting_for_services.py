@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,12 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 import typer
+from waiting import until
 
 from ottla_core.errors import OttlaError
 from ottla_stack import supervisor as module
 from ottla_stack.commands import down, status
 from ottla_stack.plan import StackPlan
-from ottla_stack.state import ProcessIdentity, lock
+from ottla_stack.state import ProcessIdentity, StackState, lock
 from ottla_stack.supervisor import Supervisor
 
 
@@ -76,3 +78,20 @@ def test_a_stack_whose_state_is_gone_or_torn_is_not_called_absent(
     assert f"(process {os.getpid()}), but" in " ".join(capsys.readouterr().err.split())
     down(tmp_path)
     assert "nothing runs" in capsys.readouterr().err
+
+
+async def test_a_state_that_a_full_disk_refuses_is_written_once_there_is_room(
+    supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_WRITE_AGAIN_S", 0.01)
+    write, refused = StackState.write, []
+
+    def full(state: StackState, directory: Path) -> None:
+        refused.append(state)
+        if len(refused) < 3:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        write(state, directory)
+
+    monkeypatch.setattr(StackState, "write", full)
+    supervisor._write_state()
+    await until(lambda: StackState.read(tmp_path) is not None)

@@ -47,6 +47,9 @@ from ottla_group_coordinator.machines.responses import (
 from ottla_group_coordinator.machines.states import GroupState
 from ottla_group_coordinator.machines.transition import SessionTimer, Transition, session_ends_at
 
+_MOST_PENDING: Final = 1_000
+"""Member ids of a group that were given out and did not come back yet (KIP-394)."""
+
 _NEW_MEMBER_JOIN_MS: Final = 300_000
 """How long a member that is new may wait in a join whose client may be gone (Kafka's NewMemberJoinTimeoutMs)."""
 
@@ -177,6 +180,12 @@ def _check_names(group: Group, request: Join) -> None:
 
 def _require_member_id(step: Transition, request: Join) -> ShardDecision[Any]:
     """A response, not an exception: that the id was given out has to be remembered."""
+    if len(step.group.pending) >= _MOST_PENDING:
+        raise OttlaError(
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            f"group {step.group.group_id} waits for {len(step.group.pending)} members that were given an id",
+            hint="try again: an id that no member joins with is forgotten after the session timeout",
+        )
     step.await_member(request.fresh_id, request.session_timeout_ms)
     return step.decision(MemberIdRequiredError(request.fresh_id))
 
