@@ -135,8 +135,8 @@ coverage-table: $(VENV)/.dev  ## the pages that are made from sources: what is s
 bench-before: $(VENV)/.dev  ## the short list of figures of BASE=commit and of this tree, in turn; PAIRS=5 ONLY=commits
 	$(BIN)/python -m loadtest.before --base "$(BASE)" --pairs $(or $(PAIRS),5) --only "$(ONLY)"
 
-bench: $(VENV)/.dev  ## the measured figures, side by side in one run
-	$(BIN)/python -m loadtest.compare
+bench: $(VENV)/.dev  ## the measured figures, side by side in one run; ROWS=groups,memory PAIRS=3
+	$(BIN)/python -m loadtest.compare --rows "$(ROWS)" --pairs $(or $(PAIRS),5)
 
 bench-scale: $(VENV)/.dev  ## what many partitions cost, on three brokers beside Apache Kafka; PARTITIONS=10000 PAIRS=5 ALONE=1
 	$(BIN)/python -m loadtest.scale --partitions $(or $(PARTITIONS),10000) --pairs $(or $(PAIRS),5) --picture docs/design/pictures/scale.png $(if $(ALONE),--alone,)

@@ -26,6 +26,7 @@ Program = Literal[
     "rows.fetch",
     "rows.footprint",
     "rows.groups",
+    "rows.large_groups",
     "rows.memory",
     "rows.produce",
     "rows.txn_takeover",

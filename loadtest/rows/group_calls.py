@@ -83,8 +83,14 @@ class GroupCalls:
             else:
                 return
 
-    async def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        asked = pb.CommitOffsetsRequest(group=group, generation=-1)
+    async def commit(
+        self,
+        group: str,
+        offsets: Mapping[tuple[str, int], int],
+        member: pb.Member | None = None,
+        generation: int = -1,
+    ) -> None:
+        asked = pb.CommitOffsetsRequest(group=group, member=member, generation=generation)
         for (topic, partition), offset in offsets.items():
             asked.offsets.add(topic=topic, partition=partition, offset=offset)
         response = await self.ask(group, Group.COMMIT_OFFSETS, asked)
@@ -92,12 +98,13 @@ class GroupCalls:
 
     async def round(self, group: str, member_ids: list[str]) -> tuple[int, list[str]]:
         """All members join and synchronize; an empty id is a new one's. The generation, and their ids."""
-        joined = await asyncio.gather(*(self._join(group, member_id) for member_id in member_ids))
+        joined = await asyncio.gather(*(self.join(group, member_id) for member_id in member_ids))
         generation, ids = joined[0].generation, [each.member_id for each in joined]
-        await asyncio.gather(*(self._sync(group, each, generation, ids) for each in joined))
+        await asyncio.gather(*(self.sync(group, each, generation, ids) for each in joined))
         return generation, ids
 
-    async def _join(self, group: str, member_id: str) -> pb.JoinResponse:
+    async def join(self, group: str, member_id: str) -> pb.JoinResponse:
+        """One member joins; an empty id is a new one's."""
         asked: dict[str, Any] = {"session_timeout_ms": 300_000, "rebalance_timeout_ms": 300_000}
         return await self.ask(
             group,
@@ -113,7 +120,8 @@ class GroupCalls:
             ),
         )
 
-    async def _sync(self, group: str, joined: pb.JoinResponse, generation: int, ids: list[str]) -> None:
+    async def sync(self, group: str, joined: pb.JoinResponse, generation: int, ids: list[str]) -> None:
+        """One member gets its assignment; the leader gives all members theirs."""
         asked = pb.SyncRequest(group=group, member=pb.Member(member_id=joined.member_id), generation=generation)
         if joined.leader == joined.member_id:
             for member_id in ids:
