@@ -85,14 +85,14 @@ async def test_too_few_in_sync_refuse_before_the_append(brokers: Brokers) -> Non
 @pytest.mark.rule(9)
 async def test_too_few_in_sync_at_the_end_is_another_error(brokers: Brokers) -> None:
     leader = brokers.replicas[1]
-    end = append(leader, b"a")
-    waiting = asyncio.create_task(leader.committed(end, leader.leadership))
+    end, leadership = append(leader, b"a"), leader.leadership
     for _ in range(2):
         await brokers.fetch(2, 1)
         await brokers.fetch(3, 1)
+    assert leader.high_watermark == end
     brokers.apply(replace(ALL, isr=(1,), partition_epoch=1))
     with pytest.raises(OttlaError) as refused:
-        await waiting
+        await leader.committed(end, leadership)
     assert refused.value.code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
