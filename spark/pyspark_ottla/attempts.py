@@ -55,13 +55,13 @@ def id_of_attempt(admin: ottla.Admin, batch: Batch, context: TaskContext) -> str
 
 
 def came_too_late(admin: ottla.Admin, batch: Batch, transaction: TaskTransaction, options: WriteOptions) -> bool:
-    """Whether the attempt's batch was decided before its transaction was prepared: then it is aborted here.
+    """Tell whether the batch was decided before this attempt's transaction was prepared. If so, abort the transaction.
 
     A driver writes to the topic of decisions before it lists what is prepared. So an attempt that is prepared later
-    finds its decision there, or that it has begun.
+    finds the decision there, or the record that says that the driver has begun to decide.
     """
     if not is_decided_by_now(admin, batch, options):
         return False
-    logger.info("%s was decided before %s had its rows", named(batch), transaction.transactional_id)
+    logger.info("%s is aborted: it was prepared after %s was decided", transaction.transactional_id, named(batch))
     admin.transactions.end(PreparedTransaction(*transaction), committed=False)
     return True

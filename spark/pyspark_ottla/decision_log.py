@@ -133,7 +133,7 @@ def _texts(
                 raise error_from_code(
                     ErrorCode.REQUEST_TIMED_OUT,
                     f"the last decision of query {query} could not be read within {patience_s:g} s",
-                    hint=f"`ottla txn explain {TOPIC}` names what is open before it",
+                    hint=f"an open transaction may come before it: `ottla txn explain {TOPIC}` shows which",
                 )
     return found
 

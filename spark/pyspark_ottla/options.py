@@ -176,7 +176,10 @@ def write_options(spark_options: Mapping[str, str], *, streaming: bool = False) 
     options.flag("includeHeaders", False)
     compare_repeats = options.flag("compareRepeats", True)
     if not (compare_repeats or exactly_once):
-        raise config_error("compareRepeats is for delivery=exactly_once", hint="give both, or neither")
+        raise config_error(
+            "compareRepeats=false is for delivery=exactly_once",
+            hint="set delivery to exactly_once, or leave compareRepeats out",
+        )
     app_id, version = _app(options, exactly_once=exactly_once)
     return WriteOptions(options.bootstrap(), topic, options.client, exactly_once, compare_repeats, app_id, version)
 

@@ -98,7 +98,7 @@ class Supervisor:
                     raise OttlaError(
                         ErrorCode.BROKER_NOT_AVAILABLE,
                         f"{service.name} is not ready {since}: {reason}",
-                        hint=f"its log is {log}; one that needs longer gets it by --ready-within",
+                        hint=f"see its log, {log}; if it only needs more time, raise --ready-within",
                     )
                 if now > tell_at:
                     tell_at = now + _TELL_S

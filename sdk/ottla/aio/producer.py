@@ -89,8 +89,8 @@ class Producer(Generic[K, V]):
         ottla.Producer.send raises, and what made the delivery fail; `flush` and `close` raise it where it was not
         awaited. A record whose waiting was cancelled may be delivered all the same.
 
-        While the buffer is full, records wait in a line. BufferFullError says that this is full as well: it holds as
-        many bytes as the buffer, and a record waits in it for up to `max_block`. Await some of what was sent first.
+        While the buffer is full, records wait in a line that holds as many bytes as the buffer, each for up to
+        `max_block`. BufferFullError says that the line is full as well: await some of what was sent first.
         """
         loop = asyncio.get_running_loop()
         sending = Sending(loop=loop)

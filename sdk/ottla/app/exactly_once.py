@@ -8,9 +8,10 @@ The rules this file owns:
 * A round is one transaction, and all records that were read in it. It is committed when each of them is finished: what
   is sent for a record that comes after an unfinished one would be sent again with that one's offset.
 * A round ends long before its transaction times out (machines/round_pace.py).
-* What a failed attempt has sent would count. So where it has sent something, the round is doomed: what it has read is
-  handled, so that all that fails in it fails now, and then it is aborted. Attempts are remembered (`Attempts.failed`).
-  So each record comes to its end after as many rounds as it has attempts, and one more.
+* What a failed attempt has sent must not count. So if it has sent something, the round is doomed: what it has read is
+  handled to its end, so that every record that fails does so now, and then the round is aborted. The attempts of each
+  record are remembered (`Attempts.failed`). So all records are settled after as many rounds as a record has attempts,
+  and one more.
 * Partitions are given up between rounds. Where some were lost with a round's records, the round is spoiled; so it is
   where a topic was made anew, and then it begins again with the first records of the new one.
 """
@@ -194,8 +195,8 @@ class ExactlyOnceWorker(Worker):
                 raise
             if self._pace.end(self._loop.time(), committed=False):
                 logger.warning(
-                    "group %s: a round took longer than transaction_timeout=%g s, and is handled again, half as large; "
-                    "where that comes again, raise transaction_timeout, or do less for each record",
+                    "group %s: a round took longer than transaction_timeout=%g s, so it is handled again with half as "
+                    "many records; if that happens again, raise transaction_timeout, or do less for each record",
                     self._handler.group,
                     self._timeout_s,
                 )

@@ -79,7 +79,7 @@ class Coordinators:
                 raise error_from_code(
                     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
                     f"no coordinator lists the {_NOUNS[self._kind]}s of {counted(len(missing), 'shard')} at the moment",
-                    hint="wait until they are read: `ottla doctor` shows how far they are",
+                    hint="try again once a coordinator has read their logs: `ottla doctor` shows the progress",
                 )
             return responses
 

@@ -28,7 +28,9 @@ def reject_unknown(client: str, unknown: Mapping[str, Any], names: Mapping[str, 
         ours, _ = names.get(name.replace("_", "."), ("", _text))
         known = [each for each, _ in names.values() if each]
         hint = (
-            f"it is {ours}= here" if ours else did_you_mean(name, known, "settings under Kafka's names are config={…}")
+            f"it is {ours}= here"
+            if ours
+            else did_you_mean(name, known, "give settings under Kafka's names in config={…}")
         )
         raise TypeError(f"{client}() has no argument {name!r}; {hint}")
 
@@ -36,7 +38,7 @@ def reject_unknown(client: str, unknown: Mapping[str, Any], names: Mapping[str, 
 def bootstrap_addresses(bootstrap: str | Sequence[str] | None) -> list[str]:
     """Addresses of brokers' gRPC ports: as given, or OTTLA_BOOTSTRAP, or localhost:9650. Raises ConfigError."""
     if isinstance(bootstrap, Mapping):
-        raise config_error("bootstrap is a mapping", hint="settings under Kafka's names are config={…}")
+        raise config_error("bootstrap is a mapping", hint="give settings under Kafka's names in config={…}")
     like = bootstrap or os.environ.get("OTTLA_BOOTSTRAP") or DEFAULT_BOOTSTRAP
     parts = like.split(",") if isinstance(like, str) else list(like)
     addresses = [part.strip() for part in parts if part.strip()]

@@ -107,8 +107,8 @@ class Batch(Sequence[Record[K, V]]):
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
-        """Return where each partition continues: after its last record in here, and what follows that and is no record,
-        such as the end of a transaction, as far as it was read (KIP-1094)."""
+        """Return where each partition continues: after its last record in this batch, and after whatever was read
+        behind that and is no record, such as the end of a transaction (KIP-1094)."""
         after = {partition: next_offset(part) for partition, part in self._segments}
         return {partition: max(at, self._positions.get(partition, at)) for partition, at in after.items()}
 

@@ -131,11 +131,11 @@ def broker_error(batch: ProducerBatch, response: BatchResponse) -> OttlaError:
 
 
 def other_topic(batch: ProducerBatch) -> OttlaError:
-    """A batch that is meant for one topic, where another topic has its name."""
+    """Return the error of a batch that is meant for one topic, where another topic has its name by now."""
     return error_from_code(
         ErrorCode.UNKNOWN_TOPIC_ID,
-        f"{batch.partition} was deleted and created again: the batch was meant for the former one",
-        hint="find out what the topic of that name has now, and send what it lacks",
+        f"{batch.partition} was deleted and created again: the batch was meant for the former topic",
+        hint="compare the new topic with what was sent to the former one, and send the records that it lacks",
     )
 
 

@@ -170,7 +170,7 @@ class MirrorClient:
             raise error_from_code(
                 error.code,
                 f"no mirror answers at {self.address}",
-                hint="`ottla up --mirror FILE` starts one, and --mirror HOST:PORT says where one is",
+                hint="start one with `ottla up --mirror FILE`, or give its address with --mirror HOST:PORT",
             ) from error
         raise_in_band(response.error)  # type: ignore[attr-defined]  # every response has one
         return response

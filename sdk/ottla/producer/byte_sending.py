@@ -57,8 +57,8 @@ class ByteSending:
         """For mirrors: hand over a whole batch, without linger; the Delivery is that of its first record.
 
         Its records are written as they are, behind all that was sent to the partition before. A partition that is not
-        known may be new: it is looked up. With a `topic_id` only the topic that has it gets the batch: the
-        delivery fails with UNKNOWN_TOPIC_ID where another one has its name by now. Waits, and raises, like `send`.
+        known may be new: it is looked up. With a `topic_id` the batch is written only to the topic with that id: if
+        another topic has the name by now, the delivery fails with UNKNOWN_TOPIC_ID. Waits, and raises, like `send`.
         """
         target = self._targets.get(topic) or self._find_target(topic)
         if partition >= len(target.queues):

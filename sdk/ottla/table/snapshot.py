@@ -155,7 +155,7 @@ class TableSnapshot:
         first = self._first_offsets(consumer)
         self._first = self._first or first
         if not first.items() >= self._first.items():
-            raise ValueError("records were deleted that the table may show until it starts again")
+            raise ValueError("records were deleted, and the table may show them until it starts again")
         self._first = first
         ends = list_offsets_or_end(
             consumer._cluster,
@@ -202,7 +202,7 @@ def deleted_kept_ms(consumer: Consumer[Any, Any], topic: str) -> int:
     deleted without one."""
     configs = Configs(ControllerChannel(consumer._cluster, _LOOK_UP_S)).get(topic=topic)
     if "delete" in configs["cleanup.policy"].value:
-        raise ValueError("cleanup.policy has delete, and retention takes keys out of the topic without a word")
+        raise ValueError("cleanup.policy has delete, and retention deletes keys without a tombstone")
     return int(configs["delete.retention.ms"].value)
 
 

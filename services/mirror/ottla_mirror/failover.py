@@ -51,9 +51,9 @@ class Moved:
 
 
 def fail_over(flow: Flow, groups: Sequence[str], *, dry_run: bool = False) -> Moved:
-    """Of these groups, or of all that there are or were.
+    """Fail over these groups, or all that exist or have checkpoints.
 
-    Raises what keeps the flow from being paused, and where not all is known in time of where records lie in the target.
+    Raises what keeps the flow from being paused, and an error if not all offset syncs are known in time.
     """
     if not dry_run:
         flow.state.order(paused=True)
@@ -119,7 +119,8 @@ def last_positions(flow: Flow, group: str) -> list[Checkpoint]:
 def _all_moved(
     groups: Sequence[str], offsets: GroupOffsets, plan: Callable[[str], list[Move]], to: Admin | None, *, all_: bool
 ) -> list[GroupMoved]:
-    """These groups; with `all_` those as well of which checkpoints alone are left, as far as these say something."""
+    """Return what was done for these groups. With `all_`, the groups of which only checkpoints are left are included,
+    as far as those lead to positions."""
     left = sorted({*offsets.checkpointed} - {*groups}) if all_ else []
     moved = [(group, _moved(group, plan, to)) for group in (*groups, *left)]
     return [each for group, each in moved if group in groups or each.positions or each.error]

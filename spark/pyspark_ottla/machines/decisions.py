@@ -370,8 +370,9 @@ def is_decided(last: Decision | None, batch: Batch, content: Content, *, compare
             ErrorCode.INVALID_CONFIG,
             f"{named(batch)} has {content.rows} rows now, and was written already with {differ}",
             hint="its checkpoint was restored from an older copy, or is a copy of another query's: give the query a "
-            "new checkpoint, and start where the written rows end (a batch write: a new txnVersion). Where the rows of "
-            "a query differ each time it runs, as with uuid(), option('compareRepeats', False) keeps the written ones",
+            "new checkpointLocation, and start where the written rows end (a batch write: a new txnVersion). If the "
+            "query's rows differ each time it runs, as with uuid(), set option('compareRepeats', False): then the rows "
+            "that were written first stay",
         )
     return True
 

@@ -124,7 +124,8 @@ def checked_as_json(rows: Iterator[Line]) -> Iterator[Line]:
                 json.loads(value)
         except ValueError as error:
             raise SerializationError(
-                f"line {number} is no JSON: {error}", hint="leave --json out, or mend the line; all before it is sent"
+                f"line {number} is no JSON: {error}",
+                hint="correct the line, or leave --json out; all lines before it are sent",
             ) from None
         yield key, value
 
@@ -155,7 +156,7 @@ def produce(
         ),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Values are JSON: consumers of the SDK get dicts and lists, not texts.")
+        bool, typer.Option("--json", help="Values are JSON: the SDK's consumers return dicts and lists, not strings.")
     ] = False,
     rate: Annotated[str | None, typer.Option(metavar="N/s", help="No faster than that many records.")] = None,
 ) -> None:

@@ -183,8 +183,9 @@ def _require_member_id(step: Transition, request: Join) -> ShardDecision[Any]:
     if len(step.group.pending) >= _MOST_PENDING:
         raise OttlaError(
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-            f"group {step.group.group_id} waits for {len(step.group.pending)} members that were given an id",
-            hint="try again: an id that no member joins with is forgotten after the session timeout",
+            f"group {step.group.group_id} waits for {len(step.group.pending)} members that were given an id, "
+            "and gives out no more until they join",
+            hint="try again later: an id is forgotten if no member joins with it within the session timeout",
         )
     step.await_member(request.fresh_id, request.session_timeout_ms)
     return step.decision(MemberIdRequiredError(request.fresh_id))

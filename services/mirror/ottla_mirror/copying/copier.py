@@ -281,7 +281,7 @@ def _copy_replaced(partition: CopiedPartition) -> ottla.OttlaError:
     return ottla.OttlaError(
         ErrorCode.UNKNOWN_TOPIC_ID,
         f"{partition.copy.topic} was deleted and created again",
-        hint="all of it is copied again",
+        hint="no action is needed: the copy is filled again from the source's beginning",
     )
 
 

@@ -22,7 +22,7 @@ class CopyWatch(Chore):
     as of the last look; it is replaced, never changed."""
 
     def __init__(self, name: str, target: Cluster, copied: Callable[[], Iterable[CopiedPartition]]) -> None:
-        super().__init__(f"{name}: it is not known at the moment whether copies are deleted")
+        super().__init__(f"{name}: copies can't be checked at the moment, so a deleted one may go unnoticed")
         self.ids: Mapping[str, TopicId] = {}
         self._name: Final = name
         self._target: Final = target

@@ -38,7 +38,7 @@ class SyncRetention(Chore):
         syncs: OffsetSyncs,
         state: FlowState,
     ) -> None:
-        super().__init__(f"{name}: offset syncs that are out of date are not deleted at the moment")
+        super().__init__(f"{name}: obsolete offset syncs can't be deleted at the moment")
         self._name: Final = name
         self._source: Final = source
         self._target: Final = target

@@ -272,7 +272,7 @@ def test_a_listener_is_one_object_or_callables_and_never_a_coroutine() -> None:
         (Producer, "bootstrap_servers", "Producer() has no argument 'bootstrap_servers'; it is bootstrap= here"),
         (Consumer, "group_id", "Consumer() has no argument 'group_id'; it is group= here"),
         (Admin, "client_ids", "Admin() has no argument 'client_ids'; did you mean client_id?"),
-        (Producer, "sasl_plain", "settings under Kafka's names are config={…}"),
+        (Producer, "sasl_plain", "give settings under Kafka's names in config={…}"),
     ],
 )
 def test_the_arguments_of_other_clients_are_named_as_they_are_here(client: Any, name: str, words: str) -> None:
@@ -283,5 +283,5 @@ def test_the_arguments_of_other_clients_are_named_as_they_are_here(client: Any, 
 
 def test_a_mapping_of_settings_is_no_bootstrap() -> None:
     settings: Any = {"bootstrap.servers": "b0:1"}
-    with pytest.raises(ConfigError, match=r"bootstrap is a mapping .* are config="):
+    with pytest.raises(ConfigError, match=r"bootstrap is a mapping .* in config="):
         Producer(settings)

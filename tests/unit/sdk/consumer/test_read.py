@@ -166,7 +166,7 @@ def test_without_the_library_the_error_says_how_to_get_it(library: str, monkeypa
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ConfigError) as caught:
         getattr(rows_of(orders()), f"to_{library.removeprefix('py')}")()
-    assert str(caught.value) == f"{library} is not installed (INVALID_CONFIG); pip install 'ottla[arrow]'"
+    assert str(caught.value) == f"{library} is not installed (INVALID_CONFIG); pip install {library}"
 
 
 def test_a_record_that_can_not_be_read_is_named_in_a_table_too() -> None:
