@@ -17,12 +17,11 @@ from typing import Final
 from pyspark import TaskContext
 
 import ottla
-from ottla.connect import PreparedTransaction
 from pyspark_ottla.decision_log import is_decided_by_now
 from pyspark_ottla.idle_clients import IdleClients
 from pyspark_ottla.machines.decisions import Batch, TaskTransaction, named
 from pyspark_ottla.options import WriteOptions
-from pyspark_ottla.producers import patience_s
+from pyspark_ottla.producers import end_transaction, patience_s
 
 logger = logging.getLogger("ottla.spark")
 
@@ -45,7 +44,7 @@ def id_of_attempt(admin: ottla.Admin, batch: Batch, context: TaskContext) -> str
     One of an id that is prepared already is passed over: it may be decided, by the driver that is to end it.
     """
     if not batch.mark:
-        return batch.transactional_id(context.partitionId(), secrets.token_hex(4))
+        return batch.transactional_id(context.partitionId(), batch.run + secrets.token_hex(4))
     for number in count(context.attemptNumber()):
         name = batch.transactional_id(context.partitionId(), str(number))
         found = admin.transactions.described([name]).get(name)
@@ -63,5 +62,5 @@ def came_too_late(admin: ottla.Admin, batch: Batch, transaction: TaskTransaction
     if not is_decided_by_now(admin, batch, options):
         return False
     logger.info("%s is aborted: it was prepared after %s was decided", transaction.transactional_id, named(batch))
-    admin.transactions.end(PreparedTransaction(*transaction), committed=False)
+    end_transaction(admin, transaction, committed=False)
     return True

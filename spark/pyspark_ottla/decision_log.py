@@ -47,6 +47,7 @@ class DecisionLog:
         self._batch: Final = batch
         self._transaction: Final = transaction
         self._options: Final = options
+        self._records = 0  # of the last decision
 
     def last(self) -> Decision | None:
         """Return the query's last decision. Raises ConfigError for what a newer release has written.
@@ -57,11 +58,13 @@ class DecisionLog:
         """
         end = self._send(beginning(self._batch), self._batch.query).result().offset
         texts = _last_before(end, self._batch.query, self._options)
+        self._records = len(texts or ())
         return decision_from(texts) if texts else None
 
     def write(self, decision: Decision | None) -> ottla.Delivery:
         """Decide, once the transaction is committed; None: the query is over."""
-        first, *others = [None] if decision is None else decision.to_texts()
+        nulls = [None] * max(1, self._records)
+        first, *others = nulls if decision is None else decision.to_texts()
         for number, text in enumerate(others, 1):
             self._send(text, f"{self._batch.query}/{number}")
         return self._send(first, self._batch.query)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, repeat
 from typing import Any, Final, NamedTuple
 from zlib import adler32, crc32
@@ -109,22 +109,40 @@ def check_partitions(producer: BytesProducer, rows: TopicRows, part: RowSlice) -
 
 
 def checksum(rows: TopicRows) -> int:
-    """Return the sum of the rows' checksums: whatever their order, equal rows have an equal one.
+    """Return the sum of the rows' checksums: equal rows have an equal one, whatever their order and their slices.
 
-    Each row counts with its topic, key, partition, headers and value; a CRC-32 each, made by loops in C.
+    Each row counts with its topic, partition, headers, key and value, null or not; a CRC-32 each, made by loops in C.
     """
     columns = rows.columns
-    sums: Iterable[int] = repeat(crc32(rows.topic.encode()))
-    for others in (columns.partitions, columns.headers):
-        if others is not None:
-            sums = map(crc32, (repr(each).encode() for each in others), sums)
-    if columns.keys is not None:
-        sums = map(adler32, _without_nulls(columns.keys), sums)  # another function: "a", "bc" is not "ab", "c"
-    return sum(map(crc32, _without_nulls(columns.values), sums))
+    partitions, headers, keys = columns.partitions, columns.headers, columns.keys
+    sums = _joined(crc32, None if partitions is None else _texts(partitions), b"None", crc32(rows.topic.encode()))
+    sums = _joined(crc32, None if headers is None else _texts(headers), b"[]", sums)
+    # another function than for the value: "a" with "bc" is not "ab" with "c"
+    sums = _joined(adler32, None if keys is None else _without_nulls(keys), _NULL, sums)
+    return sum(map(crc32, _without_nulls(columns.values), repeat(sums) if isinstance(sums, int) else sums))
+
+
+_NULL: Final = b"\0null"
+
+
+def _joined(
+    function: Callable[[bytes, int], int], texts: Iterable[bytes] | None, absent: bytes, sums: int | Iterable[int]
+) -> int | Iterable[int]:
+    """Return the checksums of all rows with one more column: one for all of them while they don't differ.
+
+    A column that is `absent`, for it is null in every row of the slice, counts as one of nulls.
+    """
+    if isinstance(sums, int):
+        return function(absent, sums) if texts is None else map(function, texts, repeat(sums))
+    return map(function, repeat(absent) if texts is None else texts, sums)
+
+
+def _texts(values: Sequence[object]) -> Iterable[bytes]:
+    return (repr(value).encode() for value in values)
 
 
 def _without_nulls(texts: Sequence[bytes | None]) -> Sequence[bytes]:
-    return [b"\0null" if text is None else text for text in texts]
+    return [_NULL if text is None else text for text in texts]
 
 
 def _columns(part: RowSlice) -> ByteColumns:

@@ -9,9 +9,10 @@ from functools import partial
 from typing import Final, TypeAlias
 
 import ottla
-from ottla.connect import check_config
-from ottla.errors import OttlaError
+from ottla.connect import PreparedTransaction, check_config
+from ottla.errors import ErrorCode, OttlaError
 from pyspark_ottla.idle_clients import IdleClients
+from pyspark_ottla.machines.decisions import TaskTransaction
 from pyspark_ottla.options import WriteOptions
 
 BytesProducer: TypeAlias = "ottla.Producer[bytes, bytes]"
@@ -44,6 +45,19 @@ def _config(options: WriteOptions) -> Mapping[str, str]:
 def patience_s(options: WriteOptions) -> float:
     """How long a task or its driver waits for brokers and coordinators that are away, in seconds."""
     return float(options.client.get("delivery.timeout.ms", "120000")) / 1000
+
+
+_ENDED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
+"""What a coordinator answers where the transaction was ended before."""
+
+
+def end_transaction(admin: ottla.Admin, transaction: TaskTransaction, *, committed: bool) -> None:
+    """End it as it was decided, unless that is done: its id has another transaction by now, or was forgotten."""
+    try:
+        admin.transactions.end(PreparedTransaction(*transaction), committed=committed)
+    except OttlaError as error:
+        if error.code not in (_ENDED if committed else {*_ENDED, ErrorCode.INVALID_TXN_STATE}):
+            raise
 
 
 def _end(producer: BytesProducer) -> None:

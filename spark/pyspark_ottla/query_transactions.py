@@ -14,8 +14,7 @@ from functools import partial
 from typing import Final
 
 import ottla
-from ottla.connect import PreparedTransaction
-from ottla.errors import ErrorCode, FencedError, OttlaError
+from ottla.errors import FencedError, OttlaError
 from pyspark_ottla.decision_log import DecisionLog, create_topic
 from pyspark_ottla.machines.decisions import (
     Action,
@@ -38,16 +37,13 @@ from pyspark_ottla.machines.decisions import (
     unused,
 )
 from pyspark_ottla.options import WriteOptions
-from pyspark_ottla.producers import driver_producer
+from pyspark_ottla.producers import driver_producer, end_transaction
 
 logger = logging.getLogger("ottla.spark")
 
 _CALLS_AT_ONCE: Final = 16
 _TIMEOUT_S: Final = 120.0
 """For each call: as long as a task waits for brokers that are away."""
-
-_ENDED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
-"""What a coordinator answers where the transaction was ended before."""
 
 
 class QueryTransactions:
@@ -88,11 +84,18 @@ class QueryTransactions:
         return done
 
     def retire(self) -> None:
-        """Take all that is kept of the query out of the cluster: it writes no more."""
+        """Take all that is kept of the query out of the cluster: it writes no more.
+
+        What is still open then never counts. An attempt that is prepared later finds that the query is over.
+        """
         with self._admin() as admin:
             with self._driver(admin) as producer, producer.transaction() as transaction:
-                DecisionLog(self._batch, transaction, self._options).write(None)
-            admin.transactions.forget(self._name)
+                log = DecisionLog(self._batch, transaction, self._options)
+                log.last()
+                log.write(None)
+            known = self.known(admin)
+            self.end(admin, [], open_ones(known))
+            self.forget(admin, [*known, self._name])
 
     def are_left(self) -> bool:
         """Whether transactions of the query are open: it runs, or has left them."""
@@ -157,12 +160,19 @@ class QueryTransactions:
 
     def end(self, admin: ottla.Admin, decided: Sequence[TaskTransaction], orphans: Sequence[TaskTransaction]) -> None:
         """Commit those that are decided, abort the others."""
-        commits = [partial(_end, admin, each, committed=True) for each in decided]
-        _at_once([*commits, *(partial(_end, admin, each, committed=False) for each in orphans)])
+        commits = [partial(end_transaction, admin, each, committed=True) for each in decided]
+        _at_once([*commits, *(partial(end_transaction, admin, each, committed=False) for each in orphans)])
 
     def forget(self, admin: ottla.Admin, names: Iterable[str]) -> None:
-        """Take their ids out of the coordinators' logs."""
-        _at_once([partial(admin.transactions.forget, name) for name in names])
+        """Take their ids out of the coordinators' logs. The next listing finds what can't be taken out now."""
+
+        def forget(name: str) -> None:
+            try:
+                admin.transactions.forget(name)
+            except OttlaError as error:
+                logger.info("%s: %s stays known: %s", named(self._batch), name, error)
+
+        _at_once([partial(forget, name) for name in names])
 
     # ---- who does it -------------------------------------------------------------------------------------------------
 
@@ -183,15 +193,6 @@ class QueryTransactions:
             raise
         except FencedError as error:
             raise superseded(self._batch, error) from error
-
-
-def _end(admin: ottla.Admin, transaction: TaskTransaction, *, committed: bool) -> None:
-    """End it as it was decided, unless that is done: its id has another transaction by now, or was forgotten."""
-    try:
-        admin.transactions.end(PreparedTransaction(*transaction), committed=committed)
-    except OttlaError as error:
-        if error.code not in (_ENDED if committed else {*_ENDED, ErrorCode.INVALID_TXN_STATE}):
-            raise
 
 
 def _at_once(calls: Sequence[Callable[[], object]]) -> None:

@@ -15,14 +15,14 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 from pyspark import TaskContext
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import IntegerType, StringType, StructType
 from spark_source import data_source, travelled
 from waiting import wait_until
 
 import ottla
 from ottla.admin.transactions import Transactions
 from ottla.cli.main import run as ottla_command
-from ottla.errors import ConfigError, FencedError, OttlaError, RetriableError, TransactionAborted
+from ottla.errors import ConfigError, ErrorCode, FencedError, OttlaError, RetriableError, TransactionAborted
 from ottla.testing import Cluster
 from pyspark_ottla import settle
 from pyspark_ottla.decision_log import DecisionLog
@@ -60,11 +60,11 @@ class Query:
 
     def __init__(self, cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch, **options: object) -> None:
         self.cluster, self.topic, self._patch = cluster, topic, monkeypatch
-        self.id, self.run, self.options = str(uuid4()), "run-1", dict(options)
+        self.id, self.run, self.options, self.schema = str(uuid4()), "run-1", dict(options), VALUE
 
     def writer(self, **options: object) -> Any:
         given = {"topic": self.topic, "delivery": "exactly_once", **self.options, **options}
-        return data_source(self.cluster.bootstrap, given).streamWriter(VALUE, False)
+        return data_source(self.cluster.bootstrap, given).streamWriter(self.schema, False)
 
     def task(
         self, number: int, partition: int, batches: Iterator[pa.RecordBatch] | None = None, attempt: int = 0
@@ -384,6 +384,60 @@ def test_a_repeated_batch_may_be_divided_otherwise(query: Query) -> None:
     assert query.written() == expected(0)
 
 
+@pytest.mark.story("spark-checksum-of-a-slice")
+def test_rows_with_and_without_keys_may_be_divided_otherwise(query: Query) -> None:
+    """A column that is null in all rows of a task is none there."""
+    schema = StructType().add("key", StringType()).add("value", StringType()).add("partition", IntegerType())
+
+    def batch(*numbers: int) -> pa.RecordBatch:
+        keys = pa.array([None if n % 2 else f"k{n}" for n in numbers], pa.string())
+        partitions = pa.array([None if n % 2 else 1 for n in numbers], pa.int32())
+        values = pa.array([f"v{n}" for n in numbers], pa.string())
+        return pa.RecordBatch.from_pydict({"key": keys, "value": values, "partition": partitions})
+
+    query.schema = schema
+    query.commit(0, [query.task(0, 0, iter([batch(0, 1, 2, 3)]))])
+    query.commit(0, [query.task(0, 0, iter([batch(1, 3)])), query.task(0, 1, iter([batch(0), batch(2)]))])
+    assert query.written() == ["v0", "v1", "v2", "v3"]
+
+
+@pytest.mark.story("spark-batch-write-that-leaves-an-attempt")
+@pytest.mark.parametrize("options", [{}, {"txnAppId": "nightly", "txnVersion": 1}])
+def test_an_attempt_of_a_failed_write_that_was_not_reported_leaves_nothing(
+    query: Query, options: dict[str, object]
+) -> None:
+    options = {name: f"{value}-{query.topic}" if name == "txnAppId" else value for name, value in options.items()}
+    given = {"topic": query.topic, "delivery": "exactly_once", **options}
+    writer: Any = data_source(query.cluster.bootstrap, given).writer(VALUE, False)
+    for partition in range(2):
+        query._patch.setattr(TaskContext, "get", lambda number=partition: Context(number))
+        query.id = travelled(writer).write(iter(rows(0, partition))).batch.query
+    assert len(query.left()) == 2
+    travelled(writer).abort([None, None])
+    assert (query.left(), query.written()) == ([], [])
+
+
+@pytest.mark.story("spark-ids-that-can-not-be-forgotten")
+def test_an_id_that_can_not_be_forgotten_does_not_fail_a_batch_that_is_written(
+    query: Query, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ottla.spark")
+    query.tasks(0)
+    query.run = "run-2"
+    messages = query.tasks(0)
+
+    def refused(*_: object, **__: object) -> None:
+        raise OttlaError(ErrorCode.CONCURRENT_TRANSACTIONS, "its markers are not written yet")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Transactions, "forget", refused)
+        query.commit(0, messages)
+    assert query.written() == expected(0)
+    assert "stays known: its markers are not written yet" in caplog.text
+    query.micro_batch(1)
+    assert len(query.ids()) == 2
+
+
 @pytest.mark.story("spark-attempt-that-comes-too-late")
 def test_an_attempt_that_is_prepared_after_its_batch_was_decided_is_aborted_by_itself(query: Query) -> None:
     query.micro_batch(0)
@@ -571,7 +625,7 @@ def test_a_batch_write_counts_as_a_whole_and_leaves_nothing(
         original = QueryTransactions.known
         patch.setattr(QueryTransactions, "known", lambda *given: before.append(query.written()) or original(*given))
         write = batch_write(query, fails=fails)
-    assert before == [[]], "nothing counts before the decision"
+    assert before[0] == [], "nothing counts before the decision"
     assert query.written() == ([] if fails else expected(0))
     assert admin.transactions.list(prefix=f"spark-{write}") == []
     assert ("nothing of it counts" if fails else "written: 40 rows") in caplog.text

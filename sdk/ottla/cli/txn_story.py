@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
 
 
-_OF_SPARK: Final = re.compile(r"spark-(.+)-(?:r[0-9a-f]{8}-[0-9]+-[0-9]+|[0-9]+-[0-9]+-[0-9a-f]{8})")
+_OF_SPARK: Final = re.compile(r"spark-(.+)-(?:r[0-9a-f]{8}-[0-9]+-[0-9]+|[0-9]+-[0-9]+-[0-9a-f]{8}(?:[0-9a-f]{8})?)")
 """An attempt of a task that writes exactly once (docs/use/spark.md)."""
 
 _REPLICATED: Final = (

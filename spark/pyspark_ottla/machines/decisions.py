@@ -49,8 +49,8 @@ TRANSACTIONS_A_RECORD: Final = 2_000
 _OF_MICRO_BATCH: Final = "-(r[0-9a-f]{8})-[0-9]+-[0-9]+"
 """What follows the query in a transactional id: its run, the task, and the number of the attempt."""
 
-_OF_BATCH_WRITE: Final = "-([0-9]+)-[0-9]+-[0-9a-f]{8}"
-"""The same for a batch write: its version, the task, and what tells its attempts apart."""
+_OF_BATCH_WRITE: Final = "-([0-9]+)-[0-9]+-([0-9a-f]{8})(?:[0-9a-f]{8})?"
+"""What follows the name of a batch write: its version, the task, its run, and what tells its attempts apart."""
 
 
 class TaskTransaction(NamedTuple):
@@ -207,9 +207,11 @@ def is_over(name: str, batch: Batch, last: Decision | None, *, decides: bool) ->
     found = _parsed(name)
     if found is None:
         return False
-    _, mark, number = found.groups()
+    _, mark, number, run = found.groups()
     if mark:
         return decides or mark == batch.mark
+    if not batch.is_micro_batch and run == batch.run:
+        return True
     return int(number) <= (batch.number if decides else last.batch.number if last else NOTHING)
 
 
@@ -370,9 +372,9 @@ def is_decided(last: Decision | None, batch: Batch, content: Content, *, compare
             ErrorCode.INVALID_CONFIG,
             f"{named(batch)} has {content.rows} rows now, and was written already with {differ}",
             hint="its checkpoint was restored from an older copy, or is a copy of another query's: give the query a "
-            "new checkpointLocation, and start where the written rows end (a batch write: a new txnVersion). If the "
-            "query's rows differ each time it runs, as with uuid(), set option('compareRepeats', False): then the rows "
-            "that were written first stay",
+            "new checkpointLocation, and start where the written rows end (a batch write: a new txnVersion). If its "
+            "rows differ each time they are made, as with uuid(), or its source has lost some since, start it once "
+            "with option('compareRepeats', False): the rows that were written stay",
         )
     return True
 

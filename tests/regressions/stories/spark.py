@@ -60,6 +60,30 @@ STORIES = (
         ),
     ),
     Story(
+        "spark-checksum-of-a-slice",
+        "Rows without a key had one checksum beside rows with keys, and another one alone: a repeat failed for ever",
+        skipped(f"{_SPARK}.outgoing:_joined", 0),
+        instead_of(f"{_SPARK}.outgoing:checksum", lambda original, rows: original(rows) + (rows.columns.keys is None)),
+    ),
+    Story(
+        "spark-batch-write-that-leaves-an-attempt",
+        "A write failed in order, and an attempt of it that was not reported stayed prepared: readers waited for ever",
+        instead_of(
+            f"{_SPARK}.query_transactions:letting_go",
+            lambda original, batch, tasks, last, known: original(
+                batch._replace(run=""), tasks if batch.number else set(), last, known
+            ),
+        ),
+    ),
+    Story(
+        "spark-ids-that-can-not-be-forgotten",
+        "A batch that was committed counted as failed, for the ids of its attempts could not be forgotten yet",
+        altered(
+            f"{_SPARK}.query_transactions:QueryTransactions.forget",
+            lambda _: lambda self, admin, names: [admin.transactions.forget(name) for name in names],
+        ),
+    ),
+    Story(
         "spark-attempt-that-comes-too-late",
         "An attempt prepared its rows after its batch had been decided: readers of committed records waited there",
         skipped(f"{_SPARK}.attempts:is_decided_by_now", False),

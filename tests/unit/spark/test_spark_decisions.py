@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -43,7 +44,7 @@ ROWS = Content(40, 7)
 MINE = TaskTransaction(BATCH.transactional_id(0, "0"), 7, 3)
 TWIN = TaskTransaction(BATCH.transactional_id(0, "1"), 8, 0)
 OTHERS = TaskTransaction(BATCH._replace(run="run-2").transactional_id(0, "0"), 9, 0)
-WRITE = Batch("w", 5, "run-3", is_micro_batch=False)
+WRITE = Batch("w", 5, "cccccccc", is_micro_batch=False)
 OLDER, EQUAL, NEWER = (
     TaskTransaction(WRITE._replace(number=n).transactional_id(0, "aaaaaaaa"), n, 0) for n in (4, 5, 6)
 )
@@ -103,6 +104,8 @@ def test_the_decision_of_a_batch_write_leaves_newer_versions_alone() -> None:
     assert letting_go(WRITE, [], before, known(OLDER, EQUAL, NEWER)) is None
     after = Decision(WRITE, ROWS)
     assert letting_go(WRITE, [], after, known(OLDER, EQUAL, NEWER)) == Decision(WRITE, ROWS, (), (OLDER, EQUAL))
+    own = TaskTransaction(NEWER.transactional_id[:-8] + WRITE.run + "bbbbbbbb", 1, 0)
+    assert letting_go(WRITE, [], before, known(own, NEWER)) == replace(before, orphans=(own,))
     assert letting_go(WRITE, [NEWER], after, known(NEWER)) == Decision(WRITE, ROWS, (), (NEWER,))
 
 
