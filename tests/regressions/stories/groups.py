@@ -23,9 +23,9 @@ class _AnyTopics:
     get = __getitem__
 
 
-def _without_looking_at_topics(original, group, identity, generation, requested, topics, *rest, in_transaction=False):
+def _without_looking_at_topics(original, group, identity, generation, requested, topics, *rest, **named):
     unnamed = [commit._replace(topic_id=None) for commit in requested]
-    return original(group, identity, generation, unnamed, _AnyTopics(), *rest, in_transaction=in_transaction)
+    return original(group, identity, generation, unnamed, _AnyTopics(), *rest, **named)
 
 
 def _late_after_a_third(original, self, call, now):

@@ -1,7 +1,7 @@
 """Offsets in a copy: exact where both are known, never ahead, against brute force over whole histories."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ottla_core.model import TopicPartition
@@ -85,6 +85,7 @@ def test_the_oldest_are_thinned_and_translate_late() -> None:
 
 @pytest.mark.story("mirror-that-translated-ahead")
 @settings(max_examples=300, deadline=None)
+@example([True] * 5, [(COPY, 5), (RESTART, 5), (COPY, 1)])
 @given(
     st.lists(st.booleans(), min_size=1, max_size=40),
     st.lists(st.tuples(st.sampled_from([COPY, OWN_MARKER, RESTART]), st.integers(1, 9)), max_size=30),
