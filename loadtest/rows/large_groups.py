@@ -15,8 +15,9 @@ import shutil
 import tempfile
 import time
 import urllib.request
+from collections.abc import Coroutine, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import ottla
 from loadtest.rows.footprint import cpu_seconds
@@ -27,8 +28,13 @@ from ottla_proto.contracts import Group
 from ottla_stack.running import RunningStack
 from ottla_stack.view import resident_mb
 
+T = TypeVar("T")
+
 _COORDINATOR: Final = "group-coordinator-0"
 _AT_ONCE: Final = 200
+_PAUSE_S: Final = 0.1
+_GROUPS_AT_ONCE: Final = 1_000
+"""Each new group waits three seconds for more members (group.initial.rebalance.delay.ms)."""
 _LOOK_S: Final = 0.25
 _LONGEST_TURN: Final = "ottla_loop_turn_cpu_max_seconds"
 _TOPIC: Final = "each-record-committed"
@@ -39,16 +45,26 @@ _SLICE: Final = 500
 async def rebalance(calls: GroupCalls, stack: RunningStack, members: int) -> dict[str, float]:
     """All members join a new group, and get their assignments."""
     pid = stack.pid(_COORDINATOR)
-    joins = [asyncio.create_task(calls.join("large", "")) for _ in range(members)]
+    joins = await _begun(calls.join("large", "") for _ in range(members))
     await _until_idle(pid)  # it has all of them, and waits for more (group.initial.rebalance.delay.ms)
     began_s = cpu_seconds(pid)
     joined = await asyncio.gather(*joins)
     ids = [each.member_id for each in joined]
     assert len(set(ids)) == members
     assert {each.generation for each in joined} == {1}
-    await asyncio.gather(*(calls.sync("large", each, 1, ids) for each in joined))
+    await asyncio.gather(*await _begun(calls.sync("large", each, 1, ids) for each in joined))
     used_s = cpu_seconds(pid) - began_s
     return {"longest_turn_ms": 1000 * longest_turn_s(stack), "rebalance_cpu_s": used_s}
+
+
+async def _begun(calls: Iterable[Coroutine[Any, Any, T]]) -> list[asyncio.Task[T]]:
+    """Begin calls that wait for each other: a connection takes thousands of them, and not all at once."""
+    tasks: list[asyncio.Task[T]] = []
+    for call in calls:
+        tasks.append(asyncio.create_task(call))
+        if not len(tasks) % _AT_ONCE:
+            await asyncio.sleep(_PAUSE_S)
+    return tasks
 
 
 async def _until_idle(pid: int) -> None:
@@ -73,7 +89,7 @@ def longest_turn_s(stack: RunningStack) -> float:
 async def many_groups(calls: GroupCalls, stack: RunningStack, groups: int, lives: int) -> dict[str, float]:
     """Groups with a member that comes, commits, and goes, several times: what their coordinator keeps of them."""
     before_mb = resident_mb(stack.pid(_COORDINATOR))
-    line = asyncio.Semaphore(_AT_ONCE)
+    line = asyncio.Semaphore(_GROUPS_AT_ONCE)
 
     async def live(name: str) -> None:
         async with line:
@@ -137,7 +153,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--members", type=int, default=5_000)
     parser.add_argument("--groups", type=int, default=10_000)
-    parser.add_argument("--lives", type=int, default=3, help="of each group's member")
+    parser.add_argument("--lives", type=int, default=2, help="of each group's member")
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--rate", type=int, default=20_000, help="records a second")
     given = parser.parse_args()
