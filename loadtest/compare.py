@@ -184,7 +184,7 @@ def groups(figures: Figures) -> None:
 
 
 _LAST = ("longest_turn_ms", "rebalance_cpu_s", "mb_10000_groups", "repeats")
-"""What the last line of a run says of large groups."""
+"""The figures of large groups that the last line of a run repeats."""
 
 
 def connections(figures: Figures) -> None:

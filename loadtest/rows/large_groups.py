@@ -1,4 +1,4 @@
-"""What one large group, very many groups and a commit for each record cost: one broker, one group-coordinator.
+"""Measure what a large group, many groups, and a commit for each record cost one group-coordinator.
 
 Prints one JSON object: `longest_turn_ms` of the coordinator's loop, in CPU time, up to the end of a rebalance of all
 members; `rebalance_cpu_s` from the last join to the last sync; `mb_10000_groups` that came and went; `repeats` after a

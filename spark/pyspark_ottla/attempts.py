@@ -41,16 +41,18 @@ def lent_admin(options: WriteOptions) -> Iterator[ottla.Admin]:
 def id_of_attempt(admin: ottla.Admin, batch: Batch, context: TaskContext) -> str:
     """Return the transactional id for this attempt of a task.
 
-    One of an id that is prepared already is passed over: it may be decided, by the driver that is to end it.
+    An id whose transaction is prepared already is passed over, because a driver may be about to decide that one.
     """
-    if not batch.mark:
-        return batch.transactional_id(context.partitionId(), batch.run + secrets.token_hex(4))
-    for number in count(context.attemptNumber()):
-        name = batch.transactional_id(context.partitionId(), str(number))
-        found = admin.transactions.described([name]).get(name)
-        if found is None or not found.is_prepared:
-            return name
-    raise AssertionError("unreachable")
+    task = context.partitionId()
+    if not batch.is_micro_batch:
+        return batch.transactional_id(task, batch.run + secrets.token_hex(4))
+    names = (batch.transactional_id(task, str(number)) for number in count(context.attemptNumber()))
+    return next(name for name in names if not _is_prepared(admin, name))
+
+
+def _is_prepared(admin: ottla.Admin, name: str) -> bool:
+    found = admin.transactions.described([name]).get(name)
+    return found is not None and found.is_prepared
 
 
 def came_too_late(admin: ottla.Admin, batch: Batch, transaction: TaskTransaction, options: WriteOptions) -> bool:

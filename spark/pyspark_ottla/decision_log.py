@@ -63,8 +63,7 @@ class DecisionLog:
 
     def write(self, decision: Decision | None) -> ottla.Delivery:
         """Decide, once the transaction is committed; None: the query is over."""
-        nulls = [None] * max(1, self._records)
-        first, *others = nulls if decision is None else decision.to_texts()
+        first, *others = [None] * max(1, self._records) if decision is None else decision.to_texts()
         for number, text in enumerate(others, 1):
             self._send(text, f"{self._batch.query}/{number}")
         return self._send(first, self._batch.query)

@@ -111,9 +111,10 @@ class StartPositionFinder:
         committed_in: dict[TopicPartition, TopicId] = {}
         committed = self._commits.fetch(led, self._timeout, committed_in)
         begun = {p.topic for p in committed if committed_in.get(p, ids[p.topic]) == ids[p.topic]}
+        new = [partition for partition in led if partition.topic not in begun]
         ends = list_offsets_or_end(
             self._cluster,
-            {partition: LATEST_TIMESTAMP for partition in led if partition.topic not in begun},
+            dict.fromkeys(new, LATEST_TIMESTAMP),
             timeout=self._timeout,
             read_committed=self._read_committed,
         )
