@@ -4,7 +4,8 @@ All rows of the log and their mutants take at most 15 minutes. The rows of group
 with its mutants, and have a summary of their own, the last line. So have F19, cleanings that are killed, F20, mirrors
 between two clusters, F21, hostile connections, F25 to F28, of disks and the metadata store, which go on until each had
 its hits, F30, a starved cluster, whose minutes are those of the busy processes, F31, kill -9 and power cuts at the
-seams of the log, and F29, consumers that are interrupted, which is run alone.
+seams of the log, F35, restarts beside clients that write exactly once, and F29, consumers that are interrupted, which
+is run alone.
 
 Exit code 0: every row ran, reached its floors and its goals, and nothing was found;
 and every mutant was caught.
@@ -45,6 +46,9 @@ from tests.faults.power.report import run_power
 from tests.faults.power.rows import MUTANT_ROWS as POWER_MUTANTS
 from tests.faults.power.rows import ROW as POWER_ROW
 from tests.faults.report import print_summary, print_table, summary
+from tests.faults.restarts.report import run_restarted
+from tests.faults.restarts.rows import MUTANT_ROWS as RESTART_MUTANTS
+from tests.faults.restarts.rows import ROW as RESTART_ROW
 from tests.faults.row_run import PARTITIONS, RowResult, run_row
 from tests.faults.rows import ROWS, Row
 from tests.faults.starved.report import print_starved, starved_summary
@@ -63,6 +67,7 @@ WITH_MUTANTS: Final[Sequence[tuple[Sequence[Any], Callable[..., int]]]] = (
     ((COMPACTED_ROW, *COMPACTED_MUTANTS), run_compacted),
     ((MIRRORED_ROW, *MIRRORED_MUTANTS), run_mirrored),
     ((POWER_ROW, *POWER_MUTANTS), run_power),
+    ((RESTART_ROW, *RESTART_MUTANTS), run_restarted),
     ((*TRANSACTION_ROWS, *TRANSACTION_MUTANTS), run_transactions),
 )
 """Rows with the mutants that each brings, and what runs those that are chosen."""

@@ -11,7 +11,9 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import pyspark
@@ -48,10 +50,10 @@ def main(arguments: list[str]) -> int:
     return 1
 
 
-def session(directory: Path, *, executors: bool) -> SparkSession:
-    """Spark in this process, and two executors of their own where they are wanted."""
+def session(directory: Path, *, executors: bool, settings: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
+    """Spark in this process, and two executors of their own where they are wanted; `settings` come on top."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {
+    all_settings = {
         "spark.driver.memory": "512m",
         "spark.executor.memory": "512m",
         "spark.driver.extraJavaOptions": _SOON_READY,
@@ -64,6 +66,7 @@ def session(directory: Path, *, executors: bool) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
+        **settings,
     }
     if executors:  # they work in their Spark's home, which is not to be the one that is installed
         home = directory / "home"
@@ -73,7 +76,7 @@ def session(directory: Path, *, executors: bool) -> SparkSession:
             (home / part.name).symlink_to(part)
         os.environ["SPARK_HOME"] = str(home)
     builder = SparkSession.builder.master("local-cluster[2,1,512]" if executors else "local[2,4]").appName("kills")
-    for name, value in settings.items():
+    for name, value in all_settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 

@@ -1,0 +1,66 @@
+"""`python -m tests.faults.restarts.application`: an exactly-once App whose handler is slow for some records.
+
+For a poisoned record the handler fails after it has sent: nothing of that may count but the dead letter in the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from tests.faults.history import HistoryWriter, client_parser
+from tests.faults.restarts.content import (
+    APP_COPIES,
+    APP_DEAD,
+    APP_SOURCE,
+    APP_TARGET,
+    APP_TIMEOUT_S,
+    SLOW_S,
+    is_poisoned,
+    is_slow,
+    number_of,
+)
+
+import ottla
+
+GROUP = "restarts"
+_SESSION_S = 6.0
+"""A process that was killed holds its partitions for that long."""
+
+
+def main(arguments: list[str]) -> int:
+    parser = client_parser("restarts.application", __doc__)
+    parser.add_argument("--bootstrap", required=True)
+    given = parser.parse_args(arguments)
+    history = HistoryWriter(given.history, given.process)
+    consumer = {"auto_offset_reset": "earliest", "session_timeout": _SESSION_S}
+    app = ottla.App(
+        GROUP,
+        given.bootstrap,
+        exactly_once=True,
+        drain_timeout=5.0,
+        consumer=consumer,
+        producer={"transaction_timeout": APP_TIMEOUT_S},
+    )
+
+    @app.on(APP_SOURCE, key="bytes", value="bytes", retries=2, backoff=0.1, dead_letter=APP_DEAD, commit_interval=0.5)
+    async def copy(value: bytes, context: ottla.Context) -> None:
+        number = number_of(value)
+        if is_slow(number):
+            await asyncio.sleep(SLOW_S)
+        for topic in (APP_TARGET, APP_COPIES):
+            context.send(value, topic=topic, key=context.record.key)
+        if is_poisoned(number):
+            raise ValueError(f"record {number} is poisoned")
+
+    try:
+        app.run()
+    except ottla.OttlaError as error:
+        history.add("info", "failure", error=str(error))
+        history.flush()
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,135 @@
+"""What the clients found, and what lies in the topics in the end: counted by kind, with examples.
+
+* lost: a row of which nothing is there. A row that is poisoned for the App stands in the dead letters.
+* doubled: a row that is there more than once.
+* torn: a transaction of which a part is there, or an attempt that was aborted.
+* reordered: rows of one key that the query has written in another order.
+* short_listings: listings without an error that lack a name.
+* false_failures: errors of clients, whose work nothing but restarts should disturb; live transactions said to hang.
+* waits: topics whose readers waited for longer than transactions may last.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from tests.faults.history import Operation
+from tests.faults.restarts.content import (
+    APP_COPIES,
+    APP_DEAD,
+    APP_TARGET,
+    APP_TIMEOUT_S,
+    QUERY_TARGET,
+    QUERY_TIMEOUT_S,
+    is_poisoned,
+)
+from tests.faults.spark.copy import PARTITIONS
+from tests.faults.spark.copy import check as check_copy
+
+LONGEST_S: Final = {QUERY_TARGET: QUERY_TIMEOUT_S, APP_TARGET: APP_TIMEOUT_S, APP_COPIES: APP_TIMEOUT_S}
+"""A transaction lasts, in each topic."""
+
+_RESTART_S: Final = 10.0
+"""So long the coordinator that has to end a transaction may be restarting."""
+
+_EXAMPLES: Final = 12
+
+Rows = Sequence[tuple[bytes | None, bytes | None]]
+
+
+@dataclass(slots=True)
+class RestartFindings:
+    counts: Counter[str] = field(default_factory=Counter)
+    did: Counter[str] = field(default_factory=Counter)
+    """What clients have done without a finding: listings by kind, looks, transactions, and rows that were read."""
+    waits_s: dict[str, float] = field(default_factory=dict)
+    """The longest wait of a reader, by topic."""
+    examples: list[str] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        return not self.counts.total()
+
+    def add(self, kind: str, words: str, number: int = 1) -> None:
+        self.counts[kind] += number
+        if number and self.counts[kind] <= _EXAMPLES:
+            self.examples.append(f"{kind}: {words}")
+
+
+def check_history(operations: Iterable[Operation], findings: RestartFindings) -> None:
+    """Add what clients have noted."""
+    for operation in operations:
+        match operation:
+            case {"f": "listing", "type": "ok", "what": what}:
+                findings.did[f"listings of {what}"] += 1
+            case {"f": "listing", "type": "fail", "what": what, "missing": missing}:
+                findings.add("short_listings", f"{what} lack {len(missing)}, {missing[0]} for one")
+            case {"f": "listing", "what": "kafka"}:  # it has failed, or a shard has moved
+                findings.did["listings of kafka that are not held to be whole"] += 1
+            case {"f": "listing", "what": what, "error": error}:
+                findings.add("false_failures", f"a listing of {what}: {error}")
+            case {"f": "look"}:
+                findings.did["looks"] += 1
+            case {"f": "hanging", "partition": partition, "offset": offset}:
+                findings.add("false_failures", f"a live transaction at {offset} of {partition} is said to hang")
+            case {"f": "failure", "type": "info", "error": error, "process": process}:
+                findings.add("false_failures", f"{process}: {error}")
+            case {"f": "transaction", "type": "info", "error": error, "number": number}:
+                findings.add("false_failures", f"transaction {number}: {error}")
+            case {"f": "transaction", "type": "ok", "is_aborted": True, "number": number}:
+                findings.add("torn", f"transaction {number} was aborted, and then committed")
+            case {"f": "transaction"}:
+                findings.did["transactions"] += 1
+            case {"f": "wait", "topic": topic, "wait_s": wait_s}:
+                findings.waits_s[topic] = max(wait_s, findings.waits_s.get(topic, 0.0))
+    for topic, wait_s in findings.waits_s.items():
+        if wait_s > LONGEST_S[topic] + _RESTART_S:
+            findings.add("waits", f"a reader of {topic} waited {wait_s:.1f} s")
+
+
+def check_query(copied: Rows, written: int, findings: RestartFindings) -> None:
+    """Add what became of so many rows of each partition, which the query has copied."""
+    found = check_copy(copied, written)
+    findings.did["rows of the query"] = len(copied)
+    for kind, number in (("lost", found.missing), ("doubled", found.repeated), ("reordered", found.reordered)):
+        findings.add(kind, f"{number} rows of the query; {found.examples[:2]}", number)
+    findings.add("torn", f"{found.foreign} rows that nothing has written; {found.examples[:2]}", found.foreign)
+
+
+def check_app(values: Mapping[str, Counter[bytes]], written: int, findings: RestartFindings) -> None:
+    """Add what became of so many rows of each partition, which the App has handled; `values` of its topics."""
+    target, copies, dead = values[APP_TARGET], values[APP_COPIES], values[APP_DEAD]
+    for row in (b"%d.%d" % (p, number) for p in range(PARTITIONS) for number in range(written)):
+        sent, name = (target[row], copies[row]), row.decode()
+        if is_poisoned(int(row.partition(b".")[2])):
+            findings.did["dead letters"] += dead[row]
+            if any(sent):
+                findings.add("torn", f"a failed attempt at {name} counts")
+            if dead[row] != 1:
+                findings.add("doubled" if dead[row] else "lost", f"{dead[row]} dead letters of {name}")
+            continue
+        findings.did["rows of the App"] += sent[0]
+        if dead[row]:
+            findings.add("doubled", f"{name} is a dead letter, and was not poisoned")
+        if not any(sent):
+            findings.add("lost", f"{name} was not handled")
+        elif not all(sent):
+            findings.add("torn", f"{name} stands in one of two topics")
+        elif max(sent) > 1:
+            findings.add("doubled", f"{name} was handled {max(sent)} times")
+
+
+def check_operations(values: Counter[bytes], operations: Iterable[Operation], findings: RestartFindings) -> None:
+    """Add what became of the administrator's transactions."""
+    for value, count in values.items():
+        if count != PARTITIONS:
+            findings.add("torn", f"transaction {value.decode()} stands in {count} of {PARTITIONS} partitions")
+    for operation in operations:
+        match operation:
+            case {"f": "transaction", "type": "ok", "number": number} if not values[b"%d" % number]:
+                findings.add("lost", f"transaction {number} was committed")
+            case {"f": "transaction", "type": "fail", "number": number} if values[b"%d" % number]:
+                findings.add("torn", f"transaction {number} was aborted, and is there")

@@ -1,0 +1,24 @@
+"""`python -m tests.faults.restarts.launch MUTANT MODULE …`: run a module, with a rule broken if it is that module's.
+
+MUTANT is one of `mutants`, `none` for none; what follows MODULE are the module's own arguments.
+"""
+
+from __future__ import annotations
+
+import importlib
+import runpy
+import sys
+
+
+def main(arguments: list[str]) -> None:
+    mutant, module, *others = arguments
+    if mutant != "none":  # so that others don't import what mutants break
+        mutants = importlib.import_module("tests.faults.restarts.mutants").MUTANTS
+        if module in mutants[mutant].modules:
+            mutants[mutant].plant()
+    sys.argv = [module, *others]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,148 @@
+"""The rules of this step's seams, broken on purpose in services and clients: each must be found by the row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from tests.faults.put_in_place import put_in_place
+
+import ottla_broker.kafka.coordinator_calls
+import ottla_broker.kafka.handlers.list_groups
+import ottla_txn_coordinator.machines.shard
+from ottla.admin.transactions import Transactions
+from ottla.app.attempts import Attempts
+from ottla.app.exactly_once import ExactlyOnceWorker
+from ottla.client.coordinators import Coordinators
+from ottla.machines.round_pace import RoundPace
+from ottla_core.coordination.shard import ShardDecision
+from ottla_core.errors import OttlaError
+from ottla_group_coordinator.service import GroupService
+
+_CLIENTS: Final = "tests.faults.restarts"
+
+
+class Mutant(NamedTuple):
+    """What breaks a rule, and the modules whose processes it is broken in."""
+
+    modules: Sequence[str]
+    plant: Callable[[], None]
+
+
+def _union_not_demanded() -> None:
+    """A listing is what the coordinators list that own a shard at the moment (P1, P4)."""
+
+    def listed(self: Any, method: Any, request: Any, *, timeout: float) -> Any:
+        def once(left_s: float) -> Any:
+            return [self._cluster.call(each, method, request, timeout=left_s) for each in self.all(timeout=left_s)]
+
+        return self.retrying(once, timeout=timeout)
+
+    put_in_place(Coordinators, "listed", listed)
+
+
+def _shards_named_while_they_load() -> None:
+    """A coordinator names a shard that it is still reading, as if nothing were in it."""
+    of_shard = GroupService._listed
+
+    async def as_if_empty(self: Any, shard: int) -> Any:
+        found = await of_shard(self, shard)
+        return [] if isinstance(found, OttlaError) else found
+
+    put_in_place(GroupService, "_listed", as_if_empty)
+
+
+def _kafka_lists_what_answers() -> None:
+    """A broker lists the groups of those coordinators that answer, whatever they name."""
+
+    async def list_all(backend: Any, kind: str, method: Any, request: Any) -> Any:
+        _, responses = await ottla_broker.kafka.coordinator_calls._list_once(backend, kind, method, request)
+        return 0, responses
+
+    put_in_place(ottla_broker.kafka.handlers.list_groups, "list_all", list_all)
+
+
+def _hanging_if_not_listed() -> None:
+    """A transaction that no coordinator lists hangs, and is not looked at again (P1)."""
+    _union_not_demanded()
+
+    def open_in(self: Any, topic: str, partition: int | None = None, *, timeout: Any = None) -> Any:
+        numbers = None if partition is None else [partition]
+        opened = self._opened(topic, numbers, self._channel.deadline(timeout))
+        return tuple(opened[number] for number in sorted(opened))
+
+    put_in_place(Transactions, "open_in", open_in)
+
+
+def _failed_attempts_count() -> None:
+    """What a failed attempt has sent stays in its round."""
+    on_failed = Attempts._on_failed
+
+    async def stay(self: Any, job: Any, error: Any, has_sent: bool) -> Any:
+        return await on_failed(self, job, error, False)
+
+    put_in_place(Attempts, "_on_failed", stay)
+
+
+def _attempts_forgotten() -> None:
+    """A round that is aborted takes its records' attempts with it, so that none is ever the last (U1)."""
+    end_round = Attempts.end_round
+
+    def forget(self: Any, *, committed: bool) -> None:
+        end_round(self, committed=committed)
+        self.failed.clear()
+
+    put_in_place(Attempts, "end_round", forget)
+
+
+def _rounds_without_end() -> None:
+    """A round takes all that there is room for, however long its handlers need (P7)."""
+    put_in_place(RoundPace, "room", lambda self, now, unfinished: 1_000_000)
+    put_in_place(RoundPace, "is_over", lambda self, now: False)
+    put_in_place(RoundPace, "end", lambda self, now, *, committed: False)
+
+
+def _aborted_rounds_not_repeated() -> None:
+    """After a round was aborted the App reads on behind it."""
+    put_in_place(ExactlyOnceWorker, "_go_back", lambda self, starts: None)
+
+
+def _dead_letters_outside() -> None:
+    """Dead letters are sent by a producer without transactions."""
+    give_up = Attempts._give_up
+
+    async def outside(self: Any, job: Any, error: BaseException) -> Any:
+        send, self.send = self.send, self.rounds._make_producer().send
+        try:
+            return await give_up(self, job, error)
+        finally:
+            self.send = send
+
+    put_in_place(Attempts, "_give_up", outside)
+
+
+def _transactions_without_timeout() -> None:
+    """A transaction stays open for as long as its producer is away."""
+    put_in_place(ottla_txn_coordinator.machines.shard, "decide_timeout", lambda caught, now: ShardDecision(None))
+
+
+TRUSTING: Final = "number-is-enough"
+"""The query itself breaks this rule (trusting), as Spark's processes are not those that it starts in."""
+
+_APP: Final = (f"{_CLIENTS}.application",)
+MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
+    {
+        "union-not-demanded": Mutant([f"{_CLIENTS}.listings"], _union_not_demanded),
+        "shards-named-while-they-load": Mutant(["ottla_group_coordinator"], _shards_named_while_they_load),
+        "kafka-lists-what-answers": Mutant(["ottla_broker"], _kafka_lists_what_answers),
+        "hanging-if-not-listed": Mutant([f"{_CLIENTS}.administrator"], _hanging_if_not_listed),
+        TRUSTING: Mutant([], lambda: None),
+        "failed-attempts-count": Mutant(_APP, _failed_attempts_count),
+        "attempts-forgotten": Mutant(_APP, _attempts_forgotten),
+        "rounds-without-end": Mutant(_APP, _rounds_without_end),
+        "aborted-rounds-not-repeated": Mutant(_APP, _aborted_rounds_not_repeated),
+        "dead-letters-outside": Mutant(_APP, _dead_letters_outside),
+        "transactions-without-timeout": Mutant(["ottla_txn_coordinator"], _transactions_without_timeout),
+    }
+)

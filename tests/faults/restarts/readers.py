@@ -1,0 +1,102 @@
+"""`python -m tests.faults.restarts.readers`: how long readers of committed records wait for what others can see.
+
+Two consumers read each topic, one of them what is not committed, too. A wait lasts from the moment when that one has
+passed an offset until the other one has.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections import defaultdict, deque
+from typing import Final, Literal, get_args
+
+from tests.faults.history import HistoryWriter, client_parser
+from tests.faults.restarts.content import APP_COPIES, APP_TARGET, QUERY_TARGET
+from tests.faults.spark.copy import PARTITIONS
+
+import ottla
+
+Level = Literal["read_uncommitted", "read_committed"]
+LEVELS: Final[tuple[Level, ...]] = get_args(Level)
+_POLL_S: Final = 0.2
+_FINEST_S: Final = 0.1
+"""Positions of the first reader that are closer to each other count as one."""
+
+
+class Waits:
+    """Positions of both readers in each partition. Times are in seconds."""
+
+    def __init__(self) -> None:
+        self._passed: Final[dict[tuple[str, int], deque[tuple[float, int]]]] = defaultdict(deque)
+
+    def on_seen(self, partition: tuple[str, int], position: int, now: float) -> None:
+        """The reader of everything is at that position."""
+        passed = self._passed[partition]
+        if passed and passed[-1][1] >= position:
+            return
+        if len(passed) > 1 and now - passed[-2][0] < _FINEST_S:
+            passed.pop()
+        passed.append((now, position))
+
+    def on_committed(self, partition: tuple[str, int], position: int, now: float) -> float:
+        """The reader of what is committed is at that position. Return the longest wait that is over, or goes on."""
+        passed, longest = self._passed[partition], 0.0
+        while passed and passed[0][1] <= position:
+            longest = max(longest, now - passed.popleft()[0])
+        return max(longest, now - passed[0][0] if passed else 0.0)
+
+
+def main(arguments: list[str]) -> int:
+    parser = client_parser("restarts.readers", __doc__)
+    parser.add_argument("--bootstrap", required=True)
+    given = parser.parse_args(arguments)
+    history, waits, lock = HistoryWriter(given.history, given.process), Waits(), threading.Lock()
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    longest: dict[str, float] = defaultdict(float)
+
+    def read(topic: str, level: Level) -> None:
+        partitions = [ottla.TopicPartition(topic, number) for number in range(PARTITIONS)]
+        consumer = ottla.Consumer(
+            topic, bootstrap=given.bootstrap, start="earliest", isolation_level=level, key="bytes", value="bytes"
+        )
+        with consumer:
+            while not stopping.is_set():
+                try:
+                    consumer.poll(_POLL_S, max_records=2_000)
+                    positions = {partition: consumer.position(partition) for partition in partitions}
+                except ottla.OttlaError as error:
+                    with lock:
+                        history.add("info", "failure", error=f"reader: {error}")
+                    continue
+                with lock:
+                    for partition, position in positions.items():
+                        note(partition, position, level)
+
+    def note(partition: ottla.TopicPartition, position: int, level: Level) -> None:
+        now = time.monotonic()
+        if level == "read_uncommitted":
+            waits.on_seen(partition, position, now)
+        elif (wait_s := waits.on_committed(partition, position, now)) > longest[partition.topic]:
+            longest[partition.topic] = wait_s
+            history.add("ok", "wait", topic=partition.topic, partition=partition.partition, wait_s=round(wait_s, 3))
+            history.flush()
+
+    threads = [
+        threading.Thread(target=read, args=[topic, level])
+        for topic in (QUERY_TARGET, APP_TARGET, APP_COPIES)
+        for level in LEVELS
+    ]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        time.sleep(0.1)  # a signal is handled between two of these
+    history.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

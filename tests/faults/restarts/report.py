@@ -1,0 +1,88 @@
+"""The row and its mutants, run and reported: for people, and in the last line for machines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from tests.faults.mutants_caught import catch_all
+from tests.faults.report import print_aligned, print_summary
+from tests.faults.restarts.rows import (
+    LEAST_DEATHS,
+    LEAST_RESTARTS,
+    LEAST_RESTORED,
+    LEAST_ROWS,
+    MINUTES,
+    MUTANT_ROWS,
+    ROW,
+)
+from tests.faults.restarts.run import RestartResult, RestartRun
+
+KINDS: Sequence[str] = ("lost", "doubled", "torn", "reordered", "short_listings", "false_failures", "waits")
+
+
+def run_restarted(chosen: Collection[str], minutes: float, directory: Path, seed: int, *, unbroken: bool) -> int:
+    """The exit code: 0 where nothing was found, every floor was reached and each mutant was caught.
+
+    The row has its mutants with it, unless `minutes` say how long it takes. With `unbroken` the mutants' faults come
+    without the mutants, and nothing is found there either."""
+    began = time.monotonic()
+    broken = [row for row in MUTANT_ROWS if row.name in chosen or (ROW.name in chosen and not minutes)]
+    caught = catch_all(broken, RestartRun, directory, seed, unbroken=unbroken)
+    result = RestartResult(ROW)
+    if ROW.name in chosen:
+        seconds = (minutes or ROW.minutes) * 60
+        print(f"{ROW.name}: {ROW.title}, {seconds / 60:g} minutes of it; seed {seed} …", flush=True)
+        result = RestartRun(ROW, directory / ROW.name, seed).run(seconds)
+        result.failures += _missed(result, seconds / 60 / MINUTES)
+        did = {**result.restarts, **result.drivers, **result.findings.did}
+        print_aligned([("what", "times"), *((what, f"{count:,}") for what, count in did.items())])
+        print(f"{ROW.name}: {'FAILED' if result.failures else 'as it must be'}, {result.seconds:.0f} s", flush=True)
+        for failure in result.failures:
+            print(f"{ROW.name}: {failure}")
+    findings = result.findings
+    print_summary(
+        {
+            "restarts": result.restarts.total(),
+            "driver_deaths": result.drivers["deaths"],
+            "checkpoints_restored": result.drivers["restored"],
+            "checkpoints_copied": result.drivers["copied"],
+            "second_attempts": result.second_attempts,
+            "rows": findings.did["rows of the query"] + findings.did["rows of the App"] + findings.did["dead letters"],
+            "listings": sum(count for what, count in findings.did.items() if what.startswith("listings")),
+            **{kind: findings.counts[kind] for kind in KINDS},
+            "longest_wait_s": max(findings.waits_s.values(), default=0.0),
+            "waits_s": findings.waits_s,
+            "mutants": 0 if unbroken else len(broken),
+            "mutants_caught": caught.number,
+            "seconds": round(time.monotonic() - began, 1),
+            "seed": seed,
+            "history": str(directory),
+        }
+    )
+    return 1 if result.failures or caught.failed else 0
+
+
+def _missed(result: RestartResult, share: float) -> list[str]:
+    """In words, what was done too little of to mean anything; `share` of the whole row's floors can be asked for."""
+    findings, drivers = result.findings, result.drivers
+    did = (
+        ("restarts", result.restarts.total(), LEAST_RESTARTS),
+        ("driver deaths", drivers["deaths"], LEAST_DEATHS),
+        ("checkpoints restored", drivers["restored"], LEAST_RESTORED),
+        ("checkpoints copied", drivers["copied"], LEAST_RESTORED),
+        ("second attempts", result.second_attempts, LEAST_RESTORED),
+        ("rows", findings.did["rows of the query"] + findings.did["rows of the App"], LEAST_ROWS),
+        ("dead letters", findings.did["dead letters"], LEAST_ROWS // 200),
+        ("looks", findings.did["looks"], LEAST_RESTARTS),
+        ("transactions", findings.did["transactions"], LEAST_RESTARTS),
+        ("listings of groups", findings.did["listings of groups"], 2_000),
+        ("listings of transactions", findings.did["listings of transactions"], 2_000),
+        ("listings of kafka", findings.did["listings of kafka"], LEAST_RESTARTS),
+    )
+    return [
+        f"{what}: {count}, the floor is {least * min(1.0, share):.0f}"
+        for what, count, least in did
+        if count < int(least * min(1.0, share))
+    ]

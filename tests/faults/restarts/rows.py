@@ -1,0 +1,115 @@
+"""The row and its mutants: which clients run, and what is done to them and to the services."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tests.faults.restarts.drivers import PLAIN, RESTORED
+from tests.faults.restarts.nemesis import RestartNemesis
+
+NAME: Final = "F35"
+MINUTES: Final = 10.0
+LEAST_RESTARTS: Final = 100
+LEAST_DEATHS: Final = 12
+LEAST_RESTORED: Final = 3
+LEAST_ROWS: Final = 20_000
+
+QUERY, APP, ADMINISTRATOR, LISTINGS, READERS = "query", "app", "administrator", "listings", "readers"
+ALL: Final = (QUERY, APP, ADMINISTRATOR, LISTINGS, READERS)
+_APP_EVERY: Final = 4
+
+Story = Callable[[RestartNemesis, float], None]
+"""What is done to the services and the App, for about so many seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRow:
+    """`clients` are those that run, and `lives` the lives of the query's driver (drivers), in turn.
+
+    A mutant is caught by one of `findings`, which are kinds of the checker. So many rows of each partition are the
+    `backlog` that the App and the query begin with.
+    """
+
+    name: str
+    title: str
+    story: Story
+    minutes: float
+    clients: Sequence[str] = ALL
+    lives: Sequence[str] = ()
+    findings: Sequence[str] = ()
+    backlog: int = 200
+
+
+def _restart_all(nemesis: RestartNemesis, seconds: float) -> None:
+    """Rolling restarts of each kind, and in between random kills of one service, or of a kind of coordinators."""
+    cluster, until_at, turn = nemesis.cluster, time.monotonic() + seconds, 0
+    kinds = (cluster.coordinators, cluster.txn_coordinators, cluster.brokers)
+    while turn < len(kinds) or time.monotonic() < until_at:
+        nemesis.restart_in_turn(kinds[turn % len(kinds)])
+        nemesis.kill_at_once([nemesis.random.choice([name for kind in kinds for name in kind])])
+        nemesis.kill_at_once(nemesis.random.choice([cluster.coordinators, cluster.txn_coordinators]))
+        nemesis.restart_app()
+        nemesis.look_after_apps()
+        turn += 1
+
+
+def _restart_coordinators(nemesis: RestartNemesis, seconds: float) -> None:
+    until_at = time.monotonic() + seconds
+    while time.monotonic() < until_at and not nemesis.caught():
+        nemesis.kill_at_once(
+            [nemesis.random.choice([*nemesis.cluster.coordinators, *nemesis.cluster.txn_coordinators])]
+        )
+
+
+def _kill_apps(nemesis: RestartNemesis, seconds: float) -> None:
+    until_at = time.monotonic() + seconds
+    while time.monotonic() < until_at and not nemesis.caught():
+        nemesis.restart_app()
+        _wait(nemesis, seconds / _APP_EVERY)
+
+
+def _wait(nemesis: RestartNemesis, seconds: float) -> None:
+    until_at = time.monotonic() + seconds
+    while time.monotonic() < until_at and not nemesis.caught():
+        time.sleep(0.2)
+
+
+_BROKEN: Final[dict[str, tuple[Story, float, Sequence[str], Sequence[str], Sequence[str]]]] = {
+    "union-not-demanded": (_restart_coordinators, 40.0, [LISTINGS], [], ["short_listings"]),
+    "shards-named-while-they-load": (_restart_coordinators, 40.0, [LISTINGS], [], ["short_listings"]),
+    "kafka-lists-what-answers": (_restart_coordinators, 40.0, [LISTINGS], [], ["short_listings"]),
+    "hanging-if-not-listed": (_restart_coordinators, 40.0, [ADMINISTRATOR], [], ["false_failures", "torn"]),
+    "number-is-enough": (_wait, 45.0, [QUERY], [PLAIN, RESTORED], ["lost"]),
+    "failed-attempts-count": (_wait, 8.0, [APP], [], ["doubled", "torn"]),
+    "attempts-forgotten": (_wait, 8.0, [APP], [], ["lost"]),
+    "rounds-without-end": (_wait, 45.0, [APP], [], ["lost"]),
+    "aborted-rounds-not-repeated": (_wait, 8.0, [APP], [], ["lost"]),
+    "dead-letters-outside": (_wait, 8.0, [APP], [], ["doubled"]),
+    "transactions-without-timeout": (_kill_apps, 45.0, [APP, READERS], [], ["waits"]),
+}
+_LONG_BACKLOG: Final = 1_500
+"""Of which the App's handler takes longer for a thousand rows than a transaction may last."""
+
+ROW: Final = RestartRow(
+    NAME,
+    "restarts of all coordinators and brokers beside exactly-once queries and Apps",
+    _restart_all,
+    MINUTES,
+    backlog=_LONG_BACKLOG,
+)
+MUTANT_ROWS: Final = tuple(
+    RestartRow(
+        name,
+        "a rule broken on purpose",
+        story,
+        seconds / 60,
+        clients,
+        lives,
+        findings,
+        _LONG_BACKLOG if name == "rounds-without-end" else 200,
+    )
+    for name, (story, seconds, clients, lives, findings) in _BROKEN.items()
+)

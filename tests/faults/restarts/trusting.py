@@ -1,0 +1,27 @@
+"""The connector with one rule broken: a micro-batch is known by its number alone (P5)."""
+
+from __future__ import annotations
+
+from tests.faults.put_in_place import put_in_place
+
+from pyspark_ottla import query_transactions
+from pyspark_ottla.machines.decisions import Batch, Content, Decision
+from pyspark_ottla.query_transactions import QueryTransactions
+from pyspark_ottla.sink import RowWriter
+from pyspark_ottla.source import OttlaDataSource
+
+
+def by_number(last: Decision | None, batch: Batch, content: Content, *, compare: bool = True) -> bool:
+    return last is not None and last.batch.number >= batch.number
+
+
+class TrustingRowWriter(RowWriter):
+    def transactions(self, batch: Batch) -> QueryTransactions:
+        put_in_place(query_transactions, "is_decided", by_number)
+        return super().transactions(batch)
+
+
+class TrustingDataSource(OttlaDataSource):
+    @property
+    def row_writer(self) -> type[RowWriter]:
+        return TrustingRowWriter
