@@ -63,6 +63,7 @@ class Administrator:
         """Raises what the commit raises, which is an error of a fenced producer if the transaction was aborted."""
         name = "administered"
         with ottla.Producer[bytes, bytes](self._bootstrap, value="bytes", transactional_id=name) as producer:
+            producer.init_transactions()
             producer.begin_transaction()
             for partition in range(PARTITIONS):
                 producer.send(value, topic=OPERATIONS, partition=partition)

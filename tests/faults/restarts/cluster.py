@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.faults.cluster import FaultCluster
+from tests.faults.cluster import BROKERS, FaultCluster
 from tests.faults.network import Network
 
 COORDINATORS: Final = 2
@@ -28,7 +28,7 @@ class RestartedCluster(FaultCluster):
         match kind:
             case "controller":
                 shards = f"offsets.topic.num.partitions={SHARDS},transaction.state.log.num.partitions={SHARDS}"
-                return {"first-configs": f"{shards},min.insync.replicas=2"}
+                return {"first-configs": f"{shards},min.insync.replicas=2,default.replication.factor={BROKERS}"}
             case "txn":
                 return {"lease-ttl-s": _LEASE_S, "transaction-two-phase-commit-enable": "true"}
             case "coordinator":

@@ -32,8 +32,8 @@ _SAFE_BATCHES: Final = 8
 _POLL_S: Final = 0.1
 
 PLAIN, SPECULATIVE, RESTORED, COPIED = "plain", "speculative", "restored", "copied"
-LIVES: Final = (PLAIN, RESTORED, SPECULATIVE, COPIED)
-"""What a life begins with, in turn."""
+LIVES: Final = (PLAIN, SPECULATIVE, RESTORED, COPIED)
+"""What a life begins with, in turn. What is restored is older than the life before."""
 
 
 class Drivers:

@@ -13,7 +13,6 @@ import ottla_broker.kafka.handlers.list_groups
 import ottla_txn_coordinator.machines.shard
 from ottla.admin.transactions import Transactions
 from ottla.app.attempts import Attempts
-from ottla.app.exactly_once import ExactlyOnceWorker
 from ottla.client.coordinators import Coordinators
 from ottla.machines.round_pace import RoundPace
 from ottla_core.coordination.shard import ShardDecision
@@ -103,11 +102,6 @@ def _rounds_without_end() -> None:
     put_in_place(RoundPace, "end", lambda self, now, *, committed: False)
 
 
-def _aborted_rounds_not_repeated() -> None:
-    """After a round was aborted the App reads on behind it."""
-    put_in_place(ExactlyOnceWorker, "_go_back", lambda self, starts: None)
-
-
 def _dead_letters_outside() -> None:
     """Dead letters are sent by a producer without transactions."""
     give_up = Attempts._give_up
@@ -141,7 +135,6 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
         "failed-attempts-count": Mutant(_APP, _failed_attempts_count),
         "attempts-forgotten": Mutant(_APP, _attempts_forgotten),
         "rounds-without-end": Mutant(_APP, _rounds_without_end),
-        "aborted-rounds-not-repeated": Mutant(_APP, _aborted_rounds_not_repeated),
         "dead-letters-outside": Mutant(_APP, _dead_letters_outside),
         "transactions-without-timeout": Mutant(["ottla_txn_coordinator"], _transactions_without_timeout),
     }

@@ -14,7 +14,8 @@ from tests.faults.nemesis import Nemesis
 from tests.faults.node import Node
 from tests.faults.restarts.cluster import RestartedCluster
 
-_DOWN_S: Final = (0.0, 0.0, 0.5, 2.0)
+_DOWN_S: Final = (0.0, 0.5, 2.0, 5.0)
+"""Shorter and longer than the lease of a coordinator, so that its shards stay or move."""
 
 
 class RestartNemesis(Nemesis):

@@ -53,7 +53,8 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     history = HistoryWriter(given.history, given.process)
     spark = session(given.directory, executors=given.speculative, settings=_SPECULATION if given.speculative else {})
-    spark.dataSource.register(TrustingDataSource if given.trusting else OttlaDataSource)
+    source = TrustingDataSource if given.trusting else OttlaDataSource
+    spark.dataSource.register(source)
     for _ in range(_STARTS):
         rows = _source(spark, given.bootstrap)
         if given.speculative:
@@ -62,7 +63,7 @@ def main(arguments: list[str]) -> int:
         sink |= {"delivery": "exactly_once", "kafka.bootstrap.servers": given.bootstrap}
         timeout_ms = str(int(1000 * QUERY_TIMEOUT_S))
         sink |= {"kafka.transaction.timeout.ms": timeout_ms, "kafka.delivery.timeout.ms": timeout_ms}
-        writer = rows.writeStream.format("ottla").options(**sink)
+        writer = rows.writeStream.format(source.name()).options(**sink)
         query = (writer.trigger(availableNow=True) if given.to_end else writer).start()
         noted = -1
         try:

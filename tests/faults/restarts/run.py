@@ -49,7 +49,7 @@ _RATES: Final = {QUERY: (QUERY_SOURCE, 30), APP: (APP_SOURCE, 10)}
 _APPS: Final = 2
 _END_LIMIT_S: Final = 60.0
 _SETTLE_LIMIT_S: Final = 240.0
-_MUTANT_SETTLES_S: Final = 20.0
+_MUTANT_SETTLES_S: Final = 50.0
 _JOIN_LIMIT_S: Final = 180.0
 _VALUES_A_LINE: Final = 1_000
 
@@ -112,8 +112,8 @@ class RestartRun(FaultRun[RestartResult]):
         with ottla.Admin(self.cluster.bootstrap) as admin:
             for name in KNOWN:
                 admin.groups.commit(name, {TopicPartition(OPERATIONS, 0): 0})
-                with ottla.Producer[bytes, bytes](self.cluster.bootstrap, transactional_id=name):
-                    pass
+                with ottla.Producer[bytes, bytes](self.cluster.bootstrap, transactional_id=name) as producer:
+                    producer.init_transactions()
 
     def harm(self, seconds: float) -> None:
         row = self.result.row

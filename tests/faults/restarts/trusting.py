@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pyspark.sql.types import StructType
 from tests.faults.put_in_place import put_in_place
 
 from pyspark_ottla import query_transactions
 from pyspark_ottla.machines.decisions import Batch, Content, Decision
+from pyspark_ottla.options import write_options
 from pyspark_ottla.query_transactions import QueryTransactions
-from pyspark_ottla.sink import RowWriter
+from pyspark_ottla.sink import OttlaStreamWriter, RowWriter
 from pyspark_ottla.source import OttlaDataSource
 
 
@@ -22,6 +24,11 @@ class TrustingRowWriter(RowWriter):
 
 
 class TrustingDataSource(OttlaDataSource):
-    @property
-    def row_writer(self) -> type[RowWriter]:
-        return TrustingRowWriter
+    """`format("trusting")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "trusting"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> OttlaStreamWriter:
+        return OttlaStreamWriter(TrustingRowWriter(write_options(self.options, streaming=True), schema))
