@@ -287,7 +287,8 @@ class Transactions:
     def _holders(self, producer_ids: Collection[int], deadline: Deadline) -> dict[int, TransactionInfo]:
         """The transactions of these producers, by producer id."""
         found = self.list(producer_ids=sorted(producer_ids), timeout=deadline.left()) if producer_ids else []
-        return {each.producer_id: self.describe(each.name, timeout=deadline.left()) for each in found}
+        described = self.described({each.name for each in found}, timeout=deadline.left())
+        return {each.producer_id: each for each in described.values()}
 
     def _write_marker(self, hanging: OpenTransaction, deadline: Deadline) -> None:
         """With the producer's own epoch, as before transactions v2, and no newer coordinator than was there before."""

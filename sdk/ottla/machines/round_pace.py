@@ -11,6 +11,8 @@ The rules this file owns:
 * What is read is bounded by the rate at which records were finished while there were any, in this round and the ones
   before it, each of which counts half as much as the next. Before a rate is known each handler gets one record.
 * A round that took longer than its transaction may is handled again, half as large.
+* A round that is handled again reads as many records as before, and not more: else it would come to records that fail
+  for the first time, and never be committed where there are many of them.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ class RoundPace:
         self._finished = 0.0
         self._busy_s = 0.0
         self._busy_since: float | None = None
+        self._read = 0
+        self._repeats = 0  # so many records the round is to handle again
 
     def begin(self, now: float) -> None:
         """A round has read its first records."""
@@ -51,10 +55,12 @@ class RoundPace:
         """Return how many records may be read beside those that are not finished."""
         busy_s = self._busy_s + (0.0 if self._busy_since is None else now - self._busy_since)
         expected = self._finished / busy_s * self._left_s(now) if self._finished and busy_s > 0 else 0.0
-        return max(1, int(self._share * max(self._concurrency, expected))) - unfinished
+        room = max(1, int(self._share * max(self._concurrency, expected))) - unfinished
+        return min(room, self._repeats - self._read) if self._repeats else room
 
-    def on_read(self, now: float) -> None:
-        """There are records to be handled."""
+    def on_read(self, now: float, records: int) -> None:
+        """So many more records are to be handled."""
+        self._read += records
         if self._busy_since is None:
             self._busy_since = now
 
@@ -69,6 +75,7 @@ class RoundPace:
         self._rest(now)
         is_late = not committed and self._began_at is not None and now - self._began_at >= self._timeout_s
         self._began_at = None
+        self._read, self._repeats = 0, 0 if committed else self._read
         if is_late:
             self._share = max(_SMALLEST_SHARE, self._share / 2)
         elif committed:

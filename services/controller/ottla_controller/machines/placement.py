@@ -22,20 +22,35 @@ Replicas = tuple[int, ...]
 
 
 def assign_replicas(
-    racks: Mapping[int, str], count: int, replication_factor: int, *, start: int, existing: Sequence[Replicas] = ()
+    racks: Mapping[int, str],
+    count: int,
+    replication_factor: int,
+    *,
+    start: int,
+    existing: Sequence[Replicas] = (),
+    away: Sequence[int] = (),
 ) -> list[Replicas]:
     """The replicas of `count` further partitions of a topic that has the `existing` ones.
 
-    `racks` has the live brokers ("" is no rack). Raises INVALID_REPLICATION_FACTOR where there are not enough of them.
+    `racks` has the live brokers ("" is no rack). Where there are too few of them, the last replicas go to brokers that
+    are registered and `away`, which copy them when they are back (as KRaft's StripedReplicaPlacer does with fenced
+    brokers). Raises INVALID_REPLICATION_FACTOR where all of them are too few, or none is live.
     """
-    if not 1 <= replication_factor <= len(racks):
+    registered = len(racks) + len(away)
+    if not 1 <= replication_factor <= registered or not racks:
         raise OttlaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"replication factor {replication_factor} needs as many live brokers, and there are {len(racks)}",
+            f"replication factor {replication_factor} needs as many brokers: {registered} are registered, and "
+            f"{len(racks)} of them live",
             hint="use 1 or more, and start brokers" if len(racks) else "start a broker",
         )
-    spread = _Spread(racks, start, existing)
-    return [spread.replicas_of(len(existing) + n, replication_factor) for n in range(count)]
+    spread, live_factor = _Spread(racks, start, existing), min(replication_factor, len(racks))
+    placed = [spread.replicas_of(len(existing) + n, live_factor) for n in range(count)]
+    missing = replication_factor - live_factor
+    return [
+        (*replicas, *(away[(start + n + i) % len(away)] for i in range(missing)))
+        for n, replicas in enumerate(placed, len(existing))
+    ]
 
 
 def start_of(racks: Mapping[int, str], existing: Sequence[Replicas]) -> int:

@@ -11,7 +11,7 @@ from ottla.machines.round_pace import RoundPace
 
 def handled(pace: RoundPace, now: float, count: int, each_s: float) -> float:
     """Read and handle so many records, one after the other. Return when that is over."""
-    pace.on_read(now)
+    pace.on_read(now, count)
     for left in reversed(range(count)):
         now += each_s
         pace.on_finished(now, left)
@@ -48,12 +48,25 @@ def test_time_without_records_says_nothing_about_the_rate() -> None:
 def test_a_round_that_was_too_late_is_half_as_large_until_one_is_in_time(committed: bool) -> None:
     pace = RoundPace(8, 60.0)
     pace.begin(0.0)
-    handled(pace, 0.0, 10, 0.5)
+    handled(pace, 0.0, 50, 0.5)
     assert pace.end(60.0, committed=committed) is not committed
     assert pace.room(61.0, 0) == (40 if committed else 20)
     pace.begin(61.0)
     pace.end(62.0, committed=True)
     assert pace.room(63.0, 0) == 40
+
+
+def test_a_round_that_is_handled_again_reads_as_many_records_as_before() -> None:
+    pace = RoundPace(1, 60.0)
+    pace.begin(0.0)
+    now = handled(pace, 0.0, 10, 0.01)
+    assert not pace.end(now, committed=False)
+    pace.begin(now)
+    assert pace.room(now, 0) == 10
+    now = handled(pace, now, 10, 0.01)
+    assert pace.room(now, 0) == 0
+    pace.end(now, committed=True)
+    assert pace.room(now, 0) > 100
 
 
 def test_a_record_waits_in_its_round_while_the_round_lasts() -> None:
