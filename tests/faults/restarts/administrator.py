@@ -19,7 +19,7 @@ from tests.faults.spark.copy import PARTITIONS
 import ottla
 
 _TIMEOUT_S: Final = 30.0
-_PAUSE_S: Final = 0.1
+_PAUSE_S: Final = 0.4
 
 
 class Administrator:

@@ -31,8 +31,8 @@ _SAFE_BATCHES: Final = 8
 
 _POLL_S: Final = 0.1
 
-PLAIN, SPECULATIVE, RESTORED, COPIED = "plain", "speculative", "restored", "copied"
-LIVES: Final = (PLAIN, SPECULATIVE, RESTORED, COPIED)
+PLAIN, RESTORED, COPIED = "plain", "restored", "copied"
+LIVES: Final = (PLAIN, PLAIN, RESTORED, COPIED)
 """What a life begins with, in turn. What is restored is older than the life before."""
 
 
@@ -77,7 +77,7 @@ class Drivers:
             raise RuntimeError(f"the last driver ended with {code}; its log lies in {self._where}")
 
     def second_attempts(self) -> int:
-        """Return how many tasks were tried a second time while the first attempt went on."""
+        """Return how many tasks had a second attempt."""
         return sum(len(path.read_text().splitlines()) for path in self._where.glob("*/attempts"))
 
     def kill(self) -> None:
@@ -96,7 +96,7 @@ class Drivers:
             self._restore()
         if kind == COPIED:
             beside = self._start("copy", self._copied())
-        driver = self._start("driver", self._current, *(["--speculative"] if kind == SPECULATIVE else []))
+        driver = self._start("driver", self._current)
         self._until_progress(driver, stopping)
         moment_s = _BESIDE_S if beside is not None else self._random.uniform(*_MOMENT_S)
         over_at = time.monotonic() + moment_s

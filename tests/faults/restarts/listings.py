@@ -24,6 +24,9 @@ from ottla_core.routing import GROUP
 
 PERIOD_S: Final = 0.1
 _TIMEOUT_S: Final = 30.0
+_KAFKA_S: Final = 3.0
+"""librdkafka waits for a broker that is away."""
+
 _SETTLED_S: Final = 3.0
 """So long after a shard's partition got another leader every broker knows it."""
 
@@ -59,7 +62,7 @@ class KafkaGroups:
     def names(self) -> Names | None:
         """Return the groups; None where a shard has moved before or meanwhile. Raises KafkaException."""
         self._look()
-        listed = self._admin.list_consumer_groups(request_timeout=_TIMEOUT_S).result()
+        listed = self._admin.list_consumer_groups(request_timeout=_KAFKA_S).result()
         if listed.errors:
             raise listed.errors[0]
         self._look()
@@ -69,7 +72,7 @@ class KafkaGroups:
 
     def _look(self) -> None:
         topic = SHARD_TOPICS[GROUP]
-        found = self._admin.list_topics(topic, timeout=_TIMEOUT_S).topics[topic]
+        found = self._admin.list_topics(topic, timeout=_KAFKA_S).topics[topic]
         leaders = {number: partition.leader for number, partition in found.partitions.items()}
         if leaders != self._leaders:
             self._leaders, self._moved_at = leaders, time.monotonic()

@@ -22,6 +22,9 @@ import ottla
 Level = Literal["read_uncommitted", "read_committed"]
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 _POLL_S: Final = 0.2
+_NOTED_S: Final = 1.0
+"""A wait is noted when it is longer than all before by that much."""
+
 _FINEST_S: Final = 0.1
 """Positions of the first reader that are closer to each other count as one."""
 
@@ -80,7 +83,7 @@ def main(arguments: list[str]) -> int:
         now = time.monotonic()
         if level == "read_uncommitted":
             waits.on_seen(partition, position, now)
-        elif (wait_s := waits.on_committed(partition, position, now)) > longest[partition.topic]:
+        elif (wait_s := waits.on_committed(partition, position, now)) > longest[partition.topic] + _NOTED_S:
             longest[partition.topic] = wait_s
             history.add("ok", "wait", topic=partition.topic, partition=partition.partition, wait_s=round(wait_s, 3))
             history.flush()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.faults.mutants_caught import catch_all
 from tests.faults.report import print_aligned, print_summary
+from tests.faults.restarts.content import QUERY_TARGET
 from tests.faults.restarts.rows import (
     LEAST_DEATHS,
     LEAST_RESTARTS,
@@ -52,8 +53,9 @@ def run_restarted(chosen: Collection[str], minutes: float, directory: Path, seed
             "rows": findings.did["rows of the query"] + findings.did["rows of the App"] + findings.did["dead letters"],
             "listings": sum(count for what, count in findings.did.items() if what.startswith("listings")),
             **{kind: findings.counts[kind] for kind in KINDS},
-            "longest_wait_s": max(findings.waits_s.values(), default=0.0),
-            "waits_s": findings.waits_s,
+            "longest_wait_s": max((s for topic, s in findings.waits_s.items() if topic != QUERY_TARGET), default=0.0),
+            "longest_wait_for_the_query_s": findings.waits_s.get(QUERY_TARGET, 0.0),
+            "longest_pause_of_the_query_s": round(findings.pause_s, 3),
             "mutants": 0 if unbroken else len(broken),
             "mutants_caught": caught.number,
             "seconds": round(time.monotonic() - began, 1),
@@ -79,7 +81,7 @@ def _missed(result: RestartResult, share: float) -> list[str]:
         ("transactions", findings.did["transactions"], LEAST_RESTARTS),
         ("listings of groups", findings.did["listings of groups"], 2_000),
         ("listings of transactions", findings.did["listings of transactions"], 2_000),
-        ("listings of kafka", findings.did["listings of kafka"], LEAST_RESTARTS),
+        ("listings of kafka", findings.did["listings of kafka"], LEAST_RESTARTS // 4),
     )
     return [
         f"{what}: {count}, the floor is {least * min(1.0, share):.0f}"

@@ -11,9 +11,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 import pyspark
@@ -50,10 +48,10 @@ def main(arguments: list[str]) -> int:
     return 1
 
 
-def session(directory: Path, *, executors: bool, settings: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
-    """Spark in this process, and two executors of their own where they are wanted; `settings` come on top."""
+def session(directory: Path, *, executors: bool) -> SparkSession:
+    """Spark in this process, and two executors of their own where they are wanted."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    all_settings = {
+    settings = {
         "spark.driver.memory": "512m",
         "spark.executor.memory": "512m",
         "spark.driver.extraJavaOptions": _SOON_READY,
@@ -66,7 +64,6 @@ def session(directory: Path, *, executors: bool, settings: Mapping[str, str] = M
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
-        **settings,
     }
     if executors:  # they work in their Spark's home, which is not to be the one that is installed
         home = directory / "home"
@@ -76,7 +73,7 @@ def session(directory: Path, *, executors: bool, settings: Mapping[str, str] = M
             (home / part.name).symlink_to(part)
         os.environ["SPARK_HOME"] = str(home)
     builder = SparkSession.builder.master("local-cluster[2,1,512]" if executors else "local[2,4]").appName("kills")
-    for name, value in all_settings.items():
+    for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
