@@ -21,7 +21,7 @@ APP_TIMEOUT_S: Final = 20.0
 """The transaction timeouts of the query's tasks and of the App."""
 
 SLOW_S: Final = 1.0
-_POISONED_ONE_IN, _SLOW_ONE_IN = 61, 40
+_POISONED_ONE_IN, _SLOW_ONE_IN = 151, 40
 
 
 def is_poisoned(number: int) -> bool:

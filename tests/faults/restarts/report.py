@@ -76,12 +76,11 @@ def _missed(result: RestartResult, share: float) -> list[str]:
         ("checkpoints copied", drivers["copied"], LEAST_RESTORED),
         ("second attempts", result.second_attempts, LEAST_RESTORED),
         ("rows", findings.did["rows of the query"] + findings.did["rows of the App"], LEAST_ROWS),
-        ("dead letters", findings.did["dead letters"], LEAST_ROWS // 200),
+        ("dead letters", findings.did["dead letters"], LEAST_ROWS // 500),
         ("looks", findings.did["looks"], LEAST_RESTARTS),
         ("transactions", findings.did["transactions"], LEAST_RESTARTS),
         ("listings of groups", findings.did["listings of groups"], 2_000),
         ("listings of transactions", findings.did["listings of transactions"], 2_000),
-        ("listings of kafka", findings.did["listings of kafka"], LEAST_RESTARTS // 4),
     )
     return [
         f"{what}: {count}, the floor is {least * min(1.0, share):.0f}"

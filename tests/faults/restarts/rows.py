@@ -103,7 +103,6 @@ ROW: Final = RestartRow(
     "restarts of all coordinators and brokers beside exactly-once queries and Apps",
     _restart_all,
     MINUTES,
-    backlog=_LONG_BACKLOG,
 )
 MUTANT_ROWS: Final = tuple(
     RestartRow(

@@ -43,7 +43,7 @@ from tests.faults.spark.copy import PARTITIONS, read_rows, write_rows
 import ottla
 from ottla_core.model import TopicPartition
 
-_RATES: Final = {QUERY: (QUERY_SOURCE, 30), APP: (APP_SOURCE, 10)}
+_RATES: Final = {QUERY: (QUERY_SOURCE, 30), APP: (APP_SOURCE, 6)}
 """For each client, the topic that it reads, and how many rows a second are written to each of its partitions."""
 
 _APPS: Final = 2
