@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -170,15 +171,29 @@ def test_offsets_of_a_transaction_that_hangs_are_aborted_by_the_groups_coordinat
 def test_a_transaction_that_ends_between_two_answers_does_not_hang(
     admin: ottla.Admin, begun: ottla.Producer, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transactions, describe = admin.transactions, admin.transactions.describe
+    transactions, described = admin.transactions, admin.transactions.described
 
-    def ended_meanwhile(name: str, **arguments: Any) -> Any:
+    def ended_meanwhile(names: Any, **arguments: Any) -> Any:
         begun.commit_transaction()
-        wait_until(lambda: describe(name).state == "CompleteCommit")
-        return describe(name, **arguments)
+        wait_until(lambda: transactions.describe(topic).state == "CompleteCommit")
+        return described(names, **arguments)
 
-    monkeypatch.setattr(transactions, "describe", ended_meanwhile)
+    monkeypatch.setattr(transactions, "described", ended_meanwhile)
     assert transactions.open_in(topic, 1)[0].open == ()
+
+
+@pytest.mark.story("an-id-forgotten-between-two-answers")
+def test_an_id_that_is_forgotten_after_it_was_listed_fails_no_look(
+    admin: ottla.Admin, begun: ottla.Producer, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = admin.transactions.list
+
+    def list_with_another(**which: Any) -> Any:
+        found = listed(**which)
+        return [*found, *(replace(each, name=f"{each.name}-forgotten") for each in found)]
+
+    monkeypatch.setattr(admin.transactions, "list", list_with_another)
+    assert [each.is_hanging for found in admin.transactions.open_in(topic) for each in found.open] == [False]
 
 
 def test_a_request_for_partitions_twice_is_refused_and_of_none_is_in_band(cluster: Cluster, topic: str) -> None:

@@ -35,7 +35,7 @@ class RoundPace:
         self._busy_s = 0.0
         self._busy_since: float | None = None
         self._read = 0
-        self._repeats = 0  # so many records the round is to handle again
+        self._repeats = 0  # the records of a round that was aborted, and is handled again
 
     def begin(self, now: float) -> None:
         """A round has read its first records."""
@@ -59,7 +59,7 @@ class RoundPace:
         return min(room, self._repeats - self._read) if self._repeats else room
 
     def on_read(self, now: float, records: int) -> None:
-        """So many more records are to be handled."""
+        """There are more records to be handled."""
         self._read += records
         if self._busy_since is None:
             self._busy_since = now

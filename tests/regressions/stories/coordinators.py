@@ -35,7 +35,28 @@ async def _listed_once(original, backend, kind, method, request):
     return await _list_once(backend, kind, method, request)
 
 
+def _described_one_by_one(original, self, producer_ids, deadline):
+    found = self.list(producer_ids=sorted(producer_ids), timeout=deadline.left()) if producer_ids else []
+    return {each.producer_id: self.describe(each.name, timeout=deadline.left()) for each in found}
+
+
+def _on_live_brokers_alone(original, racks, count, replication_factor, *, start, existing=(), away=()):
+    return original(racks, count, replication_factor, start=start, existing=existing)
+
+
 STORIES = (
+    Story(
+        "an-id-forgotten-between-two-answers",
+        "A look for open transactions failed with TRANSACTIONAL_ID_NOT_FOUND when an id that had been listed was "
+        "forgotten before it was described",
+        instead_of("ottla.admin.transactions:Transactions._holders", _described_one_by_one),
+    ),
+    Story(
+        "no-topic-while-a-broker-restarts",
+        "A topic could not be created while too few brokers were live for its replicas, as in each rolling restart: "
+        "the first micro-batch of an exactly-once query failed",
+        instead_of("ottla_controller.machines.topics:assign_replicas", _on_live_brokers_alone),
+    ),
     Story(
         "listings-that-are-short",
         "A coordinator that did not know yet that it owned a shard listed none of it, without an error: a live "

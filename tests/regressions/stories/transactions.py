@@ -44,7 +44,18 @@ def _at_once(original, self, pause_s):
     self.spoil()
 
 
+def _as_much_as_fits(original, self, now, unfinished):
+    self._repeats = 0
+    return original(self, now, unfinished)
+
+
 STORIES = (
+    Story(
+        "repeated-rounds-that-read-on",
+        "A round that was handled again after a failed record read further than before, to records that failed for the "
+        "first time: where many fail, it was aborted over and over, and nothing was committed for minutes",
+        instead_of("ottla.machines.round_pace:RoundPace.room", _as_much_as_fits),
+    ),
     Story(
         "round-aborted-by-a-refused-record",
         "A record that no serializer takes was counted as sent: its whole round was aborted, 4,450 times in 2 minutes",

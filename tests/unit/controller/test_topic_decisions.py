@@ -99,6 +99,7 @@ def test_more_replicas_than_registered_brokers_are_refused() -> None:
     assert (refused.code, "2 are registered" in refused.message) == (ErrorCode.INVALID_REPLICATION_FACTOR, True)
 
 
+@pytest.mark.story("no-topic-while-a-broker-restarts")
 def test_a_topic_is_created_while_a_broker_is_away_which_gets_its_replicas_later() -> None:
     image = image_of(3, fenced=[1])
     decision = decide_create_topic(image, NewTopic("t", 3, 3), topic_id=ID)

@@ -13,6 +13,8 @@ from tests.faults.compacted.mutants import MUTANTS
 from tests.faults.compacted.rows import MUTANT_ROWS
 from tests.faults.compacted.run import CompactedResult
 from tests.faults.compacted.worker_mutants import WORKER_MUTANTS
+from tests.faults.restarts.mutants import MUTANTS as RESTART_MUTANTS
+from tests.faults.restarts.rows import MUTANT_ROWS as RESTART_ROWS
 
 from ottla_broker.compaction.job import CleanedGroup, CleaningResult
 
@@ -42,6 +44,11 @@ def test_every_mutant_has_its_place(mutants: str) -> None:
     output_of(
         "-c", f"from tests.faults.{module} import {name} as mutants; [break_it() for break_it in mutants.values()]"
     )
+
+
+def test_every_mutant_of_clients_has_its_place() -> None:
+    output_of("-c", "from tests.faults.restarts.mutants import MUTANTS; [each.plant() for each in MUTANTS.values()]")
+    assert {row.name for row in RESTART_ROWS} == {*RESTART_MUTANTS}
 
 
 def test_brokers_begin_that_are_killed_in_their_cleanings(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ def test_a_round_that_was_too_late_is_half_as_large_until_one_is_in_time(committ
     assert pace.room(63.0, 0) == 40
 
 
+@pytest.mark.story("repeated-rounds-that-read-on")
 def test_a_round_that_is_handled_again_reads_as_many_records_as_before() -> None:
     pace = RoundPace(1, 60.0)
     pace.begin(0.0)
