@@ -60,6 +60,7 @@ class Drivers:
             while not stopping.is_set():
                 self._live(lives[number % len(lives)], stopping)
                 number += 1
+                self.counts["rounds of lives"] = number // len(lives)
         except (RuntimeError, OSError) as error:
             self.failures.append(f"drivers: {error}")
         finally:

@@ -102,20 +102,6 @@ def _rounds_without_end() -> None:
     put_in_place(RoundPace, "end", lambda self, now, *, committed: False)
 
 
-def _dead_letters_outside() -> None:
-    """Dead letters are sent by a producer without transactions."""
-    give_up = Attempts._give_up
-
-    async def outside(self: Any, job: Any, error: BaseException) -> Any:
-        send, self.send = self.send, self.rounds._make_producer().send
-        try:
-            return await give_up(self, job, error)
-        finally:
-            self.send = send
-
-    put_in_place(Attempts, "_give_up", outside)
-
-
 def _transactions_without_timeout() -> None:
     """A transaction stays open for as long as its producer is away."""
     put_in_place(ottla_txn_coordinator.machines.shard, "decide_timeout", lambda caught, now: ShardDecision(None))
@@ -135,7 +121,6 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
         "failed-attempts-count": Mutant(_APP, _failed_attempts_count),
         "attempts-forgotten": Mutant(_APP, _attempts_forgotten),
         "rounds-without-end": Mutant(_APP, _rounds_without_end),
-        "dead-letters-outside": Mutant(_APP, _dead_letters_outside),
         "transactions-without-timeout": Mutant(["ottla_txn_coordinator"], _transactions_without_timeout),
     }
 )

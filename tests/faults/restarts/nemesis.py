@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.faults.cluster import HEAL_LIMIT_S, until
 from tests.faults.fault_run import CLIENTS
 from tests.faults.nemesis import Nemesis
 from tests.faults.node import Node
@@ -19,13 +18,15 @@ _DOWN_S: Final = (0.0, 0.5, 2.0, 5.0)
 
 
 class RestartNemesis(Nemesis):
-    """`apps` are the processes of the App, which are killed as well."""
+    """`apps` are the processes of the App, which are killed as well. `has_lived` tells whether the query's driver has had
+    each of its lives."""
 
     cluster: RestartedCluster
 
     def __init__(self, cluster: RestartedCluster, topic: str, partitions: int, seed: str, log: Path) -> None:
         super().__init__(cluster, topic, partitions, CLIENTS, seed, log)
         self.apps: Sequence[Node] = ()
+        self.has_lived: Callable[[], bool] = lambda: True
         self.restarts: Final[Counter[str]] = Counter()
         """By kind of service, and of Apps."""
 
@@ -65,10 +66,6 @@ class RestartNemesis(Nemesis):
             if app.ended_by_itself is not None:
                 self.failures.append(f"{app.name} ended by itself with {app.ended_by_itself}")
                 app.start()
-
-    def until_ready(self, names: Sequence[str]) -> None:
-        for name in names:
-            until(lambda name=name: self.cluster.is_ready(name), f"{name} to be ready", HEAL_LIMIT_S)
 
     def _count(self, name: str) -> None:
         self.restarts[name.partition("-")[0]] += 1

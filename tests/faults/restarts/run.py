@@ -91,6 +91,7 @@ class RestartRun(FaultRun[RestartResult]):
         command = [sys.executable, "-m", "tests.faults.restarts.query", "--bootstrap", self.cluster.bootstrap]
         command += ["--history", str(self.history), *(["--trusting"] if mutant == TRUSTING else [])]
         self._drivers: Final = Drivers(self.network, CLIENTS[1], directory / "query", self.history, command, chance)
+        self.nemesis.has_lived = lambda: self._drivers.counts["rounds of lives"] > 0
         self._stopping: Final = threading.Event()
         self._threads: Final[list[threading.Thread]] = []
         self._written: Final[Counter[str]] = Counter()
