@@ -42,14 +42,14 @@ class RestartRow:
     clients: Sequence[str] = ALL
     lives: Sequence[str] = ()
     findings: Sequence[str] = ()
-    backlog: int = 200
+    backlog: int = 160
 
 
 def _restart_all(nemesis: RestartNemesis, seconds: float) -> None:
     """Rolling restarts of each kind, and in between random kills of one service, or of a kind of coordinators."""
     cluster, until_at, turn = nemesis.cluster, time.monotonic() + seconds, 0
     kinds = (cluster.coordinators, cluster.txn_coordinators, cluster.brokers)
-    while turn < len(kinds) or time.monotonic() < until_at:
+    while turn == 0 or time.monotonic() < until_at:
         nemesis.restart_in_turn(kinds[turn % len(kinds)])
         nemesis.kill_at_once([nemesis.random.choice([name for kind in kinds for name in kind])])
         nemesis.kill_at_once(nemesis.random.choice([cluster.coordinators, cluster.txn_coordinators]))
@@ -119,7 +119,7 @@ MUTANT_ROWS: Final = tuple(
         clients,
         lives,
         findings,
-        _LONG_BACKLOG if name == "rounds-without-end" else 200,
+        _LONG_BACKLOG if name == "rounds-without-end" else 160,
     )
     for name, (story, seconds, clients, lives, findings) in _BROKEN.items()
 )
