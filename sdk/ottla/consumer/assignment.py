@@ -13,6 +13,7 @@ from ottla.consumer.context import ConsumerContext
 from ottla.consumer.fetcher import closed_error
 from ottla.consumer.start_offsets import ReadingPlan
 from ottla.errors import config_error
+from ottla.machines.failures import no_position
 from ottla.machines.metadata import ClusterView
 from ottla.machines.position import Position
 from ottla_core.model import EARLIEST_TIMESTAMP, TopicPartition
@@ -62,8 +63,15 @@ class Assignment:
         return [positions[TopicPartition(*partition)] for partition in partitions]
 
     def resolve(self) -> None:
-        """Look up where those positions are that are only known as a time or an end."""
+        """Look up where those positions are that are only known as a time or an end.
+
+        Raises OffsetOutOfRangeError for one of which not even that is known.
+        """
         resolve(self._context)
+        with self._fetcher.lock:
+            nowhere = [p.partition for p in self._subscription.unlocated if p.offset is None and p.start is None]
+        if nowhere:
+            raise no_position(nowhere[0])
 
     def locate(self) -> None:
         """Whatever is to be looked up before every position is known."""

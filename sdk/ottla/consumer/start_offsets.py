@@ -24,11 +24,14 @@ _warned: list[str] = []
 
 @dataclass(frozen=True, slots=True)
 class PartitionRange:
-    """Where one partition begins (an `offset`, or a `timestamp` as in ListOffsets) and stops, in which topic."""
+    """Where one partition begins (an `offset`, or a `timestamp` as in ListOffsets) and stops, in which topic.
+
+    It has neither where only a seek can say: where nothing else does, and auto_offset_reset is "none".
+    """
 
     partition: TopicPartition
     offset: int | None
-    timestamp: int
+    timestamp: int | None
     stop: int | None
     stop_topic_id: TopicId | None
 
@@ -82,10 +85,12 @@ class ReadingPlan:
         timestamp = self._timestamp(now_ms)
         return [PartitionRange(p, offsets.get(p), timestamp, stops.get(p), ids.get(p)) for p in partitions]
 
-    def _timestamp(self, now_ms: int) -> int:
+    def _timestamp(self, now_ms: int) -> int | None:
         start = self._start
         if isinstance(start, datetime | timedelta):
             return timestamp_ms(start, now_ms=now_ms)
+        if self.reset == "none" and start not in ("earliest", "latest"):
+            return None
         if start == "committed" and self.reset == "latest" and not _warned:
             _warned.append("start")
             logger.warning(

@@ -36,6 +36,15 @@ def no_timestamp(timestamp: object) -> ConfigError:
     )
 
 
+def no_position(partition: TopicPartition) -> OttlaError:
+    """A consumer without a group knows no start of a partition, and may not choose one."""
+    return error_from_code(
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        f"nothing says where {partition} begins: start= doesn't, and auto_offset_reset is 'none'",
+        hint="seek, give start=, or say auto_offset_reset='earliest' or 'latest'",
+    )
+
+
 def buffer_full(buffer_bytes: int, waited_s: float) -> BufferFullError:
     """There was no room for a record for as long as it may wait."""
     return BufferFullError(

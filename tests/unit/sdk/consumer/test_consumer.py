@@ -278,6 +278,23 @@ def test_a_position_that_is_gone_is_reset_as_asked(caplog: pytest.LogCaptureFixt
 
 
 @pytest.mark.feature(32)
+@pytest.mark.story("nowhere-was-the-end")
+@pytest.mark.parametrize("start", ["committed", {("t", 1): 2}])
+def test_without_a_start_and_without_a_reset_reading_is_an_error_until_somebody_seeks(start: Any) -> None:
+    with consumer_of(filled({0: 3, 1: 3}), start=start, auto_offset_reset="none") as consumer:
+        for read in (lambda: consumer.poll(WAIT), lambda: consumer.position(T0)):
+            with pytest.raises(OffsetOutOfRangeError, match="nothing says where t-0 begins"):
+                read()
+        consumer.seek(T0, 1)
+        consumer.seek(T1, 2)
+        assert (consumer.position(T0), consumer.position(T1)) == (1, 2)
+        got: list[tuple[int, int]] = []
+        while len(got) < 3:
+            got += [(r.partition, r.offset) for r in consumer.poll(WAIT)]
+        assert sorted(got) == [(0, 1), (0, 2), (1, 2)]
+
+
+@pytest.mark.feature(32)
 @pytest.mark.story("topic-made-anew-is-read-from-the-middle")
 def test_a_topic_that_was_made_anew_is_another_and_is_read_as_auto_offset_reset_says(
     caplog: pytest.LogCaptureFixture,
