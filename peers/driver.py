@@ -31,6 +31,11 @@ is for people. It ends with 0 where all went well, and within 30 s.
                         goes through a story (peers/java/Experience.java) and prints its facts, one object: for each
                         act the class of the exception that it raised, or `well`. No limit of 30 s.
 
+    consumers           {}, of the Java client alone
+                        takes calls from stdin, one a line, {"who": name of a consumer, "what", "with": arguments}, and
+                        answers each by {"gives": value} or {"raises": class, "message"}: peers/java/consumers.py. It
+                        ends at the end of stdin. No limit of 30 s.
+
 A record is {"key": base64|null, "value": base64|null, "headers": [[name, base64|null], …], "timestamp_ms": n}.
 """
 
@@ -160,6 +165,10 @@ class Driver:
         options = {"bootstrap": bootstrap, "topic": topic, "group": group, "instance": instance}
         words = json.dumps({**options, "assignor": assignor, "reset": reset})
         return DrivenMember([*self._command, "group", words], self._environment)
+
+    def program(self, what: str) -> list[str]:
+        """The command of what answers for as long as its stdin is open."""
+        return [*self._command, what, "{}"]
 
     @cached_property
     def _about(self) -> dict[str, Any]:

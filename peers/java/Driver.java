@@ -62,6 +62,7 @@ public final class Driver {
             case "transform" -> new Transactions(driver.options).transform();
             case "offset-for-time" -> driver.offsetForTime();
             case "admin" -> driver.admin();
+            case "consumers" -> new Consumers(answers).run();
             case "group" -> new Member(driver.options, answers).run();
             case "experience" -> new Experience(driver.options, answers).run();
             default -> throw new IllegalArgumentException("there is no " + arguments[0]);

@@ -33,10 +33,13 @@ A client that can write so and not read so lacks `reads <form>`.
 GROUPS = ("share", "commit", "reset", "seek", "cooperative", "static", "mixed")
 """Capabilities of consumer groups."""
 TRANSACTIONS = ("transactions", "read committed", "offsets in transactions", "fencing")
+JUDGED = ("positions", "commits", "rebalances")
+"""What our SDK does by itself, compared with what Kafka's own client in Java does."""
 CAPABILITIES = (
     *("acks", *FORMS, "reads", "idempotence", "offset", "time", "large", "partitions", "admin", "failover"),
     *GROUPS,
     *TRANSACTIONS,
+    *JUDGED,
 )
 
 

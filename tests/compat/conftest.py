@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 from peers.client import Client
-from tests.compat.cells import CONNECT, DELTA, DIFFERS, LOGS, MM2, SPARK, STREAMS, TOOLS, opened
+from tests.compat.cells import CONNECT, DELTA, DIFFERS, LOGS, MM2, SPARK, STREAMS, TOOLS, chosen, opened
 from tests.compat.topics import Topics
 
 from ottla_stack.cluster import Cluster
 
 _OF_PROGRAMS = {
     TOOLS: ["test_kafka_tools.py", "test_kafka_group_tools.py", "test_kafka_transaction_tools.py"],
-    SPARK: ["test_spark.py"],
+    SPARK: ["test_spark.py", "test_spark_judges.py"],
     LOGS: ["test_logs.py"],
     CONNECT: ["test_connect.py"],
     STREAMS: ["test_streams.py"],
@@ -22,6 +22,8 @@ _OF_PROGRAMS = {
     MM2: ["test_mirror_maker.py", "test_mirror_maker_flows.py", "test_mirror_client.py", "test_mirror_with_kafka.py"],
 }
 collect_ignore = [name for program, names in _OF_PROGRAMS.items() if not program.is_chosen for name in names]
+if not any(listed.name == "java" for listed in chosen()):
+    collect_ignore.append("test_judges.py")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,0 +1,47 @@
+"""A step of a story: who does what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+
+class Step(NamedTuple):
+    """A call of one consumer or query by its name; of the `world`, which both sides share; or of `all` of a side's."""
+
+    who: str
+    what: str
+    arguments: Mapping[str, Any]
+
+    @property
+    def label(self) -> str:
+        words = " ".join(f"{name}={value}" for name, value in self.arguments.items())
+        return f"{self.who} {self.what} {words}".rstrip()
+
+
+class Story(NamedTuple):
+    """What is done with one topic, in order. Both sides do a step before either does the next one."""
+
+    name: str
+    steps: tuple[Step, ...]
+    partitions: int = 1
+    config: Mapping[str, str] = {}
+
+
+def actor(who: str) -> Callable[..., Step]:
+    """Return what makes steps of that one: `actor("a")("seek", partition=0, offset=3)`."""
+
+    def does(what: str, **arguments: Any) -> Step:
+        return Step(who, what, arguments)
+
+    return does
+
+
+WORLD: Final = "world"
+ALL: Final = "all"
+world: Final = actor(WORLD)
+"""Changes the topic, or waits for it, once for both sides."""
+everyone: Final = actor(ALL)
+a: Final = actor("a")
+b: Final = actor("b")
+c: Final = actor("c")
