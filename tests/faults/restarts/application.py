@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
         producer={"transaction_timeout": APP_TIMEOUT_S},
     )
 
-    @app.on(APP_SOURCE, key="bytes", value="bytes", retries=2, backoff=0.1, dead_letter=APP_DEAD, commit_interval=0.5)
+    @app.on(APP_SOURCE, key="bytes", value="bytes", retries=1, backoff=0.1, dead_letter=APP_DEAD, commit_interval=0.5)
     async def copy(value: bytes, context: ottla.Context) -> None:
         number = number_of(value)
         if is_slow(number):

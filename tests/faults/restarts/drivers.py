@@ -96,8 +96,8 @@ class Drivers:
         if kind == RESTORED:
             self._restore()
         if kind == COPIED:
-            beside = self._start("copy", self._copied())
-        driver = self._start("driver", self._current)
+            beside = self._start("copy", self._copied(), "--contended")
+        driver = self._start("driver", self._current, *(["--contended"] if beside is not None else []))
         self._until_progress(driver, stopping)
         moment_s = _BESIDE_S if beside is not None else self._random.uniform(*_MOMENT_S)
         over_at = time.monotonic() + moment_s

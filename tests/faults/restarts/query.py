@@ -33,6 +33,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--directory", type=Path, required=True, help="of the checkpoint and Spark's own files")
     parser.add_argument("--to-end", action="store_true")
+    parser.add_argument("--contended", action="store_true", help="a copy of the checkpoint is used at the same time")
     parser.add_argument("--trusting", action="store_true", help="with a rule broken")
     given = parser.parse_args(arguments)
     history = HistoryWriter(given.history, given.process)
@@ -57,7 +58,10 @@ def main(arguments: list[str]) -> int:
                     history.flush()
         except StreamingQueryException as error:
             is_rejected = any(words in str(error) for words in REJECTIONS)
-            history.add("fail" if is_rejected else "info", "failure", error=str(error)[:2_000])
+            kind = (
+                "fail" if is_rejected or given.contended else "info"
+            )  # Spark leaves out the cause where the abort fails
+            history.add(kind, "failure", error=str(error)[:2_000])
             history.flush()
             if is_rejected:
                 return REJECTED

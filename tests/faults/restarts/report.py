@@ -12,6 +12,7 @@ from tests.faults.mutants_caught import catch_all
 from tests.faults.report import print_aligned, print_summary
 from tests.faults.restarts.content import QUERY_TARGET
 from tests.faults.restarts.rows import (
+    LEAST_DEAD_LETTERS,
     LEAST_DEATHS,
     LEAST_RESTARTS,
     LEAST_RESTORED,
@@ -87,8 +88,8 @@ def _missed(result: RestartResult, share: float) -> list[str]:
     did = (
         *(of_query if QUERY in result.row.clients else ()),
         ("restarts", result.restarts.total(), LEAST_RESTARTS),
-        ("rows of the App", findings.did["rows of the App"], LEAST_ROWS // 10),
-        ("dead letters", findings.did["dead letters"], LEAST_ROWS // 500),
+        ("rows of the App", findings.did["rows of the App"], LEAST_ROWS // 3),
+        ("dead letters", findings.did["dead letters"], LEAST_DEAD_LETTERS),
         ("looks", findings.did["looks"], LEAST_RESTARTS),
         ("transactions", findings.did["transactions"], LEAST_RESTARTS),
         ("listings of groups", findings.did["listings of groups"], 2_000),

@@ -14,9 +14,10 @@ from tests.faults.restarts.nemesis import RestartNemesis
 NAME: Final = "F35"
 MINUTES: Final = 10.0
 LEAST_RESTARTS: Final = 100
-LEAST_DEATHS: Final = 12
-LEAST_RESTORED: Final = 3
-LEAST_ROWS: Final = 20_000
+LEAST_DEATHS: Final = 10
+LEAST_RESTORED: Final = 2
+LEAST_ROWS: Final = 15_000
+LEAST_DEAD_LETTERS: Final = 30
 
 QUERY, APP, ADMINISTRATOR, LISTINGS, READERS = "query", "app", "administrator", "listings", "readers"
 ALL: Final = (QUERY, APP, ADMINISTRATOR, LISTINGS, READERS)

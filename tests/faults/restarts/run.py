@@ -43,12 +43,12 @@ from tests.faults.spark.copy import PARTITIONS, read_rows, write_rows
 import ottla
 from ottla_core.model import TopicPartition
 
-_RATES: Final = {QUERY: (QUERY_SOURCE, 30), APP: (APP_SOURCE, 6)}
+_RATES: Final = {QUERY: (QUERY_SOURCE, 15), APP: (APP_SOURCE, 4)}
 """For each client, the topic that it reads, and how many rows a second are written to each of its partitions."""
 
 _APPS: Final = 2
 _END_LIMIT_S: Final = 60.0
-_SETTLE_LIMIT_S: Final = 240.0
+_SETTLE_LIMIT_S: Final = 400.0
 _MUTANT_SETTLES_S: Final = 50.0
 _JOIN_LIMIT_S: Final = 180.0
 _VALUES_A_LINE: Final = 1_000
