@@ -15,9 +15,8 @@ import shutil
 import tempfile
 import time
 import urllib.request
-from collections.abc import Coroutine, Iterable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import ottla
 from loadtest.rows.footprint import cpu_seconds
@@ -28,11 +27,8 @@ from ottla_proto.contracts import Group
 from ottla_stack.running import RunningStack
 from ottla_stack.view import resident_mb
 
-T = TypeVar("T")
-
 _COORDINATOR: Final = "group-coordinator-0"
-_AT_ONCE: Final = 200
-_PAUSE_S: Final = 0.1
+_FIRST_GROUPS: Final = 200
 _GROUPS_AT_ONCE: Final = 1_000
 """Each new group waits three seconds for more members (group.initial.rebalance.delay.ms)."""
 _LOOK_S: Final = 0.25
@@ -45,26 +41,16 @@ _SLICE: Final = 500
 async def rebalance(calls: GroupCalls, stack: RunningStack, members: int) -> dict[str, float]:
     """All members join a new group, and get their assignments."""
     pid = stack.pid(_COORDINATOR)
-    joins = await _begun(calls.join("large", "") for _ in range(members))
+    joins = [asyncio.create_task(calls.join("large", "")) for _ in range(members)]
     await _until_idle(pid)  # it has all of them, and waits for more (group.initial.rebalance.delay.ms)
     began_s = cpu_seconds(pid)
     joined = await asyncio.gather(*joins)
     ids = [each.member_id for each in joined]
     assert len(set(ids)) == members
     assert {each.generation for each in joined} == {1}
-    await asyncio.gather(*await _begun(calls.sync("large", each, 1, ids) for each in joined))
+    await asyncio.gather(*(calls.sync("large", each, 1, ids) for each in joined))
     used_s = cpu_seconds(pid) - began_s
     return {"longest_turn_ms": 1000 * longest_turn_s(stack), "rebalance_cpu_s": used_s}
-
-
-async def _begun(calls: Iterable[Coroutine[Any, Any, T]]) -> list[asyncio.Task[T]]:
-    """Begin calls that wait for each other: a connection takes thousands of them, and not all at once."""
-    tasks: list[asyncio.Task[T]] = []
-    for call in calls:
-        tasks.append(asyncio.create_task(call))
-        if not len(tasks) % _AT_ONCE:
-            await asyncio.sleep(_PAUSE_S)
-    return tasks
 
 
 async def _until_idle(pid: int) -> None:
@@ -144,8 +130,8 @@ async def measured(stack: RunningStack, given: argparse.Namespace) -> dict[str, 
 
 async def remembered(stack: RunningStack, given: argparse.Namespace) -> dict[str, Any]:
     async with GroupCalls(stack.bootstrap) as calls:
-        await asyncio.gather(*(calls.until_served(f"group-{n}") for n in range(_AT_ONCE)))
-        await many_groups(calls, stack, _AT_ONCE, 1)  # what the first ones cost is no group's
+        await asyncio.gather(*(calls.until_served(f"group-{n}") for n in range(_FIRST_GROUPS)))
+        await many_groups(calls, stack, _FIRST_GROUPS, 1)  # what the first ones cost is no group's
         return await many_groups(calls, stack, given.groups, given.lives)
 
 

@@ -14,6 +14,7 @@ import grpc.aio
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import MAX_BATCH_BYTES
+from ottla_core.rpc.calls import MAX_CALLS
 from ottla_proto.common_pb2 import Error
 
 _log = logging.getLogger(__name__)
@@ -57,6 +58,8 @@ _MAX_STREAMS_OF_A_CONNECTION: Final = 10_000
 
 SERVER_OPTIONS: Final = (
     ("grpc.max_concurrent_streams", _MAX_STREAMS_OF_A_CONNECTION),
+    ("grpc.server.max_pending_requests", MAX_CALLS),
+    ("grpc.server.max_pending_requests_hard_limit", MAX_CALLS),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_RESPONSE_BYTES),
     ("grpc.max_metadata_size", 16 * 1024),
@@ -66,6 +69,10 @@ SERVER_OPTIONS: Final = (
     ("grpc.http2.min_ping_interval_without_data_ms", _KEEP_ALIVE_MS // 2),
     ("grpc.so_reuseport", 0),  # two servers on one port is a mistake, not load balancing
 )
+"""Calls are pending until the event loop takes them. gRPC's own limits for them are 1,000 and 3,000: beyond the first
+it cancels calls at random, beyond the second all of them, and gives no reason. A broker that passes on what the members
+of a large group send at the same moment has more of them; and what is too much `Calls` rejects, with a reason.
+"""
 
 _CODES: Final = {
     grpc.StatusCode.UNAVAILABLE: ErrorCode.NETWORK_EXCEPTION,

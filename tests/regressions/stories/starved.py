@@ -158,6 +158,14 @@ STORIES = (
         ),
     ),
     Story(
+        "calls-begun-at-once-are-cancelled",
+        "Of 5,000 calls that began at once on one connection, 1,500 were cancelled at random, and no reason was given",
+        altered(
+            "ottla_core.rpc.status:SERVER_OPTIONS",
+            lambda options: tuple(each for each in options if "max_pending_requests" not in each[0]),
+        ),
+    ),
+    Story(
         "python-is-late-three-times",
         "A job of spark/jobs ended when Spark could not start a Python process within ten seconds for the third time",
         constant("job:_START_PATIENCE_S", 20.0),
