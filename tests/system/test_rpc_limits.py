@@ -196,7 +196,6 @@ async def test_calls_hold_so_much_together_and_small_ones_have_a_part_of_their_o
     await peer.close()
 
 
-@pytest.mark.story("unary-calls-without-a-bound")
 @pytest.mark.story("calls-begun-at-once-are-cancelled")
 async def test_five_thousand_calls_that_begin_at_once_are_all_answered(stack: Stack) -> None:
     peer = AioPeer(stack.address)
@@ -206,6 +205,7 @@ async def test_five_thousand_calls_that_begin_at_once_are_all_answered(stack: St
     await peer.close()
 
 
+@pytest.mark.story("unary-calls-without-a-bound")
 async def test_so_many_calls_are_open_and_no_more(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "MAX_CALLS", 1)
     peer = AioPeer(stack.address)
