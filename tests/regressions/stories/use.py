@@ -35,6 +35,11 @@ STORIES = (
         skipped("ottla_stack.commands:is_locked", False),
     ),
     Story(
+        "advice-that-stops-another-stack",
+        "`ottla up --dir west` advised to stop it with `ottla down`, which stops the stack of the default directory",
+        instead_of("ottla_stack.commands:_command", lambda original, name, directory: f"ottla {name}"),
+    ),
+    Story(
         "config-said-to-have-no-effect",
         "auto.create.topics.enable=false was answered with `no effect`, and topics were no longer created",
         altered("ottla_core.config_table:ENFORCED", lambda names: names - {"auto.create.topics.enable"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import typer
 from waiting import until
 
 from ottla_core.errors import OttlaError
+from ottla_stack import commands
 from ottla_stack import supervisor as module
 from ottla_stack.commands import down, status
 from ottla_stack.plan import StackPlan
@@ -78,6 +80,14 @@ def test_a_stack_whose_state_is_gone_or_torn_is_not_called_absent(
     assert f"(process {os.getpid()}), but" in " ".join(capsys.readouterr().err.split())
     down(tmp_path)
     assert "nothing runs" in capsys.readouterr().err
+
+
+@pytest.mark.story("advice-that-stops-another-stack")
+async def test_a_stack_in_a_directory_of_its_own_says_how_to_stop_that_one(
+    supervisor: Supervisor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await commands._show_until(asyncio.create_task(asyncio.sleep(0, True)), supervisor)
+    assert f"stop with Ctrl-C or `ottla down --dir {tmp_path}`" in capsys.readouterr().out
 
 
 async def test_a_state_that_a_full_disk_refuses_is_written_once_there_is_room(
