@@ -89,6 +89,11 @@ STORIES = (
         instead_of(f"{_MACHINES}.rebalance:joined", _told_of_all),
     ),
     Story(
+        "members-of-a-large-group-are-answered-in-one-turn",
+        "The end of a rebalance answered all members in one turn: of 5,000, it held all other groups up for 0.14 s",
+        constant("ottla_core.coordination.held_shard:_RESPONSES_A_TURN", 1 << 40),
+    ),
+    Story(
         "static-member-back-before-it-gave-up",
         "A static member that ended while it gave partitions up came back without a rebalance: no member read them",
         skipped(f"{_MACHINES}.membership:_was_to_give_up", False),

@@ -8,20 +8,21 @@ import logging
 import weakref
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from batches import NOON
 from owners import Book, get, later, put, resolve, set_timers
-from waiting import until
+from waiting import LIMIT_S, until
 
 from ottla_core.cluster.image import ClusterImage, Partition, Shard, Topic
 from ottla_core.coordination.batches import read_batches
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.memory_log import MemoryShardLog
 from ottla_core.coordination.runtime import OwnedShards
-from ottla_core.coordination.shard import ShardDecision
+from ottla_core.coordination.shard import Resolve, ShardDecision
 from ottla_core.coordination.shard_log import (
     Append,
     Batches,
@@ -283,6 +284,46 @@ async def test_a_join_waits_for_the_others_and_effects_are_carried_out(process: 
     await process.shards.ask(KEY, resolve("m1", "joined"), timeout=20)
     assert await joining == "joined"
     assert process.performed == [(2, 1, "news")]
+
+
+@pytest.mark.story("members-of-a-large-group-are-answered-in-one-turn")
+async def test_a_thousand_responses_take_several_turns_of_the_loop_and_keep_their_order(process: Process) -> None:
+    process.on_image(given(2))
+    await process.until_serving(1)
+    keys = [str(number) for number in range(1_000)]
+    waiting = [process.shards.begin(2, later(key), timeout=60) for key in keys]
+    await process.put(b"1")  # they are decided by then
+    answered: list[str] = []
+    for answer in waiting:
+        answer.add_done_callback(lambda done: answered.append(done.result()))
+    resolves = tuple(Resolve(key, key) for key in keys)
+    process.shards.begin(2, lambda book, now: ShardDecision(None, effects=resolves), timeout=60)
+    last = process.shards.begin(2, put(b"k", b"2"), timeout=60)
+    last.add_done_callback(lambda done: answered.append("the last"))
+    counts = [0]
+    async with asyncio.timeout(LIMIT_S):
+        while not last.done():
+            await asyncio.sleep(0)
+            counts.append(len(answered))
+    await asyncio.sleep(0)
+    assert answered == [*keys, "the last"]
+    assert max(after - before for before, after in pairwise(counts)) <= 100
+
+
+async def test_what_was_decided_is_answered_though_the_shard_is_left(process: Process) -> None:
+    process.on_image(given(2))
+    await process.until_serving(1)
+    keys = [str(number) for number in range(1_000)]
+    waiting = [process.shards.begin(2, later(key), timeout=60) for key in keys]
+    await process.put(b"1")
+    resolves = tuple(Resolve(key, key) for key in keys)
+    process.shards.begin(2, lambda book, now: ShardDecision(None, effects=resolves), timeout=60)
+    async with asyncio.timeout(LIMIT_S):
+        while not waiting[0].done():
+            await asyncio.sleep(0)
+        assert not waiting[-1].done()
+        process.on_image(given())
+        assert await asyncio.gather(*waiting) == keys
 
 
 async def test_a_service_hears_which_epoch_is_over_and_no_effect_of_it_comes_after(process: Process) -> None:
