@@ -7,8 +7,6 @@ from types import SimpleNamespace
 from tests.regressions.injection import constant, instead_of, skipped
 from tests.regressions.story import Story
 
-from ottla_core.model import LATEST_TIMESTAMP
-
 _CONSUMER = "ottla.consumer"
 _GROUP = "ottla.consumer.group"
 
@@ -353,7 +351,7 @@ STORIES = (
         "A consumer without a group, a start or a reset read from the end and skipped what was there, silently",
         instead_of(
             f"{_CONSUMER}.start_offsets:ReadingPlan._timestamp",
-            lambda original, self, now_ms: LATEST_TIMESTAMP if (found := original(self, now_ms)) is None else found,
+            lambda original, self, now_ms: -1 if (found := original(self, now_ms)) is None else found,  # the latest
         ),
     ),
     Story(
