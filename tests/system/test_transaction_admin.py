@@ -183,7 +183,7 @@ def test_a_transaction_that_ends_between_two_answers_does_not_hang(
 
 
 @pytest.mark.story("an-id-forgotten-between-two-answers")
-def test_an_id_that_is_forgotten_after_it_was_listed_fails_no_look(
+def test_open_in_skips_an_id_that_is_forgotten_after_it_was_listed(
     admin: ottla.Admin, begun: ottla.Producer, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = admin.transactions.list

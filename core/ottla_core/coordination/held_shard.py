@@ -19,7 +19,7 @@ from ottla_core.records.fence import ShardFence
 from ottla_core.telemetry import Counter, Histogram
 
 _RESPONSES_A_TURN: Final = 100
-"""Each wakes a task that serializes and sends it in about 25 µs. The end of a rebalance has thousands of them."""
+"""Each response wakes a task that takes about 25 µs to send it, and a rebalance can end with thousands of them."""
 
 _log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ class HeldShard(Generic[S]):
                 self._process.on_left(self.number, self.owner.fence, effect, self.age_s)
 
     def _send_responses(self) -> None:
-        """Send as many responses as a turn of the loop has time for, and the others in the next turns, in order."""
+        """Send up to _RESPONSES_A_TURN responses in this turn of the loop, and the rest in the next turns, in order."""
         for _ in range(min(len(self._responses), _RESPONSES_A_TURN)):
             match self._responses.popleft():
                 case RespondError(token, error):

@@ -69,9 +69,10 @@ SERVER_OPTIONS: Final = (
     ("grpc.http2.min_ping_interval_without_data_ms", _KEEP_ALIVE_MS // 2),
     ("grpc.so_reuseport", 0),  # two servers on one port is a mistake, not load balancing
 )
-"""Calls are pending until the event loop takes them. gRPC's own limits for them are 1,000 and 3,000: beyond the first
-it cancels calls at random, beyond the second all of them, and gives no reason. A broker that passes on what the members
-of a large group send at the same moment has more of them; and what is too much `Calls` rejects, with a reason.
+"""A call is pending until the event loop takes it. gRPC's own limits are 1,000 and 3,000 pending calls: beyond the
+first it cancels calls at random, and beyond the second all further ones, without a reason. A broker that passes on the
+requests of a large group's members exceeds both. So the limits are those of `Calls`, which rejects further calls with a
+reason.
 """
 
 _CODES: Final = {

@@ -11,8 +11,8 @@ The rules this file owns:
 * What is read is bounded by the rate at which records were finished while there were any, in this round and the ones
   before it, each of which counts half as much as the next. Before a rate is known each handler gets one record.
 * A round that took longer than its transaction may is handled again, half as large.
-* A round that is handled again reads as many records as before, and not more: else it would come to records that fail
-  for the first time, and never be committed where there are many of them.
+* A round that is handled again reads no more records than before. Otherwise it would reach records that fail for the
+  first time, and with many of them it would never be committed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class RoundPace:
         self._busy_s = 0.0
         self._busy_since: float | None = None
         self._read = 0
-        self._repeats = 0  # the records of a round that was aborted, and is handled again
+        # How many records the aborted round had read, which is now handled again; 0 after a commit.
+        self._repeats = 0
 
     def begin(self, now: float) -> None:
         """A round has read its first records."""

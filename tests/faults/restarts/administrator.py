@@ -30,7 +30,7 @@ class Administrator:
         self._stopping: Final = stopping
 
     def run_hanging(self, history: HistoryWriter) -> None:
-        """Note each look, each transaction that was found, and each look that has failed."""
+        """Look for hanging transactions repeatedly. Note each look, each transaction found, and each error."""
         with ottla.Admin(self._bootstrap, request_timeout=_TIMEOUT_S) as admin:
             while not self._stopping.wait(_PAUSE_S):
                 try:
@@ -44,7 +44,7 @@ class Administrator:
                 history.flush()
 
     def run_transactions(self, history: HistoryWriter) -> None:
-        """Note how each transaction has ended: `ok` committed, `fail` aborted, `info` for an end that is not known."""
+        """Note how each transaction ended: `ok` committed, `fail` aborted, `info` unknown."""
         number = 0
         with ottla.Admin(self._bootstrap, request_timeout=_TIMEOUT_S) as admin:
             while not self._stopping.wait(_PAUSE_S):
@@ -60,7 +60,7 @@ class Administrator:
                 history.flush()
 
     def _write(self, admin: ottla.Admin, value: bytes, *, is_aborted: bool) -> None:
-        """Raises what the commit raises, which is an error of a fenced producer if the transaction was aborted."""
+        """Write one transaction. If it is aborted first, the commit raises FencedError or TransactionAborted."""
         name = "administered"
         with ottla.Producer[bytes, bytes](self._bootstrap, value="bytes", transactional_id=name) as producer:
             producer.init_transactions()
@@ -88,7 +88,7 @@ def main(arguments: list[str]) -> int:
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
-        time.sleep(0.1)  # a signal is handled between two of these
+        time.sleep(0.1)  # Python runs signal handlers between two of these
     return 0
 
 

@@ -1,6 +1,6 @@
 """`python -m tests.faults.restarts.application`: an exactly-once App whose handler is slow for some records.
 
-For a poisoned record the handler fails after it has sent: nothing of that may count but the dead letter in the end.
+The handler fails for a poisoned record after it has sent. Only the record's dead letter may be committed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import ottla
 
 GROUP = "restarts"
 _SESSION_S = 6.0
-"""A process that was killed holds its partitions for that long."""
+"""The partitions of a killed process go to others only after this time."""
 
 
 def main(arguments: list[str]) -> int:

@@ -1,13 +1,14 @@
 """What the clients found, and what lies in the topics in the end: counted by kind, with examples.
 
-* lost: a row of which nothing is there. A row that is poisoned for the App stands in the dead letters.
+* lost: a row that is not there at all. A row that is poisoned for the App has to be in the dead letters.
 * doubled: a row that is there more than once.
-* torn: a transaction of which a part is there, or an attempt that was aborted.
+* torn: a transaction that is there only in part, or an aborted transaction or attempt that is there.
 * reordered: rows of one key that the query has written in another order.
 * short_listings: listings without an error that lack a name.
 * false_failures: errors of clients, whose work nothing but restarts should disturb; live transactions said to hang.
-* waits: topics whose readers waited for longer than transactions may last. What a task of the query has prepared waits
-  for the next driver: so readers of its copy may wait for as long as the query writes no micro-batch.
+* waits: topics whose readers waited longer than a transaction may last. A transaction that a task of the query has
+  prepared stays open until the next driver ends it. So readers of the query's copy may wait as long as the query writes
+  no micro-batch.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tests.faults.spark.copy import PARTITIONS
 from tests.faults.spark.copy import check as check_copy
 
 _RESTART_S: Final = 10.0
-"""So long the coordinator that has to end a transaction may be restarting."""
+"""How long a transaction's coordinator may take to restart."""
 
 _EXAMPLES: Final = 12
 
@@ -60,7 +61,7 @@ class RestartFindings:
 
 
 def check_history(operations: Iterable[Operation], findings: RestartFindings) -> None:
-    """Add what clients have noted."""
+    """Check what the clients have noted."""
     batches_ns: list[int] = []
     for operation in operations:
         match operation:
@@ -71,7 +72,7 @@ def check_history(operations: Iterable[Operation], findings: RestartFindings) ->
             case {"f": "listing", "type": "fail", "what": what, "missing": missing}:
                 findings.add("short_listings", f"{what} lack {len(missing)}, {missing[0]} for one")
             case {"f": "listing", "what": "kafka"}:  # it has failed, or a shard has moved
-                findings.did["listings of kafka that are not held to be whole"] += 1
+                findings.did["listings of kafka that need not be complete"] += 1
             case {"f": "listing", "what": what, "error": error}:
                 findings.add("false_failures", f"a listing of {what}: {error}")
             case {"f": "look"}:
@@ -93,11 +94,11 @@ def check_history(operations: Iterable[Operation], findings: RestartFindings) ->
     for topic, wait_s in findings.waits_s.items():
         longest_s = APP_TIMEOUT_S if topic != QUERY_TARGET else findings.pause_s
         if wait_s > longest_s + _RESTART_S:
-            findings.add("waits", f"a reader of {topic} waited {wait_s:.1f} s, and not {longest_s:.1f} s")
+            findings.add("waits", f"a reader of {topic} waited {wait_s:.1f} s, longer than {longest_s:.1f} s")
 
 
 def check_query(copied: Rows, written: int, findings: RestartFindings) -> None:
-    """Add what became of so many rows of each partition, which the query has copied."""
+    """Check the query's copy of the `written` rows of each partition."""
     found = check_copy(copied, written)
     findings.did["rows of the query"] = len(copied)
     for kind, number in (("lost", found.missing), ("doubled", found.repeated), ("reordered", found.reordered)):
@@ -106,7 +107,7 @@ def check_query(copied: Rows, written: int, findings: RestartFindings) -> None:
 
 
 def check_app(values: Mapping[str, Counter[bytes]], written: int, findings: RestartFindings) -> None:
-    """Add what became of so many rows of each partition, which the App has handled; `values` of its topics."""
+    """Check what the App made of the `written` rows of each partition. `values` has its topics' values, counted."""
     target, copies, dead = values[APP_TARGET], values[APP_COPIES], values[APP_DEAD]
     for row in (b"%d.%d" % (p, number) for p in range(PARTITIONS) for number in range(written)):
         sent, name = (target[row], copies[row]), row.decode()
@@ -129,13 +130,13 @@ def check_app(values: Mapping[str, Counter[bytes]], written: int, findings: Rest
 
 
 def check_operations(values: Counter[bytes], operations: Iterable[Operation], findings: RestartFindings) -> None:
-    """Add what became of the administrator's transactions."""
+    """Check the administrator's transactions."""
     for value, count in values.items():
         if count != PARTITIONS:
             findings.add("torn", f"transaction {value.decode()} stands in {count} of {PARTITIONS} partitions")
     for operation in operations:
         match operation:
             case {"f": "transaction", "type": "ok", "number": number} if not values[b"%d" % number]:
-                findings.add("lost", f"transaction {number} was committed")
+                findings.add("lost", f"transaction {number} was committed, and nothing of it is there")
             case {"f": "transaction", "type": "fail", "number": number} if values[b"%d" % number]:
                 findings.add("torn", f"transaction {number} was aborted, and is there")

@@ -1,4 +1,4 @@
-"""The cluster of the row: two coordinators of each kind, whose transactions may be prepared."""
+"""The row's cluster has two coordinators of each kind, and allows two-phase commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run writes: its topics, which records of theirs are special, and the names that every listing has to have."""
+"""What a run writes: its topics, which of their records are special, and the names that every listing has to have."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The connector as the query uses it: with second attempts of its tasks, and, for a mutant, with a rule broken.
 
-Spark begins a speculative attempt on another host than the first one, and here is one. So the second attempt runs in
-the first one's process, before it or some time after it, when its micro-batch may be decided. Spark knows nothing of
-it: as with speculation, the driver gets the result of one attempt alone.
+Spark starts a speculative attempt only on another host than the first, and there is only one host here. So the second
+attempt runs in the first one's process, before it or some time after it, when its micro-batch may be decided. Spark
+knows nothing of it: as with speculation, the driver gets the result of one attempt alone.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def by_number(last: Decision | None, batch: Batch, content: Content, *, compare:
 
 
 class TrustingRowWriter(RowWriter):
-    """Takes the number of a micro-batch for enough to know it by (P5)."""
+    """Recognizes a micro-batch by its number alone, and doesn't compare its content."""
 
     def transactions(self, batch: Batch) -> QueryTransactions:
         put_in_place(query_transactions, "is_decided", by_number)

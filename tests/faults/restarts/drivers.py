@@ -1,8 +1,9 @@
-"""The lives of the query's driver: it is killed, and its checkpoint is restored from an older copy, or used twice.
+"""The query's driver is killed over and over, and some of its lives start from an old or a copied checkpoint.
 
-Two directories hold a checkpoint each: `current` is the one that the driver uses, and `spare` one that may be right in
-its place. The connector promises that a checkpoint which is not the newest loses no rows: it is rejected, or goes on
-where the newest one would. So a driver whose checkpoint was rejected continues with the spare one, as its user would.
+Two directories hold a checkpoint each: `current` is the one that the driver uses, and `spare` is one that may turn out
+to be the valid one. The connector promises that a checkpoint which is not the newest loses no rows: it is rejected, or
+goes on where the newest one would. So a driver whose checkpoint was rejected continues with the spare one, as its user
+would.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ _TO_END_S: Final = 300.0
 _MOMENT_S: Final = (0.5, 6.0)
 _BESIDE_S: Final = 12.0
 _SAFE_BATCHES: Final = 8
-"""So many micro-batches a driver may have decided, and not noted, when it is killed."""
+"""A driver that is killed may have decided up to this many micro-batches without noting them."""
 
 _POLL_S: Final = 0.1
 
 PLAIN, RESTORED, COPIED = "plain", "restored", "copied"
 LIVES: Final = (PLAIN, PLAIN, RESTORED, COPIED)
-"""What a life begins with, in turn. What is restored is older than the life before."""
+"""The kinds of lives, in order. A restored checkpoint is older than the driver's last life."""
 
 
 class Drivers:
@@ -48,13 +49,13 @@ class Drivers:
         self._current: Path = where / "first"
         self._spare: Path | None = None
         self._safe_from = 0
-        """With a micro-batch of this number the current checkpoint has shown that it is the right one."""
+        """The current checkpoint is proven valid once its driver has noted a micro-batch of this number or later."""
         self._backup: Final = where / "backup"
         self._current.mkdir(parents=True)
         self._alive: Final[list[Node]] = []
 
     def run(self, stopping: threading.Event, lives: tuple[str, ...] = LIVES) -> None:
-        """A life of each kind in turn. What can't be is in `failures`."""
+        """Start a driver for each kind of life in turn until `stopping` is set, and add errors to `failures`."""
         try:
             number = 0
             while not stopping.is_set():
@@ -67,7 +68,7 @@ class Drivers:
             self.kill()
 
     def finish(self) -> None:
-        """Let a last driver copy what is left. Raises RuntimeError where none does."""
+        """Let a last driver copy the remaining rows. Raises RuntimeError if it fails."""
         for _ in range(2):
             driver = self._start("last", self._current, "--to-end")
             code = driver.wait(_TO_END_S)
@@ -82,7 +83,7 @@ class Drivers:
         return sum(len(path.read_text().splitlines()) for path in self._where.glob("*/attempts"))
 
     def kill(self) -> None:
-        """Leave nothing running."""
+        """Kill all drivers that are still running."""
         for driver in self._alive:
             _kill(driver)
         self._alive.clear()
@@ -114,7 +115,7 @@ class Drivers:
             self._back_up()
 
     def _end(self, driver: Node, kind: str) -> int | None:
-        """Kill it, unless it has ended by itself. Return the code of such an end."""
+        """Kill the driver. If it has already ended by itself, return its exit code."""
         code = driver.ended_by_itself
         if code is None:
             _kill(driver)
@@ -127,7 +128,7 @@ class Drivers:
         return code
 
     def _until_progress(self, driver: Node, stopping: threading.Event) -> None:
-        """Wait for a micro-batch, or until it has ended by itself. Raises RuntimeError where neither comes."""
+        """Wait until the driver notes a micro-batch or ends. Raises RuntimeError after _START_S."""
         give_up_at = time.monotonic() + _START_S
         while driver.pid is not None and not stopping.is_set() and self._newest(driver.name) < 0:
             if time.monotonic() > give_up_at:
@@ -135,7 +136,7 @@ class Drivers:
             time.sleep(_POLL_S)
 
     def _newest(self, name: str = "") -> int:
-        """Return the number of the newest micro-batch that this driver has noted, or any; -1 for none."""
+        """Return the number of the newest micro-batch noted by this driver (without `name`, by any), or -1."""
         names = (
             [name]
             if name
@@ -159,7 +160,7 @@ class Drivers:
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 
     def _back_up(self) -> None:
-        """Keep the checkpoint as it is now, unless there is an older copy."""
+        """Back up the current checkpoint, unless there is a backup already."""
         if (self._current / CHECKPOINT).exists() and not self._backup.exists():
             shutil.copytree(self._current / CHECKPOINT, self._backup)
 
@@ -172,7 +173,7 @@ class Drivers:
         self.counts["restored"] += 1
 
     def _copied(self) -> Path:
-        """Return the directory of a copy of the checkpoint, which may come to be the one that is right."""
+        """Copy the checkpoint and return the copy's directory. The copy may turn out to be the valid one."""
         directory = self._new_directory()
         shutil.copytree(self._current / CHECKPOINT, directory / CHECKPOINT)
         self._spare = directory
@@ -192,7 +193,7 @@ class Drivers:
 
 
 def _kill(driver: Node) -> None:
-    """All of its processes, wherever they are in their work."""
+    """Kill all processes of the driver, whatever they are doing."""
     pid = driver.pid
     if pid is not None:
         for each in members(pid):

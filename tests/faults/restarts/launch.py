@@ -1,4 +1,4 @@
-"""`python -m tests.faults.restarts.launch MUTANT MODULE …`: run a module, with a rule broken if it is that module's.
+"""`python -m tests.faults.restarts.launch MUTANT MODULE …`: run a module, and plant MUTANT if it breaks that module.
 
 MUTANT is one of `mutants`, `none` for none; what follows MODULE are the module's own arguments.
 """

@@ -1,8 +1,8 @@
 """`python -m tests.faults.restarts.listings`: lists groups and transactional ids every 100 ms, and counts short lists.
 
-The SDK's listings are all there is, or an error. Those of librdkafka come from each broker by itself: while a shard
-moves from one broker to another it may be in neither's list, as in Kafka. So they are held to be whole as long as no
-shard has moved lately.
+The SDK lists everything or raises an error. librdkafka's listings come from each broker by itself: while a shard moves
+from one broker to another it may be in neither's list, as in Kafka. So a listing of librdkafka has to be complete only
+if no shard has moved lately.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ottla_core.routing import GROUP
 PERIOD_S: Final = 0.1
 _TIMEOUT_S: Final = 30.0
 _KAFKA_S: Final = 3.0
-"""librdkafka waits for a broker that is away."""
+"""The timeout of librdkafka's requests, which wait for a broker that is away."""
 
 _SETTLED_S: Final = 3.0
-"""So long after a shard's partition got another leader every broker knows it."""
+"""How long it takes until every broker knows the new leader of a shard's partition."""
 
 Names = Collection[str]
 
@@ -36,7 +36,7 @@ Names = Collection[str]
 def keep_listing(
     name: str, names: Callable[[], Names | None], history: HistoryWriter, stopping: threading.Event
 ) -> None:
-    """List over and over, and note how each went; None: it is not known to be whole, as something has moved."""
+    """List repeatedly, and note how each listing went. `names` returns None if a moved shard may be missing."""
     due_at = time.monotonic()
     while not stopping.wait(max(0.0, due_at - time.monotonic())):
         due_at = max(due_at + PERIOD_S, time.monotonic())
@@ -60,7 +60,7 @@ class KafkaGroups:
         self._moved_at = time.monotonic()
 
     def names(self) -> Names | None:
-        """Return the groups; None where a shard has moved before or meanwhile. Raises KafkaException."""
+        """Return the groups, or None if a shard has moved lately or during the call. Raises KafkaException."""
         self._look()
         listed = self._admin.list_consumer_groups(request_timeout=_KAFKA_S).result()
         if listed.errors:
@@ -81,7 +81,7 @@ class KafkaGroups:
 def main(arguments: list[str]) -> int:
     parser = client_parser("restarts.listings", __doc__)
     parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--kafka", required=True, help="of the Kafka listener")
+    parser.add_argument("--kafka", required=True, help="addresses of the Kafka listeners")
     given = parser.parse_args(arguments)
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
@@ -101,7 +101,7 @@ def main(arguments: list[str]) -> int:
         for thread in threads:
             thread.start()
         while any(thread.is_alive() for thread in threads):
-            time.sleep(0.1)  # a signal is handled between two of these
+            time.sleep(0.1)  # Python runs signal handlers between two of these
     return 0
 
 

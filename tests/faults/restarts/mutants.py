@@ -1,4 +1,4 @@
-"""The rules of this step's seams, broken on purpose in services and clients: each must be found by the row."""
+"""Each mutant breaks one rule of a service or a client on purpose, and the row must find it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Mutant(NamedTuple):
 
 
 def _union_not_demanded() -> None:
-    """A listing is what the coordinators list that own a shard at the moment (P1, P4)."""
+    """The SDK lists what the current owners name, and doesn't check that every shard is among them."""
 
     def listed(self: Any, method: Any, request: Any, *, timeout: float) -> Any:
         def once(left_s: float) -> Any:
@@ -63,7 +63,7 @@ def _kafka_lists_what_answers() -> None:
 
 
 def _hanging_if_not_listed() -> None:
-    """A transaction that no coordinator lists hangs, and is not looked at again (P1)."""
+    """A transaction that no coordinator lists is called hanging at once, without a second look."""
     _union_not_demanded()
 
     def open_in(self: Any, topic: str, partition: int | None = None, *, timeout: Any = None) -> Any:
@@ -85,7 +85,7 @@ def _failed_attempts_count() -> None:
 
 
 def _attempts_forgotten() -> None:
-    """A round that is aborted takes its records' attempts with it, so that none is ever the last (U1)."""
+    """The attempts of an aborted round's records are forgotten, so no attempt is ever the last one."""
     end_round = Attempts.end_round
 
     def forget(self: Any, *, committed: bool) -> None:
@@ -96,7 +96,7 @@ def _attempts_forgotten() -> None:
 
 
 def _rounds_without_end() -> None:
-    """A round takes all that there is room for, however long its handlers need (P7)."""
+    """A round reads without a limit, however long its handlers take."""
     put_in_place(RoundPace, "room", lambda self, now, unfinished: 1_000_000)
     put_in_place(RoundPace, "is_over", lambda self, now: False)
     put_in_place(RoundPace, "end", lambda self, now, *, committed: False)
@@ -108,7 +108,7 @@ def _transactions_without_timeout() -> None:
 
 
 TRUSTING: Final = "number-is-enough"
-"""The query itself breaks this rule (trusting), as Spark's processes are not those that it starts in."""
+"""The query breaks this rule itself (--trusting), because a mutant of `launch` would not reach Spark's workers."""
 
 _APP: Final = (f"{_CLIENTS}.application",)
 MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(

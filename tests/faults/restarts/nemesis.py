@@ -1,4 +1,4 @@
-"""What is done to the services: they are restarted in turn, or some of them at once, in order or by kill -9."""
+"""The nemesis restarts services in turn after a SIGTERM, or kills several at once with kill -9."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RestartNemesis(Nemesis):
         """By kind of service, and of Apps."""
 
     def restart_in_turn(self, names: Sequence[str]) -> None:
-        """A rolling restart: each ends in order, and serves again before the next one ends."""
+        """Restart services one by one with SIGTERM. Each serves again before the next one is stopped."""
         for name in names:
             with self.hit("restarted", name):
                 self.terminate(name)
@@ -50,14 +50,14 @@ class RestartNemesis(Nemesis):
             self._count(name)
 
     def restart_app(self) -> None:
-        """One process of the App, in order or by kill -9."""
+        """Restart one process of the App, with SIGTERM or kill -9."""
         app = self.random.choice(self.apps)
         if self.random.random() < 0.5:
             app.kill()
         else:
             app.terminate()
             if (code := app.wait()) != 0:
-                self.failures.append(f"{app.name} ended a SIGTERM with {code}")
+                self.failures.append(f"{app.name} exited with {code} after SIGTERM")
         self.note(f"restarted {app.name}")
         app.start()
         self.restarts["app"] += 1

@@ -58,9 +58,8 @@ def main(arguments: list[str]) -> int:
                     history.flush()
         except StreamingQueryException as error:
             is_rejected = any(words in str(error) for words in REJECTIONS)
-            kind = (
-                "fail" if is_rejected or given.contended else "info"
-            )  # Spark leaves out the cause where the abort fails
+            # With a contended checkpoint, a rejection may not be recognized: Spark omits the cause if the abort fails.
+            kind = "fail" if is_rejected or given.contended else "info"
             history.add(kind, "failure", error=str(error)[:2_000])
             history.flush()
             if is_rejected:

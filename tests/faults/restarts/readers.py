@@ -1,7 +1,7 @@
 """`python -m tests.faults.restarts.readers`: how long readers of committed records wait for what others can see.
 
-Two consumers read each topic, one of them what is not committed, too. A wait lasts from the moment when that one has
-passed an offset until the other one has.
+Each topic has two readers, one with read_uncommitted and one with read_committed. A wait lasts from when the first
+passes an offset until the second does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Level = Literal["read_uncommitted", "read_committed"]
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 _POLL_S: Final = 0.2
 _NOTED_S: Final = 1.0
-"""A wait is noted when it is longer than all before by that much."""
+"""A wait is noted if it exceeds the longest one so far by this much."""
 
 _FINEST_S: Final = 0.1
 """Positions of the first reader that are closer to each other count as one."""
@@ -36,7 +36,7 @@ class Waits:
         self._passed: Final[dict[tuple[str, int], deque[tuple[float, int]]]] = defaultdict(deque)
 
     def on_seen(self, partition: tuple[str, int], position: int, now: float) -> None:
-        """The reader of everything is at that position."""
+        """Note the position of the reader of all records."""
         passed = self._passed[partition]
         if passed and passed[-1][1] >= position:
             return
@@ -45,7 +45,7 @@ class Waits:
         passed.append((now, position))
 
     def on_committed(self, partition: tuple[str, int], position: int, now: float) -> float:
-        """The reader of what is committed is at that position. Return the longest wait that is over, or goes on."""
+        """Note the position of the reader of committed records. Return the longest wait, ended or not."""
         passed, longest = self._passed[partition], 0.0
         while passed and passed[0][1] <= position:
             longest = max(longest, now - passed.popleft()[0])
@@ -96,7 +96,7 @@ def main(arguments: list[str]) -> int:
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
-        time.sleep(0.1)  # a signal is handled between two of these
+        time.sleep(0.1)  # Python runs signal handlers between two of these
     history.close()
     return 0
 

@@ -31,10 +31,10 @@ KINDS: Final[Sequence[str]] = ("lost", "doubled", "torn", "reordered", "short_li
 
 
 def run_restarted(chosen: Collection[str], minutes: float, directory: Path, seed: int, *, unbroken: bool) -> int:
-    """The exit code: 0 where nothing was found, every floor was reached and each mutant was caught.
+    """Return the exit code: 0 if nothing was found, every floor was reached and each mutant was caught.
 
-    The row has its mutants with it, unless `minutes` say how long it takes. With `unbroken` the mutants' faults come
-    without the mutants, and nothing is found there either."""
+    The row runs its mutants, too, unless `minutes` is given. With `unbroken`, the mutants' stories run on unbroken
+    code, and must find nothing."""
     began = time.monotonic()
     broken = [row for row in MUTANT_ROWS if row.name in chosen or (ROW.name in chosen and not minutes)]
     caught = catch_all(broken, RestartRun, directory, seed, unbroken=unbroken)
@@ -76,7 +76,7 @@ def run_restarted(chosen: Collection[str], minutes: float, directory: Path, seed
 
 
 def _missed(result: RestartResult, share: float) -> list[str]:
-    """In words, what was done too little of to mean anything; `share` of the whole row's floors can be asked for."""
+    """Describe each floor that the run missed. A run of `share` of the row's minutes has to reach that share of it."""
     findings, drivers = result.findings, result.drivers
     of_query = (
         ("driver deaths", drivers["deaths"], LEAST_DEATHS),

@@ -25,15 +25,15 @@ _APP_EVERY: Final = 4
 _LIVES_LIMIT_S: Final = 240.0
 
 Story = Callable[[RestartNemesis, float], None]
-"""What is done to the services and the App, for about so many seconds."""
+"""A story restarts services and Apps for about that many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestartRow:
     """`clients` are those that run, and `lives` the lives of the query's driver (drivers), in turn.
 
-    A mutant is caught by one of `findings`, which are kinds of the checker. So many rows of each partition are the
-    `backlog` that the App and the query begin with.
+    A mutant is caught by one of `findings`, which are kinds of the checker. `backlog` is the number of rows
+    that each partition has before the App and the query start.
     """
 
     name: str
@@ -81,7 +81,7 @@ def _kill_apps(nemesis: RestartNemesis, seconds: float) -> None:
 
 
 def _live_through(nemesis: RestartNemesis, seconds: float) -> None:
-    """All lives of the query's driver, however long Java takes to start."""
+    """Wait until the query's driver has had all its lives, however long Java takes to start."""
     until(nemesis.has_lived, "the lives of the query's driver", _LIVES_LIMIT_S)
 
 
@@ -103,7 +103,7 @@ _BROKEN: Final[dict[str, tuple[Story, float, Sequence[str], Sequence[str], Seque
     "transactions-without-timeout": (_kill_apps, 45.0, [APP, READERS], [], ["waits"]),
 }
 _LONG_BACKLOG: Final = 1_500
-"""Of which the App's handler takes longer for a thousand rows than a transaction may last."""
+"""A thousand of these rows take the App's handler longer (25 s) than a transaction may last (APP_TIMEOUT_S)."""
 
 ROW: Final = RestartRow(
     NAME,

@@ -1,4 +1,4 @@
-"""One run of the row, or of a mutant: clients, restarts; then everything is read, and the verdict."""
+"""A run of the row or of a mutant starts the clients, restarts services, then reads all topics and judges them."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ class RestartResult(Result[RestartRow]):
     findings: RestartFindings = field(default_factory=RestartFindings)
     restarts: Counter[str] = field(default_factory=Counter)
     drivers: Counter[str] = field(default_factory=Counter)
-    """What befell the query's driver."""
+    """How many lives and deaths the query's driver had, and how often a checkpoint was restored, copied or rejected."""
     second_attempts: int = 0
     written: int = 0
 
     @property
     def caught(self) -> bool:
-        """Whether the mutant was found by what it is to be found by."""
+        """Whether the run has one of the findings that this mutant must cause."""
         return any(self.findings.counts[kind] for kind in self.row.findings)
 
 
@@ -143,14 +143,14 @@ class RestartRun(FaultRun[RestartResult]):
             self.nemesis.failures.append(f"rows could not be written: {error}")
 
     def _feed(self, count: int = 0) -> None:
-        """Write so many rows to each partition, or those of a second."""
+        """Write `count` rows to each partition, or the rows of one second if it is 0."""
         for client, (topic, rate) in _RATES.items():
             if client in self.result.row.clients:
                 write_rows(self.cluster.bootstrap, topic, self._written[client], count or rate)
                 self._written[client] += count or rate
 
     def come_to_rest(self) -> None:
-        """All clients come to the end of what was written; then all of it is read."""
+        """Let the clients finish everything that was written, stop them, and read all topics."""
         row = self.result.row
         if stuck := [thread.name for thread in self._threads if thread.is_alive()]:
             raise RuntimeError(f"{', '.join(stuck)} did not end within {_JOIN_LIMIT_S:g} s")
@@ -161,7 +161,8 @@ class RestartRun(FaultRun[RestartResult]):
             limit_s = _MUTANT_SETTLES_S if self._mutant else _SETTLE_LIMIT_S
             try:
                 until(self._is_handled, "the App to handle everything", limit_s)
-            except TimeoutError as error:  # what is not handled is found as lost
+            # The checker finds rows that were not handled as lost.
+            except TimeoutError as error:
                 self._notes.add("info", "unsettled", error=str(error))
         clients = [*self.nemesis.apps, *self._others]
         for client in clients:
@@ -177,7 +178,7 @@ class RestartRun(FaultRun[RestartResult]):
         return sum(committed.values()) >= PARTITIONS * self._written[APP]
 
     def _read_all(self) -> None:
-        """Check the rows of all topics, which are noted for others to check."""
+        """Read and check all topics, and note their rows in the history so that others can check them."""
         findings, clients = self.result.findings, self.result.row.clients
         rows = {topic: list(read_rows(self.cluster.bootstrap, topic)) for topic in TOPICS}
         for topic, found in rows.items():
@@ -194,7 +195,7 @@ class RestartRun(FaultRun[RestartResult]):
         check_operations(values_of[OPERATIONS], read_history(self.history), findings)
 
     def _is_caught(self) -> bool:
-        """Whether clients have noted what the mutant is to be found by."""
+        """Whether the clients' notes already show one of the findings that this mutant must cause."""
         findings = RestartFindings()
         if self._mutant:
             check_history(read_history(self.history), findings)
@@ -206,7 +207,7 @@ class RestartRun(FaultRun[RestartResult]):
         result = self.result
         check_history(read_history(self.history), result.findings)
         if not self.complete:
-            result.failures.append("what is there in the end was not read")
+            result.failures.append("the topics were not read at the end of the run")
         result.restarts, result.drivers = self.nemesis.restarts, self._drivers.counts
         result.kills = result.restarts.total()
         result.second_attempts = self._drivers.second_attempts()

@@ -47,8 +47,8 @@ def _on_live_brokers_alone(original, racks, count, replication_factor, *, start,
 STORIES = (
     Story(
         "an-id-forgotten-between-two-answers",
-        "A look for open transactions failed with TRANSACTIONAL_ID_NOT_FOUND when an id that had been listed was "
-        "forgotten before it was described",
+        "Listing open transactions failed with TRANSACTIONAL_ID_NOT_FOUND if an id was forgotten between being listed "
+        "and being described",
         instead_of("ottla.admin.transactions:Transactions._holders", _described_one_by_one),
     ),
     Story(

@@ -30,11 +30,11 @@ def assign_replicas(
     existing: Sequence[Replicas] = (),
     away: Sequence[int] = (),
 ) -> list[Replicas]:
-    """The replicas of `count` further partitions of a topic that has the `existing` ones.
+    """Return the replicas of `count` new partitions of a topic whose other partitions are `existing`.
 
     `racks` has the live brokers ("" is no rack). Where there are too few of them, the last replicas go to brokers that
     are registered and `away`, which copy them when they are back (as KRaft's StripedReplicaPlacer does with fenced
-    brokers). Raises INVALID_REPLICATION_FACTOR where all of them are too few, or none is live.
+    brokers). Raises INVALID_REPLICATION_FACTOR if too few brokers are registered, or none is live.
     """
     registered = len(racks) + len(away)
     if not 1 <= replication_factor <= registered or not racks:
