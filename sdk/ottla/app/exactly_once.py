@@ -10,8 +10,8 @@ The rules this file owns:
 * A round ends long before its transaction times out (machines/round_pace.py).
 * What a failed attempt has sent must not count. So if it has sent something, the round is doomed: what it has read is
   handled to its end, so that every record that fails does so now, and then the round is aborted. The attempts of each
-  record are remembered (`Attempts.failed`), and the next round reads no more records than this one. So the records of
-  one partition are settled after as many rounds as a record has attempts, and one more.
+  record are remembered (`Attempts.failed`), and the next round reads no more records than this one. So a partition's
+  records are settled after one round more than a record has attempts.
 * Partitions are given up between rounds. Where some were lost with a round's records, the round is spoiled; so it is
   where a topic was made anew, and then it begins again with the first records of the new one.
 """

@@ -63,9 +63,9 @@ class Assignment:
         return [positions[TopicPartition(*partition)] for partition in partitions]
 
     def resolve(self) -> None:
-        """Look up where those positions are that are only known as a time or an end.
+        """Look up the offsets of positions that are known only as a time or an end.
 
-        Raises OffsetOutOfRangeError for one of which not even that is known.
+        Raises OffsetOutOfRangeError if a position isn't known at all.
         """
         resolve(self._context)
         with self._fetcher.lock:
@@ -119,7 +119,7 @@ class Assignment:
 
 
 def resolve(context: ConsumerContext) -> None:
-    """Look up where those positions are that are only known as a time or an end."""
+    """Look up the offsets of positions that are known only as a time or an end."""
     subscription, fetcher = context.subscription, context.fetcher
     with fetcher.lock:
         versions = {position: position.version for position in subscription.unresolved()}

@@ -26,7 +26,7 @@ _warned: list[str] = []
 class PartitionRange:
     """Where one partition begins (an `offset`, or a `timestamp` as in ListOffsets) and stops, in which topic.
 
-    It has neither where only a seek can say: where nothing else does, and auto_offset_reset is "none".
+    Both are None if nothing says where the partition begins and auto_offset_reset is "none". Then only a seek can.
     """
 
     partition: TopicPartition

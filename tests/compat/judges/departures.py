@@ -1,4 +1,4 @@
-"""Where ours does otherwise than Kafka's own, and why that stays so."""
+"""Our clients differ from Kafka's in these steps, for the reasons given."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Departure(NamedTuple):
 
 
 _AT_ONCE: Final = (
-    "the SDK looks the end up when it is to go there, and goes on with what is written from then on; Java looks it up "
+    "the SDK looks the end up at the call, and reads what is written from then on; Java looks it up "
     "at its next poll, and skips what was written meanwhile"
 )
 _ANEW: Final = (
-    "a topic that was made anew is another one (docs/guarantees.md): it is read as auto_offset_reset says, where Java "
+    "a topic that was recreated is another one (docs/guarantees.md): it is read as auto_offset_reset says, where Java "
     "goes on at the former topic's offset and skips records"
 )
 _NOT_PROCESSED: Final = (
@@ -39,21 +39,19 @@ _NEVER_PLANNED: Final = (
     "the query fails before its checkpoint has anything, and begins once the offset exists; Spark's own has planned a "
     "micro-batch by then that fails for ever"
 )
-_COMMITTED: Final = (
-    "committed records alone are read, unless isolation.level says otherwise (docs/use/spark.md, sdk.md)"
-)
+_COMMITTED: Final = "only committed records are read, unless isolation.level says otherwise (docs/use/spark.md, sdk.md)"
 
-_SEEK_TO_END: Final = "a seek to the end is of the moment when the position is looked up"
-_MADE_ANEW: Final = "a topic made anew with 5 records"
-_BETWEEN_RUNS: Final = "the topic is made anew with"
+_SEEK_TO_END: Final = "records written after a seek to the end"
+_MADE_ANEW: Final = "a topic recreated with 5 records"
+_BETWEEN_RUNS: Final = "the topic is recreated with"
 _NEXT_RUN: Final = "query run startingOffsets=earliest failOnDataLoss"
 _BEYOND: Final = "from an offset beyond the end, failOnDataLoss=True"
-_IN_A_GROUP: Final = "the topic is made anew with 5 records while a member reads"
+_IN_A_GROUP: Final = "the topic is recreated with 5 records while a member reads"
 
 DEPARTURES: Final[dict[str, Departure]] = {
     f"{_SEEK_TO_END}: a position partition=0": Departure("5", "3", _AT_ONCE),
     "a commit after a seek: a committed partition=0 (3)": Departure('[2,0,""]', '[6,null,""]', _AT_ONCE),
-    "a topic made anew with 2 records, none: a read count=1": Departure(
+    "a topic recreated with 2 records, none: a read count=1": Departure(
         "raises no position", "raises UnknownTopic", _ANEW
     ),
     f"{_MADE_ANEW}, earliest: a read count=1": Departure("0:3=6", "0:0=3", _ANEW),
@@ -82,11 +80,11 @@ DEPARTURES: Final[dict[str, Departure]] = {
     ),
     "a partition is added, latest: a read count=1": Departure("1:2=4", "1:0=2", _ADDED),
 }
-"""By `<story>: <step>`. What is not here must not differ, and what is here must differ so."""
+"""The key is `<story>: <step>`. A step that is not listed must not differ, and a listed one must differ exactly so."""
 
 
 def unlisted(facts: Iterable[Fact], listed: Mapping[str, Departure]) -> list[str]:
-    """Return in words what differs and is not listed so, and what is listed so and does not differ so."""
+    """Describe each fact that differs without being listed, or does not differ as it is listed."""
     wrong = []
     for fact in facts:
         known = listed.get(fact.key)

@@ -17,7 +17,7 @@ _SHARED_S: Final = 30.0
 
 
 class Fact(NamedTuple):
-    """What a step has come to on each side, in words."""
+    """The outcome of a step on each side, as text."""
 
     key: str
     theirs: str
@@ -25,7 +25,7 @@ class Fact(NamedTuple):
 
 
 def live(story: Story, world: World, theirs: Side, ours: Side) -> list[Fact]:
-    """Do each step on both sides; the world's are done once and are no facts."""
+    """Do each step on both sides, and return what came of it. Steps of the world are done once and yield no facts."""
     facts: list[Fact] = []
     seen: Counter[str] = Counter()
     left, right = _Living(theirs), _Living(ours)
@@ -52,7 +52,7 @@ class _Living:
         """Rows that came while partitions were shared out: the next reading has them."""
 
     def do(self, step: Step) -> dict[str, str]:
-        """Return a step's facts; of a step that all of a side's do, one for each of them."""
+        """Return the outcome of a step as text. A step of ALL has one outcome for each consumer."""
         if step.who == ALL:
             return {f", {who}": _words(outcome) for who, outcome in self._share(**step.arguments).items()}
         arguments, early = dict(step.arguments), []
@@ -63,10 +63,11 @@ class _Living:
         return {"": _words(outcome if isinstance(outcome, Raised) or not early else [*early, *outcome])}
 
     def _share(self, until: Mapping[str, int], calls: Mapping[str, int] | None = None) -> dict[str, Any]:
-        """Poll with one after the other until each has so many partitions, was called so many times about new ones, and
-        knows where it begins. Return what each has then, and what its listener was called with.
+        """Poll the consumers in turn until each has `until` partitions and its listener got `calls` assignments. Then
+        look up each position. Return, for each consumer, its partitions and its listener's calls.
 
-        How often a listener hears of no partition is chance: cooperative members rebalance again at once.
+        Calls without partitions are left out, because their number is chance: cooperative members rebalance again at
+        once.
         """
         found: dict[str, dict[str, Any]] = {who: {"has": [], "events": []} for who in until}
         least = {**dict.fromkeys(until, 0), **(calls or {})}

@@ -69,7 +69,7 @@ class SparkSide:
         shutil.copytree(checkpoint.with_suffix(".saved"), checkpoint)
 
     def _forget_last_commit(self, checkpoint: Path) -> None:
-        """Leave the checkpoint as a driver does that dies in its last micro-batch: planned, and not done."""
+        """Leave the checkpoint as if the driver had died in its last micro-batch, which is planned and not committed."""
         last = max(
             (path for path in (checkpoint / "commits").iterdir() if path.name.isdigit()), key=lambda p: int(p.name)
         )
@@ -77,7 +77,7 @@ class SparkSide:
         last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
 
     def _options(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Offsets by partition are of the topic."""
+        """Return all options of the source. An option that maps partitions to offsets gets the topic's name."""
         by_topic = {
             name: json.dumps({self._topic: value}) if isinstance(value, dict) else value
             for name, value in options.items()

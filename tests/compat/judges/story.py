@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 
 class Step(NamedTuple):
-    """A call of one consumer or query by its name; of the `world`, which both sides share; or of `all` of a side's."""
+    """A step calls one consumer or query by name, the `world` that both sides share, or `all` consumers of a side."""
 
     who: str
     what: str
@@ -29,7 +29,7 @@ class Story(NamedTuple):
 
 
 def actor(who: str) -> Callable[..., Step]:
-    """Return what makes steps of that one: `actor("a")("seek", partition=0, offset=3)`."""
+    """Return a function that makes steps for `who`: `actor("a")("seek", partition=0, offset=3)`."""
 
     def does(what: str, **arguments: Any) -> Step:
         return Step(who, what, arguments)

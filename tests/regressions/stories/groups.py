@@ -90,7 +90,7 @@ STORIES = (
     ),
     Story(
         "members-of-a-large-group-are-answered-in-one-turn",
-        "The end of a rebalance answered all members in one turn: of 5,000, it held all other groups up for 0.14 s",
+        "The end of a rebalance answered all members in one turn: with 5,000, it blocked all other groups for 0.14 s",
         constant("ottla_core.coordination.held_shard:_RESPONSES_A_TURN", 1 << 40),
     ),
     Story(

@@ -53,7 +53,7 @@ STORIES: Final = (
         ),
     ),
     Story(
-        "so many a micro-batch",
+        "a limit per micro-batch",
         (
             world("write", count=7),
             query("run", **EARLIEST, maxOffsetsPerTrigger=3),
@@ -62,7 +62,7 @@ STORIES: Final = (
         ),
     ),
     Story(
-        "so many a micro-batch of several partitions",
+        "a limit per micro-batch, several partitions",
         (
             world("write", count=6),
             world("write", count=3, partition=1),
@@ -95,7 +95,7 @@ STORIES: Final = (
     ),
     *(
         Story(
-            f"the topic is made anew with {count} records, failOnDataLoss={fails}",
+            f"the topic is recreated with {count} records, failOnDataLoss={fails}",
             (
                 world("write", count=3),
                 query("run", **EARLIEST),
@@ -134,7 +134,7 @@ STORIES: Final = (
         for fails in (True, False)
     ),
     Story(
-        "records are deleted within a micro-batch of so many",
+        "records are deleted, with a limit per micro-batch",
         (
             world("write", count=2),
             query("run", **EARLIEST),
@@ -167,7 +167,7 @@ STORIES: Final = (
         ),
     ),
     Story(
-        "committed records alone",
+        "only committed records",
         (
             world("begin"),
             world("write_in_transaction", count=2),

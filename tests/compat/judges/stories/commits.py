@@ -27,7 +27,7 @@ STORIES: Final = (
         partitions=2,
     ),
     Story(
-        "offsets of one's own",
+        "explicit offsets",
         (
             world("write", count=5),
             a("open"),
@@ -138,7 +138,7 @@ STORIES: Final = (
         ),
     ),
     Story(
-        "a partition that is not one's own",
+        "another member's partition",
         (
             a("open"),
             b("open"),
@@ -179,7 +179,7 @@ STORIES: Final = (
         ),
     ),
     Story(
-        "without a commit, none",
+        "nothing committed, reset none",
         (
             world("write", count=4),
             a("open", reset="none"),
@@ -204,7 +204,7 @@ STORIES: Final = (
         ),
     ),
     Story(
-        "a commit in a topic that was made anew",
+        "a commit in a topic that was recreated",
         (
             world("write", count=3),
             a("open"),

@@ -36,7 +36,7 @@ STORIES: Final = (
         ),
     ),
     Story(
-        "from nowhere",
+        "without a start",
         (
             world("write", count=3),
             a("open", **ALONE, reset="none"),
@@ -71,7 +71,7 @@ STORIES: Final = (
         partitions=2,
     ),
     Story(
-        "a seek to the end is of the moment when the position is looked up",
+        "records written after a seek to the end",
         (
             world("write", count=3),
             a("open", **ALONE),
@@ -256,7 +256,7 @@ STORIES: Final = (
     ),
     *(
         Story(
-            f"a topic made anew with {count} records, {reset}",
+            f"a topic recreated with {count} records, {reset}",
             (
                 world("write", count=3),
                 a("open", **ALONE, reset=reset),

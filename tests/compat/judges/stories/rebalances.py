@@ -111,7 +111,7 @@ STORIES: Final = (
     ),
     *(
         Story(
-            f"the topic is made anew with {count} records while a member reads",
+            f"the topic is recreated with {count} records while a member reads",
             (
                 a("open"),
                 everyone("share", until={"a": 1}),
