@@ -93,9 +93,18 @@ def is_decided_by_now(admin: ottla.Admin, batch: Batch, options: WriteOptions) -
 
 
 def create_topic(admin: ottla.Admin) -> None:
-    """Create the topic of decisions, unless it is there."""
-    if not admin.topics.exists(TOPIC):
-        admin.topics.create(TOPIC, partitions=1, config=_CONFIG, if_exists="ok")
+    """Create the topic of decisions, unless it is there.
+
+    While a broker restarts there may be too few of them for the topic's replicas: that is waited for.
+    """
+    over_at = time.monotonic() + _READ_S
+    while not admin.topics.exists(TOPIC):
+        try:
+            admin.topics.create(TOPIC, partitions=1, config=_CONFIG, if_exists="ok")
+        except ottla.OttlaError as error:
+            if error.code != ErrorCode.INVALID_REPLICATION_FACTOR or time.monotonic() > over_at:
+                raise
+            time.sleep(_POLL_S)
 
 
 def _last_before(

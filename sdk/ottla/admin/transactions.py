@@ -25,7 +25,7 @@ from ottla.admin.transaction_info import (
     producer_of,
     summary_of,
 )
-from ottla.client.coordinators import Coordinators, shard_owners
+from ottla.client.coordinators import TRY_S, Coordinators, shard_owners
 from ottla.client.units import Duration, seconds
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.transaction import PreparedTransaction
@@ -115,6 +115,8 @@ class Transactions:
         """
         left, found = set(names), dict[str, TransactionInfo]()
 
+        deadline = self._channel.deadline(timeout)
+
         def once(left_s: float) -> None:
             by_coordinator: dict[str, list[str]] = {}
             for name in sorted(left):
@@ -122,14 +124,15 @@ class Transactions:
             for address, own in by_coordinator.items():
                 for start in range(0, len(own), _DESCRIBED_AT_ONCE):
                     request = pb.DescribeTransactionsRequest(transactional_ids=own[start : start + _DESCRIBED_AT_ONCE])
-                    response = self._channel.cluster.call(address, Txn.DESCRIBE_TRANSACTIONS, request, timeout=left_s)
+                    try_s = min(deadline.left(), TRY_S)
+                    response = self._channel.cluster.call(address, Txn.DESCRIBE_TRANSACTIONS, request, timeout=try_s)
                     for described in response.transactions:
                         if described.error.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                             raise_in_band(described.error)
                             found[described.transactional_id] = info_of(described)
                         left.discard(described.transactional_id)
 
-        self._coordinators.retrying(once, timeout=self._channel.deadline(timeout).left())
+        self._coordinators.retrying(once, timeout=deadline.left())
         return found
 
     def producers(self, topic: str, partition: int, *, timeout: Duration | None = None) -> tuple[ActiveProducer, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from typing import Any, Final, Protocol
 
@@ -96,11 +96,14 @@ class Attempts:
         """They are others' by now, and so are their records' attempts."""
         self.failed = {name: failed for name, failed in self.failed.items() if name[0] not in partitions}
 
-    def end_round(self, *, committed: bool) -> None:
-        """Note whether what the round's attempts have sent counts."""
+    def end_round(self, committed: Mapping[TopicPartition, int] | None) -> None:
+        """Note the offsets that the round has committed; None if it was aborted, so that nothing of it counts.
+
+        A committed round need not have read every record whose attempts are remembered.
+        """
         to_log, self._to_log = self._to_log, []
-        if committed:
-            self.failed.clear()
+        if committed is not None:
+            self.failed = {of: failed for of, failed in self.failed.items() if of[1] >= committed.get(of[0], 0)}
             for message, error in to_log:
                 self._log_dead_letter(message, error)
 

@@ -201,7 +201,7 @@ class ExactlyOnceWorker(Worker):
                     self._timeout_s,
                 )
             logger.warning("group %s: a round is handled again: %s", self._handler.group, error)
-            self.attempts.end_round(committed=False)
+            self.attempts.end_round(None)
             self._in_flight.forget(ended.starts)
             self.lanes.drop(ended.starts)
             self._resume_at = max(self._resume_at, self._loop.time() + _AGAIN_S)
@@ -210,7 +210,7 @@ class ExactlyOnceWorker(Worker):
             return ended.starts
         self._in_flight.on_committed(offsets)
         self._pace.end(self._loop.time(), committed=True)
-        self.attempts.end_round(committed=True)
+        self.attempts.end_round(offsets)
         return {}
 
     async def _replace_producer(self) -> None:

@@ -23,7 +23,7 @@ Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 Found = TypeVar("Found")
 
-_TRY_S: Final = 10.0
+TRY_S: Final = 10.0
 """How long one coordinator may take before it is looked for again."""
 
 _LOST: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -109,7 +109,7 @@ class Coordinators:
             nonlocal repeated
             address = self.of(name, timeout=left_s)
             try:
-                response = self._cluster.call(address, method, request, timeout=min(left_s, _TRY_S))
+                response = self._cluster.call(address, method, request, timeout=min(left_s, TRY_S))
                 check(response, repeated)
             except OttlaError as error:
                 repeated = repeated or error.code in _LOST

@@ -63,11 +63,11 @@ class Assignment:
         return [positions[TopicPartition(*partition)] for partition in partitions]
 
     def resolve(self) -> None:
-        """Look up the offsets of positions that are known only as a time or an end.
-
-        Raises OffsetOutOfRangeError if a position isn't known at all.
-        """
+        """Look up the offsets of positions that are known only as a time or an end."""
         resolve(self._context)
+
+    def check_starts(self) -> None:
+        """Raise OffsetOutOfRangeError if nothing says where a partition begins."""
         with self._fetcher.lock:
             nowhere = [p.partition for p in self._subscription.unlocated if p.offset is None and p.start is None]
         if nowhere:

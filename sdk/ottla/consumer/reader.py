@@ -40,6 +40,7 @@ class AssignedPositions(Protocol):
 
     def ensure(self) -> None: ...
     def resolve(self) -> None: ...
+    def check_starts(self) -> None: ...
 
 
 class RecordReader(Generic[K, V]):
@@ -287,6 +288,7 @@ class RecordReader(Generic[K, V]):
         try:
             self._assignment.ensure()
             self._assignment.resolve()
+            self._assignment.check_starts()
         except OttlaError:
             if self._fetcher.closed:
                 return False

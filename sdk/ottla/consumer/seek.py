@@ -16,6 +16,7 @@ from ottla.consumer.fetcher import Fetcher
 from ottla.consumer.group.assignment import GroupAssignment
 from ottla.consumer.reader import RecordReader
 from ottla.errors import config_error
+from ottla.machines.failures import no_position
 from ottla.machines.subscription import SubscriptionState
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
 
@@ -42,7 +43,8 @@ class Seeking:
         """The offset of the next record of `partition` to be handed out."""
         (position,) = self._assignment.of([partition])
         self._assignment.locate()
-        assert position.offset is not None
+        if position.offset is None:
+            raise no_position(position.partition)
         return position.offset
 
     @guarded

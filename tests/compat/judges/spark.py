@@ -69,7 +69,7 @@ class SparkSide:
         shutil.copytree(checkpoint.with_suffix(".saved"), checkpoint)
 
     def _forget_last_commit(self, checkpoint: Path) -> None:
-        """Leave the checkpoint as if the driver had died in its last micro-batch, which is planned and not committed."""
+        """Leave the checkpoint as if the driver had died in its last micro-batch: planned, and not committed."""
         last = max(
             (path for path in (checkpoint / "commits").iterdir() if path.name.isdigit()), key=lambda p: int(p.name)
         )

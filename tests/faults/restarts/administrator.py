@@ -6,14 +6,14 @@ aborts every second one by its id before it is committed: then the commit has to
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
-import time
+from functools import partial
 from typing import Final
 
 from tests.faults.history import HistoryWriter, client_parser
 from tests.faults.restarts.content import APP_COPIES, APP_TARGET, OPERATIONS, QUERY_TARGET
+from tests.faults.restarts.tasks import run_all
 from tests.faults.spark.copy import PARTITIONS
 
 import ottla
@@ -25,14 +25,13 @@ _PAUSE_S: Final = 0.4
 class Administrator:
     """`run_*` go on until `stopping` is set, each on a thread of its own with a history of its own."""
 
-    def __init__(self, bootstrap: str, stopping: threading.Event) -> None:
+    def __init__(self, bootstrap: str) -> None:
         self._bootstrap: Final = bootstrap
-        self._stopping: Final = stopping
 
-    def run_hanging(self, history: HistoryWriter) -> None:
+    def run_hanging(self, history: HistoryWriter, stopping: threading.Event) -> None:
         """Look for hanging transactions repeatedly. Note each look, each transaction found, and each error."""
         with ottla.Admin(self._bootstrap, request_timeout=_TIMEOUT_S) as admin:
-            while not self._stopping.wait(_PAUSE_S):
+            while not stopping.wait(_PAUSE_S):
                 try:
                     found = admin.transactions.hanging(QUERY_TARGET, APP_TARGET, APP_COPIES, OPERATIONS)
                     history.add("ok", "look")
@@ -43,11 +42,11 @@ class Administrator:
                     history.add("info", "failure", error=f"hanging: {error}")
                 history.flush()
 
-    def run_transactions(self, history: HistoryWriter) -> None:
+    def run_transactions(self, history: HistoryWriter, stopping: threading.Event) -> None:
         """Note how each transaction ended: `ok` committed, `fail` aborted, `info` unknown."""
         number = 0
         with ottla.Admin(self._bootstrap, request_timeout=_TIMEOUT_S) as admin:
-            while not self._stopping.wait(_PAUSE_S):
+            while not stopping.wait(_PAUSE_S):
                 number += 1
                 is_aborted = number % 2 == 0
                 try:
@@ -77,19 +76,12 @@ def main(arguments: list[str]) -> int:
     parser = client_parser("restarts.administrator", __doc__)
     parser.add_argument("--bootstrap", required=True)
     given = parser.parse_args(arguments)
-    stopping = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    administrator = Administrator(given.bootstrap, stopping)
+    administrator = Administrator(given.bootstrap)
     tasks = {"hanging": administrator.run_hanging, "transactions": administrator.run_transactions}
-    threads = [
-        threading.Thread(target=run, args=[HistoryWriter(given.history, f"{given.process}-{name}")])
-        for name, run in tasks.items()
-    ]
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads):
-        time.sleep(0.1)  # Python runs signal handlers between two of these
-    return 0
+    histories = {name: HistoryWriter(given.history, f"{given.process}-{name}") for name in tasks}
+    return run_all(
+        [partial(run, histories[name]) for name, run in tasks.items()], HistoryWriter(given.history, given.process)
+    )
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@
 * torn: a transaction that is there only in part, or an aborted transaction or attempt that is there.
 * reordered: rows of one key that the query has written in another order.
 * short_listings: listings without an error that lack a name.
-* false_failures: errors of clients, whose work nothing but restarts should disturb; live transactions said to hang.
+* false_failures: errors of clients, whose work nothing but restarts disturbs.
+* false_hangs: live transactions that are said to hang.
 * waits: topics whose readers waited longer than a transaction may last. A transaction that a task of the query has
   prepared stays open until the next driver ends it. So readers of the query's copy may wait as long as the query writes
   no micro-batch.
@@ -55,9 +56,9 @@ class RestartFindings:
         return not self.counts.total()
 
     def add(self, kind: str, words: str, number: int = 1) -> None:
-        self.counts[kind] += number
-        if number and self.counts[kind] <= _EXAMPLES:
+        if number and self.counts[kind] < _EXAMPLES:
             self.examples.append(f"{kind}: {words}")
+        self.counts[kind] += number
 
 
 def check_history(operations: Iterable[Operation], findings: RestartFindings) -> None:
@@ -77,8 +78,10 @@ def check_history(operations: Iterable[Operation], findings: RestartFindings) ->
                 findings.add("false_failures", f"a listing of {what}: {error}")
             case {"f": "look"}:
                 findings.did["looks"] += 1
+            case {"f": "read", "topic": topic, "level": level, "rows": rows}:
+                findings.did[f"rows of {topic} with {level}"] += rows
             case {"f": "hanging", "partition": partition, "offset": offset}:
-                findings.add("false_failures", f"a live transaction at {offset} of {partition} is said to hang")
+                findings.add("false_hangs", f"a live transaction at {offset} of {partition} is said to hang")
             case {"f": "failure", "type": "info", "error": error, "process": process}:
                 findings.add("false_failures", f"{process}: {error}")
             case {"f": "transaction", "type": "info", "error": error, "number": number}:
@@ -89,7 +92,7 @@ def check_history(operations: Iterable[Operation], findings: RestartFindings) ->
                 findings.did["transactions"] += 1
             case {"f": "wait", "topic": topic, "wait_s": wait_s}:
                 findings.waits_s[topic] = max(wait_s, findings.waits_s.get(topic, 0.0))
-    pauses_ns = (later - earlier for earlier, later in pairwise(sorted(batches_ns)))
+    pauses_ns = [later - earlier for earlier, later in pairwise(sorted(batches_ns))]
     findings.pause_s = max(pauses_ns, default=0) / 1e9
     for topic, wait_s in findings.waits_s.items():
         longest_s = APP_TIMEOUT_S if topic != QUERY_TARGET else findings.pause_s

@@ -7,16 +7,17 @@ if no shard has moved lately.
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Final
 
 from confluent_kafka.admin import AdminClient
 from tests.faults.history import HistoryWriter, client_parser
 from tests.faults.restarts.content import KNOWN
+from tests.faults.restarts.tasks import run_all
 
 import ottla
 from ottla_core.model import SHARD_TOPICS
@@ -83,26 +84,17 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--kafka", required=True, help="addresses of the Kafka listeners")
     given = parser.parse_args(arguments)
-    stopping = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     with ottla.Admin(given.bootstrap, request_timeout=_TIMEOUT_S) as admin:
         listings: dict[str, Callable[[], Names | None]] = {
             "groups": lambda: [group.name for group in admin.groups.list()],
             "transactions": lambda: [transaction.name for transaction in admin.transactions.list()],
             "kafka": KafkaGroups(given.kafka).names,
         }
-        threads = [
-            threading.Thread(
-                target=keep_listing,
-                args=[name, names, HistoryWriter(given.history, f"{given.process}-{name}"), stopping],
-            )
+        tasks = [
+            partial(keep_listing, name, names, HistoryWriter(given.history, f"{given.process}-{name}"))
             for name, names in listings.items()
         ]
-        for thread in threads:
-            thread.start()
-        while any(thread.is_alive() for thread in threads):
-            time.sleep(0.1)  # Python runs signal handlers between two of these
-    return 0
+        return run_all(tasks, HistoryWriter(given.history, given.process))
 
 
 if __name__ == "__main__":

@@ -88,8 +88,8 @@ def _attempts_forgotten() -> None:
     """The attempts of an aborted round's records are forgotten, so no attempt is ever the last one."""
     end_round = Attempts.end_round
 
-    def forget(self: Any, *, committed: bool) -> None:
-        end_round(self, committed=committed)
+    def forget(self: Any, committed: Any) -> None:
+        end_round(self, committed)
         self.failed.clear()
 
     put_in_place(Attempts, "end_round", forget)

@@ -51,6 +51,7 @@ class RestartNemesis(Nemesis):
 
     def restart_app(self) -> None:
         """Restart one process of the App, with SIGTERM or kill -9."""
+        self.look_after_apps()
         app = self.random.choice(self.apps)
         if self.random.random() < 0.5:
             app.kill()

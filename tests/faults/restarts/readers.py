@@ -6,21 +6,25 @@ passes an offset until the second does.
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 import time
 from collections import defaultdict, deque
+from functools import partial
 from typing import Final, Literal, get_args
 
 from tests.faults.history import HistoryWriter, client_parser
 from tests.faults.restarts.content import APP_COPIES, APP_TARGET, QUERY_TARGET
+from tests.faults.restarts.tasks import run_all
 from tests.faults.spark.copy import PARTITIONS
 
 import ottla
 
 Level = Literal["read_uncommitted", "read_committed"]
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
+READ: Final = (QUERY_TARGET, APP_TARGET, APP_COPIES)
+"""The topics whose readers are watched."""
+
 _POLL_S: Final = 0.2
 _NOTED_S: Final = 1.0
 """A wait is noted if it exceeds the longest one so far by this much."""
@@ -57,11 +61,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--bootstrap", required=True)
     given = parser.parse_args(arguments)
     history, waits, lock = HistoryWriter(given.history, given.process), Waits(), threading.Lock()
-    stopping = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     longest: dict[str, float] = defaultdict(float)
 
-    def read(topic: str, level: Level) -> None:
+    def read(topic: str, level: Level, stopping: threading.Event) -> None:
+        rows = 0
         partitions = [ottla.TopicPartition(topic, number) for number in range(PARTITIONS)]
         consumer = ottla.Consumer(
             topic, bootstrap=given.bootstrap, start="earliest", isolation_level=level, key="bytes", value="bytes"
@@ -69,7 +72,7 @@ def main(arguments: list[str]) -> int:
         with consumer:
             while not stopping.is_set():
                 try:
-                    consumer.poll(_POLL_S, max_records=2_000)
+                    rows += len(consumer.poll(_POLL_S, max_records=2_000))
                     positions = {partition: consumer.position(partition) for partition in partitions}
                 except ottla.OttlaError as error:
                     with lock:
@@ -78,6 +81,9 @@ def main(arguments: list[str]) -> int:
                 with lock:
                     for partition, position in positions.items():
                         note(partition, position, level)
+
+        with lock:
+            history.add("ok", "read", topic=topic, level=level, rows=rows)
 
     def note(partition: ottla.TopicPartition, position: int, level: Level) -> None:
         now = time.monotonic()
@@ -88,17 +94,7 @@ def main(arguments: list[str]) -> int:
             history.add("ok", "wait", topic=partition.topic, partition=partition.partition, wait_s=round(wait_s, 3))
             history.flush()
 
-    threads = [
-        threading.Thread(target=read, args=[topic, level])
-        for topic in (QUERY_TARGET, APP_TARGET, APP_COPIES)
-        for level in LEVELS
-    ]
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads):
-        time.sleep(0.1)  # Python runs signal handlers between two of these
-    history.close()
-    return 0
+    return run_all([partial(read, topic, level) for topic in READ for level in LEVELS], history)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Final
 from tests.faults.mutants_caught import catch_all
 from tests.faults.report import print_aligned, print_summary
 from tests.faults.restarts.content import QUERY_TARGET
+from tests.faults.restarts.readers import LEVELS, READ
 from tests.faults.restarts.rows import (
     LEAST_DEAD_LETTERS,
     LEAST_DEATHS,
@@ -27,7 +28,16 @@ from tests.faults.restarts.run import RestartResult, RestartRun
 SHORT_MINUTES: Final = 0.5
 """A run that is shorter leaves out the query: to start Spark would take most of it."""
 
-KINDS: Final[Sequence[str]] = ("lost", "doubled", "torn", "reordered", "short_listings", "false_failures", "waits")
+KINDS: Final[Sequence[str]] = (
+    "lost",
+    "doubled",
+    "torn",
+    "reordered",
+    "short_listings",
+    "false_failures",
+    "false_hangs",
+    "waits",
+)
 
 
 def run_restarted(chosen: Collection[str], minutes: float, directory: Path, seed: int, *, unbroken: bool) -> int:
@@ -87,6 +97,12 @@ def _missed(result: RestartResult, share: float) -> list[str]:
     )
     did = (
         *(of_query if QUERY in result.row.clients else ()),
+        *(
+            (what := f"rows of {topic} with {level}", findings.did[what], LEAST_ROWS // 3)
+            for topic in READ
+            for level in LEVELS
+            if topic != QUERY_TARGET or QUERY in result.row.clients
+        ),
         ("restarts", result.restarts.total(), LEAST_RESTARTS),
         ("rows of the App", findings.did["rows of the App"], LEAST_ROWS // 3),
         ("dead letters", findings.did["dead letters"], LEAST_DEAD_LETTERS),

@@ -206,6 +206,8 @@ class RestartRun(FaultRun[RestartResult]):
         self._drivers.kill()
         result = self.result
         check_history(read_history(self.history), result.findings)
+        if not result.findings.clean:
+            result.failures.append(f"found: {dict(+result.findings.counts)}")
         if not self.complete:
             result.failures.append("the topics were not read at the end of the run")
         result.restarts, result.drivers = self.nemesis.restarts, self._drivers.counts

@@ -40,22 +40,12 @@ def _described_one_by_one(original, self, producer_ids, deadline):
     return {each.producer_id: self.describe(each.name, timeout=deadline.left()) for each in found}
 
 
-def _on_live_brokers_alone(original, racks, count, replication_factor, *, start, existing=(), away=()):
-    return original(racks, count, replication_factor, start=start, existing=existing)
-
-
 STORIES = (
     Story(
         "an-id-forgotten-between-two-answers",
         "Listing open transactions failed with TRANSACTIONAL_ID_NOT_FOUND if an id was forgotten between being listed "
         "and being described",
         instead_of("ottla.admin.transactions:Transactions._holders", _described_one_by_one),
-    ),
-    Story(
-        "no-topic-while-a-broker-restarts",
-        "A topic could not be created while too few brokers were live for its replicas, as in each rolling restart: "
-        "the first micro-batch of an exactly-once query failed",
-        instead_of("ottla_controller.machines.topics:assign_replicas", _on_live_brokers_alone),
     ),
     Story(
         "listings-that-are-short",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 
-from tests.regressions.injection import altered, instead_of, skipped
+from tests.regressions.injection import altered, constant, instead_of, skipped
 from tests.regressions.story import Story
 
 _SPARK = "pyspark_ottla"
@@ -58,6 +58,12 @@ STORIES = (
             f"{_SPARK}.query_transactions:is_decided",
             lambda original, last, batch, content, compare: original(last, batch, content, compare=False),
         ),
+    ),
+    Story(
+        "spark-no-decision-while-a-broker-restarts",
+        "The topic of decisions could not be created while too few brokers were live for its replicas, as in a rolling "
+        "restart: the first micro-batch of a query failed",
+        constant(f"{_SPARK}.decision_log:_READ_S", -1.0),
     ),
     Story(
         "spark-checksum-of-a-slice",

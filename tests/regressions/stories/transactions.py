@@ -44,12 +44,24 @@ def _at_once(original, self, pause_s):
     self.spoil()
 
 
+def _forgets_all(original, self, committed):
+    original(self, committed)
+    if committed is not None:
+        self.failed.clear()
+
+
 def _as_much_as_fits(original, self, now, unfinished):
     self._repeats = 0
     return original(self, now, unfinished)
 
 
 STORIES = (
+    Story(
+        "attempts-forgotten-with-another-partitions-round",
+        "A round that was committed without a failed record forgot its attempts: the record was handled more often "
+        "than retries says, as long as another partition had more records",
+        instead_of("ottla.app.attempts:Attempts.end_round", _forgets_all),
+    ),
     Story(
         "repeated-rounds-that-read-on",
         "A round that was handled again after a failed record read further than before, to records that failed for the "

@@ -79,12 +79,18 @@ def test_rows_of_the_query_are_lost_doubled_or_foreign() -> None:
     assert +findings.counts == {"lost": 1, "doubled": 1, "torn": 1}
 
 
+def test_many_rows_that_are_lost_at_once_leave_an_example() -> None:
+    findings = RestartFindings()
+    check_query([], 500, findings)
+    assert (findings.counts["lost"], len(findings.examples), findings.clean) == (500 * PARTITIONS, 1, False)
+
+
 @pytest.mark.parametrize(
     ("operation", "kind"),
     [
         ({"f": "listing", "type": "fail", "what": "groups", "missing": ["known-1"]}, "short_listings"),
         ({"f": "listing", "type": "info", "what": "groups", "error": "e"}, "false_failures"),
-        ({"f": "hanging", "type": "ok", "partition": "t-0", "offset": 1}, "false_failures"),
+        ({"f": "hanging", "type": "ok", "partition": "t-0", "offset": 1}, "false_hangs"),
         ({"f": "failure", "type": "info", "error": "e", "process": "p"}, "false_failures"),
         ({"f": "transaction", "type": "info", "number": 2, "error": "e"}, "false_failures"),
         ({"f": "transaction", "type": "ok", "number": 2, "is_aborted": True}, "torn"),

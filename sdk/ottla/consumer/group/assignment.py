@@ -109,6 +109,9 @@ class GroupAssignment:
         """Look up where those positions are that went to an end (`auto_offset_reset`) or a time."""
         resolve(self._context)
 
+    def check_starts(self) -> None:
+        """A group's partitions begin where it left off, or where `auto_offset_reset` says."""
+
     def locate(self) -> None:
         """The same, and wait until it is known where the group left off."""
         self._initializer.wait()

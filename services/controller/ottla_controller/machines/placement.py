@@ -22,35 +22,20 @@ Replicas = tuple[int, ...]
 
 
 def assign_replicas(
-    racks: Mapping[int, str],
-    count: int,
-    replication_factor: int,
-    *,
-    start: int,
-    existing: Sequence[Replicas] = (),
-    away: Sequence[int] = (),
+    racks: Mapping[int, str], count: int, replication_factor: int, *, start: int, existing: Sequence[Replicas] = ()
 ) -> list[Replicas]:
-    """Return the replicas of `count` new partitions of a topic whose other partitions are `existing`.
+    """The replicas of `count` further partitions of a topic that has the `existing` ones.
 
-    `racks` has the live brokers ("" is no rack). Where there are too few of them, the last replicas go to brokers that
-    are registered and `away`, which copy them when they are back (as KRaft's StripedReplicaPlacer does with fenced
-    brokers). Raises INVALID_REPLICATION_FACTOR if too few brokers are registered, or none is live.
+    `racks` has the live brokers ("" is no rack). Raises INVALID_REPLICATION_FACTOR where there are not enough of them.
     """
-    registered = len(racks) + len(away)
-    if not 1 <= replication_factor <= registered or not racks:
+    if not 1 <= replication_factor <= len(racks):
         raise OttlaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"replication factor {replication_factor} needs as many brokers: {registered} are registered, and "
-            f"{len(racks)} of them live",
+            f"replication factor {replication_factor} needs as many live brokers, and there are {len(racks)}",
             hint="use 1 or more, and start brokers" if len(racks) else "start a broker",
         )
-    spread, live_factor = _Spread(racks, start, existing), min(replication_factor, len(racks))
-    placed = [spread.replicas_of(len(existing) + n, live_factor) for n in range(count)]
-    missing = replication_factor - live_factor
-    return [
-        (*replicas, *(away[(start + n + i) % len(away)] for i in range(missing)))
-        for n, replicas in enumerate(placed, len(existing))
-    ]
+    spread = _Spread(racks, start, existing)
+    return [spread.replicas_of(len(existing) + n, replication_factor) for n in range(count)]
 
 
 def start_of(racks: Mapping[int, str], existing: Sequence[Replicas]) -> int:

@@ -105,8 +105,7 @@ def decide_create_partitions(
     if assignments:
         placement = _check_new_assignments(image, assignments, count, len(existing[0]))
     else:
-        start, away = start_of(racks, existing), _away(image)
-        placement = assign_replicas(racks, count, len(existing[0]), start=start, existing=existing, away=away)
+        placement = assign_replicas(racks, count, len(existing[0]), start=start_of(racks, existing), existing=existing)
     warning = (
         f"records with a key may now go to another partition than before: {name} has {total_count} partitions "
         f"instead of {topic.partition_count}, so order by key holds only from here on"
@@ -222,7 +221,7 @@ def _replicas_of(image: ClusterImage, new: NewTopic) -> list[Replicas]:
         _check_no_counts(new)
         return check_assignments(new.assignments, _registered(image))
     # Where the last topic's placement would have gone on, so that many small topics spread as one large one does.
-    return assign_replicas(_live_racks(image), partitions, factor, start=len(image.partitions), away=_away(image))
+    return assign_replicas(_live_racks(image), partitions, factor, start=len(image.partitions))
 
 
 def _check_new_assignments(
@@ -261,10 +260,6 @@ def _registered(image: ClusterImage) -> dict[int, bool]:
 
 def _live_racks(image: ClusterImage) -> dict[int, str]:
     return {n: b.rack for n, b in image.live_brokers().items()}
-
-
-def _away(image: ClusterImage) -> list[int]:
-    return sorted(image.brokers.keys() - image.live_brokers().keys())
 
 
 def _partition_writes(image: ClusterImage, topic_id: TopicId, first: int, placement: Sequence[Replicas]) -> list[Write]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from scripted_groups import BrokenError, T, committed, fill, filled, make_anew
 from waiting import until
 
 import ottla
+from ottla.app.attempts import Attempts
 from ottla.app.round import Round
 from ottla.client.offsets import GroupMetadata, OffsetAndMetadata
 from ottla.fakes.scripted import Hang, Reject, ScriptedCluster
 from ottla_core.errors import ErrorCode
+from ottla_core.model import TopicPartition
 from ottla_proto import group_pb2, txn_pb2
 from ottla_proto.contracts import Broker, Group, Txn
 
@@ -587,6 +589,22 @@ async def test_records_that_fail_after_they_have_sent_cost_a_round_for_each_atte
     assert sorted(map(int, out(cluster))) == list(range(0, 40, 2))
     assert sorted(map(int, out(cluster, "dlq"))) == list(range(1, 40, 2))
     assert app.metrics["records-dead-lettered-total"] == caplog.text.count("stands in 'dlq' now") == 20
+
+
+@pytest.mark.story("attempts-forgotten-with-another-partitions-round")
+async def test_attempts_are_remembered_until_their_record_is_committed() -> None:
+    app = app_of(with_out({0: 1}))
+
+    @app.on("t")
+    async def handle(value: str) -> None: ...
+
+    attempts = Attempts(app._handlers[0], cast("Any", None), cast("Any", None))
+    first, second = TopicPartition("t", 0), TopicPartition("t", 1)
+    attempts.failed = {(first, 3): (1, None), (first, 4): (1, None), (second, 3): (1, None)}
+    attempts.end_round(None)
+    assert len(attempts.failed) == 3
+    attempts.end_round({first: 4})
+    assert attempts.failed.keys() == {(first, 4), (second, 3)}
 
 
 async def test_a_record_that_is_given_up_late_in_its_round_does_not_end_the_round(

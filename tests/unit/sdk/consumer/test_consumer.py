@@ -294,6 +294,15 @@ def test_without_a_start_and_without_a_reset_reading_is_an_error_until_somebody_
         assert sorted(got) == [(0, 1), (0, 2), (1, 2)]
 
 
+def test_a_partition_with_a_position_needs_no_start_of_the_others() -> None:
+    with consumer_of(filled({0: 3, 1: 3}), start={("t", 0): 2}, auto_offset_reset="none") as consumer:
+        assert consumer.position(T0) == 2
+        consumer.seek_to_end(T0)
+        assert consumer.position(T0) == 3
+        with pytest.raises(OffsetOutOfRangeError, match="nothing says where t-1 begins"):
+            consumer.position(T1)
+
+
 @pytest.mark.feature(32)
 @pytest.mark.story("topic-made-anew-is-read-from-the-middle")
 def test_a_topic_that_was_made_anew_is_another_and_is_read_as_auto_offset_reset_says(
