@@ -31,6 +31,7 @@ _SAFE_BATCHES: Final = 8
 """A driver that is killed may have decided up to this many micro-batches without noting them."""
 
 _POLL_S: Final = 0.1
+_MOST_IN_VAIN: Final = 2
 
 PLAIN, RESTORED, COPIED = "plain", "restored", "copied"
 LIVES: Final = (PLAIN, PLAIN, RESTORED, COPIED)
@@ -50,6 +51,8 @@ class Drivers:
         self._spare: Path | None = None
         self._safe_from = 0
         """The current checkpoint is proven valid once its driver has noted a micro-batch of this number or later."""
+        self._in_vain = 0
+        """How many drivers in a row were rejected."""
         self._backup: Final = where / "backup"
         self._current.mkdir(parents=True)
         self._alive: Final[list[Node]] = []
@@ -69,7 +72,7 @@ class Drivers:
 
     def finish(self) -> None:
         """Let a last driver copy the remaining rows. Raises RuntimeError if it fails."""
-        for _ in range(2):
+        while True:
             driver = self._start("last", self._current, "--to-end")
             code = driver.wait(_TO_END_S)
             if code != REJECTED:
@@ -109,8 +112,9 @@ class Drivers:
             self._safe_from = self._newest() + _SAFE_BATCHES
         if self._end(driver, kind) == REJECTED:
             self._turn_to_spare()
-        elif self._newest(driver.name) >= self._safe_from:
-            self._spare = None
+        elif self._newest(driver.name) >= 0:
+            self._in_vain = 0
+            self._spare = None if self._newest(driver.name) >= self._safe_from else self._spare
         if self._spare is None:
             self._back_up()
 
@@ -186,10 +190,11 @@ class Drivers:
         return directory
 
     def _turn_to_spare(self) -> None:
-        if self._spare is None:
-            raise RuntimeError(f"the only checkpoint was rejected; its driver's log lies in {self._where}")
-        self._current, self._spare = self._spare, None
-        self._safe_from = 0
+        """Use the other checkpoint, and keep this one: of two drivers at the same time, both may have been rejected."""
+        self._in_vain += 1
+        if self._spare is None or self._in_vain > _MOST_IN_VAIN:
+            raise RuntimeError(f"every checkpoint was rejected; the drivers' logs lie in {self._where}")
+        self._current, self._spare = self._spare, self._current
 
 
 def _kill(driver: Node) -> None:
