@@ -15,7 +15,6 @@ from tests.faults.restarts.content import (
     APP_SOURCE,
     APP_TARGET,
     APP_TIMEOUT_S,
-    SLOW_S,
     is_poisoned,
     is_slow,
     number_of,
@@ -31,6 +30,7 @@ _SESSION_S = 6.0
 def main(arguments: list[str]) -> int:
     parser = client_parser("restarts.application", __doc__)
     parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--slow-s", type=float, default=1.0, help="how long the handler takes for slow records")
     given = parser.parse_args(arguments)
     history = HistoryWriter(given.history, given.process)
     consumer = {"auto_offset_reset": "earliest", "session_timeout": _SESSION_S}
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
     async def copy(value: bytes, context: ottla.Context) -> None:
         number = number_of(value)
         if is_slow(number):
-            await asyncio.sleep(SLOW_S)
+            await asyncio.sleep(given.slow_s)
         for topic in (APP_TARGET, APP_COPIES):
             context.send(value, topic=topic, key=context.record.key)
         if is_poisoned(number):

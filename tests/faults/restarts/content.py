@@ -20,8 +20,8 @@ QUERY_TIMEOUT_S: Final = 60.0
 APP_TIMEOUT_S: Final = 20.0
 """The transaction timeouts of the query's tasks and of the App."""
 
-SLOW_S: Final = 1.0
-_POISONED_ONE_IN, _SLOW_ONE_IN = 151, 40
+_POISONED_ONE_IN, _SLOW_ONE_IN = 151, 41
+"""No multiples of the number of keys, so that each key has some."""
 
 
 def is_poisoned(number: int) -> bool:
@@ -30,7 +30,7 @@ def is_poisoned(number: int) -> bool:
 
 
 def is_slow(number: int) -> bool:
-    """Whether the App's handler takes SLOW_S for that record."""
+    """Whether the App's handler takes long for that record."""
     return number % _SLOW_ONE_IN == 0
 
 

@@ -33,7 +33,7 @@ class RestartRow:
     """`clients` are those that run, and `lives` the lives of the query's driver (drivers), in turn.
 
     A mutant is caught by one of `findings`, which are kinds of the checker. `backlog` is the number of rows
-    that each partition has before the App and the query start.
+    that each partition has before the App and the query start. The App's handler takes `slow_s` for some of them.
     """
 
     name: str
@@ -44,6 +44,7 @@ class RestartRow:
     lives: Sequence[str] = ()
     findings: Sequence[str] = ()
     backlog: int = 160
+    slow_s: float = 1.0
 
 
 def _restart_all(nemesis: RestartNemesis, seconds: float) -> None:
@@ -101,8 +102,8 @@ _BROKEN: Final[dict[str, tuple[Story, float, Sequence[str], Sequence[str], Seque
     "rounds-without-end": (_wait, 45.0, [APP], [], ["lost"]),
     "transactions-without-timeout": (_kill_apps, 45.0, [APP, READERS], [], ["waits"]),
 }
-_LONG_BACKLOG: Final = 1_500
-"""A thousand of these rows take the App's handler longer (25 s) than a transaction may last (APP_TIMEOUT_S)."""
+_BACKLOGS: Final = {"rounds-without-end": (1_500, 5.0)}
+"""Each key has 5 slow records among a thousand. At 5 s each they take longer than a transaction may (APP_TIMEOUT_S)."""
 
 ROW: Final = RestartRow(
     NAME,
@@ -119,7 +120,7 @@ MUTANT_ROWS: Final = tuple(
         clients,
         lives,
         findings,
-        _LONG_BACKLOG if name == "rounds-without-end" else 160,
+        *_BACKLOGS.get(name, ()),
     )
     for name, (story, seconds, clients, lives, findings) in _BROKEN.items()
 )

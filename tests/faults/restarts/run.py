@@ -82,7 +82,8 @@ class RestartRun(FaultRun[RestartResult]):
         self.nemesis = RestartNemesis(self.cluster, QUERY_TARGET, PARTITIONS, chance, log)
         self.nemesis.caught = self._is_caught
         apps = [
-            self._client(f"app-{number}", number, "application") for number in range(_APPS if APP in row.clients else 0)
+            self._client(f"app-{number}", number, "application", "--slow-s", str(row.slow_s))
+            for number in range(_APPS if APP in row.clients else 0)
         ]
         self.nemesis.apps = apps
         modules = {ADMINISTRATOR: ["administrator"], READERS: ["readers"]}
