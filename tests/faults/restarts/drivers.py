@@ -112,6 +112,8 @@ class Drivers:
             self._safe_from = self._newest() + _SAFE_BATCHES
         if self._end(driver, kind) == REJECTED:
             self._turn_to_spare()
+            if kind == RESTORED:
+                self._spare = None
         elif self._newest(driver.name) >= 0:
             self._in_vain = 0
             self._spare = None if self._newest(driver.name) >= self._safe_from else self._spare
