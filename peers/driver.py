@@ -167,7 +167,7 @@ class Driver:
         return DrivenMember([*self._command, "group", words], self._environment)
 
     def program(self, what: str) -> list[str]:
-        """The command of what answers for as long as its stdin is open."""
+        """Return the command of a program that answers calls until its stdin is closed."""
         return [*self._command, what, "{}"]
 
     @cached_property

@@ -34,7 +34,7 @@ GROUPS = ("share", "commit", "reset", "seek", "cooperative", "static", "mixed")
 """Capabilities of consumer groups."""
 TRANSACTIONS = ("transactions", "read committed", "offsets in transactions", "fencing")
 JUDGED = ("positions", "commits", "rebalances")
-"""What our SDK does by itself, compared with what Kafka's own client in Java does."""
+"""Capabilities in which our SDK is compared with Kafka's own client in Java."""
 CAPABILITIES = (
     *("acks", *FORMS, "reads", "idempotence", "offset", "time", "large", "partitions", "admin", "failover"),
     *GROUPS,

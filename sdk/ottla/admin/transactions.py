@@ -114,7 +114,6 @@ class Transactions:
         So an id that is missing in the result does not exist, or is forgotten. Raises as `describe` otherwise.
         """
         left, found = set(names), dict[str, TransactionInfo]()
-
         deadline = self._channel.deadline(timeout)
 
         def once(left_s: float) -> None:

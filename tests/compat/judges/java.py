@@ -1,4 +1,4 @@
-"""Their side: consumers of Kafka's own client."""
+"""The other side has consumers of Kafka's own client in Java."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a story opens a consumer, for either client."""
+"""A story opens a consumer with these options, whichever client it is of."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 
 class Opening(NamedTuple):
-    """Without a group it reads `partitions`, and else it is a member and reads what it is assigned."""
+    """The consumer reads `partitions`. If they are None, it joins the group and reads what it is assigned."""
 
     partitions: Sequence[int] | None = None
     reset: Literal["earliest", "latest", "none"] = "earliest"
@@ -21,6 +21,6 @@ class Opening(NamedTuple):
 METADATA_MS = 500
 HEARTBEAT_MS = 500
 LIMIT_MS = 20_000
-"""How long a call polls for what it waits for."""
+"""How long `read` and `reach` poll at most."""
 NEVER_MS = 3_600_000
 """The interval of auto commits: stories commit when they close, or when the group rebalances."""

@@ -1,4 +1,4 @@
-"""Our side: consumers of the SDK."""
+"""Our side has consumers of the SDK."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SdkSide:
 
 
 class _CalledConsumer:
-    """The methods are those of peers/java/CalledConsumer.java."""
+    """A consumer of the SDK has the methods of peers/java/CalledConsumer.java."""
 
     def __init__(self, bootstrap: str, topic: str, group: str, opening: Opening) -> None:
         self._topic: Final = topic

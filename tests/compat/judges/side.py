@@ -1,4 +1,4 @@
-"""One of the two sides that a story is lived on, as the comparison sees it."""
+"""A story is lived on two sides, and the comparison sees both through this protocol."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Raised(NamedTuple):
-    """What a call ended with instead of a value."""
+    """A call has raised an error instead of giving a value."""
 
     kind: str
-    """One word for both sides."""
+    """The kind of error, named alike for both sides."""
 
 
 class Side(Protocol):

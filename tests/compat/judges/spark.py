@@ -13,13 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.compat.judges.side import Raised
 
 _LOST: Final = ("failOnDataLoss", "may have been lost")
-"""What errors of lost records have in them, of either source."""
+"""Words by which the data-loss errors of both sources are recognized."""
 
 Row = tuple[int, int, str]
 
 
 class SparkSide:
-    """`folder` is for the checkpoints."""
+    """The queries of one source have their checkpoints in `folder`."""
 
     def __init__(
         self, session: SparkSession, source: Literal["kafka", "ottla"], bootstrap: str, topic: str, folder: Path
@@ -40,7 +40,7 @@ class SparkSide:
         """Every query has ended."""
 
     def _run(self, checkpoint: Path, **options: Any) -> dict[str, Any]:
-        """Read what there is, and end. Return what each micro-batch had: its ends of partitions, and its rows."""
+        """Read what there is, and end. Return the end offsets and the rows of each micro-batch."""
         rows: dict[int, list[Row]] = {}
 
         def take(batch: DataFrame, number: int) -> None:

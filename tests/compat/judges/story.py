@@ -1,9 +1,9 @@
-"""A step of a story: who does what."""
+"""A story is a list of steps, each of which says who does what."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 
 class Step(NamedTuple):
@@ -20,7 +20,7 @@ class Step(NamedTuple):
 
 
 class Story(NamedTuple):
-    """What is done with one topic, in order. Both sides do a step before either does the next one."""
+    """A story is what is done with one topic, in order. Both sides do a step before either does the next one."""
 
     name: str
     steps: tuple[Step, ...]
@@ -45,3 +45,8 @@ everyone: Final = actor(ALL)
 a: Final = actor("a")
 b: Final = actor("b")
 c: Final = actor("c")
+
+
+def transaction(count: int, end: Literal["commit", "abort"]) -> tuple[Step, ...]:
+    """Return the steps that write records in a transaction and end it."""
+    return world("begin"), world("write_in_transaction", count=count), world(end)

@@ -15,11 +15,11 @@ from ottla_stack.cluster import Cluster
 BASE_MS: Final = 1_700_000_000_000
 """The time of value 0; that of value n is n milliseconds later."""
 _PAD: Final = b"x" * 400
-"""Header of records in topics that are compacted: few of them fill a segment."""
+"""A header that makes records large, so that few of them fill a segment of a compacted topic."""
 
 
 class World:
-    """`with World(cluster, "topic", partitions=2, config={}, groups=[…]) as world:` has made the topic.
+    """`with World(cluster, "topic", partitions=2, config={}, groups=[…]) as world:` creates the topic.
 
     Values are "0", "1" and so on, in the order in which they were written, over all partitions.
     """
@@ -53,7 +53,7 @@ class World:
         self._transactions.begin_transaction()
 
     def write_in_transaction(self, count: int, partition: int = 0) -> None:
-        """Write so that it is in the log before the transaction ends."""
+        """Write to the open transaction, and return once the records are in the log."""
         self._send(self._transactions, count, partition)
 
     def commit(self) -> None:
@@ -87,7 +87,7 @@ class World:
         self._next += count
 
     def wait_until_compacted(self) -> None:
-        """Return once nothing is left to be cleaned before the active segment, which is not the first one."""
+        """Return once the log has several segments and all but the active one are cleaned."""
         wait_until(self._is_compacted)
 
     def wait_until_empty(self) -> None:
@@ -119,7 +119,7 @@ class World:
         self._next += count
 
     def _wait_until_stable(self) -> None:
-        """A marker follows its transaction's end a moment later."""
+        """Wait until the transaction's markers are written, which happens shortly after its end."""
         wait_until(lambda: self._ends("read_committed") == self._ends("read_uncommitted"))
 
     def _ends(self, isolation: str) -> dict[tuple[str, int], int | None]:

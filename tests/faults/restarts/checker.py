@@ -28,6 +28,7 @@ from tests.faults.restarts.content import (
     APP_TIMEOUT_S,
     QUERY_TARGET,
     is_poisoned,
+    number_of,
 )
 from tests.faults.spark.copy import PARTITIONS
 from tests.faults.spark.copy import check as check_copy
@@ -114,7 +115,7 @@ def check_app(values: Mapping[str, Counter[bytes]], written: int, findings: Rest
     target, copies, dead = values[APP_TARGET], values[APP_COPIES], values[APP_DEAD]
     for row in (b"%d.%d" % (p, number) for p in range(PARTITIONS) for number in range(written)):
         sent, name = (target[row], copies[row]), row.decode()
-        if is_poisoned(int(row.partition(b".")[2])):
+        if is_poisoned(number_of(row)):
             findings.did["dead letters"] += dead[row]
             if any(sent):
                 findings.add("torn", f"a failed attempt at {name} counts")

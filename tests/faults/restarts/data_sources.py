@@ -85,12 +85,14 @@ class SpeculatedRowWriter(RowWriter):
 class SpeculatedDataSource(OttlaDataSource):
     """`format("speculated")`."""
 
+    row_writer: type[RowWriter] = SpeculatedRowWriter
+
     @classmethod
     def name(cls) -> str:
         return "speculated"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> OttlaStreamWriter:
-        return OttlaStreamWriter(SpeculatedRowWriter(write_options(self.options, streaming=True), schema))
+        return OttlaStreamWriter(self.row_writer(write_options(self.options, streaming=True), schema))
 
 
 def by_number(last: Decision | None, batch: Batch, content: Content, *, compare: bool = True) -> bool:
@@ -105,12 +107,11 @@ class TrustingRowWriter(RowWriter):
         return super().transactions(batch)
 
 
-class TrustingDataSource(OttlaDataSource):
+class TrustingDataSource(SpeculatedDataSource):
     """`format("trusting")`."""
+
+    row_writer = TrustingRowWriter
 
     @classmethod
     def name(cls) -> str:
         return "trusting"
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> OttlaStreamWriter:
-        return OttlaStreamWriter(TrustingRowWriter(write_options(self.options, streaming=True), schema))

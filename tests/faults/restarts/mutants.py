@@ -23,7 +23,7 @@ _CLIENTS: Final = "tests.faults.restarts"
 
 
 class Mutant(NamedTuple):
-    """What breaks a rule, and the modules whose processes it is broken in."""
+    """A mutant is what breaks a rule, and the modules whose processes it breaks."""
 
     modules: Sequence[str]
     plant: Callable[[], None]

@@ -49,11 +49,11 @@ class RestartNemesis(Nemesis):
         for name in names:
             self._count(name)
 
-    def restart_app(self) -> None:
-        """Restart one process of the App, with SIGTERM or kill -9."""
+    def restart_app(self, *, kill: bool) -> None:
+        """Restart one process of the App, with kill -9 or SIGTERM."""
         self.look_after_apps()
         app = self.random.choice(self.apps)
-        if self.random.random() < 0.5:
+        if kill:
             app.kill()
         else:
             app.terminate()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 from tests.faults.cluster import until
@@ -49,19 +50,20 @@ class RestartRow:
 
 def _restart_all(nemesis: RestartNemesis, seconds: float) -> None:
     """Rolling restarts of each kind, and in between random kills of one service, or of a kind of coordinators."""
-    cluster, until_at, turn = nemesis.cluster, time.monotonic() + seconds, 0
+    cluster, until_at = nemesis.cluster, time.monotonic() + seconds
     kinds = (cluster.coordinators, cluster.txn_coordinators, cluster.brokers)
-    while turn == 0 or time.monotonic() < until_at:
+    for turn in count():
+        if not nemesis.goes_on(until_at):
+            return
         nemesis.restart_in_turn(kinds[turn % len(kinds)])
         nemesis.kill_at_once([nemesis.random.choice([name for kind in kinds for name in kind])])
         nemesis.kill_at_once(nemesis.random.choice([cluster.coordinators, cluster.txn_coordinators]))
-        nemesis.restart_app()
-        turn += 1
+        nemesis.restart_app(kill=nemesis.random.random() < 0.5)
 
 
 def _restart_coordinators(nemesis: RestartNemesis, seconds: float) -> None:
     until_at = time.monotonic() + seconds
-    while time.monotonic() < until_at and not nemesis.caught():
+    while nemesis.goes_on(until_at):
         nemesis.kill_at_once(
             [nemesis.random.choice([*nemesis.cluster.coordinators, *nemesis.cluster.txn_coordinators])]
         )
@@ -69,14 +71,14 @@ def _restart_coordinators(nemesis: RestartNemesis, seconds: float) -> None:
 
 def _roll_coordinators(nemesis: RestartNemesis, seconds: float) -> None:
     until_at = time.monotonic() + seconds
-    while time.monotonic() < until_at and not nemesis.caught():
+    while nemesis.goes_on(until_at):
         nemesis.restart_in_turn([*nemesis.cluster.coordinators, *nemesis.cluster.txn_coordinators])
 
 
 def _kill_apps(nemesis: RestartNemesis, seconds: float) -> None:
     until_at = time.monotonic() + seconds
     while time.monotonic() < until_at and not nemesis.caught():
-        nemesis.restart_app()
+        nemesis.restart_app(kill=True)
         _wait(nemesis, seconds / _APP_EVERY)
 
 

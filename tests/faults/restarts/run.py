@@ -61,7 +61,6 @@ class RestartResult(Result[RestartRow]):
     drivers: Counter[str] = field(default_factory=Counter)
     """How many lives and deaths the query's driver had, and how often a checkpoint was restored, copied or rejected."""
     second_attempts: int = 0
-    written: int = 0
 
     @property
     def caught(self) -> bool:
@@ -75,7 +74,6 @@ class RestartRun(FaultRun[RestartResult]):
 
     def __init__(self, row: RestartRow, directory: Path, seed: int, mutant: str = "") -> None:
         super().__init__(RestartResult(row), directory, coordinators=COORDINATORS, txn_coordinators=COORDINATORS)
-        self._directory: Final = directory
         self._mutant: Final = mutant
         self.cluster = RestartedCluster(directory / "cluster", self.network, mutant)
         chance, log = f"{seed}-{row.name}", directory / "nemesis.log"
@@ -214,7 +212,6 @@ class RestartRun(FaultRun[RestartResult]):
         result.restarts, result.drivers = self.nemesis.restarts, self._drivers.counts
         result.kills = result.restarts.total()
         result.second_attempts = self._drivers.second_attempts()
-        result.written = PARTITIONS * self._written.total()
         result.failures += self._drivers.failures + result.findings.examples + result.audit.differences
 
     def _client(self, name: str, number: int, module: str, *arguments: str) -> Node:

@@ -1,10 +1,10 @@
-"""Where a streaming query begins and goes on, and what a micro-batch has."""
+"""These stories are about where a streaming query begins and goes on, and what its micro-batches have."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.compat.judges.story import Story, actor, world
+from tests.compat.judges.story import Story, actor, transaction, world
 from tests.compat.judges.world import BASE_MS
 
 query: Final = actor("query")
@@ -169,12 +169,8 @@ STORIES: Final = (
     Story(
         "only committed records",
         (
-            world("begin"),
-            world("write_in_transaction", count=2),
-            world("commit"),
-            world("begin"),
-            world("write_in_transaction", count=2),
-            world("abort"),
+            *transaction(2, "commit"),
+            *transaction(2, "abort"),
             world("write", count=1),
             world("begin"),
             world("write_in_transaction", count=2),
@@ -188,9 +184,7 @@ STORIES: Final = (
     Story(
         "nothing but aborted records",
         (
-            world("begin"),
-            world("write_in_transaction", count=2),
-            world("abort"),
+            *transaction(2, "abort"),
             query("run", **COMMITTED),
             query("table", **COMMITTED),
         ),
@@ -198,9 +192,7 @@ STORIES: Final = (
     Story(
         "aborted records, by default",
         (
-            world("begin"),
-            world("write_in_transaction", count=1),
-            world("abort"),
+            *transaction(1, "abort"),
             world("write", count=1),
             query("run", **EARLIEST),
         ),
@@ -208,9 +200,7 @@ STORIES: Final = (
     Story(
         "uncommitted records, too",
         (
-            world("begin"),
-            world("write_in_transaction", count=2),
-            world("abort"),
+            *transaction(2, "abort"),
             world("begin"),
             world("write_in_transaction", count=1),
             query("run", **{**COMMITTED, "kafka.isolation.level": "read_uncommitted"}),

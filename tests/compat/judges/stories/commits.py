@@ -1,10 +1,10 @@
-"""What a member of a group commits, and where the next one begins."""
+"""These stories are about what a member of a group commits, and where the next one begins."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from tests.compat.judges.story import Story, a, b, everyone, world
+from tests.compat.judges.story import Story, a, b, everyone, transaction, world
 
 STORIES: Final = (
     Story(
@@ -125,9 +125,7 @@ STORIES: Final = (
     Story(
         "behind markers",
         (
-            world("begin"),
-            world("write_in_transaction", count=3),
-            world("commit"),
+            *transaction(3, "commit"),
             a("open"),
             a("read", count=3),
             a("commit"),

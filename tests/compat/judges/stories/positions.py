@@ -1,10 +1,10 @@
-"""Where a consumer reads that has partitions of its own choice."""
+"""These stories are about the positions of a consumer that assigns its partitions itself."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from tests.compat.judges.story import Story, a, world
+from tests.compat.judges.story import Story, a, transaction, world
 from tests.compat.judges.world import BASE_MS
 
 ALONE: Final = {"partitions": [0]}
@@ -99,17 +99,13 @@ STORIES: Final = (
     Story(
         "markers at the end",
         (
-            world("begin"),
-            world("write_in_transaction", count=3),
-            world("commit"),
+            *transaction(3, "commit"),
             a("open", **ALONE),
             a("read", count=3),
             a("reach", partition=0, offset=4),
             a("position", partition=0),
             a("ends", partition=0),
-            world("begin"),
-            world("write_in_transaction", count=2),
-            world("abort"),
+            *transaction(2, "abort"),
             a("reach", partition=0, offset=7),
             a("position", partition=0),
             a("ends", partition=0),
@@ -118,9 +114,7 @@ STORIES: Final = (
     Story(
         "aborted records that are read",
         (
-            world("begin"),
-            world("write_in_transaction", count=2),
-            world("abort"),
+            *transaction(2, "abort"),
             world("write", count=1),
             a("open", **ALONE, isolation="read_uncommitted"),
             a("read", count=3),
@@ -130,9 +124,7 @@ STORIES: Final = (
     Story(
         "aborted records, by default",
         (
-            world("begin"),
-            world("write_in_transaction", count=1),
-            world("abort"),
+            *transaction(1, "abort"),
             world("write", count=1),
             a("open", **ALONE, isolation="default"),
             a("read", count=1),
@@ -141,12 +133,8 @@ STORIES: Final = (
     Story(
         "a seek into a transaction",
         (
-            world("begin"),
-            world("write_in_transaction", count=3),
-            world("abort"),
-            world("begin"),
-            world("write_in_transaction", count=3),
-            world("commit"),
+            *transaction(3, "abort"),
+            *transaction(3, "commit"),
             a("open", **ALONE),
             a("seek", partition=0, offset=1),
             a("position", partition=0),

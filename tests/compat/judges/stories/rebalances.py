@@ -1,4 +1,4 @@
-"""What members of a group notice of one another, and of their topic."""
+"""These stories are about what members of a group notice of one another, and of their topic."""
 
 from __future__ import annotations
 
