@@ -24,7 +24,8 @@ _LOOK_S: Final = 1.2
 """Longer than the services wait between two looks at what they may forget."""
 _QUIET_LOOKS: Final = 3
 """Together they last longer than the cleaner's back-off: what it takes away is gone by then."""
-_MOVES: Final = 4
+_MOVES, _MOST_MOVES, _QUIET_MOVES = 4, 12, 2
+"""Compaction removes a tombstone two moves after it first kept it (FORGOTTEN_S), so one quiet move is not enough."""
 _LOOKS: Final = 3
 _BETWEEN_S: Final = 0.1
 _FOREIGN: Final = ("uvloop", "grpc", "tests.", "ottla_stack", "_pytest", "pytest", "kafka.")
@@ -73,12 +74,14 @@ def rest(cluster: GrowthCluster, work: Work) -> Census:
     The records that are sent meanwhile close segments, without which nothing is compacted or deleted. The result is the
     smallest count of the last looks, because what was only under way in one of them has not been kept.
     """
-    for _ in range(_MOVES):
+    left: list[int] = []
+    while len(left) < _MOVES or (len(left) < _MOST_MOVES and left[-1] < left[-1 - _QUIET_MOVES]):
         work.stay()
         cluster.let_pass(2 * FORGOTTEN_S / 3)  # less than it takes to forget the clients that stay
         work.nudge()
         time.sleep(_LOOK_S)
         work.mirrored.wait_until_copied()
+        left.append(flow_topics(work).total())
     give_up_at = time.monotonic() + LONGEST_REST_S
     quiet, least = 0, _censuses(cluster, work)
     while quiet < _QUIET_LOOKS and time.monotonic() < give_up_at:

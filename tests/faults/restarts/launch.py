@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import importlib
 import runpy
+import signal
 import sys
 
 
 def main(arguments: list[str]) -> None:
+    # The module replaces this handler as soon as it has work to finish.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     mutant, module, *others = arguments
     if mutant != "none":  # so that others don't import what mutants break
         mutants = importlib.import_module("tests.faults.restarts.mutants").MUTANTS

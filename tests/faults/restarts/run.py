@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -84,9 +85,9 @@ class RestartRun(FaultRun[RestartResult]):
             for number in range(_APPS if APP in row.clients else 0)
         ]
         self.nemesis.apps = apps
-        modules = {ADMINISTRATOR: ["administrator"], READERS: ["readers"]}
-        modules[LISTINGS] = ["listings", "--kafka", self.cluster.kafka_bootstrap]
+        modules = {ADMINISTRATOR: ["administrator"], LISTINGS: ["listings", "--kafka", self.cluster.kafka_bootstrap]}
         self._others: Final = [self._client(name, 0, *modules[name]) for name in modules if name in row.clients]
+        self._readers: Final = [self._client(READERS, 0, READERS)] if READERS in row.clients else []
         command = [sys.executable, "-m", "tests.faults.restarts.query", "--bootstrap", self.cluster.bootstrap]
         command += ["--history", str(self.history), *(["--trusting"] if mutant == TRUSTING else [])]
         self._drivers: Final = Drivers(self.network, CLIENTS[1], directory / "query", self.history, command, chance)
@@ -105,7 +106,7 @@ class RestartRun(FaultRun[RestartResult]):
         if LISTINGS in self.result.row.clients:
             self._make_known()
         self._feed(self.result.row.backlog)
-        for client in (*self.nemesis.apps, *self._others):
+        for client in (*self.nemesis.apps, *self._others, *self._readers):
             client.start()
 
     def _make_known(self) -> None:
@@ -157,17 +158,32 @@ class RestartRun(FaultRun[RestartResult]):
         if QUERY in row.clients:
             self._drivers.finish()
         if APP in row.clients:
-            limit_s = _MUTANT_SETTLES_S if self._mutant else _SETTLE_LIMIT_S
-            try:
-                until(self._is_handled, "the App to handle everything", limit_s)
-            # The checker finds rows that were not handled as lost.
-            except TimeoutError as error:
-                self._notes.add("info", "unsettled", error=str(error))
-        clients = [*self.nemesis.apps, *self._others]
+            self._settle(self._is_handled, "the App to handle everything")
+        self._end([*self.nemesis.apps, *self._others])
+        # The transaction of an App that was killed hides later rows until it times out.
+        self._settle(self._is_stable, "transactions to end")
+        self._read_all()
+        self._end(self._readers)  # by now they have read what the transactions had hidden
+
+    def _end(self, clients: Sequence[Node]) -> None:
         for client in clients:
             client.terminate()
         self.until_ended(clients, _END_LIMIT_S)
-        self._read_all()
+
+    def _settle(self, has_settled: Callable[[], bool], what: str) -> None:
+        """Wait until the clients' work `has_settled`. If it never does, the checker finds the rows as lost."""
+        try:
+            until(has_settled, what, _MUTANT_SETTLES_S if self._mutant else _SETTLE_LIMIT_S)
+        except TimeoutError as error:
+            self._notes.add("info", "unsettled", error=str(error))
+
+    def _is_stable(self) -> bool:
+        """Whether no transaction is open."""
+        transactions = self.cluster.admin().transactions
+        try:
+            return not any(partition.is_blocked for topic in TOPICS for partition in transactions.open_in(topic))
+        except ottla.OttlaError:
+            return False
 
     def _is_handled(self) -> bool:
         try:
