@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.walk.pages import ROOT, readme_programs, text
+from tests.walk.pages import ROOT, programs, readme_programs, text
 
 import ottla
 from ottla.testing import Cluster
@@ -26,6 +26,16 @@ def test_a_snippet_runs_as_it_stands(
             assert sorted(names["rows"]) == list(range(10_000))  # type: ignore[call-overload]  # what the snippet has made
         else:
             assert "{'id': 1, 'total': 9.5}" in capsys.readouterr().out
+
+
+def test_the_snippet_for_an_unchanged_kafka_client_runs() -> None:
+    (snippet,) = (program for program in programs(text("README.md")) if "confluent_kafka" in program)
+    with Cluster() as cluster:
+        admin = ottla.Admin(cluster.bootstrap)
+        admin.topics.create("orders", partitions=3)
+        exec(snippet.replace("localhost:9092", cluster.kafka_bootstrap), {})  # the README is ours
+        (record,) = ottla.read("orders", bootstrap=cluster.bootstrap)
+    assert (record.key, record.value) == ("eu", {"id": 2})
 
 
 def test_the_two_commands_are_there() -> None:

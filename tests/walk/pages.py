@@ -25,8 +25,8 @@ def programs(markdown: str) -> list[str]:
 
 
 def readme_programs() -> list[str]:
-    """Those that need no Spark."""
-    return [program for program in programs(text("README.md")) if "pyspark" not in program]
+    """Return the README's programs for the SDK."""
+    return [program for program in programs(text("README.md")) if "import ottla" in program]
 
 
 def jobs() -> list[tuple[str, str]]:

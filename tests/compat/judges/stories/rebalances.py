@@ -78,13 +78,16 @@ STORIES: Final = (
         Story(
             f"the first member leaves, {assignor}",
             (
-                *_joined(assignor=assignor),
+                *_joined(assignor=assignor, auto_commit=True),
+                *_one_in_each(4),
+                a("read", count=2),
+                b("read", count=2),
                 a("commit"),
                 a("close"),
                 everyone("share", until={"b": 4}),
-                b("committed", partition=0),
+                *(b("committed", partition=number) for number in range(4)),
                 *_one_in_each(4),
-                b("read", count=6),
+                b("read", count=4),
             ),
             partitions=4,
         )
