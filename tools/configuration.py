@@ -33,27 +33,27 @@ SERVICES: Final = {
 }
 
 OF_ALL: Final = {
-    "node_id": "who it is among those of its kind; a broker's -1: what its data directory says, or else the controller "
-    "hands one out",
-    "cluster_id": "whose metadata it reads and writes in etcd: all services of a cluster have the same",
-    "host": "the address that it listens at: 0.0.0.0 for all of the machine's",
-    "port": "for gRPC; 0 picks a free one",
-    "admin_port": "for /metrics, /healthz and /readyz, on the same host; 0 picks a free one",
-    "advertised_host": "what clients and other services are told; empty: `host`",
-    "etcd": "where etcd answers, one or more",
-    "lease_ttl_s": "for so long it may be silent before the others take it for gone",
+    "node_id": "id among the services of its kind; -1 for a broker: the id in its data directory, or else "
+    "one from the controller",
+    "cluster_id": "cluster whose metadata it reads and writes in etcd: the same for all services of a cluster",
+    "host": "address that it listens on; 0.0.0.0 for all addresses of the machine",
+    "port": "port for gRPC; 0 picks a free one",
+    "admin_port": "port for /metrics, /healthz and /readyz, on the same host; 0 picks a free one",
+    "advertised_host": "host that clients and other services connect to; empty: `host`",
+    "etcd": "one or more addresses of etcd",
+    "lease_ttl_s": "how many seconds it may stay silent before the other services consider it gone",
     "log_level": "DEBUG, INFO, WARNING or ERROR",
 }
 
 HEAD: Final = """# Settings and configs
 
-Two kinds of things can be set. **Settings** belong to a process and are given when it starts. **Configs** have Kafka's
-names, live in the cluster, and are changed while it runs: `ottla config set`, or any Kafka tool.
-`make coverage-table` writes this page from the sources.
+For operators: every setting, and every config that has an effect, with its default. **Settings** belong to a process,
+which reads them when it starts. **Configs** have Kafka's names and live in the cluster; change them while it runs, with
+`ottla config set` or any Kafka tool. `make coverage-table` writes this page from the sources.
 
 ## How settings are given
 
-A setting comes from the command line, else from the environment, else from a file, else it has its default:
+A service takes a setting from the command line, else from the environment, else from a file, else it uses the default:
 
 ```
 ottla-broker --data-dir /var/lib/ottla --kafka-port 9092    # - or _ in a name
@@ -61,19 +61,20 @@ OTTLA_BROKER__DATA_DIR=/var/lib/ottla ottla-broker          # OTTLA_<SERVICE>__<
 ottla-broker --config /etc/ottla.toml                       # or OTTLA_CONFIG: a table [broker], data_dir = "…"
 ```
 
-Several values have commas between them, in a file they are a list. An unknown name is refused with the nearest one.
-`ottla up` gives the services of this machine their settings itself; `docker-compose.yml` gives them by the environment.
+Separate several values with commas; in a file, write them as a list. An unknown name is refused, and the error suggests
+the nearest one. `ottla up` passes their settings to the services that it starts; `docker-compose.yml` sets them in the
+environment.
 
-Besides, `OTTLA_BOOTSTRAP` is where SDK and command line find a broker, `OTTLA_DIR` the directory of `ottla up`,
-`OTTLA_ETCD` an etcd for it to start instead of the one on PATH or its own, and `OTTLA_DEBUG=1` makes the command line
-tell tracebacks and the SDK's log.
+There are four more environment variables. `OTTLA_BOOTSTRAP` tells the SDK and the command line where to find a broker.
+`OTTLA_DIR` is the directory of `ottla up`. `OTTLA_ETCD` is the etcd that `ottla up` starts, instead of the one on PATH
+or its own. With `OTTLA_DEBUG=1` the command line shows tracebacks and the SDK's log.
 """
 
 _CONFIGS_HEAD: Final = """
 ## Configs with an effect
 
-Kafka's other configs are taken and stored, and say that nothing acts on them (`docs/operate/cluster.md`). `ottla config
-explain NAME` says the same as here, and what is legal.
+Kafka's other configs are accepted and stored, with a warning that nothing acts on them (`docs/operate/cluster.md`).
+`ottla config explain NAME` shows the descriptions below, and which values are legal.
 """
 
 
@@ -108,14 +109,14 @@ def undescribed() -> list[str]:
 
 def page() -> str:
     rows = [(f"`{name}`", _each(_defaults(name)), words) for name, words in OF_ALL.items()]
-    parts = [HEAD, "\n## Of every service\n", "\n", _table(("setting", "default", ""), rows)]
+    parts = [HEAD, "\n## Settings of every service\n", "\n", _table(("setting", "default", ""), rows)]
     for kind, config in SERVICES.items():
         own = [(f"`{s.name}`", s.default, s.words) for s in settings_of(config) if s.name not in OF_ALL]
-        parts += [f"\n## Of a {kind}\n", "\n", _table(("setting", "default", ""), own)]
-    parts += [_CONFIGS_HEAD, "\n### Of topics\n\n", _configs(TOPIC_CONFIGS.values())]
+        parts += [f"\n## Settings of a {kind}\n", "\n", _table(("setting", "default", ""), own)]
+    parts += [_CONFIGS_HEAD, "\n### Configs of topics\n\n", _configs(TOPIC_CONFIGS.values())]
     of_topics = {synonym.name for synonyms in SYNONYMS.values() for synonym in synonyms}
     of_cluster = [key for key in BROKER_CONFIGS.values() if key.name not in of_topics and key.scope is Scope.CLUSTER]
-    parts += ["\n### Of the cluster, or of one broker\n\n", _configs(of_cluster)]
+    parts += ["\n### Configs of the cluster or of one broker\n\n", _configs(of_cluster)]
     return "".join(parts)
 
 
@@ -124,7 +125,9 @@ def _configs(keys: Iterable[ConfigKey]) -> str:
     for key in keys:
         if key.enforced:
             synonyms = [f"`{synonym.name}`" for synonym in SYNONYMS.get(key.name, ()) if key.scope is Scope.TOPIC]
-            instead = f" Where a topic says nothing: {', '.join(synonyms)}." if synonyms else ""
+            instead = (
+                f" If a topic does not set it, the broker's {', else '.join(synonyms)} applies." if synonyms else ""
+            )
             rows.append((f"`{key.name}`", _shown(key.default), f"{key.doc}{instead}"))
     return _table(("config", "default", ""), rows)
 

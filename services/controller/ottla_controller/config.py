@@ -19,9 +19,9 @@ class ControllerConfig:
     admin_port: int = 9740
     advertised_host: str = ""  # what clients get; empty: `host`
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
-    etcd_quota_bytes: int = 2 << 30  # its --quota-backend-bytes; this is its default
+    etcd_quota_bytes: int = 2 << 30  # etcd's --quota-backend-bytes; the default is etcd's own
     lease_ttl_s: int = 3
-    first_configs: tuple[str, ...] = ()  # name=value: the cluster-wide configs that a new cluster begins with
+    first_configs: tuple[str, ...] = ()  # name=value: the cluster-wide configs that a new cluster starts with
     log_level: str = "INFO"
 
     def cluster_configs(self) -> dict[str, str]:
