@@ -60,14 +60,16 @@ class _Living:
             early = self._early.pop(step.who, [])
             arguments["count"] -= len(early)
         outcome = self._side.call(step.who, step.what, **arguments)
+        if step.what == "close" and outcome:
+            outcome = [event for event in outcome if event[1]]
         return {"": _words(outcome if isinstance(outcome, Raised) or not early else [*early, *outcome])}
 
     def _share(self, until: Mapping[str, int], calls: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Poll the consumers in turn until each has `until` partitions and its listener got `calls` assignments. Then
         look up each position. Return, for each consumer, its partitions and its listener's calls.
 
-        Calls without partitions are left out, because their number is chance: cooperative members rebalance again at
-        once.
+        Calls without partitions are left out here and at `close`, because their number is chance: cooperative members
+        rebalance again at once.
         """
         found: dict[str, dict[str, Any]] = {who: {"has": [], "events": []} for who in until}
         least = {**dict.fromkeys(until, 0), **(calls or {})}

@@ -395,4 +395,9 @@ STORIES = (
             lambda original, self, topics: self.follow(topics),
         ),
     ),
+    Story(
+        "closing-takes-a-commit-back",
+        "close() after commit() moved the committed offset back: the records of the last poll came again",
+        instead_of(f"{_GROUP}.committer:OffsetCommitter._beyond_known", lambda original, self, offsets: offsets),
+    ),
 )

@@ -97,13 +97,32 @@ class OffsetCommitter:
             logger.warning("group %s: records will be read again: %s", self._options.group, error)
 
     def commit_last(self, offsets: Offsets, timeout: float) -> None:
-        """Commit `offsets` within `timeout` seconds, and nothing afterwards. A failure is logged."""
+        """Commit `offsets` within `timeout` seconds, and nothing afterwards. A failure is logged.
+
+        The user's own commits end first, and none of them is taken back.
+        """
         self._leaving = True
         try:
             if not self._member.lost and self._member.generation != NO_GENERATION:
-                self.commit(self.uncommitted(offsets), timeout)
+                self._commits.drain(timeout)
+                self.commit(self._beyond_known(self.uncommitted(offsets)), timeout)
         except OttlaError as error:
             logger.warning("group %s: records will be read again: %s", self._options.group, error)
+
+    def _beyond_known(self, offsets: Offsets) -> Offsets:
+        """Leave out each offset before one that the group has: the user has committed the records in between.
+
+        An offset that the group has counts unless the consumer went back before it, by `seek` for one.
+        """
+        at, known = self.handed_out(offsets), self._commits.known
+        return {
+            partition: offset
+            for partition, offset in offsets.items()
+            if (has := known.get(partition)) is None
+            or (position := at.get(partition)) is None
+            or not _is_same_topic(has, offset)
+            or not offset.offset < has.offset <= position.offset
+        }
 
     def _on_auto_commit(self, offsets: Offsets, error: OttlaError | None) -> None:
         if error is not None:
@@ -117,6 +136,9 @@ class OffsetCommitter:
 
 def _is_same(known: OffsetAndMetadata | None, committed: OffsetAndMetadata) -> bool:
     """Whether both are one place: the same offset in a topic that was made anew is another."""
-    if known is None or known.offset != committed.offset:
-        return False
+    return known is not None and known.offset == committed.offset and _is_same_topic(known, committed)
+
+
+def _is_same_topic(known: OffsetAndMetadata, committed: OffsetAndMetadata) -> bool:
+    """Whether both may be of the topic with one id: either may be without an id."""
     return not known.topic_id or not committed.topic_id or known.topic_id == committed.topic_id

@@ -113,6 +113,29 @@ def test_a_poll_is_processed_when_the_next_one_comes_or_the_block_ends_well() ->
     assert committed(cluster) == {0: 6}, "nobody can tell whether it was processed"
 
 
+@pytest.mark.story("closing-takes-a-commit-back")
+@pytest.mark.parametrize("how", ["commit", "commit_async"])
+def test_closing_does_not_take_back_what_the_user_committed(how: str) -> None:
+    cluster = filled({0: 10})
+    consumer = consumer_of(cluster)
+    assert len(consumer.poll(WAIT, max_records=4)) == 4
+    getattr(consumer, how)()
+    consumer.close()
+    assert committed(cluster) == {0: 4}
+
+
+def test_a_consumer_that_went_back_behind_its_commit_ends_where_it_is() -> None:
+    cluster = filled({0: 10})
+    consumer = consumer_of(cluster)
+    assert len(consumer.poll(WAIT, max_records=8)) == 8
+    consumer.commit()
+    consumer.seek(T[0], 2)
+    assert consumer.poll(WAIT, max_records=1).values() == [2]
+    assert consumer.poll(WAIT, max_records=1).values() == [3]
+    consumer.close()
+    assert committed(cluster) == {0: 3}
+
+
 @pytest.mark.feature(47)
 @pytest.mark.feature(48)
 @pytest.mark.feature(49)
