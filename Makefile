@@ -140,6 +140,9 @@ regressions: $(VENV)/.dev  ## every story of docs/regressions.md, then with its 
 test-spark: $(VENV)/.dev  ## the part of it that is about Spark
 	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/unit/spark tests/spark
 
+prose: $(VENV)/.dev  ## draw 200 sentences that users read, for a reader to mark; SEED=7 COUNT=200
+	$(BIN)/python tools/prose.py --seed $(or $(SEED),0) --count $(or $(COUNT),200)
+
 coverage-table: $(VENV)/.dev  ## the pages that are made from sources: what is shown by which test, APIs, settings, stories
 	$(BIN)/python tools/coverage_table.py
 	$(BIN)/python tools/kafka_apis.py
