@@ -82,6 +82,9 @@ proto: $(VENV)/.dev  ## generate the code of the contracts
 demo: $(VENV)/.demo  ## the main job on real data: flights of New York 2013 through a cluster and Spark, into a picture
 	$(BIN)/python -m ottla_stack.demo
 
+demo-full: $(VENV)/.demo  ## make demo, and Spark's driver and a reader are killed, and every broker is restarted
+	$(BIN)/python -m ottla_stack.demo --full
+
 demo-selftest: $(VENV)/.demo  ## the demo's own checks: a record dropped, two swapped, a row lost by the lake: must be found
 	$(BIN)/python -m ottla_stack.demo --selftest
 
