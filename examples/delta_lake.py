@@ -1,10 +1,11 @@
-"""A topic into a Delta table by Spark's executors, and what is new in the table into another topic: each row once.
+"""Copy a topic into a Delta table by Spark's executors, and new rows of the table into another topic: each row once.
 
     pip install "ottla[spark]" "pyspark==4.2.*"
     spark-submit --packages io.delta:delta-spark_4.2_2.13:4.4.0 \
         examples/delta_lake.py localhost:9650 orders table orders-of-the-table
 
-Kill it wherever you like, and start it again: Delta knows the micro-batches that it has, and so does the topic.
+You can kill this program at any moment and start it again. Delta remembers which micro-batches it has written, and so
+does the topic.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
 def session() -> SparkSession:
-    """Spark with Delta's tables."""
+    """Return a Spark session that can read and write Delta tables."""
     builder = SparkSession.builder.appName("delta lake").config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
     catalog = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
@@ -24,7 +25,7 @@ def session() -> SparkSession:
 
 
 def run(writer: DataStreamWriter, checkpoint: str) -> None:
-    """Write what there is now, from where the checkpoint says."""
+    """Write the rows that are available now, starting where the checkpoint says."""
     query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     query.awaitTermination()
 

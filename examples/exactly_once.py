@@ -1,11 +1,11 @@
-"""Exactly once: flights go in, totals of each carrier come out, and these are exact however often this is killed.
+"""Exactly once: read flights and write totals per carrier, which are exact however often this program is killed.
 
     ottla up
-    python examples/exactly_once.py        # kill -9 it wherever you like, and start it again
+    python examples/exactly_once.py        # kill -9 it at any moment, and start it again
 
-The totals that a transaction writes, and how far it has read the flights, become true together. So one that begins is
-where the last one was: the group has its offsets, and its totals are a topic themselves. What goes wrong in another
-way raises; the answer is the same, to start again.
+Each transaction writes new totals and commits the offsets up to which it has read the flights. Both count together or
+not at all. So a run continues where the last committed transaction ended: it takes the offsets from the group and the
+totals from their topic. Any other failure raises an error; start the program again then, too.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ import ottla
 from ottla_stack.demo import dataset
 
 NAME = "carrier-totals"
-"""Of the topic, of the group that counts and of its transactions. One process at a time has it: it fences others."""
+"""Names the topic of totals, the consumer group and the transactional id. Only one process at a time can use it: a new
+process fences the older one."""
 
 
 def import_flights(count: int | None) -> None:
-    """The year's first `count`, or all. These or none: what a killed transaction has written is seen by no reader."""
+    """Import the year's first `count` flights, or all, in one transaction: if it is killed, no reader sees any."""
     with ottla.Admin() as admin:
         admin.topics.create("flights", partitions=3, if_exists="ok")
         admin.topics.create(NAME, partitions=1, config={"cleanup.policy": "compact"}, if_exists="ok")
     with ottla.Producer(topic="flights", transactional_id="flights-import") as producer:
-        producer.init_transactions()  # first: an import that was killed is over now
+        producer.init_transactions()  # first: this ends a transaction that a killed import left open
         if not any(True for _ in ottla.read("flights", value="bytes")):
             with producer.transaction() as tx:
                 for flight in islice(dataset.flights(), count):
@@ -34,13 +35,13 @@ def import_flights(count: int | None) -> None:
 
 
 def count_flights() -> dict[str, dict[str, int]]:
-    """Read on from where the last transaction ended, up to the end; the totals by carrier."""
+    """Read from where the last transaction ended up to the end of the log, and return the totals by carrier."""
     with (
         ottla.Producer(topic=NAME, transactional_id=NAME) as producer,
         ottla.Consumer(
             "flights",
             group=NAME,
-            group_instance_id=NAME,  # who starts again has its partitions at once
+            group_instance_id=NAME,  # a process that restarts gets its partitions back at once
             auto_offset_reset="earliest",
             commit="manual",
             key="str",
@@ -48,7 +49,7 @@ def count_flights() -> dict[str, dict[str, int]]:
             stop="end",
         ) as flights,
     ):
-        producer.init_transactions()  # first: what was left open is over when the totals are read
+        producer.init_transactions()  # first: this ends a transaction that was left open, before the totals are read
         totals = {str(record.key): record.value for record in ottla.read(NAME, key="str", value="json")}
         for batch in flights.batches(max_records=500):
             changed: dict[str, dict[str, int]] = {}
