@@ -14,7 +14,7 @@ import json
 import os
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -72,16 +72,26 @@ def _marker(node: ast.expr) -> tuple[str, list[int]]:
 
 
 def fill(page: Path, kind: str, tests: Tests) -> tuple[str, set[int]]:
-    """The page with its last column anew, and the numbers of its rows."""
+    """Return the page with a new last column, and the numbers of its rows.
+
+    Of a row's tests, the column names the one that shows the fewest other rows, and counts the others.
+    """
     lines, numbers = [], set()
+    rows_of = Counter(test for of_row in tests.values() for test in of_row)
     for line in page.read_text().splitlines():
         if row := ROW.match(line):
             number = int(row[1])
             numbers.add(number)
-            shown = "<br>".join(f"`{t}`" for t in sorted(tests.get((kind, number), []))) or "not yet"
+            shown = (
+                " and ".join(_named(sorted(tests.get((kind, number), []), key=lambda t: (rows_of[t], t)))) or "not yet"
+            )
             line = f"{line[: row.start(2)]}{shown} |"
         lines.append(line)
     return "\n".join(lines) + "\n", numbers
+
+
+def _named(tests: list[str]) -> list[str]:
+    return [*(f"`{test}`" for test in tests[:1]), *([f"{len(tests) - 1} more"] if len(tests) > 1 else [])]
 
 
 def listed_as_open(page: Path) -> set[int]:

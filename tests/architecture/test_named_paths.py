@@ -24,7 +24,7 @@ COMMAND = re.compile(r"-m\"?,? \"?((?:loadtest|tests|tools|peers|ottla\w*)(?:\.\
 MODULES = [
     ROOT / name for name in listed(*(f"{folder}/**/*.py" for folder in ("core", "sdk", "services", "spark", "stack")))
 ]
-HISTORY = ("CHANGELOG.md", "docs/design/renamed.md", "docs/adr/")
+HISTORY = ("CHANGELOG.md", "docs/adr/")
 """They tell of what was; its names are those of its time."""
 
 
