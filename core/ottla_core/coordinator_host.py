@@ -81,7 +81,7 @@ class CoordinatorHost(Generic[S]):
         self.follower: Final = MetadataFollower(store, settings.cluster_id)
         self._controller: Final = ControllerPeer(self.follower)
         self._server: Final = RpcServer(settings.host, settings.port, self.metrics, ready=self.ready, around=around)
-        lost = self.metrics.counter("ottla_leases_lost_total", "Sessions that ended while the process ran.")
+        lost = self.metrics.counter("ottla_leases_lost_total", "Leases that expired while the process was running.")
         self._registration: Final = CoordinatorRegistration(
             store, settings.cluster_id, settings.lease_ttl_s, self.describe, self._app.fail, lost
         )

@@ -45,8 +45,12 @@ class Watchdog:
         self.long_turns: Final[Counter] = metrics.counter(
             "ottla_loop_long_turns_total", f"Turns of the event loop that used more than {LIMIT_S:g} s of CPU time."
         )
-        metrics.gauge("ottla_loop_turn_cpu_max_seconds", "CPU time of the longest turn.", lambda: self.max_cpu_s)
-        metrics.gauge("ottla_loop_turn_wall_max_seconds", "The longest turn by the clock.", lambda: self.max_wall_s)
+        metrics.gauge(
+            "ottla_loop_turn_cpu_max_seconds", "CPU time of the longest turn of the event loop.", lambda: self.max_cpu_s
+        )
+        metrics.gauge(
+            "ottla_loop_turn_wall_max_seconds", "Wall-clock time of the longest turn.", lambda: self.max_wall_s
+        )
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = threading.Event()
         self._thread_id = 0

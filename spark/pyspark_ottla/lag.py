@@ -107,5 +107,7 @@ def _gauges(port: int | None, registry: CollectorRegistry | None) -> tuple[Any, 
     gauge = partial(prometheus_client.Gauge, labelnames=_LABELS, registry=used)
     return (
         gauge("ottla_spark_lag_records", "Committed records that a streaming query has not read yet."),
-        gauge("ottla_spark_open_records", "Records behind the last stable offset: open, or behind an open one."),
+        gauge(
+            "ottla_spark_open_records", "Records behind the last stable offset: in an open transaction, or behind one."
+        ),
     )

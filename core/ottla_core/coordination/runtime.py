@@ -96,25 +96,31 @@ class OwnedShards(Shards[S]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._clock = LoopClock(0.0)
         self._processor = ProcessorTime(0.0)
-        self.loads: Final = metrics.counter("ottla_shard_loads_total", "Loads that have begun.", kind=kind)
-        self.load_seconds: Final = metrics.histogram("ottla_shard_load_seconds", "Fence to serving.", kind=kind)
-        self.append_seconds: Final = metrics.histogram("ottla_shard_append_seconds", "One append, answered.", kind=kind)
-        self.left: Final = metrics.counter("ottla_shard_left_total", "Shards that were left, why ever.", kind=kind)
+        self.loads: Final = metrics.counter("ottla_shard_loads_total", "Loads of shards begun.", kind=kind)
+        self.load_seconds: Final = metrics.histogram(
+            "ottla_shard_load_seconds", "Time from fencing a shard to serving it.", kind=kind
+        )
+        self.append_seconds: Final = metrics.histogram(
+            "ottla_shard_append_seconds", "Time for one append to a shard's log.", kind=kind
+        )
+        self.left: Final = metrics.counter("ottla_shard_left_total", "Shards given up, for any reason.", kind=kind)
         self.released: Final = metrics.counter(
-            "ottla_shard_given_up_total", "Shards that were left by an owner that had not lost them.", kind=kind
+            "ottla_shard_given_up_total", "Shards given up although no other instance owned them.", kind=kind
         )
         self.own_rejected: Final = metrics.counter(
             "ottla_shard_timers_rejected_total",
-            "Decisions that a shard made by itself, such as a timer's, and that were rejected.",
+            "A shard's own decisions, such as a timer's, that were rejected.",
             kind=kind,
         )
         self._gaps: Final = {
-            starved: metrics.counter("ottla_loop_gaps_total", "Gaps of a second or more.", cause=cause)
+            starved: metrics.counter(
+                "ottla_loop_gaps_total", "Pauses of the event loop of a second or more.", cause=cause
+            )
             for starved, cause in ((True, "starved"), (False, "stopped"))
         }
-        metrics.gauge("ottla_shards_serving", "Shards that are loaded and served.", self._serving, kind=kind)
-        metrics.gauge("ottla_shard_loading_seconds", "Of the load that takes longest now.", self._loading_s, kind=kind)
-        metrics.gauge("ottla_shard_requests_parked", "Requests without an answer yet.", self._unanswered, kind=kind)
+        metrics.gauge("ottla_shards_serving", "Shards loaded and being served.", self._serving, kind=kind)
+        metrics.gauge("ottla_shard_loading_seconds", "Age of the longest load under way.", self._loading_s, kind=kind)
+        metrics.gauge("ottla_shard_requests_parked", "Requests waiting for a response.", self._unanswered, kind=kind)
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -54,10 +54,10 @@ class Endpoint:
         self._handler = handler
         self._authorize = authorize
         self._seconds: Histogram = metrics.histogram(
-            "ottla_rpc_seconds", "Time to answer a call or a frame.", method=method.name
+            "ottla_rpc_seconds", "Time from a call or a frame to its response.", method=method.name
         )
         self._errors: Counter = metrics.counter(
-            "ottla_rpc_errors_total", "Calls and frames that ended in an error of the request.", method=method.name
+            "ottla_rpc_errors_total", "Calls and frames that were answered with an error.", method=method.name
         )
 
     async def call(self, request: Message, context: RequestContext) -> Message | None:
@@ -103,7 +103,7 @@ class RpcServer:
         self._calls = Calls()
         self._health = _Health(ready)
         metrics.gauge("ottla_rpc_calls", "Open unary calls.", lambda: float(self._calls.open))
-        metrics.gauge("ottla_rpc_calls_bytes", "Held by unary calls.", lambda: float(self._calls.bytes))
+        metrics.gauge("ottla_rpc_calls_bytes", "Memory held by open unary calls.", lambda: float(self._calls.bytes))
         self._on_drain = on_drain
         self._draining = asyncio.Event()
         self.port = port
@@ -154,7 +154,10 @@ class RpcServer:
             name, budget = endpoint.method.name, streams.budget
             self._metrics.gauge("ottla_rpc_streams", "Open streams.", lambda: float(streams.open), method=name)
             self._metrics.gauge(
-                "ottla_rpc_in_flight_bytes", "Held by frames and answers.", lambda: float(budget.bytes), method=name
+                "ottla_rpc_in_flight_bytes",
+                "Memory held by a method's frames and responses.",
+                lambda: float(budget.bytes),
+                method=name,
             )
 
             async def stream(_: Any, context: Any) -> None:

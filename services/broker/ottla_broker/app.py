@@ -163,7 +163,7 @@ class _Parts:
             ),
             StartupReadiness(self.replicas, self.log_dir, self.threads, incarnation).until,
             self.fail,
-            self.metrics.counter("ottla_leases_lost_total", "Sessions that ended while the process ran."),
+            self.metrics.counter("ottla_leases_lost_total", "Leases that expired while the process was running."),
         )
         self.metadata.on_change(registration.on_image)
         return registration

@@ -35,40 +35,54 @@ def add_metrics(metrics: Metrics, follower: MetadataFollower, replicas: Replicas
     )
     gauge(
         "ottla_broker_under_min_isr_partitions",
-        "Led partitions that refuse acks=all.",
+        "Led partitions whose ISR is too small for acks=all.",
         lambda: sum(r.is_under_min_isr for r in existing()),
     )
     gauge(
         "ottla_broker_late_transaction_partitions",
-        "Led partitions with a transaction that nothing ends.",
+        "Led partitions with a transaction that is open for too long.",
         lambda: sum(r.has_late_transaction for r in existing()),
     )
     gauge(
         "ottla_broker_failing_partitions",
-        "Partitions that can't take their part, and are tried again.",
+        "Replicas that can't lead or follow; the broker keeps trying.",
         lambda: replicas.failing,
     )
-    gauge("ottla_broker_deleting_partitions", "Logs that wait to be deleted.", lambda: replicas.deleting)
-    gauge("ottla_broker_read_only", "1 while its disk takes no appends.", lambda: replicas.is_read_only)
-    gauge("ottla_broker_stray_partitions", "Logs set aside.", lambda: replicas.strays.partitions)
-    gauge("ottla_broker_stray_bytes", "Bytes of logs set aside.", lambda: replicas.strays.size_bytes)
-    gauge("ottla_broker_replica_lag_records", "Largest lag of a follower here behind its leader.", replication.lag)
-    gauge("ottla_metadata_revision", "Revision of the own image.", lambda: follower.image.revision)
-    gauge("ottla_metadata_staleness_seconds", "Since etcd was last heard of.", lambda: follower.staleness_s)
+    gauge("ottla_broker_deleting_partitions", "Logs that are waiting to be deleted.", lambda: replicas.deleting)
+    gauge("ottla_broker_read_only", "1 while the disk has no room for appends, else 0.", lambda: replicas.is_read_only)
+    gauge(
+        "ottla_broker_stray_partitions",
+        "Stray logs: set aside, and deleted only by the operator.",
+        lambda: replicas.strays.partitions,
+    )
+    gauge("ottla_broker_stray_bytes", "Bytes in stray logs.", lambda: replicas.strays.size_bytes)
+    gauge(
+        "ottla_broker_replica_lag_records",
+        "Lag of the follower on this broker that is furthest behind its leader.",
+        replication.lag,
+    )
+    gauge("ottla_metadata_revision", "Revision of this process's metadata.", lambda: follower.image.revision)
+    gauge("ottla_metadata_staleness_seconds", "Seconds since etcd last responded.", lambda: follower.staleness_s)
     add_topic_tables(metrics, replicas)
 
 
 def add_cleaner_metrics(metrics: Metrics, cleaner: LogCleaner) -> None:
     """Kafka's figures of its LogCleanerManager."""
     gauge, totals = partial(_add_gauge, metrics), cleaner.totals
-    gauge("ottla_cleaner_max_dirty_ratio", "Of the dirtiest compacted log.", lambda: cleaner.dirtiest_ratio)
-    gauge("ottla_cleaner_uncleanable_partitions", "Logs that can't be compacted.", lambda: cleaner.uncleanable)
-    gauge("ottla_cleaner_last_run_timestamp_seconds", "When the last one ended.", lambda: totals.ended_at_ms / 1000)
+    gauge("ottla_cleaner_max_dirty_ratio", "Dirty ratio of the dirtiest compacted log.", lambda: cleaner.dirtiest_ratio)
+    gauge(
+        "ottla_cleaner_uncleanable_partitions", "Compacted logs whose last clean failed.", lambda: cleaner.uncleanable
+    )
+    gauge(
+        "ottla_cleaner_last_run_timestamp_seconds",
+        "When the last clean ended, in Unix time.",
+        lambda: totals.ended_at_ms / 1000,
+    )
     for name, help_text, value in (
-        ("runs", "Logs that were compacted.", lambda: totals.runs),
-        ("read_bytes", "Read for compaction.", lambda: totals.bytes_read),
-        ("saved_bytes", "What compaction has made logs smaller by.", lambda: totals.bytes_saved),
-        ("seconds", "That compaction took.", lambda: totals.seconds),
+        ("runs", "Cleans of compacted logs.", lambda: totals.runs),
+        ("read_bytes", "Bytes read by compaction.", lambda: totals.bytes_read),
+        ("saved_bytes", "Bytes freed by compaction.", lambda: totals.bytes_saved),
+        ("seconds", "Seconds spent on compaction.", lambda: totals.seconds),
     ):
         metrics.table(f"ottla_cleaner_{name}_total", Table(help_text, (), partial(_single, value), counts=True))
 
@@ -99,7 +113,11 @@ def add_topic_tables(metrics: Metrics, replicas: Replicas) -> None:
             sums[replica.traffic.topic,] += replica.log.size_bytes
         return sums
 
-    count("ottla_topic_bytes_in_total", "Bytes appended, as they came: compressed.", lambda traffic: traffic.bytes_in)
+    count(
+        "ottla_topic_bytes_in_total",
+        "Bytes appended, as the client sent them (compressed).",
+        lambda traffic: traffic.bytes_in,
+    )
     count("ottla_topic_records_in_total", "Records appended.", lambda traffic: traffic.records_in)
 
     def partitions(value: Callable[[Replica], float | None]) -> Mapping[tuple[str, ...], float]:
@@ -110,20 +128,26 @@ def add_topic_tables(metrics: Metrics, replicas: Replicas) -> None:
 
     count(
         "ottla_topic_records_past_retention_total",
-        "Records that were older than retention.ms when they came.",
+        "Records that were older than retention.ms on arrival.",
         lambda traffic: traffic.past_retention,
     )
     for name, help_text, value in (
-        ("ottla_partition_log_bytes", "Of the thousand largest replicas here.", lambda r: r.log.size_bytes),
+        (
+            "ottla_partition_log_bytes",
+            "Bytes in the log, for the thousand largest replicas on this broker.",
+            lambda r: r.log.size_bytes,
+        ),
         (
             "ottla_partition_retention_size_percent",
-            "Its bytes, of retention.bytes (KIP-1257).",
+            "Size of the log, in percent of retention.bytes (KIP-1257).",
             _retention_size_percent,
         ),
     ):
         metrics.table(name, Table(help_text, ("topic", "partition"), partial(partitions, value)))
-    count("ottla_topic_bytes_out_total", "Bytes that consumers were sent.", lambda traffic: traffic.bytes_out)
-    metrics.table("ottla_topic_log_bytes", Table("Logs of the replicas here.", ("topic",), log_bytes))
+    count("ottla_topic_bytes_out_total", "Bytes sent to consumers.", lambda traffic: traffic.bytes_out)
+    metrics.table(
+        "ottla_topic_log_bytes", Table("Bytes in the logs of the replicas on this broker.", ("topic",), log_bytes)
+    )
 
 
 def _retention_size_percent(replica: Replica) -> float | None:

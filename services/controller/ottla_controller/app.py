@@ -82,8 +82,12 @@ def build(
         return None if leadership.active or follower.image.controller is not None else "no controller is elected"
 
     add_metrics(metrics, follower, index, leadership, presence)
-    metrics.gauge("ottla_metadata_revision", "Revision of the own image.", lambda: float(follower.image.revision))
-    metrics.gauge("ottla_metadata_staleness_seconds", "Since etcd was last heard of.", lambda: follower.staleness_s)
+    metrics.gauge(
+        "ottla_metadata_revision", "Revision of this process's metadata.", lambda: float(follower.image.revision)
+    )
+    metrics.gauge(
+        "ottla_metadata_staleness_seconds", "Seconds since etcd last responded.", lambda: follower.staleness_s
+    )
     components: list[Component] = [
         AdminHttp(config.host, config.admin_port, metrics, ready),
         Following(follower, store if own_store else None),

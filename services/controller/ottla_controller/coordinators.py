@@ -35,7 +35,7 @@ class ShardAssigner:
         self._new_topic_id = new_topic_id
         self._changed = asyncio.Event()
         self._assigned = metrics.counter(
-            "ottla_controller_shards_given_total", "Shards that were given to a coordinator by this process."
+            "ottla_controller_shards_given_total", "Shards assigned to a coordinator by this process."
         )
         follower.on_change(self._on_image)
 

@@ -29,9 +29,9 @@ def add_metrics(
     def partitions(name: str, help_text: str, state: State) -> None:
         gauge(f"ottla_controller_{name}", help_text, lambda image: len(index.where(state)))
 
-    gauge("ottla_controller_active", "1 on the elected controller.", lambda image: 1)
+    gauge("ottla_controller_active", "1 on the active controller.", lambda image: 1)
     partitions("offline_partitions", "Partitions without a leader.", leaderless)
-    partitions("preferred_replica_imbalance", "Partitions that are not led by their preferred leader.", unpreferred)
+    partitions("preferred_replica_imbalance", "Partitions whose leader is not the preferred one.", unpreferred)
     partitions("under_replicated_partitions", "Partitions with replicas out of sync.", under_replicated)
     partitions(
         "partitions_with_elr",
@@ -40,17 +40,17 @@ def add_metrics(
     )
     partitions(
         "partitions_to_recover",
-        "Partitions that wait for logs to show who should lead: after unclean stops, or a restored store.",
+        "Partitions without an eligible leader, whose logs decide who leads: after unclean stops or a restored store.",
         without_eligible,
     )
     gauge("ottla_controller_registered_brokers", "Brokers with a session.", lambda image: len(image.brokers))
     gauge(
         "ottla_controller_fenced_brokers",
-        "Registered brokers that may not be used.",
+        "Registered brokers that are fenced: they get no replicas and no leadership.",
         lambda image: sum(broker.fenced for broker in image.brokers.values()),
     )
     metrics.gauge(
         "ottla_controller_health_streams",
-        "Processes whose crash would be seen at once: brokers, or of a standby the active controller.",
+        "Processes whose crash this controller notices at once: brokers; on a standby, the active controller.",
         lambda: float(presence.held + leadership.watches_active),
     )

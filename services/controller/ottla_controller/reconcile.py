@@ -61,7 +61,7 @@ class Reconciler:
             "ottla_controller_unclean_elections_total", "Leaders elected outside the ISR: records may be lost."
         )
         self._looked_at = metrics.counter(
-            "ottla_controller_partitions_looked_at_total", "Partitions that were looked at for elections."
+            "ottla_controller_partitions_looked_at_total", "Partitions checked for elections."
         )
         follower.on_change(self._on_image)
 

@@ -36,7 +36,9 @@ class StoreRoom:
         self._size_bytes = 0
         self._warned = False
         metrics.gauge(
-            "ottla_controller_store_used_ratio", "The metadata store's size, of its quota.", lambda: self._used
+            "ottla_controller_store_used_ratio",
+            "Size of the metadata store, as a share of its quota.",
+            lambda: self._used,
         )
 
     async def run(self, journal: Journal) -> None:

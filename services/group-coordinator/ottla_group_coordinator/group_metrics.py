@@ -38,11 +38,19 @@ class GroupMetrics:
     """`on_effect` is for the runtime, `commit` for the service."""
 
     def __init__(self, metrics: Metrics) -> None:
-        self._commits: Final = metrics.counter("ottla_group_commits_total", "Commits of offsets that were taken.")
-        self._offsets: Final = metrics.counter("ottla_group_offsets_committed_total", "Offsets in these commits.")
-        self._evicted: Final = metrics.counter("ottla_group_evictions_total", "Members that were put out.")
-        self._moved: Final = metrics.counter("ottla_group_partitions_moved_total", "Partitions that rebalances moved.")
-        self._seconds: Final = metrics.histogram("ottla_group_rebalance_seconds", "From its cause to its assignment.")
+        self._commits: Final = metrics.counter("ottla_group_commits_total", "Offset commits accepted.")
+        self._offsets: Final = metrics.counter(
+            "ottla_group_offsets_committed_total", "Offsets in the accepted commits."
+        )
+        self._evicted: Final = metrics.counter(
+            "ottla_group_evictions_total", "Members removed from their group by the coordinator."
+        )
+        self._moved: Final = metrics.counter(
+            "ottla_group_partitions_moved_total", "Partitions moved to another member by rebalances."
+        )
+        self._seconds: Final = metrics.histogram(
+            "ottla_group_rebalance_seconds", "Time from a rebalance's cause to its assignment."
+        )
         self._rebalances: Final = {
             cause: metrics.counter("ottla_group_rebalances_total", "Rebalances, by cause.", cause=cause.value)
             for cause in RebalanceCause

@@ -77,14 +77,20 @@ class ScrapedGroupMetrics:
         labels = ("group", "topic", "partition")
         for name, table in {
             "ottla_groups": Table("Groups in each state.", ("state",), self._states),
-            "ottla_group_members": Table("Members of a group.", ("group",), lambda: self._fresh().members),
-            "ottla_group_lag_records": Table("Offsets from the committed one to the end.", labels, self._records),
+            "ottla_group_members": Table("Members in each group.", ("group",), lambda: self._fresh().members),
+            "ottla_group_lag_records": Table(
+                "Offsets between the committed offset and the end of the partition.", labels, self._records
+            ),
             "ottla_group_lag_seconds": Table("Age of the oldest unread record.", labels, self._seconds),
         }.items():
             metrics.table(name, table)
-        metrics.gauge("ottla_group_lag_left_out", "Partitions beyond the limit, which no series shows.", self._left_out)
         metrics.gauge(
-            "ottla_group_records_unreadable", "Records of shards that this release can't read.", self._unreadable
+            "ottla_group_lag_left_out", "Partitions left out of the lag series because of the limit.", self._left_out
+        )
+        metrics.gauge(
+            "ottla_group_records_unreadable",
+            "Records in the shards' logs that this release can't read.",
+            self._unreadable,
         )
 
     async def start(self) -> None:

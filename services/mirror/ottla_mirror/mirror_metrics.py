@@ -42,24 +42,29 @@ def observe(flows: Sequence[Flow], clock: Clock, metrics: Metrics) -> None:
 
     metrics.table(
         "ottla_mirror_lag_records",
-        Table("Offsets of the source that are not in the copy.", _OF_PARTITION, lambda: lags(lambda lag: lag.records)),
+        Table("Source offsets that are not in the copy yet.", _OF_PARTITION, lambda: lags(lambda lag: lag.records)),
     )
     metrics.table(
         "ottla_mirror_lag_seconds",
         Table(
-            "Age of the newest record that was copied, where something is left to copy; else 0.",
+            "Age of the newest copied record while records are left to copy, else 0.",
             _OF_PARTITION,
             lambda: lags(lambda lag: None if lag.ms is None else lag.ms / 1000),
         ),
     )
     metrics.table(
         "ottla_mirror_records_total",
-        Table("Records that were copied.", _OF_PARTITION, lambda: copied("records"), counts=True),
+        Table("Records copied.", _OF_PARTITION, lambda: copied("records"), counts=True),
     )
     metrics.table(
         "ottla_mirror_bytes_total",
-        Table("Bytes that were copied.", _OF_PARTITION, lambda: copied("bytes"), counts=True),
+        Table("Bytes copied.", _OF_PARTITION, lambda: copied("bytes"), counts=True),
     )
     metrics.table(
-        "ottla_mirror_troubles", Table("What is not copied at the moment, or not as it should be.", ("flow",), troubles)
+        "ottla_mirror_troubles",
+        Table(
+            "Flows, partitions and topics that are not copied at the moment, or not as they should be.",
+            ("flow",),
+            troubles,
+        ),
     )

@@ -97,9 +97,11 @@ class TxnMarkers:
         self._is_catching_up = False
         self._arrived: Final = asyncio.Event()
         self._tasks: Final[set[asyncio.Task[None]]] = set()
-        self._written: Final = metrics.counter("ottla_txn_markers_written_total", "Markers that are written.")
-        self._failed: Final = metrics.counter("ottla_txn_markers_failed_total", "Markers that are to be sent again.")
-        metrics.gauge("ottla_txn_markers_pending", "Partitions that wait for a marker.", self._pending)
+        self._written: Final = metrics.counter("ottla_txn_markers_written_total", "Markers written to partitions.")
+        self._failed: Final = metrics.counter(
+            "ottla_txn_markers_failed_total", "Markers that could not be written, and are sent again."
+        )
+        metrics.gauge("ottla_txn_markers_pending", "Markers that are still to be written to partitions.", self._pending)
 
     async def start(self) -> None:
         self._spawn(self._route_all())

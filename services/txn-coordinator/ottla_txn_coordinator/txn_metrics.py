@@ -26,16 +26,20 @@ class TxnMetrics:
     def __init__(self, shards: Shards[TransactionShard], metrics: Metrics, clock: Clock) -> None:
         self._shards: Final = shards
         self._clock: Final = clock
-        name, text = "ottla_txn_ends_total", "Transactions that were decided, by how."
+        name, text = "ottla_txn_ends_total", "Transactions decided, by result."
         self._ends: Final = {kind: metrics.counter(name, text, result=kind.value) for kind in _ENDS}
-        self._inits: Final = metrics.counter("ottla_txn_producers_total", "Producers that were initialized.")
+        self._inits: Final = metrics.counter("ottla_txn_producers_total", "Transactional producers initialized.")
         self._completions: Final = metrics.histogram(
-            "ottla_txn_complete_seconds", "From the decision to the last marker."
+            "ottla_txn_complete_seconds", "Time from a transaction's decision to its last marker."
         )
         metrics.table("ottla_txn_ids", Table("Transactional ids in each state.", ("state",), self._states))
-        metrics.gauge("ottla_txn_open", "Transactions that are open.", lambda: len(self._open_since_ms()))
+        metrics.gauge("ottla_txn_open", "Open transactions.", lambda: len(self._open_since_ms()))
         metrics.gauge("ottla_txn_oldest_seconds", "Age of the oldest open transaction.", self._oldest_s)
-        metrics.gauge("ottla_txn_records_unreadable", "Records that this release can't read.", self._unreadable)
+        metrics.gauge(
+            "ottla_txn_records_unreadable",
+            "Records in the transaction log that this release can't read.",
+            self._unreadable,
+        )
 
     def on_effect(self, shard: int, epoch: int, effect: Any) -> None:
         if isinstance(effect, Loaded) and effect.unreadable:

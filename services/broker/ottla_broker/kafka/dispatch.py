@@ -41,7 +41,7 @@ class Dispatcher:
         self._apis: Final = APIS if apis is None else apis
         self._handlers: Final = {api.key: around(api.name, api.handler) for api in self._apis.values()}
         self._requests: Final[dict[int, Counter]] = {
-            api.key: metrics.counter("ottla_kafka_requests_total", "Requests of Kafka clients.", api=api.name)
+            api.key: metrics.counter("ottla_kafka_requests_total", "Requests from Kafka clients.", api=api.name)
             for api in self._apis.values()
         }
         self._metrics = metrics
@@ -95,7 +95,7 @@ class Dispatcher:
     def _on_responded(self, api: Api, begun_at: float) -> None:
         times = self._times.get(api.key)
         if times is None:
-            text = "From a request of a Kafka client to its answer, waits included."
+            text = "Time from a Kafka client's request to its response, waits included."
             times = self._metrics.histogram("ottla_kafka_request_seconds", text, api=api.name)
             self._times[api.key] = times
         times.observe(perf_counter() - begun_at)

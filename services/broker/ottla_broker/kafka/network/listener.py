@@ -62,7 +62,9 @@ class Listener:
         self._listeners: Final = listeners
         self._on_drain = on_drain
         self._connections: Final[set[KafkaConnection]] = set()
-        self._rejected = metrics.counter("ottla_kafka_refused_total", "Kafka connections that were cut.")
+        self._rejected = metrics.counter(
+            "ottla_kafka_refused_total", "Kafka connections that the broker closed for cause."
+        )
         self._warned = 0
         self._large_begun = 0  # in this turn of the loop
         self._large_waiting: Final[dict[KafkaConnection, None]] = {}  # for their turn, in the order of their coming
@@ -73,7 +75,9 @@ class Listener:
         self._empty = asyncio.Event()
         metrics.gauge("ottla_kafka_connections", "Open Kafka connections.", lambda: float(len(self._connections)))
         metrics.gauge(
-            "ottla_kafka_held_bytes", "Held by Kafka requests and answers.", lambda: float(self.budget.held_bytes)
+            "ottla_kafka_held_bytes",
+            "Memory held by Kafka requests and responses.",
+            lambda: float(self.budget.held_bytes),
         )
 
     async def start(self) -> None:
