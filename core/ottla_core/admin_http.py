@@ -128,7 +128,7 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exc_info()[1], OSError):  # else its client has gone, or was cut
-            _log.error("an answer of the admin port to %s failed", client_address, exc_info=True)
+            _log.error("the admin port failed to respond to %s", client_address, exc_info=True)
 
     def _close(self, request: socket.socket) -> None:
         """Its thread finds it ended, and closes it."""

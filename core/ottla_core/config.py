@@ -45,7 +45,7 @@ def _from_arguments(arguments: Sequence[str]) -> dict[str, str]:
     rest = iter(arguments)
     for word in rest:
         if not word.startswith("--"):
-            raise _invalid(f"{word!r} is no setting", "settings are given as --name value")
+            raise _invalid(f"{word!r} is not a setting", "give settings as --name value")
         name, equals, value = word[2:].partition("=")
         options[name.replace("-", "_")] = value if equals else next(rest, "")
     return options
@@ -63,7 +63,7 @@ def _from_file(path: str, section: str) -> dict[str, Any]:
         table = tomllib.loads(Path(path).read_text()).get(section, {})
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise _invalid(
-            f"the configuration file {path} can't be read: {error}", "mend it or leave --config away"
+            f"the configuration file {path} can't be read: {error}", "fix it, or leave out --config"
         ) from None
     return dict(table)
 

@@ -257,7 +257,7 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     """Among those that begin alike and are about as long: a request may have thousands of unknown names."""
     alike = [candidate for candidate in known if candidate[:1] == name[:1] and abs(len(candidate) - len(name)) <= _NEAR]
     near = get_close_matches(name, alike, n=1)
-    return f"did you mean {near[0]}?" if near else "describe the configs for the names there are"
+    return f"did you mean {near[0]}?" if near else "describe the configs to see which exist"
 
 
 def _unalterable(message: str, name: str, hint: str) -> OttlaError:

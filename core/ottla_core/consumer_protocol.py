@@ -126,6 +126,6 @@ def _topic(reader: Reader) -> str:
 def _unreadable(error: MalformedError) -> OttlaError:
     return OttlaError(
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-        f"what a member of the group says can't be read: {error}",
+        f"the data of a group member can't be read: {error}",
         hint="all members must speak the consumer protocol; look for another kind of client in the group",
     )

@@ -20,7 +20,7 @@ from typing import Final
 
 from ottla_core.config_key import ConfigKey, ConfigType, Scope
 
-_DOC: Final = "Kafka's, for what ottla does not have."
+_DOC: Final = "A setting of Kafka's for a feature that ottla does not have."
 
 _BROKER: Final = """
 add.partitions.to.txn.retry.backoff.max.ms int 100 0.. static

@@ -50,7 +50,7 @@ def check_settings(settings: ServiceSettings) -> None:
         name = "advertised_host" if settings.advertised_host else "host"
         raise OttlaError(
             ErrorCode.INVALID_CONFIG,
-            f"{name}={advertised!r} stands for every interface, and no client can dial it",
+            f"{name}={advertised!r} stands for every interface, and no client can connect to it",
             hint="set advertised_host to the name or address by which clients and the other services reach this one",
         )
     if not getattr(settings, "etcd", ("",)):

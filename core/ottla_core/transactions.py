@@ -48,6 +48,6 @@ def is_repeated_marker(
         raise OttlaError(
             ErrorCode.INVALID_PRODUCER_EPOCH,
             f"a marker of producer {producer_id} has the epoch {marker.producer}, and {known.producer} has been here",
-            hint="it is of a transaction that is over",
+            hint="it belongs to a transaction that is over",
         )
     return is_same and not is_open and (raises_epochs or marker.coordinator == known.coordinator)

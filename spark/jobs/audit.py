@@ -30,9 +30,9 @@ _SUMMED: Final = ("present", "missing", "repeated", "foreign", "lag")
 def parser() -> argparse.ArgumentParser:
     """The job's arguments."""
     found = job.parser(__doc__)
-    found.add_argument("--topic", required=True, help="the topic")
-    found.add_argument("--lake", required=True, metavar="DIR", help="what the job `lake` has made of it")
-    found.add_argument("--checkpoint", metavar="DIR", help="the lake's checkpoint, where it is not in the lake")
+    found.add_argument("--topic", required=True, help="the topic to audit")
+    found.add_argument("--lake", required=True, metavar="DIR", help="the directory that the job `lake` wrote from it")
+    found.add_argument("--checkpoint", metavar="DIR", help="the lake's checkpoint, if it is outside the lake")
     return found
 
 

@@ -42,9 +42,19 @@ Entry = dict[str, Any]
 def parser() -> argparse.ArgumentParser:
     """The job's arguments."""
     found = job.parser(__doc__)
-    found.add_argument("--lake", required=True, type=Path, metavar="DIR", help="what the job `lake` writes")
-    found.add_argument("--small", type=int, default=64, metavar="MIB", help="what is less is small (%(default)s)")
-    found.add_argument("--grace", type=float, default=3600, metavar="SECONDS", help="for readers (%(default)g)")
+    found.add_argument(
+        "--lake", required=True, type=Path, metavar="DIR", help="the directory that the job `lake` writes"
+    )
+    found.add_argument(
+        "--small", type=int, default=64, metavar="MIB", help="compact files below this size (%(default)s)"
+    )
+    found.add_argument(
+        "--grace",
+        type=float,
+        default=3600,
+        metavar="SECONDS",
+        help="how long replaced files stay for readers (%(default)g)",
+    )
     return found
 
 

@@ -27,15 +27,21 @@ _WEATHER: Final = "origin STRING, wind_speed DOUBLE, visib DOUBLE, precip DOUBLE
 def parser() -> argparse.ArgumentParser:
     """The job's arguments."""
     found = job.parser(__doc__)
-    found.add_argument("--flights", default="flights", metavar="TOPIC", help="where flights are (%(default)s)")
-    found.add_argument("--weather", default="weather", metavar="TOPIC", help="where observations are (%(default)s)")
+    found.add_argument("--flights", default="flights", metavar="TOPIC", help="the topic of flights (%(default)s)")
+    found.add_argument("--weather", default="weather", metavar="TOPIC", help="the topic of observations (%(default)s)")
     found.add_argument("--clock", metavar="TOPIC", help="a topic whose records move the event time on")
-    found.add_argument("--watermark", default="1 hour", metavar="DURATION", help="how late may come what (%(default)s)")
-    found.add_argument("--window", default="1 hour", metavar="DURATION", help="the length of a window (%(default)s)")
-    found.add_argument("--to-topic", default="delays", metavar="TOPIC", help="where rows go as JSON (%(default)s)")
-    found.add_argument("--to-parquet", required=True, metavar="DIR", help="where rows go as Parquet")
     found.add_argument(
-        "--exactly-once", action="store_true", help="each row once in the topic, too: in transactions of the cluster"
+        "--watermark", default="1 hour", metavar="DURATION", help="how late records may arrive (%(default)s)"
+    )
+    found.add_argument("--window", default="1 hour", metavar="DURATION", help="the length of a window (%(default)s)")
+    found.add_argument(
+        "--to-topic", default="delays", metavar="TOPIC", help="write rows as JSON to this topic (%(default)s)"
+    )
+    found.add_argument("--to-parquet", required=True, metavar="DIR", help="write rows as Parquet to this directory")
+    found.add_argument(
+        "--exactly-once",
+        action="store_true",
+        help="write each row to the topic exactly once, in transactions of the cluster",
     )
     job.add_stream(found)
     return found

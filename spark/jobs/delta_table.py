@@ -25,8 +25,8 @@ _MAX_RECORDS: Final = 200_000
 def parser() -> argparse.ArgumentParser:
     """The job's arguments."""
     found = job.parser(__doc__)
-    found.add_argument("--topic", required=True, help="what to keep; several by commas")
-    found.add_argument("--to", required=True, metavar="DIR", help="the table")
+    found.add_argument("--topic", required=True, help="the topics to keep, separated by commas")
+    found.add_argument("--to", required=True, metavar="DIR", help="the directory of the table")
     job.add_stream(found)
     found.set_defaults(max_records=_MAX_RECORDS)
     return found

@@ -68,7 +68,7 @@ def parser(about: str | None) -> argparse.ArgumentParser:
     found.add_argument(
         "--bootstrap",
         default=os.environ.get("OTTLA_BOOTSTRAP", "localhost:9650"),
-        help="gRPC addresses of brokers, by commas (OTTLA_BOOTSTRAP, or else localhost:9650)",
+        help="gRPC addresses of brokers, separated by commas (OTTLA_BOOTSTRAP, or else localhost:9650)",
     )
     found.add_argument(
         "--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark; repeatable"
@@ -78,14 +78,18 @@ def parser(about: str | None) -> argparse.ArgumentParser:
 
 def add_stream(found: argparse.ArgumentParser) -> None:
     """The arguments of a job that runs as a stream."""
-    found.add_argument("--available-now", action="store_true", help="read what is there now, and end")
-    found.add_argument("--every", default="1 second", metavar="DURATION", help="between micro-batches (%(default)s)")
+    found.add_argument("--available-now", action="store_true", help="read the records that exist now, and exit")
+    found.add_argument(
+        "--every", default="1 second", metavar="DURATION", help="time between micro-batches (%(default)s)"
+    )
     found.add_argument("--max-records", type=_positive, metavar="N", help="the most that one micro-batch reads")
-    found.add_argument("--group", help="commit what is processed to this group: `ottla group show` tells the lag")
+    found.add_argument(
+        "--group", help="commit processed offsets to this group, so that `ottla group show` shows the lag"
+    )
     found.add_argument(
         "--checkpoint",
         metavar="DIR",
-        help="where it is kept how far the job is; one for each output (_checkpoint in its directory)",
+        help="where the job keeps its progress; one for each output (_checkpoint in its directory)",
     )
 
 

@@ -24,15 +24,17 @@ _UNITS: Final = {"month": "yyyy-MM", "day": "yyyy-MM-dd", "hour": "yyyy-MM-dd-HH
 def parser() -> argparse.ArgumentParser:
     """The job's arguments."""
     found = job.parser(__doc__)
-    found.add_argument("--topic", required=True, help="what to keep; several by commas")
-    found.add_argument("--to", required=True, metavar="DIR", help="the lake")
-    found.add_argument("--by", choices=sorted(_UNITS), default="day", help="what a directory holds (%(default)s)")
+    found.add_argument("--topic", required=True, help="the topics to keep, separated by commas")
+    found.add_argument("--to", required=True, metavar="DIR", help="the directory of the lake")
+    found.add_argument(
+        "--by", choices=sorted(_UNITS), default="day", help="the period that one directory holds (%(default)s)"
+    )
     found.add_argument(
         "--json",
         metavar="COLUMNS",
-        help="values are JSON: these columns of them in their place, such as 'id INT, to STRING'",
+        help="values are JSON: store these of their columns instead, such as 'id INT, to STRING'",
     )
-    found.add_argument("--headers", action="store_true", help="keep the headers, too")
+    found.add_argument("--headers", action="store_true", help="keep the headers as well")
     job.add_stream(found)
     return found
 

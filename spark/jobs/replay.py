@@ -24,14 +24,24 @@ _HEADERS: Final = "array<struct<key:string,value:binary>>"
 def parser() -> argparse.ArgumentParser:
     """The job's arguments."""
     found = job.parser(__doc__)
-    found.add_argument("--topic", required=True, help="what to read; several by commas")
-    found.add_argument("--from", dest="start_ms", type=instant_ms, default=0, metavar="TIME", help="from here on")
-    found.add_argument("--to", dest="end_ms", type=instant_ms, metavar="TIME", help="up to, not with (what is there)")
+    found.add_argument("--topic", required=True, help="the topics to read, separated by commas")
+    found.add_argument(
+        "--from", dest="start_ms", type=instant_ms, default=0, metavar="TIME", help="replay from this time on"
+    )
+    found.add_argument(
+        "--to",
+        dest="end_ms",
+        type=instant_ms,
+        metavar="TIME",
+        help="replay up to this time, exclusive (all records that exist now)",
+    )
     where = found.add_mutually_exclusive_group(required=True)
-    where.add_argument("--to-topic", metavar="TOPIC", help="into this topic")
-    where.add_argument("--to-parquet", metavar="DIR", help="into this directory, which must not be there yet")
-    where.add_argument("--console", action="store_true", help=f"onto the screen, the first {_SHOWN:,}")
-    found.add_argument("--keep-partitions", action="store_true", help="into partitions of the same numbers")
+    where.add_argument("--to-topic", metavar="TOPIC", help="write to this topic")
+    where.add_argument("--to-parquet", metavar="DIR", help="write to this directory, which must not exist yet")
+    where.add_argument("--console", action="store_true", help=f"print the first {_SHOWN:,}")
+    found.add_argument(
+        "--keep-partitions", action="store_true", help="write each record to the partition of the same number"
+    )
     return found
 
 

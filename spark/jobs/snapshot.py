@@ -23,9 +23,11 @@ import job
 def parser() -> argparse.ArgumentParser:
     """The job's arguments."""
     found = job.parser(__doc__)
-    found.add_argument("--topic", required=True, help="what to read")
-    found.add_argument("--to", required=True, type=Path, metavar="DIR", help="the table")
-    found.add_argument("--json", metavar="COLUMNS", help="values are JSON: these columns of them, such as 'id INT'")
+    found.add_argument("--topic", required=True, help="the topic to read")
+    found.add_argument("--to", required=True, type=Path, metavar="DIR", help="the directory of the table")
+    found.add_argument(
+        "--json", metavar="COLUMNS", help="values are JSON: read these of their columns, such as 'id INT'"
+    )
     return found
 
 

@@ -56,7 +56,7 @@ def check_columns(schema: StructType, topic: str) -> None:
     names = [name for name in schema.names if name in _COLUMNS]
     for name in names:
         if names.count(name) > 1:
-            raise config_error(f"the column {name} is there {names.count(name)} times", hint="give one of that name")
+            raise config_error(f"the column {name} appears {names.count(name)} times", hint="give one of that name")
         fits, legal = _COLUMNS[name]
         kind = schema[name].dataType
         if not fits(kind):

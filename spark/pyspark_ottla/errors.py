@@ -33,7 +33,7 @@ def data_lost(gone: Sequence[Range]) -> OffsetOutOfRangeError:
     named = "; ".join(map(str, gone[:_NAMED])) + ("; …" if len(gone) > _NAMED else "")
     return OffsetOutOfRangeError(
         ErrorCode.OFFSET_OUT_OF_RANGE,
-        f"{total} offsets that the query wanted are gone: {named}",
+        f"{total} offsets that the query had yet to read are gone: {named}",
         hint="they were deleted, aged out (retention.ms, retention.bytes) or lost; to continue without them, "
         "set failOnDataLoss to false",
     )
@@ -54,8 +54,8 @@ def foreign_checkpoint(held: str, read: str) -> ConfigError:
     """The error for a checkpoint that holds other partitions than the query reads, or no offsets at all."""
     return ConfigError(
         ErrorCode.INVALID_CONFIG,
-        f"the checkpoint is of another query: it holds {held}, and this one reads {read}",
-        hint="give each query a checkpointLocation of its own; to let go of topics that are no longer subscribed, set "
+        f"the checkpoint belongs to another query: it holds {held}, and this one reads {read}",
+        hint="give each query a checkpointLocation of its own; to drop topics that are no longer subscribed, set "
         "failOnDataLoss to false",
     )
 

@@ -170,7 +170,7 @@ def write_options(spark_options: Mapping[str, str], *, streaming: bool = False) 
         check_topic(topic)
     if (acks := options.client.get("acks", "all")) not in ("all", "-1"):
         raise config_error(
-            f"kafka.acks={acks} can't be had: the sink's producers are always idempotent, and that needs acks=all",
+            f"kafka.acks={acks} is not possible: the sink's producers are always idempotent, and that needs acks=all",
             hint="leave kafka.acks out: a row counts as written once every in-sync replica has it",
         )
     options.flag("includeHeaders", False)
@@ -193,7 +193,7 @@ def _app(options: SparkOptions, *, exactly_once: bool) -> tuple[str, int]:
         raise config_error("txnAppId, txnVersion and delivery=exactly_once go together", hint="give all, or no txn…")
     if not re.fullmatch(r"[\w.-]{1,200}", app_id, re.ASCII) or query_of(f"spark-{app_id}") != f"spark-{app_id}":
         raise config_error(
-            f"txnAppId={app_id} can't be had: it becomes a part of transactional ids",
+            f"txnAppId={app_id} is not possible: it becomes a part of transactional ids",
             hint="use 200 letters, digits, dots, dashes and underlines at most, such as nightly-orders",
         )
     return app_id, version

@@ -104,8 +104,8 @@ class RangeReader:
                     raise ottla.TimeoutError(
                         ottla.ErrorCode.REQUEST_TIMED_OUT,
                         f"no record of {range_} came within {self.options.poll_timeout_s:.0f} s",
-                        hint="see whether its leader runs (ottla topic show), and whether a transaction is open there "
-                        "(ottla txn explain); kafkaConsumer.pollTimeoutMs is the wait",
+                        hint="check whether its leader runs (ottla topic show), and whether a transaction is open "
+                        "there (ottla txn explain); kafkaConsumer.pollTimeoutMs sets the wait",
                     )
 
     def _lent(self, range_: Range, topic_id: str) -> AbstractContextManager[BytesConsumer]:

@@ -22,7 +22,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m pyspark_ottla.settle", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("queries", nargs="+", metavar="QUERY", help="its id, or one of `ottla txn ls spark-`")
+    parser.add_argument(
+        "queries",
+        nargs="+",
+        metavar="QUERY",
+        help="the id of a query, or a transactional id that `ottla txn ls spark-` lists",
+    )
     parser.add_argument("-b", "--bootstrap", metavar="HOST:PORT", help="gRPC addresses of brokers (OTTLA_BOOTSTRAP)")
     given = parser.parse_args(arguments)
     failed = False

@@ -185,7 +185,7 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
         """Some task has failed: Spark does the whole micro-batch again when the query is started again."""
-        logger.warning("micro-batch %d has failed; what is written comes again: %s", batchId, summary(messages))
+        logger.warning("micro-batch %d has failed; its rows are written again: %s", batchId, summary(messages))
         if (batch := batch_of(messages)) is not None:
             self._writer.transactions(batch).abort(transactions_of(messages))
 

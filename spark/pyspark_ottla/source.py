@@ -80,7 +80,8 @@ class OttlaDataSource(DataSource):
 
         if overwrite:
             raise config_error(
-                "mode overwrite can't be had: a topic only grows", hint="use mode('append'), or delete the topic before"
+                "mode overwrite is not possible: a topic only grows",
+                hint="use mode('append'), or delete the topic first",
             )
         return OttlaBatchWriter(RowWriter(write_options(self.options), schema))
 
@@ -93,6 +94,6 @@ class OttlaDataSource(DataSource):
     def _check(self, schema: StructType) -> None:
         if schema != self.schema():
             raise config_error(
-                f"schema({schema.simpleString()}) can't be had: the columns are fixed",
+                f"schema({schema.simpleString()}) is not possible: the columns are fixed",
                 hint="leave schema() out, and cast or decode key and value in the query",
             )

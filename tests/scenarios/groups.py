@@ -244,7 +244,7 @@ class GroupWorld:
         self._lines.append(f"{process.number} is given the shard under epoch {self._epoch}")
         now = self._moment(process)
         if process.owner is not None:
-            self._carry_out(process, process.owner.leave("it was given anew"))
+            self._carry_out(process, process.owner.leave("it was assigned again, under a new epoch"))
         fence = ShardFence(self._epoch, 100 + process.number)
         process.owner = Owner(fence, GroupShard(self._settings), LIMITS, now, lambda: 1.0)
         self._carry_out(process, process.owner.on_start(now))
@@ -252,7 +252,7 @@ class GroupWorld:
     def _do_hear(self, words: Words, options: Options) -> None:
         process = self._processes[int(words[0])]
         if process.owner is not None and process.number != self._owner:
-            self._carry_out(process, process.owner.leave("it was given to another"))
+            self._carry_out(process, process.owner.leave("it was assigned to another coordinator"))
 
     def _do_stop(self, words: Words, options: Options) -> None:
         self._processes[int(words[0])].runs = False

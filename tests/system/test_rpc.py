@@ -248,7 +248,7 @@ async def test_draining_answers_open_frames_and_ends_the_stream(stack: Stack, cl
     assert correlation_id == open_id
     error, left = await client.until_broken()
     assert left == []
-    assert "going down" in str(error)
+    assert "shutting down" in str(error)
     await stopping
 
 

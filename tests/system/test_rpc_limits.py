@@ -152,7 +152,7 @@ async def test_an_answer_that_is_too_large_is_the_error_of_its_call(
     monkeypatch.setattr(streams, "MAX_RESPONSE_BYTES", MIB)
     peer = AioPeer(stack.address)
     stream = peer.open_stream(Broker.REPLICA_FETCH)
-    with pytest.raises(OttlaError, match="ask for less") as raised:
+    with pytest.raises(OttlaError, match="request less at once") as raised:
         await stream.exchange(pb.FetchRequest(max_bytes=MIB), timeout_ms=1000, timeout=LIMIT_S)
     assert raised.value.code == ErrorCode.MESSAGE_TOO_LARGE
     response = await stream.exchange(pb.FetchRequest(max_bytes=MIB // 2), timeout_ms=1000, timeout=LIMIT_S)
@@ -298,4 +298,4 @@ async def test_a_drain_lets_the_owner_wake_what_is_parked(stack: Stack, client: 
     stack.on_drain = lambda: stack.service.open_gate(1)
     await asyncio.wait_for(stack.server.stop(grace_s=100), 20)
     assert (await client.response())[0] == open_id
-    assert "going down" in (await client.until_broken())[0].message
+    assert "shutting down" in (await client.until_broken())[0].message

@@ -242,7 +242,7 @@ class _Watch:
                 if read.done():
                     return read.result()
                 await self._stream.write(pb.WatchRequest(progress_request=pb.WatchProgressRequest()))
-            raise _RpcError(grpc.StatusCode.UNAVAILABLE, f"a watch had no answer for {3 * PROGRESS_S:.0f} s")
+            raise _RpcError(grpc.StatusCode.UNAVAILABLE, f"a watch got no response for {3 * PROGRESS_S:.0f} s")
         finally:
             read.cancel()
 

@@ -136,7 +136,7 @@ class MetadataFollower:
                 self._complete = False
             except StoreUnavailableError as away:
                 if self._backoff.attempts == 0:
-                    _log.warning("the metadata store is away, trying on: %s", away)
+                    _log.warning("the metadata store is away, retrying: %s", away)
             except OttlaError as error:
                 _log.error("can't follow the metadata, keeping the last image: %s", error)
                 self._complete = False
@@ -165,7 +165,7 @@ class MetadataFollower:
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"the metadata store went back from revision {self._image.revision} (seq {self._image.seq}) to "
                 f"{self._older.revision} (seq {self._older.seq}): it was restored, or its data is gone",
-                hint="give it its latest data, then restart the services; they begin with what it holds",
+                hint="restore its latest data, then restart the services; they start from what it holds",
             )
 
     async def _follow(self) -> None:

@@ -86,7 +86,7 @@ class ProducerIdManager:
             except Exception as error:  # without this task no producer gets an id any more
                 known = isinstance(error, OttlaError)
                 if backoff.attempts == 1 or not known:  # the first one may only come too early
-                    _log.warning("no producer ids from the controller, trying on: %s", error, exc_info=not known)
+                    _log.warning("no producer ids from the controller, retrying: %s", error, exc_info=not known)
                 await asyncio.sleep(backoff.next())
                 continue
             backoff.reset()

@@ -145,7 +145,7 @@ class LeaseSession:
         if trouble != self._trouble:
             known = isinstance(error, OttlaError | StoreUnavailableError)
             level = logging.WARNING if known else logging.ERROR
-            _log.log(level, "can't keep the session, trying on: %s", error, exc_info=None if known else error)
+            _log.log(level, "can't keep the session, retrying: %s", error, exc_info=None if known else error)
         self._trouble = trouble
 
     async def _renew(self, lease: int) -> bool:

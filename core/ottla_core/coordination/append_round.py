@@ -134,12 +134,14 @@ def _on_timer(key: TimerKey) -> Callable[[Any, Moment], ShardDecision[None]]:
 
 
 def _too_late() -> OttlaError:
-    return OttlaError(ErrorCode.REQUEST_TIMED_OUT, "it waited for its turn until its time was up; nothing was changed")
+    return OttlaError(
+        ErrorCode.REQUEST_TIMED_OUT, "the request timed out while it waited for its turn; nothing was changed"
+    )
 
 
 def _too_large(size_bytes: int, largest_bytes: int) -> OttlaError:
     return OttlaError(
         ErrorCode.RECORD_LIST_TOO_LARGE,
-        f"its records take {size_bytes} bytes, and {largest_bytes} is all that one batch holds",
+        f"its records take {size_bytes} bytes, and one batch holds at most {largest_bytes}",
         hint="send less metadata with it, or split it",
     )

@@ -90,9 +90,11 @@ def crowded() -> OttlaError:
 
 def late() -> OttlaError:
     return OttlaError(
-        ErrorCode.COORDINATOR_NOT_AVAILABLE, "the shard's log is late; it may have been done", hint="ask again"
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        "the shard's log has not responded in time; the change may have been made",
+        hint="ask again",
     )
 
 
 def superseded() -> OttlaError:
-    return OttlaError(ErrorCode.REQUEST_TIMED_OUT, "the same request came again and waits in its place")
+    return OttlaError(ErrorCode.REQUEST_TIMED_OUT, "a repeat of this request waits in its place")

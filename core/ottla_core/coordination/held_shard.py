@@ -112,7 +112,7 @@ class HeldShard(Generic[S]):
                 except Exception:
                     _log.exception("an effect of %s shard %d failed", self._process.kind, self.number)
             case ReportTrouble(trouble):
-                served_for = f"{self._process.kind} shard {self.number} is not served for {self.age_s:.0f} s"
+                served_for = f"{self._process.kind} shard {self.number} has not been served for {self.age_s:.0f} s"
                 _log.error("%s: %s", served_for, trouble)
             case Leave():
                 for call in self._calls:
@@ -136,7 +136,9 @@ class HeldShard(Generic[S]):
     def _reject(self, token: Any, error: Exception) -> None:
         if token is None:
             self._process.own_rejected.value += 1
-            _log.error("a decision of %s shard %d's own was rejected: %s", self._process.kind, self.number, error)
+            _log.error(
+                "a decision that %s shard %d made by itself was rejected: %s", self._process.kind, self.number, error
+            )
         if not isinstance(error, OttlaError):
             _log.error("a decision of %s shard %d failed", self._process.kind, self.number, exc_info=error)
         if token is not None and not token.done():

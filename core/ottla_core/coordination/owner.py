@@ -252,7 +252,7 @@ class Owner(Generic[S]):
             self._call = Read(self.next_offset)  # such as to a new leader, whose high watermark is behind
             self._read_again(reason, now)
         elif not replay.ends_with_fence:
-            self._leave(OwnerEvent.DIVERGED, "the own fence was not where it had been written")
+            self._leave(OwnerEvent.DIVERGED, "the fence is not where it was written")
         else:
             self._move(OwnerEvent.LOADED)
             self._replay, self._retry_at, self._failures, self._stalled = None, NEVER, 0, ""
@@ -306,7 +306,7 @@ class Owner(Generic[S]):
             case Confirmed():
                 self._on_proved(self._round, end, now)
             case Mismatch():
-                self._leave(OwnerEvent.DIVERGED, "the log holds what is not of this state")
+                self._leave(OwnerEvent.DIVERGED, "the log holds records that do not belong to this state")
             case Fenced():
                 self._leave(OwnerEvent.DEPOSED, "another owner has a higher fence")
             case Rejected(error) if not self._doubtful and not error.retriable:

@@ -135,7 +135,7 @@ class OwnedShards(Shards[S]):
             async with asyncio.timeout(DRAIN_S):
                 await self._idle.wait()
         except TimeoutError:
-            _log.warning("%s shards are left with requests under way", self.kind)
+            _log.warning("%s shards still have requests under way; stopping all the same", self.kind)
         await self.kill()
 
     async def kill(self) -> None:
@@ -172,7 +172,9 @@ class OwnedShards(Shards[S]):
                 return await response
         except TimeoutError:
             raise OttlaError(
-                ErrorCode.REQUEST_TIMED_OUT, f"no answer within {timeout:g} s; it may have been done", hint="ask again"
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"no answer within {timeout:g} s; it may still have been done",
+                hint="ask again",
             ) from None
 
     def begin(
@@ -232,7 +234,7 @@ class OwnedShards(Shards[S]):
     def shard_of(self, key: str) -> int:
         if not self._shards:
             topic = SHARD_TOPICS[self.kind]
-            raise OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic} is not there yet", hint="try again")
+            raise OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic} does not exist yet", hint="try again")
         return shard_of(key, self._shards)
 
     # ---- metadata --------------------------------------------------------------------------------------------------
@@ -254,12 +256,12 @@ class OwnedShards(Shards[S]):
         }
         for number in self._held.keys() - mine.keys():
             self._to_load.pop(number, None)
-            self._held.pop(number).handle(lambda owner, now: owner.leave("it was given to another"))
+            self._held.pop(number).handle(lambda owner, now: owner.leave("it was assigned to another coordinator"))
         for number, fence in mine.items():
             held = self._held.get(number)
             if not self._stopping and (held is None or held.owner.fence.epoch < fence.epoch):
                 if held is not None:
-                    held.handle(lambda owner, now: owner.leave("it was given anew"))
+                    held.handle(lambda owner, now: owner.leave("it was assigned again, under a new epoch"))
                 self._take(number, fence)
         self._notice_leaders(image)
         self._load_more()
@@ -281,7 +283,12 @@ class OwnedShards(Shards[S]):
         """Begin the next loads while few get on; one whose log has trouble tries on beside them."""
         while self._to_load and sum(held.is_loading for held in self._held.values()) < self.limits.loads_at_once:
             number, held = self._to_load.popitem(last=False)
-            _log.info("%s shard %d is this one's, epoch %d: loading", self.kind, number, held.owner.fence.epoch)
+            _log.info(
+                "%s shard %d is assigned to this coordinator, epoch %d: loading",
+                self.kind,
+                number,
+                held.owner.fence.epoch,
+            )
             self.loads.value += 1
             held.start()
 
@@ -302,9 +309,9 @@ class OwnedShards(Shards[S]):
         starved = runnable_s > passed_s / 2
         self._gaps[starved].value += 1
         _log.warning(
-            "nothing was done for %.1f s: %s; the deadlines are shifted by it",
+            "the event loop stood still for %.1f s: %s; deadlines are shifted by that time",
             gap_s,
-            "this process had too little of the processor" if starved else "this process was stopped",
+            "this process got too little CPU time" if starved else "this process was stopped",
         )
 
     @property
@@ -333,11 +340,11 @@ class OwnedShards(Shards[S]):
         self.left.value += 1
         self.released.value += leave.needs_epoch
         level = logging.WARNING if leave.needs_epoch else logging.INFO
-        _log.log(level, "%s shard %d, epoch %d, is left: %s", self.kind, number, fence.epoch, leave.reason)
+        _log.log(level, "%s shard %d, epoch %d, is given up: %s", self.kind, number, fence.epoch, leave.reason)
         try:
             self._when_left(number, fence.epoch)
         except Exception:
-            _log.exception("what ends with %s shard %d failed", self.kind, number)
+            _log.exception("the cleanup after %s shard %d failed", self.kind, number)
         if leave.needs_epoch and not self._stopping:
             rest_s = _REST_S if owned_s < _SHORT_OWNERSHIP_S else 0.0  # whatever ends it at once is not to spin
             self.spawn(self._ask_anew(number, fence.epoch, rest_s))

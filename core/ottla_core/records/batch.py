@@ -234,7 +234,9 @@ def whole_batches(data: Buffer, limit_offset: int) -> tuple[int, int]:
 def corrupt(reason: str) -> OttlaError:
     """The error for bytes that are not what they say, to be raised by the caller."""
     return OttlaError(
-        ErrorCode.CORRUPT_MESSAGE, reason, hint="try again; if it stays, the client, a proxy or the disk damages it"
+        ErrorCode.CORRUPT_MESSAGE,
+        reason,
+        hint="try again; if the error stays, the client, a proxy or a disk damages batches",
     )
 
 
@@ -242,7 +244,7 @@ def _check_format(header: BatchHeader) -> None:
     if header.magic != MAGIC:
         raise OttlaError(
             ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-            f"a record batch of magic {header.magic} can't be taken",
+            f"a record batch of magic {header.magic} is not accepted",
             hint=f"send record batches of magic {MAGIC} (Kafka 0.11 and later)",
         )
     if header.codec > MAX_CODEC:
@@ -258,4 +260,4 @@ def _check_bytes(data: Buffer, at: int, header: BatchHeader) -> None:
         raise corrupt(f"a batch says it is {header.size_bytes} bytes long where {len(data) - at} are left")
     whole = data if at == 0 and header.size_bytes == len(data) else memoryview(data)[at : at + header.size_bytes]
     if (crc := body_crc(whole)) != header.crc:
-        raise corrupt(f"the CRC of a batch is {crc:#010x} where its header says {header.crc:#010x}")
+        raise corrupt(f"the CRC of a batch is {crc:#010x} but its header says {header.crc:#010x}")

@@ -126,7 +126,7 @@ def _unsnappy(data: memoryview, limit: int) -> bytes:
 def _unsnappy_block(block: memoryview, limit: int) -> bytes:
     try:
         if (size := cramjam.snappy.decompress_raw_len(block)) > limit:
-            raise _damaged(Codec.SNAPPY, f"a block wants {size} bytes where {limit} may come out")
+            raise _damaged(Codec.SNAPPY, f"a block wants {size} bytes, where at most {limit} may come out")
         return bytes(cramjam.snappy.decompress_raw(block))  # which fails unless it is `size` bytes
     except cramjam.DecompressionError as error:
         raise _damaged(Codec.SNAPPY, str(error)) from None

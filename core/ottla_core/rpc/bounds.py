@@ -11,5 +11,5 @@ def check_few(count: int, name: str, most: int) -> None:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
             f"{count} {name} are more than the {most} that one call may bring",
-            hint="make several calls of it",
+            hint="split it into several calls",
         )

@@ -181,7 +181,7 @@ class FrameStream(Generic[Request, Response]):
             error = transport_error(failure, self._address, self._method.name)
             failure.__traceback__ = None  # it is the call itself, which would hold itself through this frame
         except BaseException as failure:  # a callback's: senders must learn that nothing reads any more
-            _log.exception("%s at %s: what came could not be taken over", self._method.name, self._address)
+            _log.exception("%s at %s: handling a response failed", self._method.name, self._address)
             error = TransportError(
                 ErrorCode.UNKNOWN_SERVER_ERROR, f"{self._method.name} at {self._address}: {failure!r}"
             )

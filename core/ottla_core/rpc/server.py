@@ -192,7 +192,9 @@ class _Health(grpc_health_aio.HealthServicer):  # type: ignore[misc, no-any-unim
 
 class PortInUseError(OSError):
     def __init__(self, host: str, port: int) -> None:
-        super().__init__(f"{host}:{port} can't be bound: another process holds the port, or the host is not ours")
+        super().__init__(
+            f"{host}:{port} can't be bound: another process holds the port, or the host is not this machine's"
+        )
 
 
 def snake_case(name: str) -> str:
@@ -214,7 +216,7 @@ async def _serve_unary(endpoint: Endpoint, data: bytes, grpc_context: Any, call:
         assert response is not None, f"{endpoint.method.name} has no response"
         return call.holding(response.SerializeToString())
     except DecodeError:
-        await grpc_context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"this is no {endpoint.method.name} request")
+        await grpc_context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"this is not a {endpoint.method.name} request")
     except EndStreamError as end:
         await grpc_context.abort(grpc.StatusCode.UNAVAILABLE, str(end))
     except Exception as error:

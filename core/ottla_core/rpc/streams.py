@@ -102,9 +102,9 @@ class _ServedStream:
             if self._ended.done():
                 await self._abort(grpc.StatusCode.ABORTED, str(self._ended.result()))
             if self._draining.is_set():
-                await self._abort(grpc.StatusCode.UNAVAILABLE, "the server is going down; ask again elsewhere")
+                await self._abort(grpc.StatusCode.UNAVAILABLE, "the server is shutting down; try another server")
         except DecodeError:
-            await self._abort(grpc.StatusCode.INVALID_ARGUMENT, f"this is no {self._endpoint.method.name} frame")
+            await self._abort(grpc.StatusCode.INVALID_ARGUMENT, f"this is not a {self._endpoint.method.name} frame")
         finally:
             # The client has gone, or everything is answered: requests that still wait end here.
             reading.cancel()
@@ -161,8 +161,8 @@ class _ServedStream:
         response: bytes = self._types.response(correlation_id=correlation_id, body=body).SerializeToString()
         if len(response) <= MAX_RESPONSE_BYTES:
             return response
-        message = f"the answer of {len(response)} bytes is larger than the {MAX_RESPONSE_BYTES} that can be sent"
-        failed = self._endpoint.failed(OttlaError(ErrorCode.MESSAGE_TOO_LARGE, message, hint="ask for less at once"))
+        message = f"the response of {len(response)} bytes is larger than the {MAX_RESPONSE_BYTES} that can be sent"
+        failed = self._endpoint.failed(OttlaError(ErrorCode.MESSAGE_TOO_LARGE, message, hint="request less at once"))
         frame: bytes = self._types.response(correlation_id=correlation_id, body=failed).SerializeToString()
         return frame
 
@@ -182,7 +182,7 @@ class _ServedStream:
         """Raise EndStreamError where a frame without a response has one."""
         if body is not None:
             reason = body.error.message  # every response has one: tests/architecture
-            message = f"a {self._endpoint.method.name} without a response was not done"
+            message = f"a {self._endpoint.method.name} that gets no response failed"
             raise EndStreamError(f"{message}: {reason}" if reason else message)
 
     async def _called(self, call: Coroutine[Any, Any, Message | None], timeout_ms: int) -> Message | None:
@@ -191,7 +191,7 @@ class _ServedStream:
             async with asyncio.timeout(timeout_s):
                 return await call
         except TimeoutError:
-            message = f"{self._endpoint.method.name} was not done within {timeout_s:g} s; it may be done later"
+            message = f"{self._endpoint.method.name} was not done within {timeout_s:g} s; it may still be done later"
             return self._endpoint.failed(OttlaError(ErrorCode.REQUEST_TIMED_OUT, message))
         except EndStreamError:
             raise

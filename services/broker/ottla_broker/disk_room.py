@@ -56,7 +56,7 @@ class DiskRoom:
                 _log.warning("whether the disk is full can't be reported, trying again: %s", error)
                 await asyncio.sleep(_TRY_S)
             except Exception:
-                _log.exception("watching the room on the disk failed, trying on")
+                _log.exception("watching the room on the disk failed, retrying")
                 await asyncio.sleep(_TRY_S)
 
     def _say(self, full: str) -> None:

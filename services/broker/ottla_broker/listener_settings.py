@@ -100,7 +100,7 @@ def _advertised(entries: Sequence[str], bound: dict[str, Address]) -> dict[str, 
     plain = [entry for entry in entries if "://" not in entry]
     if plain and len(bound) > 1:
         raise _invalid(
-            f"{setting}: {plain[0]!r} does not say of which listener",
+            f"{setting}: {plain[0]!r} names no listener",
             f"write NAME://host:port; there is {', '.join(bound)}",
         )
     found = _by_name(setting, (entry if "://" in entry else f"{next(iter(bound))}://{entry}" for entry in entries))
@@ -109,7 +109,7 @@ def _advertised(entries: Sequence[str], bound: dict[str, Address]) -> dict[str, 
             raise _invalid(f"{setting}: there is no listener {name}", f"there is {', '.join(bound)}")
         if not address.host or address.host in _EVERY_INTERFACE:
             raise _invalid(
-                f"{setting}: {name}://{address.host}:{address.port} names no host that can be dialled",
+                f"{setting}: {name}://{address.host}:{address.port} names no host that clients can connect to",
                 "give the name or address by which the clients of this listener reach the broker",
             )
     return found

@@ -124,7 +124,7 @@ class BrokerService:
 
     async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
         if request.HasField("follower"):
-            message = "a follower's fetch came as a consumer's, who reads no further than the high watermark"
+            message = "a follower sent its fetch as a consumer's, and consumers read no further than the high watermark"
             raise OttlaError(ErrorCode.INVALID_REQUEST, message, hint="send it by ReplicaFetch")
         rack = "" if request.from_follower else request.rack
         closest = closest_to(rack, self._metadata.image, self._log_dir().identity.node_id)
@@ -493,7 +493,7 @@ def _followed_of(requested: pb.FetchPartition, request: pb.FetchRequest) -> Foll
 def check_no_repeats(requested: Iterable[tuple[object, ...]]) -> None:
     """Raise INVALID_REQUEST where one of them stands there twice: each is work."""
     if any(count > 1 for count in Counter(requested).values()):
-        raise OttlaError(ErrorCode.INVALID_REQUEST, "the request asks the same of a partition twice", hint="ask once")
+        raise OttlaError(ErrorCode.INVALID_REQUEST, "the request names a partition twice", hint="ask once")
 
 
 def _log_dir_partition(replica: Replica) -> pb.PartitionSize:

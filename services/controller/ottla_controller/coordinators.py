@@ -50,10 +50,10 @@ class ShardAssigner:
                 await self._changed.wait()
             except OttlaError as error:
                 if not backoff.attempts:
-                    _log.warning("can't settle the coordinators' shards, trying on: %s", error)
+                    _log.warning("can't assign the coordinators' shards, retrying: %s", error)
                 await asyncio.sleep(backoff.next())
             except Exception:
-                _log.exception("settling the coordinators' shards failed, trying on")
+                _log.exception("assigning the coordinators' shards failed, retrying")
                 await asyncio.sleep(backoff.next())
 
     async def _settle(self, journal: Journal) -> None:

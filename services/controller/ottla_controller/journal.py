@@ -151,7 +151,7 @@ class Journal:
                 self._untidy = self._untidy or written > 0
                 if written == 0 or not decision.commits_first:
                     raise
-                _log.warning("carried out, but what it leaves is still to be removed: %s", error)
+                _log.warning("the change is made, but what it makes obsolete is still to be removed: %s", error)
                 return
 
     async def _transact(self, batch: DecisionBatch) -> None:
@@ -217,7 +217,7 @@ class Journal:
         try:
             await self._follower.wait_for(self._seq_revision, timeout=IMAGE_TIMEOUT_S)
         except (TimeoutError, StoreUnavailableError, OttlaError) as error:
-            _log.warning("answering before the own image holds the change: %s", error)
+            _log.warning("responding before this process's metadata holds the change: %s", error)
 
     def _check_open(self) -> None:
         if self._over is not None:

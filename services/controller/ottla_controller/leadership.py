@@ -109,9 +109,9 @@ class Leadership:
                 backoff.reset()
             except (StoreUnavailableError, LeaseLostError, TimeoutError, OttlaError) as error:
                 if not backoff.attempts:
-                    _log.warning("can't serve as the controller, trying on: %s", error)
+                    _log.warning("can't serve as the controller, retrying: %s", error)
             except Exception:
-                _log.exception("the election failed, trying on")
+                _log.exception("the election failed, retrying")
             await asyncio.sleep(backoff.next())
 
     async def _stand(self) -> None:

@@ -62,7 +62,7 @@ class Presence:
                 try:
                     await self._look(journal)
                 except Exception:
-                    _log.exception("watching the brokers failed, trying on")
+                    _log.exception("watching the brokers failed, retrying")
                     await asyncio.sleep(RETRY_S)
         finally:
             tasks = [*(task for _, task in self._watches.values()), *self._probes.values()]

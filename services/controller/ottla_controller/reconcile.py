@@ -84,10 +84,10 @@ class Reconciler:
                 backoff.reset()
             except OttlaError as error:
                 if not backoff.attempts:
-                    _log.warning("can't reconcile, trying on: %s", error)
+                    _log.warning("can't reconcile, retrying: %s", error)
                 await asyncio.sleep(backoff.next())
             except Exception:
-                _log.exception("reconciling failed, trying on")
+                _log.exception("reconciling failed, retrying")
                 await asyncio.sleep(backoff.next())
             else:
                 await self._rest()

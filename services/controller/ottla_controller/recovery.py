@@ -58,10 +58,10 @@ class Recoverer:
             try:
                 left = await self._recover(journal)
             except OttlaError as error:
-                _log.warning("can't elect by what the logs say, trying on: %s", error)
+                _log.warning("can't elect by what the logs say, retrying: %s", error)
                 left = True
             except Exception:
-                _log.exception("electing by what the logs say failed, trying on")
+                _log.exception("electing by what the logs say failed, retrying")
                 left = True
             if left:
                 with contextlib.suppress(TimeoutError):
@@ -79,7 +79,10 @@ class Recoverer:
         image = self._follower.image
         if image.is_behind:
             count = await journal.commit(decide_restored, urgent=True)
-            _log.warning("the metadata is older than the brokers' logs: restoration %d, the logs are asked", count)
+            _log.warning(
+                "the metadata is older than the brokers' logs: restoration %d; the brokers' logs decide who leads",
+                count,
+            )
             return True
         request = to_ask(image, self._index.where(without_eligible))
         if not request:

@@ -49,7 +49,7 @@ class StoreRoom:
             except StoreUnavailableError as error:
                 _log.debug("the metadata store does not say how large it is: %s", error)
             except Exception:
-                _log.exception("can't see how large the metadata store is, trying on")
+                _log.exception("can't see how large the metadata store is, retrying")
             if self._used >= WARNED_FROM and not self._warned:
                 _log.warning("%s: from %d %% on no partitions are added; %s", self, REFUSED_FROM * 100, _HINT)
             self._warned = self._used >= WARNED_FROM

@@ -49,7 +49,9 @@ class CommitsInTransactions:
             guard = result
             await self._coordinators.add_offsets(_add_offsets(request, guard), left_s)
         raise OttlaError(
-            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the producer's transactions end all the time", hint="try again"
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            "the producer's transactions kept ending before the commit",
+            hint="try again",
         )
 
     async def write_markers(self, request: pb.WriteShardMarkersRequest) -> pb.WriteShardMarkersResponse:

@@ -33,7 +33,7 @@ class GroupConfigListener:
         try:
             self.settings = config.groups()
         except OttlaError as error:
-            _log.warning("the cluster's configs of groups are not valid, and the former ones stay: %s", error)
+            _log.warning("the cluster's group configs are not valid; the previous ones stay in force: %s", error)
             return
         self._shards.limit(config.limits())
         for status in self._shards.statuses():

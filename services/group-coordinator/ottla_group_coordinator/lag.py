@@ -83,7 +83,7 @@ class LagReader:
         image = self._image()
         topic = image.topics.get(partition.topic)
         if topic is None or partition.partition >= topic.partition_count:
-            raise OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} is not there any more")
+            raise OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} no longer exists")
         partition_id = PartitionId(topic.id, partition.partition)
         leader = image.partitions[partition_id].leader
         if leader == NO_LEADER or leader not in image.brokers:

@@ -283,7 +283,7 @@ class GroupService:
         except (StoreUnavailableError, TimeoutError) as error:
             raise OttlaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                f"whether topics exist is not known: {error}",
+                f"it is not known whether topics exist: {error}",
                 hint="try again",
             ) from error
 
@@ -414,8 +414,8 @@ def _heartbeat_response(heartbeat: asyncio.Future[Any] | OttlaError) -> pb.Heart
 
 def _outcome(heartbeat: asyncio.Future[Any]) -> OttlaError | None:
     if heartbeat.cancelled():
-        message = "its shard could not be proved while others waited"
-        return OttlaError(ErrorCode.REQUEST_TIMED_OUT, message, hint="send it alone")
+        message = "the ownership of its shard could not be confirmed in time"
+        return OttlaError(ErrorCode.REQUEST_TIMED_OUT, message, hint="send this heartbeat by itself")
     error = heartbeat.exception()
     if error is None:
         outcome: OttlaError | None = heartbeat.result()

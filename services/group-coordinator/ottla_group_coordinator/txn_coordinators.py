@@ -61,7 +61,7 @@ class TxnCoordinators:
                     raise
                 raise OttlaError(
                     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-                    f"whether transaction {request.transactional_id!r} is open is not known: {error}",
+                    f"it is not known whether transaction {request.transactional_id!r} is open: {error}",
                     hint="try again",
                 ) from error
             return

@@ -66,7 +66,9 @@ def _toml(text: str) -> MirrorSettings:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise invalid(f"it is no TOML: {error}", "mend it there; MirrorMaker 2's form is called *.properties") from None
+        raise invalid(
+            f"it is not TOML: {error}", "fix it there; a file in MirrorMaker 2's format must be called *.properties"
+        ) from None
     _known(table, {"clusters", "flows", "kafka", "redis"}, "the file")
     clusters, flows, kafka = table.get("clusters", {}), table.get("flows", []), table.get("kafka", {})
     redis = table.get("redis", "")

@@ -68,7 +68,7 @@ class MirrorService:
         if flow.settings.policy == "marked":
             message = f"offsets are not translated by {name}: records of the target's own lie between the copies"
             raise OttlaError(
-                ErrorCode.INVALID_REQUEST, message, hint="find the place by time; both sites have all records"
+                ErrorCode.INVALID_REQUEST, message, hint="find the position by timestamp; both sites have all records"
             )
         return flow
 

@@ -269,7 +269,7 @@ class TxnMarkers:
         except Exception as error:
             known = isinstance(error, OttlaError)
             if queue.backoff.attempts == 0 or not known:
-                _log.warning("markers for %s fail, trying on: %s", destination.address, error, exc_info=not known)
+                _log.warning("markers for %s fail, retrying: %s", destination.address, error, exc_info=not known)
             if isinstance(error, OttlaError) and error.code == ErrorCode.REQUEST_TIMED_OUT:
                 self._note_late(markers, Lateness(min(destination.late + 1, Lateness.ALONE)))
             await asyncio.sleep(queue.backoff.next())

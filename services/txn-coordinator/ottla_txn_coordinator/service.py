@@ -182,7 +182,9 @@ class TxnService:
             raise OttlaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty", hint="give a group.id")
         shard = self._metadata.image.shard_of(GROUP, request.group)
         if shard is None:
-            raise OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUPS_TOPIC} is not there yet", hint="try again")
+            raise OttlaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUPS_TOPIC} does not exist yet", hint="try again"
+            )
         partition = TopicPartition(GROUPS_TOPIC, shard)
         for outcome in await self._add_or_verify(request, [partition], context, request.ByteSize()) or ():
             if outcome is not None:
@@ -275,13 +277,13 @@ class TxnService:
         if partition.topic in INTERNAL_TOPICS:
             return OttlaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"{partition.topic} takes no records of producers",
+                f"{partition.topic} takes no records from producers",
                 hint="offsets are added by AddOffsets",
             )
         topic = self._metadata.image.topics.get(partition.topic)
         if topic is None or not 0 <= partition.partition < topic.partition_count:
             name = partition._replace(topic=partition.topic[:250])
-            return OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name} is not there", hint="was it deleted?")
+            return OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name} does not exist", hint="was it deleted?")
         return None
 
     async def _catch_up_with(self, partitions: Any) -> None:

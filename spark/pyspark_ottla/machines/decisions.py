@@ -177,7 +177,7 @@ def _unreadable(cause: str) -> ConfigError:
     return ConfigError(
         ErrorCode.UNSUPPORTED_VERSION,
         f"the query's last decision is {cause}",
-        hint="continue the query with the release that has written it, or a newer one",
+        hint="continue the query with the release that wrote it, or a newer one",
     )
 
 

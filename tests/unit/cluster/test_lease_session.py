@@ -92,7 +92,7 @@ async def owner() -> AsyncIterator[Owner]:
 
 def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, bool]]:
     """Why there was no session, as logged since the last look, and whether with a traceback."""
-    reasons = [(r.getMessage().partition("trying on: ")[2], bool(r.exc_info)) for r in caplog.records]
+    reasons = [(r.getMessage().partition("retrying: ")[2], bool(r.exc_info)) for r in caplog.records]
     caplog.clear()
     return reasons
 

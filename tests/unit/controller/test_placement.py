@@ -103,7 +103,7 @@ def test_explicit_replicas_are_taken_in_the_order_of_the_partitions() -> None:
         ([(0, (1, 1))], "each broker once"),
         ([(0, (0, 9))], "broker 9, which is not registered"),
         ([(0, (3,))], "no broker of partition 0 is live"),
-        ([(0, (0, 1)), (1, (2,))], "equally many"),
+        ([(0, (0, 1)), (1, (2,))], "the same number"),
     ],
 )
 def test_explicit_replicas_that_make_no_sense_are_refused(assignments: list[tuple[int, Replicas]], why: str) -> None:

@@ -32,7 +32,7 @@ def test_a_service_that_would_register_every_interface_does_not_start(
     monkeypatch.setattr(sys, "argv", ["service", "--host=0.0.0.0"])
     assert main() == 2
     said = capsys.readouterr().err
-    assert "host='0.0.0.0' stands for every interface, and no client can dial it (INVALID_CONFIG)" in said
+    assert "host='0.0.0.0' stands for every interface, and no client can connect to it (INVALID_CONFIG)" in said
     assert "set advertised_host" in said
 
 

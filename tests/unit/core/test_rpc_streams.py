@@ -105,7 +105,7 @@ async def test_no_frame_begins_once_the_drain_has() -> None:
     stream.send(2)
     assert await stream.until_ended() == (
         grpc.StatusCode.UNAVAILABLE,
-        "the server is going down; ask again elsewhere",
+        "the server is shutting down; try another server",
     )
     assert stream.begun == [1]
 

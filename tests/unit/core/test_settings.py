@@ -38,7 +38,7 @@ def test_each_source_beats_the_one_before(tmp_path: Path) -> None:
         (["--prot=1"], "there is no setting 'prot' of broker .*; did you mean 'port'"),
         (["--port=x"], "port='x' is no int"),
         (["--verbose=maybe"], "verbose='maybe' is no bool"),
-        (["port=1"], "'port=1' is no setting .*; settings are given as --name value"),
+        (["port=1"], "'port=1' is not a setting .*; give settings as --name value"),
         (["--config=/nowhere.toml"], "the configuration file /nowhere.toml can't be read"),
     ],
 )

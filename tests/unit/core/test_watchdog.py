@@ -174,4 +174,4 @@ def test_a_test_fails_on_a_long_turn_of_a_cluster(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.conftest", str(test)]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 1, done.stdout
-    assert "a turn of the loop took" in done.stdout
+    assert "a turn of the event loop took" in done.stdout

@@ -35,7 +35,7 @@ def test_what_is_not_copied_is_left_out_and_what_is_not_known_is_named() -> None
     found = list(to_target(committed, {COPY: 5}, NAMES, Ways(lambda source, offset: known.get(source), nowhere), {}))
     fourth = Move(TopicPartition("orders", 4), 9, TopicPartition("east.orders", 4), None, None)
     assert found == [Move(ORDERS, 40, COPY, 37, 5), fourth]
-    assert (fourth.is_due, fourth.obstacle) == (False, "it is not known where offset 9 is there")
+    assert (fourth.is_due, fourth.obstacle) == (False, "the counterpart of offset 9 there is not known")
 
 
 @pytest.mark.story("planned-failover-that-moved-nothing")
@@ -86,7 +86,7 @@ def test_a_group_goes_forward_and_is_never_led_back() -> None:
     assert (move(50, 37).is_due, move(50, 37).obstacle) == (True, "")
     assert (move(37, 37).is_due, move(37, 37).obstacle) == (False, "")
     assert not move(20, 37).is_due
-    assert move(20, 37).obstacle == "it is further there, at 37 instead of 20, and is not led back"
+    assert move(20, 37).obstacle == "it is further ahead there, at 37 instead of 20, and is not moved back"
 
 
 def test_failback_is_about_copies_alone_and_looks_at_the_source() -> None:

@@ -78,7 +78,7 @@ def test_a_flow_s_own_setting_counts_more_than_the_common_one(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[clusters", "no TOML"),
+        ("[clusters", "not TOML"),
         ("[cluster]\n" + TOML, "did you mean 'clusters'"),
         (TOML + 'polcy = "identity"', "did you mean 'policy'"),
         ("redis = 6379\n" + TOML, "give a URL"),

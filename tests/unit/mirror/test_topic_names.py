@@ -105,7 +105,7 @@ def test_the_group_s_pattern_has_every_copy_and_the_checkpoints(policy: str) -> 
         ((FlowSettings("east", "moon"),), "no cluster 'moon'"),
         ((FlowSettings("east", "east"),), "to itself"),
         ((EAST_WEST, EAST_WEST), "two flows east->west"),
-        ((FlowSettings("east", "west", topics=("(",)),), "no regular expression"),
+        ((FlowSettings("east", "west", topics=("(",)),), "not a regular expression"),
         ((FlowSettings("east", "west", separator="/"),), "separator"),
         (
             (FlowSettings("east", "west", policy="identity"), FlowSettings("west", "east", policy="identity")),

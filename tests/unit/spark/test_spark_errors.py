@@ -11,7 +11,7 @@ MANY = [Range(TopicPartition("t", n), 5, 10) for n in range(1000)]
 
 def test_every_loss_is_named_up_to_twenty_and_counted() -> None:
     assert data_lost(MANY[:2]).message == (
-        "10 offsets that the query wanted are gone: t-0 5..9 (5 offsets); t-1 5..9 (5 offsets)"
+        "10 offsets that the query had yet to read are gone: t-0 5..9 (5 offsets); t-1 5..9 (5 offsets)"
     )
     words = data_lost(MANY).message
     assert words.startswith("5000 offsets")

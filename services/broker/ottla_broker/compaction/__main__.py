@@ -57,7 +57,7 @@ def _described(error: OttlaError | OSError) -> dict[str, str]:
         return {"message": error.message, "hint": error.hint}
     return {
         "message": f"cleaning failed: {error}",
-        "hint": "see to the room and the permissions of the data directory; it is tried again",
+        "hint": "check the free space and the permissions of the data directory; compaction is tried again",
     }
 
 

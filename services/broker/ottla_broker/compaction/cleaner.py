@@ -114,7 +114,7 @@ class LogCleaner:
                     if (left := await self._after_retention(replica, candidate)) is not None:
                         self._begin(replica, left, settings)
             except Exception:
-                _log.exception("looking for logs to compact failed, trying on")
+                _log.exception("looking for logs to compact failed, retrying")
             try:
                 async with asyncio.timeout(max(settings.backoff_s, 0.1)):
                     await self._look.wait()
@@ -271,5 +271,5 @@ def _not_secured(replica: Replica) -> OttlaError:
     return OttlaError(
         ErrorCode.KAFKA_STORAGE_ERROR,
         f"the recovery point of {replica} on disk is {point}, and nothing above it may be compacted",
-        hint="it is written again when the log's turn comes again",
+        hint="it is written again when this log's turn comes",
     )

@@ -59,7 +59,9 @@ class _Worker:
             async with asyncio.timeout(self._limit_s):
                 return await heard
         except TimeoutError:
-            raise _failed(f"its worker did not answer within {self._limit_s:.0f} s", "it is tried again") from None
+            raise _failed(
+                f"its worker did not answer within {self._limit_s:.0f} s", "compaction is tried again"
+            ) from None
 
     def _exchange(self, text: Callable[[], str]) -> CleanedGroup | bytes:
         line, process = b"", self.process
@@ -99,7 +101,7 @@ def _result(line: bytes, returncode: int | None) -> CleaningResult:
         return CleaningResult.from_json(line)
     except (ValueError, KeyError, TypeError):
         raise _failed(
-            f"its worker ended with the exit code {returncode}, without a result", "it is tried again"
+            f"its worker ended with the exit code {returncode}, without a result", "compaction is tried again"
         ) from None
 
 

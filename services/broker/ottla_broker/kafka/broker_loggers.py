@@ -65,7 +65,7 @@ def _level_after(name: str, operation: int, level: str | None) -> int:
         raise OttlaError(
             ErrorCode.INVALID_CONFIG,
             f"there is no logger {name[:80]!r} in this broker",
-            hint="describe the broker's loggers for the names there are",
+            hint="describe the broker's loggers to see which exist",
         )
     if operation == _SET:
         if level is None or level not in LEVELS:
@@ -83,7 +83,7 @@ def _level_after(name: str, operation: int, level: str | None) -> int:
         )
     if name == ROOT:
         raise OttlaError(
-            ErrorCode.INVALID_REQUEST, "the root logger has no other's level to go back to", hint="set one"
+            ErrorCode.INVALID_REQUEST, "the root logger has no parent whose level it could take", hint="set one"
         )
     return logging.NOTSET
 

@@ -91,8 +91,8 @@ async def _call(backend: Backend, method: Method[RequestT, Response], request: R
 def _unknown_outcome(limit_s: float) -> OttlaError:
     return OttlaError(
         ErrorCode.REQUEST_TIMED_OUT,
-        f"no controller has answered within {limit_s:g} s, and one may have carried it out before it went away",
-        hint="look what is there, or try again",
+        f"no controller has answered within {limit_s:g} s, and one may have carried out the request before it stopped",
+        hint="check the current state, or try again",
     )
 
 

@@ -65,7 +65,7 @@ class FirstSequences:
             raise OttlaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {header.producer_id} sends the sequence {header.base_sequence}, and its batch with "
-                f"{lowest.sequence} was not taken yet",
+                f"{lowest.sequence} is not appended yet",
                 hint="send the batches again in order",
             )
 

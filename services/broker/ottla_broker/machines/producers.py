@@ -408,7 +408,7 @@ def _stale(header: BatchHeader, epoch: int) -> OttlaError:
     return OttlaError(
         ErrorCode.INVALID_PRODUCER_EPOCH,
         f"producer {header.producer_id} is at epoch {epoch}, this batch is of epoch {header.producer_epoch}",
-        hint="a newer instance of the producer has taken over, or this request was long on its way",
+        hint="a newer instance of the producer has taken over, or this request was delayed",
     )
 
 

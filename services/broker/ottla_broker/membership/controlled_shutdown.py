@@ -43,7 +43,7 @@ class ControlledShutdown:
             async with asyncio.timeout(_LIMIT_S):
                 remaining = await self._move_leaders()
         except (TimeoutError, OttlaError):
-            _log.warning("leaders could not be moved away within %g s; going all the same", _LIMIT_S)
+            _log.warning("leaders could not be moved away within %g s; shutting down all the same", _LIMIT_S)
         else:
             _log.info("leaders were moved away; %d partitions have no other leader", remaining)
 

@@ -98,6 +98,6 @@ def _as_not_available(kind: str) -> Iterator[None]:
 def not_available(kind: str) -> OttlaError:
     return OttlaError(
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        f"no {kind}-coordinator answers for it at the moment",
-        hint=f"try again; if it stays so, start ottla-{kind}-coordinator",
+        f"no {kind}-coordinator is available for it at the moment",
+        hint=f"try again; if the error stays, start ottla-{kind}-coordinator",
     )

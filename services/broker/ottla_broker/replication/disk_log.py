@@ -95,7 +95,7 @@ class DiskLog:
         known = isinstance(error, OttlaError)
         closed = isinstance(error, OttlaError) and error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         if error is not None and not closed and str(error) != self._flush_failure:
-            _log.error("%s can't be flushed, trying on: %s", self, error, exc_info=None if known else error)
+            _log.error("%s can't be flushed, retrying: %s", self, error, exc_info=None if known else error)
         self._flush_failure = "" if error is None else str(error)
 
     @contextmanager

@@ -44,7 +44,7 @@ class FollowerEpochs:
         if last is None:
             raise OttlaError(
                 ErrorCode.BROKER_ID_NOT_REGISTERED,
-                f"broker {broker_id} wants to fetch as a follower, and no such broker has registered",
+                f"broker {broker_id} fetches as a follower, but no such broker has registered",
                 hint="it has to register first; or this broker's metadata is behind",
             )
         if epoch != last.epoch:

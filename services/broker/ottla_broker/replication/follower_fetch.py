@@ -168,7 +168,7 @@ class _Looks:
     def _check_known(self, replica: Replica, followed: Followed) -> None:
         """Raise unless this broker leads in the epoch that was named, and has noted there what was named."""
         if not replica.check_leader(followed.leader_epoch).has_heard_of(self._request.follower_id):
-            message = f"broker {self._request.follower_id} has yet to say what it has of {replica}"
+            message = f"broker {self._request.follower_id} has not reported yet what it has of {replica}"
             raise OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, message, hint="fetch again")
 
     def _give_up(

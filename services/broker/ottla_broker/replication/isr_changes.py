@@ -83,10 +83,10 @@ class IsrChanges:
                     await asyncio.sleep(backoff.next())
             except OttlaError as error:
                 if not backoff.attempts:
-                    _log.warning("the controller did not take %d ISR changes, trying on: %s", len(batch), error)
+                    _log.warning("the controller did not take %d ISR changes, retrying: %s", len(batch), error)
                 await asyncio.sleep(backoff.next())
             except Exception:
-                _log.exception("sending ISR changes failed, trying on")
+                _log.exception("sending ISR changes failed, retrying")
                 await asyncio.sleep(backoff.next())
 
     def _take(self) -> list[tuple[ReplicaState, IsrProposal]]:

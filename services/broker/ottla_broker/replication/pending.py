@@ -36,7 +36,7 @@ class PendingBytes:
         if self.held and self.held + size_bytes > self._most_bytes:
             raise OttlaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"{self.held} bytes of batches wait to be looked into, and there is no room for more; nothing was done",
+                f"{self.held} bytes of batches wait to be validated, and there is no room for more; nothing was done",
                 hint="try again; smaller batches, or less compression, take less time",
             )
         self.held += size_bytes

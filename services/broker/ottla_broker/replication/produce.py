@@ -152,7 +152,7 @@ class _Append:
                 raise OttlaError(
                     ErrorCode.INVALID_TXN_STATE,
                     f"the transaction of producer {producer.id} has ended before its first batch in {replica}",
-                    hint="abort it, and begin anew",
+                    hint="abort it, and begin a new one",
                 )
 
     def carry_out(self) -> ReplicaAppend:

@@ -80,7 +80,7 @@ class Removals:
                 backoff.reset()
             except Exception as error:
                 known = isinstance(error, OttlaError)
-                _log.error("can't delete %d partitions yet, trying on: %s", len(batch), error, exc_info=not known)
+                _log.error("can't delete %d partitions yet, retrying: %s", len(batch), error, exc_info=not known)
                 await asyncio.sleep(backoff.next())
             batch.clear()  # not kept until others go
             if not self._waiting:

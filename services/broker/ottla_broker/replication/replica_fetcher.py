@@ -198,9 +198,9 @@ class ReplicaFetcher:
                     backoff.reset()
             except OttlaError as error:
                 if not backoff.attempts:
-                    _log.warning("can't fetch from broker %d, trying on: %s", self.leader_id, error)
+                    _log.warning("can't fetch from broker %d, retrying: %s", self.leader_id, error)
             except Exception:
-                _log.exception("fetching from broker %d failed, trying on", self.leader_id)
+                _log.exception("fetching from broker %d failed, retrying", self.leader_id)
             finally:
                 await stream.close()
             await asyncio.sleep(backoff.next())

@@ -252,7 +252,7 @@ class ReplicaState(DiskLog):
     async def _in_thread(self, work: Callable[[int], object], argument: int, *, is_truncation: bool = False) -> None:
         """What waits for the disk. Never two at a time on one log, even if the caller has given up waiting for the
         first."""
-        assert self._working is None, f"{self}: a thread has the log in hand already"
+        assert self._working is None, f"{self}: another thread works on the log already"
         run = self._threads.truncate if is_truncation else self._threads.keep
         self._working = asyncio.ensure_future(run(work, argument))
         self._working.add_done_callback(self._on_worked)

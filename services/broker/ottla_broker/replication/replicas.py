@@ -175,7 +175,7 @@ class Replicas(ReplicaTable):
         if works := [*self._applying.values(), *busy]:
             _, late = await asyncio.wait(works, timeout=_STOP_S)
             if late:
-                _log.warning("%d logs wait for the disk still", len(late))
+                _log.warning("%d logs still wait for the disk", len(late))
 
     @property
     def failing(self) -> int:
@@ -371,7 +371,7 @@ class Replicas(ReplicaTable):
         if str(error) != failure.text:
             known = isinstance(error, OttlaError)
             name = f"{assignment.topic.name}-{assignment.id.partition}"
-            _log.error("%s can't take its part, trying on: %s", name, error, exc_info=None if known else error)
+            _log.error("%s can't lead or follow, retrying: %s", name, error, exc_info=None if known else error)
         wait_s = failure.again(str(error))
         asyncio.get_running_loop().call_later(wait_s, self._look_at, {assignment.id})
 

@@ -39,7 +39,7 @@ _HINTS: Final = {
     ENFILE: "allow the machine more open files (sysctl fs.file-max); then it works again",
     EACCES: _NO_PERMISSION,
     EPERM: _NO_PERMISSION,
-    EROFS: "the file system is read-only, often after an error of the disk: see the kernel's log, then mount it anew",
+    EROFS: "the file system is read-only, often after an error of the disk: see the kernel's log, then remount it",
     EBADMSG: "stop the broker and rebuild the index with `ottla log index`, or delete this replica: it is copied again",
     EIO: _RESTART,
 }

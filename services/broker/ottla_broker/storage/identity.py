@@ -47,14 +47,14 @@ def load_identity(path: Path) -> DirectoryIdentity | None:
             raise OttlaError(
                 ErrorCode.INVALID_CONFIG,
                 f"{meta} has the version {fields['version']}, this release reads version {_VERSION}",
-                hint="start the release that wrote it, or another data directory",
+                hint="start the release that wrote it, or give another data directory",
             )
         return DirectoryIdentity(fields["cluster.id"], int(fields["node.id"]), fields["directory.id"])
     except (KeyError, ValueError) as error:
         raise OttlaError(
             ErrorCode.INVALID_CONFIG,
             f"{meta} is damaged: {error!r}",
-            hint="restore version, cluster.id, node.id and directory.id in it, or start another data directory",
+            hint="restore version, cluster.id, node.id and directory.id in it, or give another data directory",
         ) from None
 
 

@@ -499,8 +499,8 @@ def _repeated(original: Original, *, is_stamped: bool) -> AppendResult:
 def _older_metadata(log: Log, leader_epoch: int) -> OttlaError:
     return OttlaError(
         ErrorCode.FENCED_LEADER_EPOCH,
-        f"the log in {log.directory.name} has leader epoch {log.epochs.latest}, and the metadata say {leader_epoch}: "
-        "they are older than the log",
+        f"the log in {log.directory.name} has leader epoch {log.epochs.latest}, and the metadata has {leader_epoch}: "
+        "the metadata is older than the log",
         hint="was etcd restored from a backup? an election in a higher epoch is needed",
     )
 

@@ -187,7 +187,7 @@ class LogDir:
             log = self._logs.get(partition)
             end = log.log_end_offset if log is not None else 0
             if end < promised and (log is not None or str(partition) not in deleted):
-                _logger.warning("%s ends at %d, and went to %d once", self.disk.path / str(partition), end, promised)
+                _logger.warning("%s ends at %d, but once reached %d", self.disk.path / str(partition), end, promised)
                 reached = False
         return reached
 
@@ -224,7 +224,12 @@ class LogDir:
         self._gone = frozenset(assigned) - self._logs.keys()
         gone = sorted(self._gone.intersection(relied_upon))
         if gone and not self.may_have_lost_tail:
-            _logger.warning("%s has no log of %s, one of %d that it counts for", self.disk.path, gone[0], len(gone))
+            _logger.warning(
+                "%s has no log of %s, which the cluster relies on, as it does on %d in all that are missing",
+                self.disk.path,
+                gone[0],
+                len(gone),
+            )
             self.may_have_lost_tail = True
             soundness.withdraw(self.disk.path)  # before there are logs: the next start would find them, empty
             self.disk.sync_directory(self.disk.path)

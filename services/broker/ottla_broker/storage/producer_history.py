@@ -192,7 +192,7 @@ class ProducerHistory:
                 entries, fence, ended = producer_snapshot.decode(path.read_bytes())
                 return offset, _Contents(Producers(entries, ended), fence)
             except ValueError as error:
-                _logger.warning("%s is of no use (%s): continuing without it", path, error)
+                _logger.warning("%s can't be used (%s): continuing without it", path, error)
                 path.unlink()
         return 0, _Contents(Producers(), NO_FENCE)
 

@@ -211,7 +211,7 @@ def _check_sendable(header: BatchHeader, segment: Segment) -> None:
         ErrorCode.MESSAGE_TOO_LARGE,
         f"the batch at offset {header.base_offset} of {segment.path.parent.name} has {header.size_bytes} bytes, and no "
         f"response can hold a batch of more than {MAX_BATCH_BYTES}",
-        hint=f"seek to offset {header.next_offset} to read on behind it; replicas follow again once it is gone: delete "
+        hint=f"seek to offset {header.next_offset} to read past it; replicas follow again once it is gone: delete "
         f"the records before offset {header.next_offset} by `ottla topic delete-records`",
     )
 

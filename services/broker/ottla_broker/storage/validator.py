@@ -171,7 +171,7 @@ def check_imported(records: Buffer, config: LogConfig) -> None:
             raise OttlaError(
                 ErrorCode.INVALID_RECORD,
                 f"a batch ends at offset {header.next_offset}, and offsets would soon be used up",
-                hint="have a client copy the topic, which gives it new ones",
+                hint="have a client copy the topic, which gives its records new offsets",
             )
         if header.is_control or header.is_transactional or header.producer_id != NO_PRODUCER_ID:
             raise OttlaError(

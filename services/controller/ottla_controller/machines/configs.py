@@ -183,7 +183,7 @@ def _check_not_pinned(topic: str, ops: Sequence[Op]) -> None:
     if topic in INTERNAL_TOPICS and pinned:
         raise OttlaError(
             ErrorCode.POLICY_VIOLATION,
-            f"{pinned[0]} of the internal topic {topic} is the controller's own to set",
+            f"{pinned[0]} of the internal topic {topic} is set by the controller alone",
             hint="the others of its configs may be altered",
         )
 
@@ -222,7 +222,7 @@ def _alter_named(image: ClusterImage, resource: Resource, ops: Sequence[Op]) -> 
         raise OttlaError(
             ErrorCode.POLICY_VIOLATION,
             f"{MAX_RESOURCES:,} {kind.value} resources have configs already",
-            hint="take back those of resources that are gone",
+            hint="remove those of resources that are gone",
         )
     key = keys.configs(kind.value, resource.name)
     seen = (ReliedOn(key, mod_revision=stored.mod_revision),)
@@ -245,7 +245,7 @@ def _altered(current: Mapping[str, str], ops: Sequence[Op], key_of: Callable[[st
         raise OttlaError(
             ErrorCode.INVALID_CONFIG,
             f"the configs of one resource have at most {MAX_STORED_BYTES:,} bytes in all",
-            hint="take some back, or give shorter values",
+            hint="remove some, or give shorter values",
         )
     return configs
 
@@ -269,7 +269,9 @@ def _topic(image: ClusterImage, name: str) -> Topic:
     topic = image.topics.get(name)
     if topic is None:
         raise OttlaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}", hint="list the topics there are"
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"there is no topic {name!r}",
+            hint="list the topics to see which exist",
         )
     return topic
 

@@ -97,7 +97,7 @@ def check_assignments(assignments: Sequence[tuple[int, Replicas]], registered: M
         if len(replicas) != len(ordered[0]):
             raise _invalid_assignment(
                 f"partition {partition} has {len(replicas)} replicas and partition 0 has {len(ordered[0])}",
-                "give all partitions equally many",
+                "give all partitions the same number",
             )
     return ordered
 

@@ -95,7 +95,7 @@ def decide_create_partitions(
     if total_count <= topic.partition_count:
         raise OttlaError(
             ErrorCode.INVALID_PARTITIONS,
-            f"the topic {name} has {topic.partition_count} partitions already, and {total_count} were asked for",
+            f"the topic {name} has {topic.partition_count} partitions already, and {total_count} were requested",
             hint="partitions can only be added: give a larger total",
         )
     _check_count(total_count)
@@ -141,7 +141,9 @@ def decide_delete_topic_by_id(image: ClusterImage, topic_id: TopicId) -> Decisio
     topic = image.topic_by_id(topic_id)
     if topic is None:
         raise OttlaError(
-            ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id.hex()}", hint="list the topics there are"
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            f"no topic has the id {topic_id.hex()}",
+            hint="list the topics to see which exist",
         )
     return decide_delete_topic(image, topic.name)
 
@@ -173,7 +175,9 @@ def _known(image: ClusterImage, name: str) -> Topic:
     topic = image.topics.get(name)
     if topic is None:
         raise OttlaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}", hint="list the topics there are"
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"there is no topic {name!r}",
+            hint="list the topics to see which exist",
         )
     return topic
 

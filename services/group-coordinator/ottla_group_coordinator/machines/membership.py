@@ -153,12 +153,12 @@ def _check_join(group: Group, request: Join, settings: GroupSettings) -> None:
         raise inconsistent(
             group.group_id,
             f"it offers {request.protocol_type} with {', '.join(request.protocols)}, "
-            f"where the members are {group.protocol_type} with others",
+            f"and the members use {group.protocol_type} with other protocols",
         )
     if len(group.members) >= settings.max_size and own_id not in group.members:
         raise OttlaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"group {group.group_id} has {len(group.members)} members, which is its most",
+            f"group {group.group_id} has {len(group.members)} members, which is the most it may have",
             hint="raise group.max.size, or run fewer members",
         )
 
@@ -426,7 +426,7 @@ def decide_resume(group: Group, now: Moment) -> ShardDecision[None]:
     for member in step.group.members.values():
         step.start_session(member)
     if step.group.members:
-        step.note(Kind.LOADED, "another coordinator took over; what happened before is not known here")
+        step.note(Kind.LOADED, "this coordinator took over; it does not know what happened before")
     return step.decision(None)
 
 

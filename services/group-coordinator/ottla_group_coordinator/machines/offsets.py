@@ -108,14 +108,14 @@ def check_topic(requested: ToCommit, topics: Topics) -> OttlaError | None:
     if topic is None or not 0 <= requested.partition.partition < topic.partition_count:
         return OttlaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"{requested.partition} is not there",
+            f"{requested.partition} does not exist",
             hint="was it deleted meanwhile?",
         )
     if requested.topic_id is not None and requested.topic_id != topic.id:
         return OttlaError(
             ErrorCode.UNKNOWN_TOPIC_ID,
-            f"{requested.partition} is of another topic than the one that was read, which had the same name",
-            hint="begin anew in it, as where nothing is committed",
+            f"{requested.partition} belongs to a topic that was created again: the one that was read had the same name",
+            hint="start again in the new topic, as if nothing were committed",
         )
     return None
 

@@ -69,9 +69,9 @@ def illegal_generation(group: str, named: int, current: int) -> OttlaError:
 def too_large(group: str, size_bytes: int, most_bytes: int) -> OttlaError:
     return OttlaError(
         ErrorCode.RECORD_LIST_TOO_LARGE,
-        f"the members of group {group} with their assignment take {size_bytes} bytes, and {most_bytes} is all that the "
-        f"log holds at once",
-        hint="run fewer members, have them subscribe by less, or part them into several groups",
+        f"the members of group {group} with their assignment take {size_bytes} bytes, and the log holds "
+        f"at most {most_bytes} at once",
+        hint="run fewer members, have them subscribe to fewer topics, or split them into several groups",
     )
 
 

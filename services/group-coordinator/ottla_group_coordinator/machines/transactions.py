@@ -119,5 +119,5 @@ def check_producer(producer: TransactionProducer, coordinator_epoch: int = 0) ->
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
             f"there is no producer {producer.id} of epoch {producer.epoch}, or no coordinator of {coordinator_epoch}",
-            hint="take what InitProducer has given",
+            hint="use the producer id and the epoch that InitProducer returned",
         )

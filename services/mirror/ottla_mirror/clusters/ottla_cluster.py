@@ -138,7 +138,7 @@ class OttlaMember:
             with self._admin() as admin:  # by its member id: a successor under its name stays
                 admin.groups.kick(me.group, me.member_id, reason="the mirror was stopped", timeout=_LEAVE_S)
         except ottla.OttlaError as error:
-            logger.info("group %s was not told that %s has left: %s", me.group, me.instance_id, error)
+            logger.info("leaving group %s as %s failed: %s", me.group, me.instance_id, error)
 
 
 class BatchDelivery(NamedTuple):

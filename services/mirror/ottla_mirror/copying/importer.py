@@ -200,5 +200,5 @@ def conflict(partition: CopiedPartition, reason: str) -> OttlaError:
     return OttlaError(
         ErrorCode.OFFSET_MISMATCH,
         f"{partition.copy} can't have the offsets of {partition.source}: {reason}",
-        hint=f"delete {partition.copy.topic}, and all of it is copied again",
+        hint=f"delete {partition.copy.topic}, and the mirror copies all of it again",
     )

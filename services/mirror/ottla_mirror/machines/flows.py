@@ -124,7 +124,9 @@ def check(settings: MirrorSettings) -> MirrorSettings:
         if aliases.count(alias) > 1:
             raise invalid(f"there are two clusters {alias!r}", "give each an alias of its own")
         if not re.fullmatch(r"[A-Za-z0-9_-]+", alias):
-            raise invalid(f"{alias!r} is no alias of a cluster", "use letters, digits, - and _: topics are named by it")
+            raise invalid(
+                f"{alias!r} is not an alias of a cluster", "use letters, digits, - and _: topics are named by it"
+            )
     if not settings.flows:
         raise invalid("there is no flow", "say what is to be copied: [[flows]] with source and target")
     names = [flow.name for flow in settings.flows]
@@ -151,7 +153,7 @@ def check(settings: MirrorSettings) -> MirrorSettings:
         _check_patterns(flow)
     _check_circles(settings)
     if settings.redis and not re.fullmatch(_REDIS, settings.redis):
-        raise invalid("redis is no URL of a Redis database", 'such as redis = "redis://localhost:6379/0"')
+        raise invalid("redis is not the URL of a Redis database", 'such as redis = "redis://localhost:6379/0"')
     return settings
 
 
@@ -161,7 +163,7 @@ def _check_patterns(flow: FlowSettings) -> None:
             re.compile(pattern)
         except re.error as error:
             raise invalid(
-                f"flow {flow.name}: {pattern!r} is no regular expression: {error}", "see Python's re"
+                f"flow {flow.name}: {pattern!r} is not a regular expression: {error}", "see Python's re"
             ) from None
 
 

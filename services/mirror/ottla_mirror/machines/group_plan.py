@@ -83,9 +83,9 @@ class Move(NamedTuple):
         if self.replaced:
             return self.replaced
         if self.after is None:
-            return f"it is not known where offset {self.before} is there"
+            return f"the counterpart of offset {self.before} there is not known"
         if self.had is not None and self.had > self.after:
-            return f"it is further there, at {self.had} instead of {self.after}, and is not led back"
+            return f"it is further ahead there, at {self.had} instead of {self.after}, and is not moved back"
         return ""
 
 

@@ -30,7 +30,7 @@ def other_producer(transactional_id: str, producer: TransactionProducer) -> Ottl
     return OttlaError(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
         f"producer id {producer.id} is not the one of transactional id {shown(transactional_id)}",
-        hint="initialize the producer anew; ids that are idle for transactional.id.expiration.ms are forgotten",
+        hint="initialize the producer again; ids that are idle for transactional.id.expiration.ms are forgotten",
     )
 
 
@@ -43,7 +43,7 @@ def wrong_state(transactional_id: str, state: TransactionState, action: str, cau
     return OttlaError(
         ErrorCode.INVALID_TXN_STATE,
         f"the transaction of {shown(transactional_id)} is {state.value}{reason} and can't be {action}",
-        hint="begin a transaction and add to it first; one that has ended the other way stays so",
+        hint="begin a transaction and add to it first; one that has ended the other way stays that way",
     )
 
 
@@ -51,7 +51,7 @@ def not_in_transaction(transactional_id: str, partition: object) -> OttlaError:
     return OttlaError(
         ErrorCode.TRANSACTION_ABORTABLE,
         f"{partition} is not in the open transaction of {shown(transactional_id)}",
-        hint="abort the transaction and begin anew",
+        hint="abort the transaction and begin a new one",
     )
 
 

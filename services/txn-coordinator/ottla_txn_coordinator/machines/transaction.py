@@ -190,7 +190,9 @@ def _keep(caught: Caught, record: TransactionRecord, now: Moment, fresh_id: int 
 def _abort_former(caught: Caught, record: TransactionRecord, init: Init, now: Moment) -> Decision:
     """Of the producer that had the id before, which may be the caller."""
     if record.prepared:
-        raise concurrent(caught.transactional_id, "its transaction is prepared: who prepared it has to end it")
+        raise concurrent(
+            caught.transactional_id, "its transaction is prepared: the producer that prepared it has to end it"
+        )
     cause = f"{caught.caller} has begun to initialize a newer producer"
     response = concurrent(caught.transactional_id, "the transaction that was open is being aborted")
     aborted = _raised(record, UNCLAIMED if init.producer is None else record.holder.epoch, now)

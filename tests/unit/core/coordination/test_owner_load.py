@@ -201,7 +201,7 @@ def test_where_the_own_fence_is_not_what_lies_there_nothing_is_served(there: byt
     hand.start()
     hand.result(Appended(2, 3))
     hand.result(Batches(stored(TWO, 0) + stored(there, 2), 3))
-    assert hand.left == Leave("the own fence was not where it had been written", needs_epoch=True)
+    assert hand.left == Leave("the fence is not where it was written", needs_epoch=True)
 
 
 def test_what_lies_behind_the_own_fence_is_not_read() -> None:

@@ -525,7 +525,7 @@ def test_a_timer_that_is_rejected_goes_off_again_and_is_in_the_trouble_until_it_
     hand.prove()
     assert code(hand, None) == ErrorCode.RECORD_LIST_TOO_LARGE
     assert "1 timers are rejected and tried again, such as end: " in hand.owner.trouble
-    assert "is all that one batch holds" in hand.owner.trouble
+    assert "one batch holds at most" in hand.owner.trouble
     assert hand.owner.wake_at == hand.at + REJECTED_S
     hand.refusals.clear()
     hand.tick(REJECTED_S)

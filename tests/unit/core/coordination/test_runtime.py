@@ -655,7 +655,7 @@ async def test_a_gap_says_whether_the_process_was_starved_or_stopped(
         "stopped": 0,
         cause: 1,
     }
-    assert ("too little of the processor" in caplog.text) == (cause == "starved")
+    assert ("too little CPU time" in caplog.text) == (cause == "starved")
 
 
 def test_where_the_system_does_not_tell_a_gap_is_a_stop(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def handle(backend: Backend, request: Message, context: KafkaContext) -> Message
     if request.endpoint_type != _BROKERS:
         known = request.endpoint_type == _CONTROLLERS
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-        text = "a broker tells of brokers only; controllers are not reached by Kafka's protocol"
+        text = "a broker describes brokers only; controllers do not speak Kafka's protocol"
         return DescribeClusterResponse(version=version, error_code=int(code), error_message=text, cluster_id="")
     brokers = []
     for broker in image.brokers.values():

@@ -101,6 +101,6 @@ def _consumers(backend: Backend, version: int, request: FetchRequest) -> Consume
 def _no_follower(replica_id: int) -> OttlaError:
     return OttlaError(
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        f"replica {replica_id} asks on a clients' listener, where replicas are not served",
-        hint="brokers copy from each other over their own contract",
+        f"replica {replica_id} fetches on a listener for clients, which does not serve replicas",
+        hint="brokers replicate over their own gRPC contract",
     )

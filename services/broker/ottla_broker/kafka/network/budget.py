@@ -134,7 +134,7 @@ class Budget:
             while self._looks > 0 and self._waiting:
                 self._looks -= 1
                 account = self._waiting.popleft()
-                assert account.requested is not None, "who waits wants something"
+                assert account.requested is not None, "an account that waits has requested room"
                 if self.fits(account, account.requested):
                     account.go_on()
                 else:

@@ -190,14 +190,18 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """A second has passed."""
         limits = self._context.limits
         if self._out.is_too_slow():
-            self._context.on_rejected(f"an answer was not taken within {limits.write_s} s", self._caller.client_host)
+            self._context.on_rejected(
+                f"the client did not take a response within {limits.write_s} s", self._caller.client_host
+            )
             self.abort()
         elif self._account.waits and self._held_bytes > SMALL_BYTES:
             self._waited_s += 1
             if self._waited_s > limits.room_s:
-                self._refuse(f"there was no room for more than {self._held_bytes} bytes of it for {limits.room_s} s")
+                self._refuse(
+                    f"the broker had no room for more than {self._held_bytes} bytes of it for {limits.room_s} s"
+                )
         elif self._is_due and self._pace.is_too_slow():
-            self._refuse(f"a request has not come whole in time, nor {limits.min_bytes_per_s} bytes a second of it")
+            self._refuse(f"a request did not arrive in time, nor at {limits.min_bytes_per_s} bytes a second")
         elif not self._open and now - self._active_at > limits.idle_s:
             self._close()
         elif self._open and not self._reading and self._transport is not None and has_ended(self._transport):

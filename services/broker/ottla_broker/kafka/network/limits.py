@@ -61,9 +61,9 @@ class ConnectionLimits:
         if not is_known:
             limit = min(limit, self.max_first)
         if not _HEADER_BYTES <= size_bytes <= limit:
-            first = "" if is_known else " until a first request is done"
+            first = "" if is_known else " before the first request is done"
             raise MalformedError(
-                f"a frame of {size_bytes} bytes for API {key}, where {_HEADER_BYTES} to {limit} are taken{first}; "
+                f"a frame of {size_bytes} bytes for API {key}, where {_HEADER_BYTES} to {limit} are accepted{first}; "
                 "is this a client of Kafka's protocol, without TLS?"
             )
 

@@ -127,7 +127,7 @@ class Listener:
         self._connections.add(connection)
         if len(self._connections) <= self.limits.max_connections:
             return True
-        self.on_rejected(f"{self.limits.max_connections} connections are open, and no more are taken", client_host)
+        self.on_rejected(f"{self.limits.max_connections} connections are open, and no more are accepted", client_host)
         return False
 
     def on_lost(self, connection: KafkaConnection) -> None:

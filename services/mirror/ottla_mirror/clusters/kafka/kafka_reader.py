@@ -53,7 +53,7 @@ class KafkaReader:
     ) -> None:
         found = self._ids.expected(partition.topic, topic_id) or topic_id
         if offset is not None and found != topic_id:
-            logger.warning("%s was made anew: it is read from its beginning", partition.topic)
+            logger.warning("%s was deleted and created again: it is read from its beginning", partition.topic)
             offset, leader_epoch = None, -1
         self.unassign(partition)
         self._positions[partition] = ReadPosition(offset, -1)

@@ -70,7 +70,7 @@ class KafkaSent:
         deadline_at = monotonic() + (timeout or _COMMIT_S)
         while not self.done():
             if monotonic() > deadline_at:
-                raise ottla.TimeoutError(ErrorCode.REQUEST_TIMED_OUT, "the record is not there yet")
+                raise ottla.TimeoutError(ErrorCode.REQUEST_TIMED_OUT, "the record is not acknowledged yet")
             self._poll(_STEP_S)
         self.runs()
 
@@ -114,7 +114,9 @@ class KafkaWriter:
 
     def flush(self, timeout: float) -> None:
         if left := self._producer.flush(timeout):
-            raise ottla.TimeoutError(ErrorCode.REQUEST_TIMED_OUT, f"{left} records are not there after {timeout:g} s")
+            raise ottla.TimeoutError(
+                ErrorCode.REQUEST_TIMED_OUT, f"{left} records are not acknowledged after {timeout:g} s"
+            )
         failures = self._failures.copy()
         self._failures.clear()
         for failure in failures:
