@@ -225,7 +225,7 @@ class LogDir:
         gone = sorted(self._gone.intersection(relied_upon))
         if gone and not self.may_have_lost_tail:
             _logger.warning(
-                "%s has no log of %s, which the cluster relies on, as it does on %d in all that are missing",
+                "%s has no log of %s, one of %d missing logs that the cluster relies on",
                 self.disk.path,
                 gone[0],
                 len(gone),

@@ -114,7 +114,7 @@ def check_topic(requested: ToCommit, topics: Topics) -> OttlaError | None:
     if requested.topic_id is not None and requested.topic_id != topic.id:
         return OttlaError(
             ErrorCode.UNKNOWN_TOPIC_ID,
-            f"{requested.partition} belongs to a topic that was created again: the one that was read had the same name",
+            f"{requested.partition} was read from an earlier topic of the same name",
             hint="start again in the new topic, as if nothing were committed",
         )
     return None

@@ -198,7 +198,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._waited_s += 1
             if self._waited_s > limits.room_s:
                 self._refuse(
-                    f"the broker had no room for more than {self._held_bytes} bytes of it for {limits.room_s} s"
+                    f"the broker had no room for more than {self._held_bytes} bytes of a request for {limits.room_s} s"
                 )
         elif self._is_due and self._pace.is_too_slow():
             self._refuse(f"a request did not arrive in time, nor at {limits.min_bytes_per_s} bytes a second")
