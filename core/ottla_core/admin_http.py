@@ -131,7 +131,7 @@ class _Server(ThreadingHTTPServer):
             _log.error("the admin port failed to respond to %s", client_address, exc_info=True)
 
     def _close(self, request: socket.socket) -> None:
-        """Its thread finds it ended, and closes it."""
+        """End the connection; its thread notices that and closes it."""
         del self._open[request]
         with contextlib.suppress(OSError):
             request.shutdown(socket.SHUT_RDWR)

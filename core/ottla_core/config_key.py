@@ -100,7 +100,7 @@ class ConfigKey:
                 return canonical
 
     def without_effect(self) -> str:
-        """That this config has no effect, as a sentence for the user who sets it; "" where it has."""
+        """A sentence for the user who sets a config that has no effect; "" for a config that has one."""
         return "" if self.enforced else f"{self.name} is stored; this release does not act on it yet"
 
     @property

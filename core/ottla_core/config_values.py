@@ -40,7 +40,7 @@ OF_GROUPS: Final = (
 says nothing."""
 
 OF_TRANSACTIONS: Final = ("transaction.max.timeout.ms", "transactional.id.expiration.ms")
-"""The same for txn-coordinators."""
+"""What txn-coordinators act on, likewise."""
 
 ONE_FOR_ALL: Final = frozenset({MIN_ISR, *OF_GROUPS, *OF_TRANSACTIONS})
 """Broker configs that have one value for the cluster: a leader and the controller must not disagree on who is eligible
@@ -199,7 +199,7 @@ def resolve_broker(
 def resolve_every(
     cluster_configs: Mapping[str, str], broker_configs: Mapping[str, str], process: Mapping[str, str | None]
 ) -> EffectiveConfigs:
-    """The same with Kafka's configs that nothing acts on, and those of listeners that are set."""
+    """Like `resolve_broker`, with the Kafka configs that nothing acts on and the listener configs that are set."""
     names = {**cluster_configs, **broker_configs}
     of_listeners = (of_listener(name, BROKER_CONFIGS) for name in sorted(names))
     keys = (*BROKER_CONFIGS.values(), *OTHER_BROKER_CONFIGS.values(), *(key for key in of_listeners if key))

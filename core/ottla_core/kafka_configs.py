@@ -343,10 +343,10 @@ def _bounded(key: ConfigKey, legal: str) -> ConfigKey:
 
 
 OTHER_BROKER_CONFIGS: Final = _keys(_BROKER)
-"""Those that config_table does not have: nothing acts on them."""
+"""Broker configs that config_table does not have: nothing acts on them."""
 
 GROUP_CONFIGS: Final = _keys(_GROUP)
-"""Of one group; where it sets nothing, the broker config of the same name behind `group.` counts."""
+"""Configs of one group; if it sets none, the broker config `group.` + name applies."""
 
 CLIENT_METRICS_CONFIGS: Final = _keys(_CLIENT_METRICS)
 

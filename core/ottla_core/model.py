@@ -16,7 +16,7 @@ EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 MAX_TIMESTAMP = -3
 SHARD_TOPICS = {"group": "__consumer_offsets", "txn": "__transaction_state"}
-"""Of each kind of coordinator, the topic whose partition n holds the state of its shard n."""
+"""For each kind of coordinator, the topic whose partition n holds the state of its shard n."""
 INTERNAL_TOPICS = frozenset(SHARD_TOPICS.values())
 
 MAX_BATCH_BYTES = 100 << 20

@@ -17,7 +17,7 @@ _VARINT_MAX_SHIFT: Final = 28
 MAX_STRING_BYTES: Final = 0x7FFF
 """Kafka's own limit, also where the spelling could say more."""
 MAX_ELEMENTS: Final = 100_000
-"""Of all arrays and tags of a request: read, each takes many times its bytes, and no honest request has that many."""
+"""In all arrays and tags of a request: a decoded element takes many times its bytes, and no real request has more."""
 _TAG_MIN_BYTES: Final = 2
 
 

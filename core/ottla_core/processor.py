@@ -14,7 +14,7 @@ _SCHEDSTAT: Final = Path("/proc/thread-self/schedstat")
 
 
 class ProcessorTime:
-    """Of the calling thread."""
+    """How long the calling thread ran, or waited for the processor."""
 
     def __init__(self, monotonic: float, schedstat: Path = _SCHEDSTAT) -> None:
         self._schedstat: Final = schedstat

@@ -19,8 +19,8 @@ _LOOK_INTERVAL: Final = 16
 
 
 class Slice:
-    """Of the time of the loop: `await rest()` often, it ends a turn where that has lasted long enough. Who work beside
-    each other share one."""
+    """A slice of the loop's time: `await rest()` often, and it ends the turn once that has lasted long enough. Tasks
+    that work side by side share one."""
 
     def __init__(self, length_s: float = SLICE_S) -> None:
         self._length_s: Final = length_s

@@ -19,8 +19,8 @@ async def end_task(task: asyncio.Task[None] | None) -> None:
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """The same for several, all of which are over when this returns. What one has died of is logged: raised, it would
-    take the place of the cancellation that ends them, and what has to stop would go on."""
+    """End several tasks; all are over when this returns. If a task has died, its error is logged: if it were raised, it
+    would replace the cancellation that ends the caller, and the caller would go on."""
     for task in tasks:
         try:
             await end_task(task)

@@ -23,7 +23,7 @@ TRANSACTIONS_V2: Final = 2
 
 
 class ProducerEpochs(NamedTuple):
-    """Of a producer, and the highest of the coordinators that sent its markers; -1 before the first."""
+    """The epoch of a producer, and the highest epoch of the coordinators that sent its markers; -1 before the first."""
 
     producer: int
     coordinator: int = -1

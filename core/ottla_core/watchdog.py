@@ -21,7 +21,7 @@ from typing import Final
 from ottla_core.telemetry import Counter, Metrics
 
 LIMIT_S: Final = 0.1
-"""Of CPU time for one turn: what takes longer belongs into slices or another thread."""
+"""CPU time that one turn may use: longer work belongs in slices or in another thread."""
 
 _IDLE_TICK_S: Final = 0.05
 _BUSY_TICK_S: Final = 0.01
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Of one loop, on which `start` and `stop` are called. `max_cpu_s` and `max_wall_s` are of all turns since."""
+    """Watches one loop, on which `start` and `stop` are called. `max_cpu_s` and `max_wall_s` cover all turns since."""
 
     def __init__(self, metrics: Metrics | None = None) -> None:
         metrics = metrics or Metrics()
@@ -113,7 +113,7 @@ class Watchdog:
         )
 
     def _on_collection(self, phase: str, _: Mapping[str, int]) -> None:
-        """Of any generation: tens of thousands of new objects are tens of milliseconds, too."""
+        """Every generation counts: even tens of thousands of new objects take tens of milliseconds."""
         if threading.get_ident() == self._thread_id:
             if phase == "start":
                 self._collecting_from_s = time.thread_time()
@@ -133,7 +133,7 @@ class Watchdog:
 
 
 def _innermost_calls(thread_id: int) -> list[str]:
-    """Of another thread, outermost first. It must not run meanwhile: its frames would change under our hands."""
+    """The calls of another thread, outermost first. It must not run meanwhile: its frames would change."""
     switch_s = sys.getswitchinterval()
     sys.setswitchinterval(_UNDISTURBED_S)
     try:

@@ -44,7 +44,7 @@ class SourcePartitions:
     def __init__(self, options: ReadOptions) -> None:
         self._options: Final = options
         self.ids: TopicIds = {}
-        """Of the topics that `existing` has found last."""
+        """The ids of the topics that `existing` found last."""
         self._cluster: Final = ClusterClient(bootstrap_addresses(options.bootstrap), grpc_transport(options.client_id))
 
     def existing(self, *, skip_missing: bool = False, known: Iterable[TopicPartition] = ()) -> list[TopicPartition]:

@@ -50,7 +50,7 @@ class LagListener(StreamingQueryListener):
         self.lags: Final[dict[str, Mapping[TopicPartition, int]]] = {}
         """By the name of a query (its id where it has none): for each partition, the records that it has not read."""
         self.open: Final[dict[str, Mapping[TopicPartition, int]]] = {}
-        """Those that it can't read yet, likewise; none at the isolation level read_uncommitted."""
+        """The records that it can't read yet, likewise; none at the isolation level read_uncommitted."""
         self._gauges = None if prometheus_port is None and registry is None else _gauges(prometheus_port, registry)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
@@ -96,7 +96,7 @@ def lag_of(end: str | None, latest: str | None) -> dict[TopicPartition, int]:
 
 
 def _gauges(port: int | None, registry: CollectorRegistry | None) -> tuple[Any, Any]:
-    """Of the records that are committed and not read, and of those that are not committed."""
+    """Return two gauges: of committed records that are not read yet, and of records that are not committed."""
     try:
         import prometheus_client
     except ImportError:

@@ -17,7 +17,7 @@ from ottla_core.records.record import Header
 from pyspark_ottla.producers import BytesProducer
 
 _PART_BYTES: Final = 4 * 1024 * 1024
-"""Of an Arrow batch that becomes Python objects at a time: Spark bounds batches by rows, however large a row is."""
+"""Bytes of an Arrow batch that become Python objects at a time: Spark bounds batches by rows, not by bytes."""
 
 
 class RowSlice(NamedTuple):

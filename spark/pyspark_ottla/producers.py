@@ -32,7 +32,7 @@ def new_producer(options: WriteOptions, transactional_id: str | None = None) -> 
 
 
 def driver_producer(options: WriteOptions, transactional_id: str) -> ottla.Producer[str, str]:
-    """That of a query's driver."""
+    """The producer of a query's driver."""
     config = {"max.block.ms": _config(options)["max.block.ms"], "linger.ms": "0", "client.id": transactional_id}
     return ottla.Producer(options.bootstrap, key="str", value="str", transactional_id=transactional_id, config=config)
 

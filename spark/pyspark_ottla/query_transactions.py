@@ -47,8 +47,8 @@ _TIMEOUT_S: Final = 120.0
 
 
 class QueryTransactions:
-    """Those of one batch's query. Methods raise OvertakenError where another run of the query has begun to write, and
-    ottla.TimeoutError: then they are to be called again, in the same order."""
+    """The transactions of one batch's query. Methods raise OvertakenError if another run of the query has begun to
+    write. After ottla.TimeoutError, call them again in the same order."""
 
     def __init__(self, options: WriteOptions, batch: Batch) -> None:
         self._options: Final = options

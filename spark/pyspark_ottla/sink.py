@@ -198,7 +198,7 @@ def micro_batch() -> Batch:
 
 
 _STREAM_PROPERTIES: Final = ("sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id")
-"""Of a streaming query's tasks; the group of its jobs is its run."""
+"""Properties of a streaming query's tasks; the group of its jobs is its run."""
 
 
 def _context() -> TaskContext:

@@ -57,7 +57,7 @@ _DEFINITE: Final = (
 _REJECTED: Final = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION)
 
 _SILENT: Final = 0.25
-"""Of the time that a renewal has: then its endpoint counts as silent."""
+"""The share of a renewal's time after which its endpoint counts as silent."""
 
 _T = TypeVar("_T")
 _Request = TypeVar("_Request", bound=Message)

@@ -172,9 +172,9 @@ class ClusterImage:
     coordinators: Mapping[tuple[str, int], Coordinator] = field(default_factory=dict)
     shards: Mapping[tuple[str, int], Shard] = field(default_factory=dict)
     topic_revisions: Mapping[TopicId, int] = field(default_factory=dict, compare=False, repr=False)
-    """At which a topic or one of its partitions last changed; in a snapshot that of the snapshot."""
+    """For each topic, the revision of its last change or of its partitions'; in a snapshot, the snapshot's revision."""
     topics_revision: int = field(default=0, compare=False, repr=False)
-    """At which any of them last did, or was deleted; in a snapshot that of the snapshot."""
+    """The revision at which any topic last changed or was deleted; in a snapshot, the snapshot's revision."""
     changed_partitions: Set[PartitionId] | None = field(default=None, compare=False, repr=False)
     """All that may differ from the image before, in themselves or in their topic; None where that is not known."""
     is_behind: bool = field(init=False)

@@ -26,7 +26,7 @@ def copy_of(mapping: Mapping[K, V]) -> MutableMapping[K, V]:
 
 
 class LayeredMapping(MutableMapping[K, V]):
-    """Who writes to it is alone with it; afterwards any thread may read it."""
+    """Only one thread may use it while it is written; afterwards any thread may read it."""
 
     __slots__ = ("_above", "_below")
 
@@ -35,7 +35,7 @@ class LayeredMapping(MutableMapping[K, V]):
         self._above = above
 
     def copy(self) -> MutableMapping[K, V]:
-        """Of n entries: the changes, up to √n; once there are more, all of it, so that √n copies cost one of all."""
+        """Copy only the changes while they are at most √n of n entries, else all: √n copies cost one full copy."""
         above = self._above  # before what is below, as in all reads: `_whole` replaces them the other way round
         if len(above) ** 2 > len(self._below):
             return copy_of(self._whole())

@@ -20,7 +20,7 @@ from ottla_core.coordination.timers import Moment, TimerKey, Timers
 from ottla_core.errors import ErrorCode, OttlaError
 
 MAX_DECISIONS: Final = 500
-"""Of one round: it holds the loop, which has other shards and heartbeats to serve."""
+"""In one round, which blocks the loop: other shards and heartbeats have to be served as well."""
 
 
 @dataclass(frozen=True, slots=True)

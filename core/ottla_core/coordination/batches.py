@@ -18,7 +18,7 @@ from ottla_core.records.reader import read_records
 from ottla_core.records.twins import new_builder
 
 _FRAMING_BYTES: Final = 24
-"""Of a record without headers whose timestamp is its batch's first: attributes, five varints of an int32, the count."""
+"""For a record without headers and with its batch's first timestamp: attributes, five int32 varints, the count."""
 _MARKER_BYTES: Final = 10  # its key and value
 
 

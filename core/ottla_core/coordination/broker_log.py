@@ -44,7 +44,7 @@ class _LogPartition(NamedTuple):
 
 
 class BrokerShardLog:
-    """Of one kind of coordinator. A component: it connects to a leader at the first call."""
+    """The logs of one kind of coordinator. A component: it connects to a leader at the first call."""
 
     def __init__(self, kind: str, image: Callable[[], ClusterImage], *, client_id: str = "") -> None:
         self._kind: Final = kind

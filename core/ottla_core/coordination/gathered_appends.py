@@ -20,7 +20,7 @@ BUSY_S: Final = 0.02
 """Beside a call that is under way: who comes meanwhile goes together when it is back, or after so long."""
 
 MAX_BYTES: Final = 8 << 20
-"""Of the batches of one call; a batch alone may be as large as it likes."""
+"""The most bytes of batches in one call; a single batch may be larger."""
 
 
 class GatheredAppends:

@@ -416,7 +416,7 @@ class Owner(Generic[S]):
         self._send(call, now)
 
     def _ask_later(self, now: Moment) -> None:
-        """The same once more, after ever longer pauses: more calls do not help a log that is late."""
+        """Repeat the call after ever longer pauses: more calls do not help a log that is late."""
         pause_s = min(self.limits.retry_most_s, self.limits.retry_s * 2.0 ** min(self._failures, 30))
         self._failures += 1
         # Half of the pause is left to chance: fifty shards must not call a leader that recovers at one moment.

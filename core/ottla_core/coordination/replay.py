@@ -16,11 +16,11 @@ from ottla_core.records.fence import ShardFence
 _AT_ONCE: Final = 1_000
 """Records that are applied without a pause for other tasks of the loop."""
 _BATCHES_AT_ONCE: Final = 250
-"""That are read. Of small ones, as transactions make, a read of the log brings ten times as many."""
+"""Batches read without a pause. One read of the log returns ten times as many small ones, as transactions write."""
 
 
 class Replay:
-    """Of the log up to `end_offset`, where the own fence has to end. Memory: the keys and values of the shard."""
+    """Replays the log up to `end_offset`, where the owner's fence has to end. It holds the shard's keys and values."""
 
     __slots__ = ("_fence", "_newest", "_taken", "end_offset", "ends_with_fence", "next_offset")
 

@@ -9,7 +9,7 @@ from ottla_core.records.batch import BatchHeader, framed, iter_headers
 
 
 class AbortedTransactions:
-    """Those of one fetched block, whose batches go by in their order (KIP-98): (producer id, first offset) of each."""
+    """Of one fetched block, each as (producer id, first offset); its batches are passed in order (KIP-98)."""
 
     __slots__ = ("_ahead", "_open")
 
@@ -30,7 +30,7 @@ class AbortedTransactions:
 
 
 def without_aborted(records: bytes, aborted: AbortedTransactions) -> bytes:
-    """Those batches with what is left out taken away, as compaction does it sooner or later: their headers stay."""
+    """Return the batches without the records of aborted transactions: only headers stay, as after compaction."""
     return b"".join(
         framed(header._replace(record_count=0), b"")
         if aborted.leaves_out(header) and not header.is_control

@@ -34,7 +34,7 @@ DELETE_HORIZON: Final = 0x40
 
 NO_PRODUCER_ID: Final = -1
 ANY_OFFSET: Final = 2**63 - 1
-"""Of `whole_batches`: no limit."""
+"""For `whole_batches`: no limit."""
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _PREFIX: Final = struct.Struct(">qii")  # base offset, length, leader epoch
@@ -121,7 +121,7 @@ def framed(header: BatchHeader, payload: Buffer) -> bytes:
 
 
 def of_no_producer(header: BatchHeader, batch: Buffer) -> bytes:
-    """The same batch, at the same offsets, of no producer and in no transaction: those are of one cluster."""
+    """Return the batch at its offsets, without a producer or a transaction: those are valid in one cluster only."""
     if header.producer_id == NO_PRODUCER_ID:
         return bytes(batch)
     attributes = header.attributes & ~TRANSACTIONAL
@@ -212,7 +212,7 @@ def at_offsets(headers: Iterable[BatchHeader], base_offset: int) -> Iterator[Bat
 
 
 def headers_at(data: Buffer, base_offset: int) -> list[BatchHeader]:
-    """The same for whole batches. Raises CORRUPT_MESSAGE."""
+    """Like `at_offsets`, for whole batches. Raises CORRUPT_MESSAGE."""
     return list(at_offsets((header for _, header in iter_headers(data)), base_offset))
 
 

@@ -14,13 +14,13 @@ from typing import Final
 
 MAX_FRAMES_IN_FLIGHT: Final = 32
 MAX_FRAMES_LET_GO: Final = 1_024
-"""Of one stream: frames that wait for something and hold nothing, as produces do that wait for acks=all."""
+"""In one stream: frames that wait without holding their bytes, such as produces that wait for acks=all."""
 MAX_BYTES_IN_FLIGHT: Final = 32 * 1024 * 1024
-"""Of one stream."""
+"""In one stream."""
 
 MAX_METHOD_BYTES_IN_FLIGHT: Final = 128 * 1024 * 1024
-"""Of all streams of one method. What was on its way when it was reached comes on top: a frame of each stream that was
-being read, and the answers to frames that had been read."""
+"""In all streams of one method. Two things may exceed it: the frame that each stream is reading when the limit is
+reached, and the responses to frames that have been read."""
 
 _EXPECTED_FRAME_BYTES: Final = 1024 * 1024  # Kafka's max.request.size: what a producer's frame seldom exceeds
 _NEXT_LOOK_S: Final = 0.005
@@ -116,7 +116,7 @@ class FrameInFlight:
             self._stream.change(-1, -size_bytes)
 
     def grow(self, size_bytes: int) -> None:
-        """Its answer is there, and not yet written."""
+        """Count the response, which exists and is not written yet."""
         self._bytes += size_bytes
         self._stream.change(0, size_bytes)
 

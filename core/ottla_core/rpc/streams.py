@@ -29,9 +29,9 @@ from ottla_proto.contracts import Method
 
 DEFAULT_TIMEOUT_S: Final = 30.0
 MAX_OPEN_STREAMS: Final = 5_000
-"""Of one method. A stream costs memory even where it is idle, and each may bring one frame more than the budget has."""
+"""For one method. Even an idle stream costs memory, and each may exceed the budget by one frame."""
 WRITE_LIMIT_S: Final = 30.0
-"""For a client to take one answer. It is Kafka's request.timeout.ms: the client has given up by then."""
+"""How long a client may take to read one response: Kafka's request.timeout.ms, after which it has given up."""
 _SHUT_DOWN_LIMIT_S: Final = 5.0
 
 _log = logging.getLogger(__name__)

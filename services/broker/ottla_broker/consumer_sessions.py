@@ -21,7 +21,7 @@ from ottla_core.rpc.context import StreamScope
 from ottla_core.slices import Slice
 
 MAX_PARTITIONS: Final = 200_000
-"""Of all sessions: what they may take of this process's memory."""
+"""In all sessions together, which bounds their memory."""
 
 _TOPIC_ID_BYTES: Final = 16
 
@@ -69,7 +69,7 @@ class ConsumerSession:
         self._turn: Final = asyncio.Lock()
         self._fetches = 0
         self._deadline: float | None = None
-        """Of a fetch that was parked when a newer one came (the loop's time)."""
+        """The deadline, in loop time, of a fetch that was parked when a newer one came."""
         self._is_ended = False
 
     async def fetch(

@@ -40,9 +40,9 @@ class KafkaListener(NamedTuple):
 def read_listeners(
     host: str, port: int, listeners: Sequence[str], advertised: Sequence[str]
 ) -> tuple[KafkaListener, ...]:
-    """Those of `listeners`, an empty host standing for `host`; without any, the one on `host` and `port`.
+    """Return `listeners`, with `host` in place of an empty host; if there are none, the one on `host` and `port`.
 
-    Raises INVALID_CONFIG for what Kafka rejects too: a name twice, an advertised host that cannot be dialled.
+    Raises INVALID_CONFIG for what Kafka rejects too: a name twice, an advertised host that clients can't connect to.
     """
     bound = _by_name("kafka_listeners", listeners) or {ONLY_LISTENER: Address(host, port)}
     reported = _advertised(advertised, bound)
@@ -86,7 +86,7 @@ def _name(setting: str, entry: str, name: str) -> str:
 
 
 def _address(setting: str, entry: str, text: str) -> Address:
-    """Of host:port, where an IPv6 address stands in brackets."""
+    """Parse host:port, where an IPv6 address stands in brackets."""
     host, colon, port = text.rpartition(":")
     if not colon or not port or port.endswith("]"):
         raise _invalid(f"{setting}: {entry!r} has no port", f"write NAME://host:port, {_EXAMPLE}")

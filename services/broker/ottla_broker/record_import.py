@@ -49,9 +49,9 @@ async def import_records(
 
 
 async def _repeated(replica: Replica, records: bytes) -> tuple[int, int]:
-    """Of the leading batches that lie at their offsets already: the offset after them, and their bytes; 0, 0: none.
+    """Find the leading batches that are in the log already. Return the offset after them and their bytes, or 0, 0.
 
-    A leader that is gone may have left a part of them; or their log has grown since it was imported.
+    A former leader may have appended a part of them, or the source log has grown since it was imported.
     """
     log, first = replica.log, read_header(records).base_offset
     if not log.log_start_offset <= first < log.log_end_offset:

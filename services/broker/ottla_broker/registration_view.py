@@ -1,4 +1,4 @@
-"""Who this broker is to its controller and to other brokers: its id, and which of its incarnations this is."""
+"""How this broker identifies itself to the controller and to other brokers: by its id and its incarnation."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ class RegistrationView:
         return BrokerEpoch(broker_id, self._epoch)
 
     def registered(self) -> Registered | None:
-        """The same for the controller; None before the first registration."""
+        """The registration, for calls to the controller; None before the first one."""
         broker_id, epoch = self.current()
         return None if epoch == UNREGISTERED else Registered(broker_id, epoch, self.secret)

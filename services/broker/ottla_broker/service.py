@@ -178,7 +178,7 @@ class BrokerService:
         return response
 
     async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsResponse:
-        """The same partition may be requested several times: its start, its end, and so on."""
+        """A partition may be requested several times: its start, its end, and so on."""
         check_no_repeats(
             (partition.topic_id, partition.partition, partition.timestamp_ms) for partition in request.partitions
         )
@@ -461,7 +461,7 @@ def _most_bytes_of(requested: pb.FetchPartition, request: pb.FetchRequest) -> in
 
 
 def _follower_fetch_of(request: pb.FetchRequest) -> FollowerFetch:
-    """Of a follower that knows no sessions: each request begins one, and names all."""
+    """The fetch of a follower that knows no sessions: each request begins one, and names every partition."""
     follower = request.follower
     return FollowerFetch(
         follower.broker_id,

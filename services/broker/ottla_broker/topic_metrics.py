@@ -1,4 +1,4 @@
-"""What clients write to and read from each topic on this broker: a few additions a batch, shown at a scrape."""
+"""How much clients write to and read from each topic on this broker: a few additions per batch, read at a scrape."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _log = logging.getLogger(__name__)
 MAX_TOPICS: Final = 1_000
 _REPORTED_EVERY_MS: Final = 3_600_000
 REMAINING: Final = "(others)"
-"""Not a topic's name: topics beyond the limit. Their figures are added up."""
+"""Stands for the topics beyond the limit, whose traffic is added up. No topic can have this name."""
 
 
 class Traffic:
-    """Of one topic, since its first replica came to this broker. Only a leader is written to."""
+    """The traffic of one topic since its first replica came to this broker. Clients write to the leader only."""
 
     __slots__ = ("__weakref__", "_reported_at_ms", "bytes_in", "bytes_out", "past_retention", "records_in", "topic")
 
@@ -50,7 +50,7 @@ class TopicTraffic:
         self._remaining: Final = Traffic(REMAINING)
 
     def of(self, topic: str) -> Traffic:
-        """For a replica to count in, and to keep."""
+        """Return the topic's counters, for a replica to count in and to keep."""
         traffic = self._by_topic.get(topic)
         if traffic is None:
             if len(self._by_topic) >= self._max_topics:

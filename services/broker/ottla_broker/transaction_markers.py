@@ -15,7 +15,7 @@ from ottla_core.model import PartitionId
 from ottla_core.slices import Slice
 
 MOST_MARKERS: Final = 10_000
-"""Of one request, over all its partitions."""
+"""In one request, over all its partitions."""
 
 _LARGEST_EPOCH: Final = 2**15 - 1
 

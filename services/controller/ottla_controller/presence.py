@@ -1,4 +1,5 @@
-"""Who is there: health streams to every registered broker and coordinator, and the brake on mass expiry of brokers.
+"""Which processes are alive: health streams to every registered broker and coordinator, and the brake on mass expiry
+of brokers.
 
 The brake listens from the start of the process, in a term or not, so that a controller that is elected in the middle of
 a stall knows who was there before it. Streams are held, and brokers probed, by the active controller only.

@@ -126,7 +126,7 @@ class Reconciler:
                     break  # brokers came or went: leaders first again
 
     async def _needs_election(self) -> list[PartitionId]:
-        """Those due that are not as they should be, those whose leader can't stay first; they stay due."""
+        """The due partitions that need a change, first those whose leader can't stay; they stay due."""
         assert self._due is not None, "a term runs"
         within_grace, time_slice = self._within_grace(), Slice()
         for broker_id in within_grace ^ self._seen_grace:

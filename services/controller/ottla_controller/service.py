@@ -353,8 +353,8 @@ class ControllerService:
         return await self._leadership.journal().commit(_without_writes(decide) if dry else decide)
 
     async def _check_broker(self, broker_id: int, epoch: int, secret: bytes) -> None:
-        """That it is this broker's process that calls. An incarnation that is over is for the decision to reject: it
-        can't come back, so what is proved here holds for every later image in which that incarnation still is."""
+        """Check that the caller is this broker's process. The decision rejects an incarnation that is over: it can't
+        come back, so what is proved here holds for every later image that still has that incarnation."""
         await self._until_registration(epoch)
         registered = self._follower.image.brokers.get(broker_id)
         if registered is not None and registered.epoch == epoch:

@@ -1,7 +1,7 @@
-"""Whose turn it is to decide: one at a time, urgent ones first, and only a limited number may wait.
+"""The order of decisions: one at a time, urgent ones first, and only a limited number may wait.
 
-Elections must not queue behind a storm of requests, and a storm must not fill the memory (I13). Who is cancelled while
-it waits has taken nothing and leaves nothing.
+Elections must not queue behind a storm of requests, and a storm must not fill the memory (I13). A request that is
+cancelled while it waits has taken nothing and leaves nothing.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class LagReader:
         await self._peers.close()
 
     async def lags(self, committed: Mapping[TopicPartition, int]) -> Lags:
-        """Of each partition, at one moment a leader; an error for one whose leader can't tell."""
+        """Return the lag of each partition, as its leader knew it at one moment; an error if the leader can't tell."""
         found: Lags = {}
         by_leader: dict[str, dict[PartitionId, TopicPartition]] = {}
         for partition, offset in committed.items():
@@ -152,7 +152,8 @@ async def _add_times(
 
 
 def _timestamp_at(records: bytes, offset: int) -> int | None:
-    """Of the first record from `offset` on; None where the batch ends before it, or its timestamps mean nothing."""
+    """The timestamp of the first record from `offset` on; None if the batch ends before it or its timestamps mean
+    nothing."""
     view = memoryview(records)
     for at, header in iter_headers(records):
         if header.next_offset > offset and not header.is_control:

@@ -87,7 +87,7 @@ def fail_over(flow: Flow, groups: Sequence[str], *, dry_run: bool = False) -> Mo
 
 
 def fail_back(flow: Flow, groups: Sequence[str], *, dry_run: bool = False) -> Moved:
-    """Of these groups, or of all that the target has or had.
+    """Move these groups back to the source, or all that the target has or had.
 
     Raises where the source is not reached: nothing is changed.
     """
@@ -107,7 +107,7 @@ def fail_back(flow: Flow, groups: Sequence[str], *, dry_run: bool = False) -> Mo
 
 
 def last_positions(flow: Flow, group: str) -> list[Checkpoint]:
-    """Of a group in the copies, by its last checkpoints; nothing is committed. Raises where the target is away."""
+    """A group's positions in the copies, by its last checkpoints; commits nothing. Raises if the target is away."""
     offsets = flow.group_offsets()
     try:
         offsets.load()

@@ -37,11 +37,11 @@ class Ending:
         self.left: Final = set(record.partitions)
         self.began_at: Final = asyncio.get_running_loop().time()
         self.paused: list[TopicPartition] = []
-        """Those that are tried again after a pause."""
+        """Partitions that are tried again after a pause."""
         self.backoff: Final = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         self.is_over = False
         self.completing: Final = asyncio.Event()
-        """What is decided from now on finds the transaction complete; or it `is_over` for another reason."""
+        """Set once later decisions find the transaction complete, or once it `is_over` for another reason."""
 
     def give_up(self) -> None:
         self.is_over = True

@@ -33,7 +33,7 @@ from ottla_txn_coordinator.marker_calls import Destination, Lateness, MarkerToWr
 
 MOST_OF_A_CALL: Final = 1_000
 CALLS_AT_ONCE: Final = 4
-"""To one destination, each of which waits for its slowest partition; one alone where the last has failed."""
+"""Calls to one destination, each of which waits for its slowest partition; only one if the last has failed."""
 
 LATE: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 """The partition's replicas, or the log of the shard of groups, did not confirm the marker within the call's time."""
@@ -43,7 +43,7 @@ FINAL: Final = frozenset({ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.IN
 
 _ASK_S: Final = 10.0
 SLOW_S: Final = 0.02
-"""Who comes while a call is under way waits so long for its end."""
+"""How long a marker that comes while a call is under way waits for its end, before it gets a call of its own."""
 
 _log = logging.getLogger(__name__)
 
@@ -236,7 +236,7 @@ class TxnMarkers:
         self._route_later(ending, partitions)
 
     async def _look_for_unknown(self) -> None:
-        """What is in no metadata is gone, and needs no marker; but not by metadata that is behind."""
+        """Drop partitions that are gone, which need no marker: those that up-to-date metadata does not have."""
         try:
             while self._unknown:
                 unknown, self._unknown = self._unknown, []

@@ -20,7 +20,7 @@ from ottla_txn_coordinator.machines.states import OPEN, TransactionState
 _STATES: Final = {state.value.lower(): state for state in TransactionState}
 
 _PATTERN_BYTES: Final = 1 << 16
-"""Of memory for a compiled pattern: by its size and that of an id one match takes its time, as long as that may be."""
+"""Memory for a compiled pattern: the time of one match grows with its size and the id's length."""
 
 LONG_ID: Final = 255
 """Characters: a match of more than that may hold its thread for up to 2 s, and of less for 1 ms."""

@@ -248,7 +248,7 @@ class TxnService:
         return pb.ForgetResponse()
 
     async def _until_complete(self, transactional_id: str) -> None:
-        """What is about the next transaction waits for the end of the last one for as long as it usually takes."""
+        """A request of the next transaction waits for the end of the last one, for as long as that usually takes."""
         check_id(transactional_id)
         await self._markers.completing(self._shards.shard_of(transactional_id), transactional_id, _HELD_S)
 
@@ -396,7 +396,7 @@ def _producer(message: TxnProducer) -> TransactionProducer:
 
 
 def _version(transaction_version: int) -> int:
-    """Of which there are two: with the epoch raised by each end, and before that."""
+    """There are two transaction versions: before and since each end raises the epoch."""
     return min(max(transaction_version, 0), TRANSACTIONS_V2)
 
 

@@ -12,7 +12,7 @@ from pyspark_ottla.machines.offsets import Offsets
 
 @dataclass(frozen=True, slots=True)
 class AdmissionLimits:
-    """Of a micro-batch: its most offsets and bytes; none before there are `min_offsets` or `max_delay_s` has passed."""
+    """The most offsets and bytes of a micro-batch; it waits for `min_offsets`, at most for `max_delay_s`."""
 
     max_offsets: int | None = None
     max_bytes: int | None = None

@@ -43,7 +43,7 @@ _TRY_AGAIN_MOST_S: Final = 600.0
 
 @dataclass(slots=True)
 class Totals:
-    """Of all cleanings so far."""
+    """Sums over all cleans so far."""
 
     runs: int = 0
     bytes_read: int = 0
@@ -124,7 +124,7 @@ class LogCleaner:
     # ---- which one ---------------------------------------------------------------------------------------------------
 
     async def _dirtiest(self) -> tuple[Replica, Candidate] | None:
-        """Those with a record that waits too long come before all others."""
+        """Return the dirtiest log; logs with a record that has waited too long come first."""
         slice_, now_ms = Slice(), self._clock.wall_ms()
         found: list[tuple[Replica, Candidate]] = []
         ratios = [0.0]

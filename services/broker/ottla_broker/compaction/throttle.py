@@ -10,7 +10,7 @@ _LEAST_SLEEP_S: Final = 0.01
 
 
 class Throttle:
-    """Of all that is passed to `take` since this was made; 0 bytes a second is no bound."""
+    """Limits the rate of all bytes passed to `take`; 0 bytes a second means no limit."""
 
     def __init__(
         self,

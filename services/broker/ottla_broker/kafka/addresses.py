@@ -54,9 +54,9 @@ class KafkaAddresses:
 
 
 def controller_for(node_id: int, reported: Iterable[int]) -> int:
-    """Who is named as the controller: any broker passes on what is the controller's, this one before others.
+    """Return the broker that is reported as the controller: preferably this one, as any broker forwards its requests.
 
-    Only one that the client gets, for clients look its address up among those; -1 where there is none yet.
+    It is one of the `reported` brokers, as clients look up its address among them; -1 if there is none yet.
     """
     brokers = set(reported)
     return node_id if node_id in brokers else min(brokers, default=-1)

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 _ALLOWED_FROM: Final = 4
 """Older versions of Metadata can't say whether the client allows it: it does, as in Kafka."""
 _AT_ONCE: Final = 100
-"""Of one request: the others are created when the client retries."""
+"""Topics created for one request: the others are created when the client retries."""
 _LIMIT_S: Final = 2.0
 _DEFAULT: Final = -1  # the cluster's num.partitions and default.replication.factor
 

@@ -22,7 +22,7 @@ SOURCES: Final = {
     Source.CLIENT_METRICS: 7,
     Source.GROUP: 8,
 }
-"""Of DescribeConfigsResponse.ConfigSource."""
+"""The numbers of DescribeConfigsResponse.ConfigSource."""
 
 LOGGER_SOURCE: Final = 6
 
@@ -37,4 +37,4 @@ TYPES: Final = {
     ConfigType.CLASS: 8,
     ConfigType.PASSWORD: 9,
 }
-"""Of DescribeConfigsResponse.ConfigType."""
+"""The numbers of DescribeConfigsResponse.ConfigType."""

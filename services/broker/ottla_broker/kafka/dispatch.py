@@ -46,7 +46,7 @@ class Dispatcher:
         }
         self._metrics = metrics
         self._times: Final[dict[int, Histogram]] = {}
-        """Of those that were requested: a histogram has many series."""
+        """Only for APIs that were requested: a histogram has many series."""
 
     def may_overlap(self, key: int) -> bool:
         return key == PRODUCE_KEY

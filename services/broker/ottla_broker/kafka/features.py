@@ -25,4 +25,4 @@ FEATURES: Final = (
 )
 
 EPOCH: Final = 1
-"""Of the finalized levels; they do not change while a release serves one level alone."""
+"""The epoch of the finalized levels, which do not change while a release serves a single level."""

@@ -27,7 +27,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 MAX_SESSIONS: Final = 1_000
 """Kafka's max.incremental.fetch.session.cache.slots."""
 MAX_PARTITIONS: Final = 200_000
-"""Of all sessions: what they may take of this process's memory."""
+"""In all sessions together, which bounds their memory."""
 EVICTABLE_S: Final = 120.0
 """A session that was used since then is not evicted for another (min.incremental.fetch.session.eviction.ms)."""
 
@@ -83,7 +83,7 @@ class Session:
                 self._purgatory.forget(self.delayed, key)
 
     def response(self, looked: Mapping[Key, FetchResult]) -> list[FetchResponsePartition]:
-        """Of what was looked at, what the client does not know. Raises FETCH_SESSION_ID_NOT_FOUND."""
+        """Return those of the results that are new to the client. Raises FETCH_SESSION_ID_NOT_FOUND."""
         if self.is_ended:
             raise _not_found(self.id)
         changes = []

@@ -35,7 +35,7 @@ from ottla_core.model import TopicId
 from ottla_core.primitives import MalformedError, Reader, Writer
 
 MOST_PARTITIONS: Final = 20_000
-"""Of one request, which begins in one turn of the loop, and whose answer is written in one."""
+"""In one request: it begins in one turn of the loop, and its response is written in one."""
 _LOG_START_FROM: Final = 5
 _SESSION_FROM: Final = 7
 _LEADER_EPOCH_FROM: Final = 9

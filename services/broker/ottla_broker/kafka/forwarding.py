@@ -114,7 +114,7 @@ def reported_fields(error: Error) -> dict[str, Any]:
 
 
 def error_fields(error: OttlaError) -> dict[str, Any]:
-    """The same for what is rejected here, or failed as a whole."""
+    """The error fields of a request that this broker rejects, or that failed as a whole."""
     return {"error_code": int(error.code), "error_message": text_of(error)}
 
 

@@ -19,7 +19,7 @@ from ottla_core.primitives import MalformedError, Reader
 
 SIZE_BYTES: Final = 4
 HEAD_BYTES: Final = 8
-"""Of size, key and version: what has to be there before anything can be decided."""
+"""Size, key and version: the bytes that are needed before anything can be decided."""
 
 _HEAD: Final = struct.Struct(">ihh")
 _CORRELATION: Final = struct.Struct(">i")
@@ -48,16 +48,16 @@ class KafkaContext:
     caller: Caller
 
     def kept(self) -> KafkaContext:
-        """The same with a body that stays valid."""
+        """Return a copy whose body stays valid."""
         body = Reader(memoryview(bytes(self.body.data)), self.body.at, flexible=self.body.flexible)
         return replace(self, body=body)
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who is at the other end of a connection, the address of ours that it has reached, and by which listener.
+    """The client of a connection, the local address that it has connected to, and the listener.
 
-    `room` is what its responses may take.
+    `room` is the memory that its responses may take.
     """
 
     client_host: str

@@ -21,7 +21,7 @@ RequestT = TypeVar("RequestT", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
 GROUPS_AT_ONCE: Final = 16
-"""Of one request that names many."""
+"""How many groups of one request are looked up at once."""
 
 IDS_FROM: Final = 10
 """OffsetCommit and OffsetFetch name topics by their ids from this version on."""

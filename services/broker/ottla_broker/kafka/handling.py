@@ -13,9 +13,9 @@ from ottla_broker.kafka.frames import KafkaContext, Parts
 from ottla_broker.kafka.network.connection import HandlerResult
 
 LARGE_BYTES: Final = 4096
-"""Of a request of the codec library, beyond its header: what is smaller has two thousand elements at most."""
+"""Body of a request to the codec library that counts as large: smaller ones have at most two thousand elements."""
 LARGE_ELEMENTS: Final = 500
-"""Of a response: this many are encoded in some milliseconds."""
+"""Elements of a response: this many are encoded in some milliseconds."""
 
 T = TypeVar("T")
 

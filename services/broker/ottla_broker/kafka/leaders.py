@@ -1,4 +1,4 @@
-"""Who leads instead, in the response to a client that asked the wrong broker: tagged fields of Produce and Fetch."""
+"""The current leader, in the response to a client that asked the wrong broker: tagged fields of Produce and Fetch."""
 
 from __future__ import annotations
 

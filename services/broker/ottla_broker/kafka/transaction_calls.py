@@ -21,7 +21,7 @@ RequestT = TypeVar("RequestT", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
 IDS_AT_ONCE: Final = 16
-"""Of one request that names many."""
+"""How many ids of one request are looked up at once."""
 
 
 async def call(

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from ottla_core.errors import OttlaError
 
 MOST_NAMED: Final = 1_000
-"""Of one batch: a response has a bound, and who sends the others again learns of the next ones."""
+"""For one batch: a response is bounded, and a client that sends the rest again learns of the next ones."""
 
 
 class BadRecord(NamedTuple):

@@ -67,7 +67,7 @@ class FollowerSession(Generic[P]):
         self.responses = 0
         self.is_ended = False
         self.unconfirmed: Final[set[PartitionId]] = set()
-        """Whose leadership is to be confirmed by the next request (leadership_confirmation)."""
+        """Partitions whose leadership the next request is to confirm (leadership_confirmation)."""
         self._follower_id: Final = follower_id
         self._sessions: Final = sessions
         self._followed: Final[dict[PartitionId, Followed]] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 class VerificationGuards:
-    """Of one partition, one at most for each producer."""
+    """The guards of one partition, at most one for each producer."""
 
     __slots__ = ("_guards",)
 

@@ -107,7 +107,7 @@ class Leader:
     # ---- events --------------------------------------------------------------------------------------------------
 
     def on_appended(self, log_end_offset: LogEndOffset, now: float) -> bool:
-        """Who had all that there was had it until now, though it has not fetched for long."""
+        """A follower that had the whole log counts as caught up until now, even if it has not fetched for a while."""
         for follower in self._followers.values():
             if follower.log_end_offset == self._log_end_offset:
                 follower.caught_up_at = max(follower.caught_up_at, now)

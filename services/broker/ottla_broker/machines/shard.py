@@ -1,4 +1,4 @@
-"""Who may write to a shard of an internal topic, and where: the fence and the offset, compared in one step.
+"""Which owner may write to a shard of an internal topic, and where: fence and offset are compared in one step.
 
 A shard's owner is another process than its partition's leader, so a deposed owner can't be recognized by who leads. Two
 comparisons at the append do it. The *fence* is a record in the log itself: the owner that has put the highest one there

@@ -1,4 +1,4 @@
-"""Who this broker is: the node id of its settings, else the one its directory was given, else a new one.
+"""The node id of this broker: the one in its settings, else the one its directory was given, else a new one.
 
 A new id comes from the controller, which gives a directory the same one whenever it asks (feature 118).
 """

@@ -45,7 +45,7 @@ class CoordinatorPeers:
         await self._peers.close()
 
     def owner(self, kind: str, key: str) -> Coordinator:
-        """Of the shard of `key`. Raises COORDINATOR_NOT_AVAILABLE while it has no owner."""
+        """Return the owner of the shard of `key`. Raises COORDINATOR_NOT_AVAILABLE while it has none."""
         owner = self._metadata.image.owner_of_key(kind, key)
         if owner is None:
             raise not_available(kind)
@@ -72,7 +72,7 @@ class CoordinatorPeers:
     async def add_partitions(
         self, coordinator: Coordinator, request: txn_pb2.PartitionsToAdd, timeout: float
     ) -> txn_pb2.PartitionsAdded:
-        """The same for partitions of one transaction, which go with those of others."""
+        """Add partitions to one transaction; they are sent together with those of others."""
         with _as_not_available(coordinator.kind):
             return await self._peers.at(coordinator.address).gathered.additions.add(request, timeout)
 

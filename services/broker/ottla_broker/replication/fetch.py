@@ -25,8 +25,8 @@ from ottla_core.records.batch import ANY_OFFSET, whole_batches
 from ottla_core.slices import Slice
 
 MAX_RESPONSE_BYTES: Final = 4 << 20
-"""Of one fetch, whatever limit it sets (but for a first batch that is larger): what a client that does not read its
-responses can hold in memory is this, times the frames that a stream may have in flight."""
+"""For one fetch, whatever limit it sets; only a first batch may be larger. A client that does not read its responses
+can hold this much memory for each frame that a stream may have in flight."""
 
 
 class PartitionFetch(NamedTuple):
@@ -208,8 +208,8 @@ async def _read_records(
 
 
 class Consumers:
-    """Who reads up to the high watermark, or `read_committed` up to the last stable offset. `closest` knows a nearer
-    replica, where one was requested; `any_replica`: a leader may have sent them here."""
+    """Readers up to the high watermark or, with `read_committed`, up to the last stable offset. `closest` finds a
+    nearer replica, if one was requested; `any_replica`: a leader may have sent them here."""
 
     def __init__(
         self, replicas: ReplicaTable, closest: Closest | None, *, any_replica: bool, read_committed: bool = False

@@ -1,4 +1,5 @@
-"""Who may fetch as a follower: the process that has registered as that broker, in its present incarnation (rule 22).
+"""Which process may fetch as a follower: the one that has registered as that broker, in its present incarnation
+(rule 22).
 
 What a follower's fetch says moves the high watermark, so it is believed from that process alone. A registration that
 has lapsed is remembered: a lost lease stops no replication, and opens it to no other process.

@@ -128,8 +128,8 @@ class _Looks:
             self._note(followed)
 
     def _confirm(self) -> None:
-        """Its followed partitions are still followed, in the leader epochs that were named: the request was sent after
-        the newest check that it has seen."""
+        """Confirm leadership of the partitions that the follower still follows, in the leader epochs that it named: it
+        sent the request after the newest check that it has seen."""
         seen, waiting = self._request.seen_confirmation, self._session.unconfirmed
         for partition_id in list(waiting):
             followed = self._session.find(partition_id)

@@ -1,4 +1,4 @@
-"""Who waits for the high watermark of one partition, and how many bytes its next step makes visible.
+"""Waiters for the high watermark of one partition, and how many bytes its next step makes visible.
 
 acks=all waits here (Kafka's produce purgatory) until every member of the ISR has the batch.
 """

@@ -97,7 +97,7 @@ class LeaderRole(ReplicaState):
             self.traffic.on_past_retention(str(self), records_past, by_ms, now_ms)
 
     def append_owned(self, batches: OwnedBatches, leader_epoch: int) -> AppendResult:
-        """The same for the owner of a shard; whether it may append, and where, is compared in this step.
+        """Append for the owner of a shard; whether it may append, and where, is checked in this step.
 
         What is a repeat is found before the ISR is looked at: it must not be rejected as if it were not in the log.
         Raises what `check_leader`, `find_repeated` and `append_owned` raise, and NOT_ENOUGH_REPLICAS.

@@ -21,7 +21,7 @@ from ottla_core.records.batch import NO_PRODUCER_ID
 T = TypeVar("T")
 
 MOST_BYTES: Final = 64 << 20
-"""Of all partitions: a broker's threads take a second for so much, or minutes for what is made to take long."""
+"""In all partitions: a broker's threads take a second for this much, or minutes for batches made to be slow."""
 
 
 class PendingBytes:
@@ -74,7 +74,7 @@ class _Pending(Generic[T]):
 
 
 class PendingActs:
-    """Of one partition; empty most of the time, and always where nothing has to be prepared."""
+    """The pending acts of one partition; empty most of the time, and always if nothing has to be prepared."""
 
     __slots__ = ("_queues", "_tasks")
 

@@ -92,7 +92,7 @@ def append(
 
 @dataclass(slots=True)
 class _Append:
-    """Of one partition's batches, which have one producer."""
+    """The append of one partition's batches, which have one producer."""
 
     replica: Replica
     records: Buffer

@@ -57,7 +57,7 @@ class Replication:
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._leader_of: dict[PartitionId, int] = {}
         self._unplaced: dict[PartitionId, Replica] = {}
-        """Whose leaders this broker's metadata does not know, or no more."""
+        """Replicas whose leaders this broker's metadata does not know, or no longer knows."""
         self._ending: set[asyncio.Task[None]] = set()
         self._started = False
 
@@ -140,11 +140,11 @@ class ReplicaFetcher:
         self._leader: Final[FollowedLeader[Replica]] = FollowedLeader()
         self._lags: dict[PartitionId, int] = {}
         self._in_trouble: set[PartitionId] = set()
-        """Whose last fetch has failed, which was logged."""
+        """Partitions whose last fetch failed; that was logged."""
         self._truncations: set[asyncio.Task[None]] = set()
         self._seen_confirmation = 0  # in the last response on the present stream (leadership_confirmation)
         self._broker_epoch = UNREGISTERED
-        """Of the present session: the leader takes what was named to be of this incarnation (rule 11)."""
+        """The incarnation that began the session: the leader counts what was named in it as this one's (rule 11)."""
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 

@@ -53,9 +53,9 @@ class ReplicaContext:
     """Leaders in which the passing of time may change something."""
     pending_bytes: PendingBytes = field(default_factory=PendingBytes)
     turn: Slice = field(default_factory=Slice)
-    """Of what is appended later than it came, for all partitions."""
+    """Shared by all partitions, for batches that are appended later than they came."""
     traffic: Callable[[str], Traffic] = Traffic
-    """What a topic's replicas count in."""
+    """Gives the counters for a topic's replicas."""
     on_role_change: Callable[[ReplicaState], None] = lambda replica: None
     """The replica's role, leader or leader epoch has changed, or what its leader has to hear beside its log's end."""
 

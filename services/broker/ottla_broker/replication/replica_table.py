@@ -19,9 +19,9 @@ class ReplicaTable:
         self.deletions: Final = FetchPurgatory()
         self.confirmations: Final = ConfirmationPurgatory()
         self.flushed_by_time: Final[set[Replica]] = set()
-        """Those whose topic has a flush.ms."""
+        """Replicas whose topic has a flush.ms."""
         self.compacted: Final[set[Replica]] = set()
-        """Those whose cleanup.policy has compact."""
+        """Replicas whose cleanup.policy has compact."""
         self._metadata: Final = metadata
         self._replicas: Final[dict[PartitionId, Replica]] = {}
 

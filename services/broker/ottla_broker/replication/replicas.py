@@ -114,7 +114,7 @@ class Replicas(ReplicaTable):
         self._tasks: list[asyncio.Task[None]] = []
 
     def on_proposal(self, listener: Callable[[ReplicaState], None], forget: Callable[[PartitionId], None]) -> None:
-        """Who takes what leaders propose to the controller, and forgets a partition that is gone."""
+        """Set the listener for leaders' proposals to the controller, and what forgets a partition that is gone."""
         self._on_proposal, self._on_removed = listener, forget
 
     def on_older_metadata(self, listener: Callable[[int], None]) -> None:
@@ -273,7 +273,7 @@ class Replicas(ReplicaTable):
             self._log_dir().followed = Followed(image.restored.count, image.revision)
 
     def _note_brokers(self, image: ClusterImage) -> None:
-        """Who may be in an ISR: where that changes, every leader may have something to propose."""
+        """Note which brokers may be in an ISR: when that changes, every leader may have something to propose."""
         live = {n: b.epoch for n, b in image.live_brokers().items() if not b.shutting_down}
         read_only = {n for n, b in image.brokers.items() if b.read_only}
         if (live, read_only) != (self._live, self._read_only):

@@ -10,8 +10,8 @@ from ottla_core.config_values import resolve_broker
 from ottla_core.model import MAX_BATCH_BYTES
 
 FETCH_MEMORY_BYTES: Final = 128 * 1024 * 1024
-"""Of the responses to all followers together, and of those of all leaders; consumers have other memory. A first batch
-comes whole nevertheless."""
+"""For the responses to all followers together, and again for those of all leaders; consumers have memory of their own.
+A first batch is sent whole all the same."""
 
 
 def most_bytes(requested_bytes: int, brokers: int) -> int:

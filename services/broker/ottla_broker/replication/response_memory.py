@@ -25,4 +25,4 @@ class _Unbounded:
 
 
 UNBOUNDED: Final[ResponseRoom] = _Unbounded()
-"""Of responses that are counted elsewhere, or not at all."""
+"""For responses that are counted elsewhere, or not at all."""

@@ -121,7 +121,7 @@ def _write(disk: Disk, path: Path, lines: Iterable[str]) -> None:
 
 
 def read_fields(path: Path) -> list[list[str]] | None:
-    """Of each entry; None where there is no file. Raises ValueError where its first two lines say otherwise."""
+    """Return the fields of each entry; None if there is no file. Raises ValueError if its first two lines disagree."""
     try:
         # A line that was cut is none: of a number there may be the first digits.
         version, count, *lines, _ = path.read_text(encoding="utf-8").split("\n")

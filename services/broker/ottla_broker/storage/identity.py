@@ -1,4 +1,4 @@
-"""Whose data directory this is: `meta.properties` as Kafka writes it, and the lock that one process holds.
+"""Which broker a data directory belongs to: `meta.properties` as Kafka writes it, and the lock that one process holds.
 
 A directory belongs to one node of one cluster for ever. Under another's name it would answer with the wrong logs, so
 it is rejected; so is a second process on it.

@@ -287,7 +287,7 @@ class Log:
         self._unfinished_from, self._epoch_before = None, NO_EPOCH
 
     def _forget_epochs(self, offset: int) -> None:
-        """Those that began at or after `offset`."""
+        """Forget the epochs that began at or after `offset`."""
         epochs = self.epochs.copy()
         if epochs.truncate_from_end(offset):
             self.epochs = epochs
@@ -309,7 +309,7 @@ class Log:
         return data
 
     def read_hot(self, offset: int, max_bytes: int, limit_offset: int, *, min_one_batch: bool = True) -> bytes | None:
-        """The same without waiting for the disk: None asks the caller to `read` in a thread."""
+        """Read without waiting for the disk; None means that the caller has to `read` in a thread."""
         return self._segments.read(offset, max_bytes, limit_offset, min_one_batch=min_one_batch, hot=True)
 
     def offset_for_time(self, timestamp_ms: int, limit_offset: int) -> FoundOffset | None:

@@ -423,7 +423,7 @@ class _WrittenOffsets:
 
 
 def partition_of(directory_name: str) -> PartitionId | None:
-    """Whose log lies in a directory of that name; None for any other directory."""
+    """Return the partition whose log lies in a directory of that name; None for any other directory."""
     name = _PARTITION_NAME.fullmatch(directory_name)
     return PartitionId(TopicId(bytes.fromhex(name[1])), int(name[2])) if name else None
 
@@ -434,7 +434,7 @@ def _log_of(renamed: Path) -> str:
 
 
 def _size_bytes(directory: Path) -> int:
-    """Of the files in it; they may go meanwhile."""
+    """The size of the files in it; some may be deleted meanwhile."""
     total = 0
     with suppress(OSError):
         for path in directory.iterdir():

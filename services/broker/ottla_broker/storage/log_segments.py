@@ -38,7 +38,7 @@ class LogSegments:
         self._on_roll: Final = on_roll
         self._reader = BatchReader()
         self._changing: Final = Lock()
-        """Of `segments`, which a swap may change beside the writer."""
+        """Guards `segments`, which a swap may change beside the writer."""
         self._disturbances = 0
         self._as_opened: Final = self._now
 

@@ -53,7 +53,7 @@ class Segment:
         self.created_at_ms: Final = now_ms
         self.size_bytes = 0
         self.first_timestamp_ms = -1
-        """Of the first batch: what segment.ms counts from."""
+        """Timestamp of the first batch, from which segment.ms counts."""
         self._disk: Final = disk
         self._index_interval_bytes: Final = config.index_interval_bytes
         self._is_active = False
@@ -151,7 +151,7 @@ class Segment:
         self._load(self._swap.size_bytes(), None)
 
     def end_swap(self) -> None:
-        """Those segments are gone. Raises OSError; a start ends it then."""
+        """Finish the swap; the replaced segments are gone. Raises OSError; then the next start finishes it."""
         swap.take_names(self.path)
         self._swap = None
         self.aborted = AbortedIndex(self.path)
@@ -269,7 +269,7 @@ class Segment:
             raise self._disk.error(f"opening {self.path}, to which nothing was appended,", error) from error
 
     def open_file(self) -> DataFile | None:
-        """The same where it is open already: to open one may wait for the disk."""
+        """Return the file if it is open already: opening it may wait for the disk."""
         return self._swap or self._disk.files.peek(self.path)
 
     def position_of(self, offset: int) -> int | None:

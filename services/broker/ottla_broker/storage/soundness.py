@@ -37,7 +37,7 @@ class Incarnation(NamedTuple):
 
 
 NO_INCARNATION: Final = Incarnation("", -1)
-"""Of a directory whose broker has not registered yet."""
+"""The incarnation of a directory whose broker has not registered yet."""
 
 
 def boot_id() -> str:

@@ -38,12 +38,12 @@ _logger = logging.getLogger(__name__)
 
 
 def segment_path(directory: Path, base_offset: int) -> Path:
-    """Of the segment that begins there."""
+    """The path of the segment that begins at `base_offset`."""
     return directory / f"{base_offset:020d}{LOG_SUFFIX}"
 
 
 def path_of(log_path: Path, state: str) -> Path:
-    """Of a log's cleaned file, in the state CLEANED or SWAP."""
+    """The path of a cleaned file, in the state CLEANED or SWAP."""
     return log_path.with_name(log_path.name + state)
 
 

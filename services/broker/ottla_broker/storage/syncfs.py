@@ -28,7 +28,7 @@ def sync_file_system(path: Path) -> None:
 
 
 def _find() -> Callable[[int], int] | None:
-    """Of Linux from 5.8 on: before, what could not be written was not reported."""
+    """Return syncfs of Linux 5.8 or later: before that, it did not report data that could not be written."""
     release = re.match(r"(\d+)\.(\d+)", platform.release())
     if sys.platform != "linux" or release is None or (int(release[1]), int(release[2])) < (5, 8):
         return None

@@ -32,7 +32,7 @@ from ottla_core.records.reader import read_records
 _MIN_RECORD_BYTES = 7
 """A length, attributes, a time, an offset, no key, no value and no headers."""
 _WALKED_BYTES = 64 << 10
-"""Of a rejected batch whose records are looked at all the same: to say which, in about a millisecond."""
+"""Size up to which the records of a rejected batch are read, to name the bad ones: about a millisecond."""
 _QUICK_BYTES = 16 << 10
 _QUICK_RECORDS = 200
 _LAST_OFFSET = 1 << 62

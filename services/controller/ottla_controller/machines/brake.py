@@ -54,7 +54,7 @@ class Brake:
             self._away = {broker_id: _Away(None, now, now + self._grace_s) for broker_id in missing}
 
     def on_proven_dead(self, broker: Broker) -> None:
-        """Its registration goes next, and that is explained."""
+        """Its registration is about to go, which then has an explanation."""
         self._explained.add((broker.id, broker.epoch))
 
     def on_brokers(self, now: float, before: Brokers, after: Brokers) -> None:

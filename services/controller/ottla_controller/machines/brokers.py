@@ -31,7 +31,7 @@ def check_registered(image: ClusterImage, broker_id: int, epoch: int) -> Broker:
 
 
 def registration_seen(broker: Broker) -> ReliedOn:
-    """That this incarnation is still registered (rule C2)."""
+    """The condition that this incarnation is still registered (rule C2)."""
     return ReliedOn(keys.broker(broker.id), create_revision=broker.epoch)
 
 

@@ -37,13 +37,13 @@ from ottla_core.model import INTERNAL_TOPICS
 MAX_BROKER_ID: Final = 2**31 - 1
 
 PINNED: Final = frozenset({"cleanup.policy", "message.timestamp.type", MIN_ISR, "unclean.leader.election.enable"})
-"""Of internal topics."""
+"""Configs of internal topics that only the controller sets."""
 
 CLUSTER = ""
 """The name of the broker resource that is the cluster-wide default."""
 
 MAX_STORED_BYTES: Final = 1 << 20
-"""Of one resource, names and values: what etcd takes in one value, less room for a topic's other fields."""
+"""For one resource, names and values: the limit of one value in etcd, less room for a topic's other fields."""
 
 MAX_RESOURCES: Final = 10_000
 """Groups, or subscriptions, that have configs: each is a key that every process of the cluster holds."""

@@ -18,10 +18,10 @@ Response = TypeVar("Response")
 Item = TypeVar("Item")
 
 MAX_WRITES: Final = 100
-"""Of one transaction; etcd allows 128 operations, and `seq` is one more (rule C3)."""
+"""In one transaction; etcd allows 128 operations, and `seq` is one more (rule C3)."""
 
 MAX_RELIED_ON: Final = 126
-"""Of one transaction; the fence is one more compare, and `seq` another."""
+"""In one transaction; the fence is one more compare, and `seq` another."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Who leads each partition and who is in sync, by who is there: the level-triggered reconcile (rule C3).
+"""Which brokers lead each partition and are in sync, given those that are available: the level-triggered reconcile
+(rule C3).
 
 `settled` says how one partition should be, given who is available; `decide_reconcile` writes the difference. Nothing
 is remembered from event to event: whatever was missed, half done or done by another controller, the next look finds it.
@@ -6,9 +7,9 @@ is remembered from event to event: whatever was missed, half done or done by ano
 The rules, in their order:
 
 0. After the metadata was restored from a backup nothing that it says of a partition counts (rule C18).
-1. Who may have lost acknowledged records (rule C15), or is back with another directory than the one that its replica
-   lay in, is out of the ISR and of the ELR, and leads nothing.
-2. Of the ISR stay those who are there and do not go away, and those who are within_grace for the moment (rule C6).
+1. A broker that may have lost acknowledged records (rule C15), or that is back with another directory than the one
+   that held its replica, is out of the ISR and of the ELR, and leads nothing.
+2. The ISR keeps the members that are live and not shutting down, and those that are within_grace (rule C6).
 3. The leader stays if it is one of them. Else the first of them, in the order of the replicas, is elected.
 4. Where all others are gone, members that are shutting down serve on until they are gone too.
 5. Where no member of the ISR is live, it becomes empty and its members eligible. The first of the ELR that is live
@@ -52,7 +53,7 @@ class Availability:
     restored: int  # which restoration of the metadata this is; a partition of another one is in doubt
 
     def lost(self, partition: Partition) -> frozenset[int]:
-        """Of those who count as having all that was acknowledged, those who may not."""
+        """Return the members of ISR and ELR that may have lost acknowledged records."""
         return frozenset(
             b for b in (*partition.isr, *partition.elr) if b in self.tail_lost or self.has_moved(partition, b)
         )
@@ -129,7 +130,7 @@ def _in_doubt(partition: Partition) -> Partition:
 
 
 def _with_isr(partition: Partition, isr: tuple[int, ...], rules: Rules, lost: frozenset[int]) -> Partition:
-    """The same object where the ISR is `isr` already, and no member is to leave the ELR."""
+    """Return `partition` itself if its ISR is `isr` already and no member has to leave the ELR."""
     if isr == partition.isr and lost.isdisjoint(partition.elr):
         return partition
     return with_isr(partition, isr, rules.min_isr, lost)
@@ -147,7 +148,7 @@ def _has_room_for_it(partition: Partition, other: int | None, existing: Availabi
 
 
 def _outsider(partition: Partition, existing: Availability) -> int | None:
-    """Who leads where records may be lost: who was in sync once, else any; those with another directory last."""
+    """The leader of an unclean election: a former member of the ISR, else any replica; moved directories come last."""
     known, rest = partition.last_known_elr, partition.replicas
     kept = (tuple(b for b in among if not existing.has_moved(partition, b)) for among in (known, rest))
     return next((first for among in (*kept, rest) if (first := _first(partition, among, existing)) is not None), None)
@@ -200,8 +201,7 @@ def writes_of(image: ClusterImage, moved: Settled) -> tuple[Write, ...]:
 
 
 def to_hand_over(image: ClusterImage, broker_id: int, replicas: Iterable[PartitionId]) -> Iterator[PartitionId]:
-    """Those of the broker's `replicas` that it still leads, or is in sync of, and others could do without it (rule
-    C8)."""
+    """Those of the broker's `replicas` that it leads or is in sync with, though others could take over (rule C8)."""
     moved = _settled(image, available(image), replicas)
     return (s.id for s in moved if broker_id in (s.before.leader, *s.before.isr))
 

@@ -34,7 +34,7 @@ SAFE_MIN_ISR: Final = "2"
 
 
 class _Names(NamedTuple):
-    """Of the cluster's configs that describe a topic."""
+    """The names of the cluster's configs that describe a topic."""
 
     partitions: str
     factor: str

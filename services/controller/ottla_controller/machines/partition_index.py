@@ -38,7 +38,7 @@ def without_eligible(partition: Partition) -> bool:
 
 
 class PartitionIndex:
-    """Of the image that it followed last. The sets that it gives are its own: they change with the next image."""
+    """Indexes the image that it followed last. The sets that it returns are its own: the next image changes them."""
 
     def __init__(self) -> None:
         self.preferred: Final[Counter[int]] = Counter()

@@ -28,7 +28,7 @@ class ElectionType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ElectionOutcome:
-    """Of one partition: what its election changed, or why there was none."""
+    """What the election of one partition changed, or why there was none."""
 
     id: PartitionId
     settled: Settled | None = None

@@ -1,4 +1,4 @@
-"""Who leads where no replica is known to have every committed record: the logs themselves decide (KIP-966, rule C18).
+"""Which replica leads if none is known to have every committed record: the logs themselves decide (KIP-966, rule C18).
 
 Two causes, one way out: the replica with the greatest (last epoch, log end) of those that have answered leads.
 
@@ -56,8 +56,8 @@ class LogsReport:
 
 
 def to_ask(image: ClusterImage, among: Iterable[PartitionId] | None = None) -> dict[int, list[PartitionId]]:
-    """Whose logs of which partitions, `among` these or all, have to be requested: by broker id; nothing as long as too
-    few are there."""
+    """The partitions, `among` these or all, whose log ends have to be requested, by broker id; none as long as too few
+    brokers are live."""
     request: defaultdict[int, list[PartitionId]] = defaultdict(list)
     configs = TopicConfigs(image)
     for id_ in image.partitions if among is None else among:
@@ -121,7 +121,7 @@ def _recovered(
 def _that_count(
     image: ClusterImage, configs: TopicConfigs, id_: PartitionId, ends: Mapping[int, LogEnd], *, requested: int
 ) -> Mapping[int, LogEnd]:
-    """Those of `ends` that decide, of the number that was requested; none where they prove too little."""
+    """Those of `ends` that decide, given how many were requested; none if they prove too little."""
     partition = image.partitions[id_]
     of_all = ends if len(ends) == len(partition.replicas) else {}
     if image.is_in_doubt(partition):
@@ -150,7 +150,7 @@ def _elected(image: ClusterImage, partition: Partition, ends: Mapping[int, LogEn
 def _led_by_the_longest(
     image: ClusterImage, partition: Partition, ends: Mapping[int, LogEnd], willing: Sequence[int]
 ) -> Partition:
-    """Of several that are equal the first, in the order of the replicas; in an epoch above all that were reported."""
+    """Elect the longest log, the first in replica order among equals, in an epoch above all that were reported."""
     best = max(willing, key=lambda b: ends[b][:2])
     seen = max(partition.leader_epoch, *(end.last_epoch for end in ends.values()))
     epoch = seen + (EPOCH_GAP if image.is_in_doubt(partition) else 1)

@@ -98,7 +98,7 @@ def check_coordinator(image: ClusterImage, kind: str, instance_id: int, epoch: i
 
 
 def coordinator_seen(coordinator: Coordinator) -> ReliedOn:
-    """That this incarnation is still registered (rule C2)."""
+    """The condition that this incarnation is still registered (rule C2)."""
     return ReliedOn(keys.coordinator(coordinator.kind, coordinator.id), create_revision=coordinator.epoch)
 
 

@@ -19,7 +19,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS, PartitionId, TopicId, check_topic_name
 
 MAX_PARTITIONS: Final = 10_000
-"""Of one topic, as Kafka bounds one request: each is a key in the metadata store and files on a broker."""
+"""For one topic, as Kafka bounds one request: each is a key in the metadata store and files on a broker."""
 
 DEFAULT: Final = -1
 """A count that the cluster's configs decide."""
@@ -70,7 +70,7 @@ def decide_create_topic(image: ClusterImage, new: NewTopic, *, topic_id: TopicId
 
 
 def decide_create_internal_topic(image: ClusterImage, new: NewTopic, *, topic_id: TopicId) -> Decision[TopicCreated]:
-    """The same for a name that no client may take: the controller's own."""
+    """Create a topic of the controller's own, whose name no client may use."""
     _check_absent(image, new.name)
     configs = check_topic_configs(new.configs, cluster_configs(image))
     placement = _replicas_of(image, new)
@@ -137,7 +137,7 @@ def decide_delete_topic(image: ClusterImage, name: str) -> Decision[TopicDeleted
 
 
 def decide_delete_topic_by_id(image: ClusterImage, topic_id: TopicId) -> Decision[TopicDeleted]:
-    """That very topic, and none that has its name by now. Raises UNKNOWN_TOPIC_ID."""
+    """Delete the topic with this id, and never one that has its name by now. Raises UNKNOWN_TOPIC_ID."""
     topic = image.topic_by_id(topic_id)
     if topic is None:
         raise OttlaError(
@@ -258,7 +258,7 @@ def _check_count(partitions: int) -> None:
 
 
 def _registered(image: ClusterImage) -> dict[int, bool]:
-    """Of every registered broker, whether it is live."""
+    """For every registered broker, whether it is live."""
     return {n: not b.fenced for n, b in image.brokers.items()}
 
 

@@ -42,8 +42,8 @@ class Group:
     former_readers: Readers = field(default_factory=dict)
     """The last reader of each partition that no member has now: it left, or gave the partition up for another one."""
     unclaimed: frozenset[TopicPartition] = frozenset()
-    """Those of them that the last assignment gave to no member. What the next one does not give either has gone, as the
-    partitions of a deleted topic have, and is forgotten."""
+    """Those of them that the last assignment gave to no member. If the next one does not assign them either, they are
+    gone, as partitions of a deleted topic are, and are forgotten."""
 
     def copy(self) -> Group:
         """One that may be changed without a trace in this one."""

@@ -128,7 +128,7 @@ class Members:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """That of the slowest member (rule 48)."""
+        """The rebalance timeout of the slowest member (rule 48)."""
         return max(self._rebalance_timeouts, default=0)
 
     def support(self, protocols: Collection[str], but: str = "") -> bool:

@@ -281,7 +281,7 @@ def _replace_static(step: Transition, old: Member, request: Join, settings: Grou
 
 
 def _has_same_subscription(group: Group, old: Member, new: Member) -> bool:
-    """Of a consumer its topics count: the rest tells what the member held, which its next process doesn't know."""
+    """For a consumer only topics count: the rest says what the member held, which its next process doesn't know."""
     was, now = old.metadata(group.protocol), new.metadata(group.protocol)
     if was == now or group.protocol_type != PROTOCOL_TYPE:
         return was == now

@@ -31,7 +31,7 @@ _AT_ONCE_BYTES: Final = 1 << 18
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
 Topics = Mapping[str, Topic]
-"""Those that there are, by their names."""
+"""The existing topics, by name."""
 
 
 class ToCommit(NamedTuple):

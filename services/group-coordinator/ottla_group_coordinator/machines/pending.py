@@ -29,7 +29,7 @@ class PendingOffsets:
         self._order = 0
 
     def partitions(self, group: str) -> Set[TopicPartition]:
-        """Those of a group in which a transaction is open."""
+        """The partitions for which the group has an offset commit in an open transaction."""
         return self._producers.get(group, _NOTHING).keys()
 
     def groups(self) -> Set[str]:

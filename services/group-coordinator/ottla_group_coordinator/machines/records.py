@@ -18,7 +18,7 @@ from ottla_core.primitives import MalformedError, Reader, Writer
 NO_LEADER_EPOCH: Final = -1
 
 LONGEST_NAME_BYTES: Final = 2**15 - 1
-"""Of each id and name in a record, as UTF-8."""
+"""For each id and name in a record, as UTF-8."""
 
 _OFFSET_KEYS: Final = (0, 1)
 _GROUP_KEY: Final = 2

@@ -105,11 +105,11 @@ class GroupShard:
         return self._offsets.get(group_id, _NO_OFFSETS)
 
     def partitions(self, group_id: str) -> Collection[TopicPartition]:
-        """In which the group has committed, or is about to."""
+        """The partitions in which the group has committed, or is about to."""
         return self.offsets(group_id).keys() | self.pending.partitions(group_id)
 
     def committed_in(self, group_id: str, topics: Topics) -> Collection[TopicPartition]:
-        """In which of the partitions of these topics the group has committed, or is about to."""
+        """The partitions of these topics in which the group has committed, or is about to."""
         return {
             *self.pending.partitions(group_id),
             *(p for p, offset in self.offsets(group_id).items() if not is_of_gone(p, offset, topics)),

@@ -34,7 +34,7 @@ class Guard:
 
 
 class OffsetTransactions:
-    """Of one shard. All but the guards follows from its log."""
+    """The open transactions of one shard. Its log has everything but the guards."""
 
     def __init__(self) -> None:
         self._open: Final[dict[int, ProducerEpochs]] = {}

@@ -57,7 +57,7 @@ class Transition:
 
     @property
     def size_bytes(self) -> int:
-        """Of what goes to the log."""
+        """The size of what is written to the log."""
         return size_limit(self._records)
 
     def resolve(self, key: Hashable, response: Any) -> None:

@@ -8,7 +8,7 @@ from ottla_mirror.machines.flows import ClusterSettings, invalid
 
 
 def connect(settings: ClusterSettings) -> Cluster:
-    """Its clients are opened by it, and connect when they are used. Raises INVALID_CONFIG without the library."""
+    """Return a cluster that opens its clients, which connect when used. Raises INVALID_CONFIG without the library."""
     if settings.kafka is None:
         return OttlaCluster(settings.bootstrap)
     try:

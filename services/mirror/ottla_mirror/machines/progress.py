@@ -254,7 +254,7 @@ class CopiedPartition:
             self.go_back()
 
     def take_stretches(self) -> list[SyncedStretch]:
-        """Those that are new since the last call, or have grown."""
+        """Return the stretches that are new since the last call, or have grown."""
         taken = [stretch for stretch in self._stretches if stretch != self._taken]
         self._stretches = self._stretches[-1:]
         self._taken = self._stretches[-1] if self._stretches else None

@@ -13,7 +13,7 @@ KEPT: Final = 10
 """Events of an id."""
 
 MOST_IDS: Final = 1_000
-"""Of a shard: those to which something happened last."""
+"""In a shard: the ids with the latest events."""
 
 _LONGEST: Final = 200
 """Characters of what a client calls itself."""
@@ -29,7 +29,7 @@ class Kind(Enum):
 
 
 class Caller(NamedTuple):
-    """Who made a request, as far as the client tells."""
+    """The client that made a request, as far as it identifies itself."""
 
     client_id: str = ""
     client_host: str = ""
@@ -57,7 +57,7 @@ class HistoryEvent(NamedTuple):
 
 
 class History:
-    """Of the ids of one shard."""
+    """The history of the ids of one shard."""
 
     def __init__(self) -> None:
         self._events: Final[OrderedDict[str, deque[HistoryEvent]]] = OrderedDict()

@@ -19,10 +19,10 @@ from ottla_core.primitives import MalformedError, Reader, Writer
 from ottla_txn_coordinator.machines.states import TransactionState
 
 LONGEST_NAME_BYTES: Final = 2**15 - 1
-"""Of a transactional id and a topic's name, as UTF-8."""
+"""For a transactional id and for a topic's name, as UTF-8."""
 
 MOST_PARTITIONS: Final = 40_000
-"""Of one transaction: with a topic of its own for each it is still what a reader of the record takes."""
+"""In one transaction: even with a different topic for each, a reader still accepts the record."""
 
 END_ROOM_BYTES: Final = 256
 """The room that an addition leaves for the end of its transaction: more than all tags of a record take. The end writes
@@ -87,7 +87,7 @@ class TransactionRecord:
 
     @property
     def holder(self) -> TransactionProducer:
-        """Who may go on with the id, and end its transaction."""
+        """The producer that may go on with the id, and end its transaction."""
         return self.next or self.producer
 
 

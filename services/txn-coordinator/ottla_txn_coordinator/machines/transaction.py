@@ -46,7 +46,7 @@ from ottla_txn_coordinator.machines.records import (
 from ottla_txn_coordinator.machines.states import ABORTED, COMMITTED, ENDING, NEXT, TransactionEvent, TransactionState
 
 LAST_EPOCH: Final = 32_766
-"""That a producer may have; the marker of its last transaction carries the next, the largest int16."""
+"""The last epoch of a producer; the marker of its last transaction carries the next one, the largest int16."""
 
 NO_TIMEOUT_MS: Final = 2**31 - 1
 
@@ -171,8 +171,8 @@ def _initialized(caught: Caught, record: TransactionRecord, now: Moment) -> Deci
 
 
 def _keep(caught: Caught, record: TransactionRecord, now: Moment, fresh_id: int | None) -> Decision:
-    """Its holder before is fenced, and the transaction stays as it is: with the producer of its batches, and with its
-    timeout. Clients prepare by themselves (KIP-939), so any open transaction may be a prepared one."""
+    """Fence the former holder, and keep the transaction as it is: with the producer of its batches and its timeout.
+    Clients prepare by themselves (KIP-939), so any open transaction may be a prepared one."""
     producer = _raised_once(record.holder, fresh_id)
     if producer is None:
         return ShardDecision(NEEDS_ID)
@@ -188,7 +188,7 @@ def _keep(caught: Caught, record: TransactionRecord, now: Moment, fresh_id: int 
 
 
 def _abort_former(caught: Caught, record: TransactionRecord, init: Init, now: Moment) -> Decision:
-    """Of the producer that had the id before, which may be the caller."""
+    """Abort the transaction of the producer that had the id before, which may be the caller."""
     if record.prepared:
         raise concurrent(
             caught.transactional_id, "its transaction is prepared: the producer that prepared it has to end it"
@@ -311,7 +311,7 @@ def _wrong_end(caught: Caught, record: TransactionRecord, end: End) -> OttlaErro
 
 
 def decide_timeout(caught: Caught, now: Moment) -> Decision:
-    """Its producer may take the raised epoch, if it comes back."""
+    """End a transaction by timeout. Its producer may take the raised epoch, if it comes back."""
     record = caught.record
     if record is None or record.state is not TransactionState.ONGOING or record.prepared:
         return ShardDecision(None)
@@ -391,7 +391,7 @@ def _is_repeat(record: TransactionRecord, producer: TransactionProducer) -> bool
 
 
 def _raised_once(producer: TransactionProducer, fresh_id: int | None) -> TransactionProducer | None:
-    """Who comes after it; at the end of the epochs that has another id, and None is that there is none yet."""
+    """The producer with the next epoch. After the last epoch it has another id; None if there is no fresh id yet."""
     if producer.epoch < LAST_EPOCH:
         return producer._replace(epoch=producer.epoch + 1)
     return None if fresh_id is None else TransactionProducer(fresh_id, 0)

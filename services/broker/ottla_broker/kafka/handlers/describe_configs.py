@@ -155,7 +155,7 @@ def _stand_ins(resource_type: int, name: str) -> list[str]:
 
 
 def _is_requested(resource: Message, entry: pb.ConfigEntry, keys: frozenset[str] | None) -> bool:
-    """Of the cluster-wide default Kafka describes only what is set."""
+    """Whether to describe the config. For the cluster-wide default, Kafka describes only configs that are set."""
     if resource.resource_type == BROKER and not resource.resource_name and Source(entry.source) is not Source.CLUSTER:
         return False
     return keys is None or entry.name in keys

@@ -23,7 +23,7 @@ _Partition: Final = _Topic.DescribeTopicPartitionsResponsePartition
 _Cursor: Final = DescribeTopicPartitionsResponse.Cursor
 
 MAX_PARTITIONS: Final = 2000
-"""Of one response, whatever is requested: Kafka's max.request.partition.size.limit."""
+"""In one response, however many are requested: Kafka's max.request.partition.size.limit."""
 
 
 class PartitionPage(NamedTuple):

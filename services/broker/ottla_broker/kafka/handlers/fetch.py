@@ -32,7 +32,7 @@ from ottla_core.model import PartitionId, TopicId
 from ottla_core.slices import Slice
 
 SPEED: Final = 8
-"""Of reading by hand, beside the codec library: 600 partitions take some milliseconds."""
+"""How much faster reading by hand is than the codec library: 600 partitions take some milliseconds."""
 _NOWHERE: Final = PartitionId(TopicId(bytes(16)), -1)
 
 
@@ -87,8 +87,8 @@ def _id_of(backend: Backend, request: RequestedPartition) -> PartitionId | None:
 
 
 def _consumers(backend: Backend, version: int, request: FetchRequest) -> Consumers:
-    """Of versions that know racks: any replica answers, and a leader may name a nearer one (KIP-392). The protocol does
-    not say whether a leader has sent the consumer here."""
+    """From the versions with racks on, any replica responds, and a leader may name a nearer one (KIP-392). The protocol
+    does not say whether a leader has sent the consumer here."""
     closest = closest_to(request.rack, backend.image, backend.node_id)
     return Consumers(
         backend.replicas,

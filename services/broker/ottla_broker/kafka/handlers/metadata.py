@@ -44,7 +44,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> P
 
 
 def _endpoints(backend: Backend, image: ClusterImage, caller: Caller) -> dict[int, KafkaEndpoint]:
-    """Of the brokers that a client gets."""
+    """The endpoints of the brokers that are reported to a client, by broker id."""
     live = ((broker.id, backend.addresses.advertised(broker, caller)) for broker in image.live_brokers().values())
     return {broker_id: endpoint for broker_id, endpoint in live if endpoint is not None}
 

@@ -109,7 +109,7 @@ async def _reported(
 
 
 async def _everywhere(topics: Any, code: int, version: int, slice_: Slice) -> list[Message]:
-    """The same error for each partition that was requested."""
+    """One error for every partition that was requested."""
     nothing = {"committed_offset": _NO_OFFSET, "committed_leader_epoch": -1, "metadata": "", "error_code": code}
     partition = partial(_partition_type(version), version=version, **nothing)
     reported = []

@@ -32,7 +32,7 @@ from ottla_core.primitives import MalformedError, Reader, Writer
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 
 MOST_PARTITIONS: Final = 5_000
-"""Of one request: all of them are put into order before another request is served."""
+"""In one request: all of them are put in order before another request is served."""
 _REQUEST: Final = "a produce to"
 _LOG_START_FROM: Final = 5
 _MESSAGE_FROM: Final = 8

@@ -59,7 +59,7 @@ class Budget:
         self._is_letting_in = False
 
     def account(self, address: str, connection: Waiting) -> Account:
-        """That of a new connection; to be closed with it."""
+        """Return the account of a new connection; close it together with the connection."""
         shared = self._addresses.setdefault(address, _Address())
         shared.accounts += 1
         return Account(self, address, shared, connection)

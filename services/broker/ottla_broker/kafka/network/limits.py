@@ -20,19 +20,19 @@ class ConnectionLimits:
     """Sizes in bytes, times in whole seconds: they are looked at once a second."""
 
     max_first: int = 512 * 1024
-    """Of a connection's frames until its first request is done: the client is not known before."""
+    """Size of a frame before the connection's first request is done: until then the client is not known."""
     max_produce: int = 100 * 1024 * 1024
-    """Of one frame: Kafka's socket.request.max.bytes."""
+    """Size of a Produce frame: Kafka's socket.request.max.bytes."""
     max_control: int = 16 * 1024 * 1024
-    """Of a frame of any other API. Ten thousand topics with eight configs each take 2.4 MB, or with names of the
-    greatest length; what arrays take once they are decoded is bounded by their elements, in `wire.Reader`."""
+    """Size of a frame of any other API. Ten thousand topics take 2.4 MB with eight configs each, or with the longest
+    names. The memory of decoded arrays is bounded by the number of their elements, in `wire.Reader`."""
     max_waiting: int = 256 * 1024
-    """Of a connection, read while an earlier request has to end first; beyond it reading pauses."""
+    """Bytes that a connection reads ahead while an earlier request has to end first; then reading pauses."""
     max_open: int = 64
     """Produces of a connection that are appended and not yet acknowledged."""
     max_held: int = 128 * 1024 * 1024
-    """Of all connections: frames as far as they have come, requests that are being answered, responses that are not
-    taken (`budget.Budget`, which says who may have how much of it)."""
+    """Bytes of all connections: received parts of frames, requests being handled, and responses that clients have not
+    taken yet (`budget.Budget` shares it out)."""
     max_connections: int = 10_000
     idle_s: float = 600.0
     """Kafka's connections.max.idle.ms."""

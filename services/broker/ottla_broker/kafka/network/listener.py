@@ -158,7 +158,7 @@ class Listener:
         return True
 
     def _on_next_iteration(self) -> None:
-        """Of those that wait as many are called as may begin: with many of them, to look at each took all of an
+        """Call only as many waiting connections as may begin: with many of them, looking at each took a whole
         iteration."""
         self._large_begun = 0
         for connection in list(islice(self._large_waiting, _LARGE_PER_ITERATION)):

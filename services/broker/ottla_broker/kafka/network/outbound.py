@@ -10,7 +10,7 @@ from ottla_broker.kafka.frames import Parts
 from ottla_broker.kafka.network.pace import ConnectionPace
 
 _GATHERED_BYTES: Final = 4096
-"""Of a response that leaves together with others: a write costs as much as all else that is done for a small one."""
+"""Smaller responses are sent together: a write costs as much as all other work for a small response."""
 
 
 class Outbound:

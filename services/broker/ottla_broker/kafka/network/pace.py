@@ -6,7 +6,7 @@ from typing import Final
 
 
 class ConnectionPace:
-    """Of something that has to move: `least_bytes` in any `ticks` ticks of the clock.
+    """Checks that a transfer keeps moving: at least `least_bytes` in any `ticks` ticks of the clock.
 
     Ticks are counted and no time is measured, so that no client is too slow because this process was stopped.
     """

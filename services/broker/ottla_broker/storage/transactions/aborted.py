@@ -23,7 +23,7 @@ class AbortedTransactions:
         return offset < self._history.aborts_before
 
     def between(self, start: int, end: int) -> list[AbortedTransaction]:
-        """Those that have anything to do with the records from `start` on and before `end`. For a thread.
+        """Return the aborted transactions that overlap the records in [start, end). For a thread.
 
         Raises OFFSET_OUT_OF_RANGE where the log begins behind `start` by now, KAFKA_STORAGE_ERROR.
         """

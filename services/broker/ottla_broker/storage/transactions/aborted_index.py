@@ -182,7 +182,7 @@ def _check(found: list[AbortedTransaction], before: int, file: DataFile) -> None
 
 
 def _last_offset(file: DataFile, number: int) -> int:
-    """Of an entry of the file; of one that was cut off meanwhile, as if it lay behind all others."""
+    """The last offset of an entry of the file; an entry that was cut off meanwhile sorts behind all others."""
     found = _unpacked(file.read(number * ENTRY.size, ENTRY.size))
     return found[0].last_offset if found else MAX_INT64
 

@@ -93,7 +93,7 @@ class KafkaMember:
         """It has left when it was closed."""
 
     def group_metadata(self) -> object:
-        """As whom it has its copies; after it was evicted with the generation of before, so that it is rejected."""
+        """The membership under which it has its copies. After an eviction it is the former one, which is rejected."""
         return self._consumer.consumer_group_metadata()
 
     def _subscribe(self) -> None:

@@ -110,7 +110,7 @@ class KafkaReader:
             self.assign(partition, topic_id=None)
 
     def _block(self, partition: TopicPartition, messages: Sequence[Message]) -> FetchedBatches:
-        """Of one partition's records, and where its end was met."""
+        """Make a block of one partition's records, and note where its end was met."""
         records = [message for message in messages if message.error() is None]
         first, last = messages[0].offset() or 0, messages[-1]
         begun = self._positions[partition].offset

@@ -23,7 +23,7 @@ _STEP_S: Final = 0.1
 _COMMIT_S: Final = 30.0
 _MOST_BYTES: Final = 16 * 1024 * 1024
 _BATCH_BYTES: Final = 64 * 1024
-"""Of one batch, unless a single record has more: a copy whose max.message.bytes is the source's takes it."""
+"""For one batch, unless a single record is larger: a copy with the source's max.message.bytes accepts it."""
 
 
 class KafkaSent:

@@ -1,4 +1,4 @@
-"""Which topic is behind a name: one that is made anew has another id (KIP-516)."""
+"""Which topic is behind a name: one that was deleted and created again has another id (KIP-516)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla_mirror.clusters.kafka.kafka_errors import kafka_errors
 
 
 class TopicIds:
-    """Of one cluster; those of a Kafka before 2.8 are all zero."""
+    """The topic ids of one cluster; those of a Kafka before 2.8 are all zero."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         with kafka_errors():
@@ -22,15 +22,15 @@ class TopicIds:
         self._known: Final[dict[str, TopicId]] = {}  # by the last look
 
     def expected(self, name: str, topic_id: TopicId | None) -> TopicId | None:
-        """That of the topic `name`: `topic_id` where that was its id a moment ago, else what it is now. Many partitions
-        are assigned at once."""
+        """Return the id of the topic `name`: `topic_id` if that was its id a moment ago, else its id now. Many
+        partitions are assigned at once."""
         known = self._known.get(name)
         if known is None or known != topic_id:
             known = self.of([name]).get(name)
         return known
 
     def of(self, names: Collection[str]) -> Mapping[str, TopicId]:
-        """Those that there are. Raises OttlaError."""
+        """Return the ids of those that exist. Raises OttlaError."""
         if not names:
             return {}
         futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=CALL_S)
