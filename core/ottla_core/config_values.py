@@ -36,11 +36,11 @@ OF_GROUPS: Final = (
     "offsets.retention.check.interval.ms",
     "offsets.retention.minutes",
 )
-"""What group-coordinators act on. Each has a setting of the same name in their process, which stands where the cluster
-says nothing."""
+"""Configs that group-coordinators act on. Each has a setting of the same name in their process, which applies if the
+cluster sets none."""
 
 OF_TRANSACTIONS: Final = ("transaction.max.timeout.ms", "transactional.id.expiration.ms")
-"""What txn-coordinators act on, likewise."""
+"""Configs that txn-coordinators act on, likewise."""
 
 ONE_FOR_ALL: Final = frozenset({MIN_ISR, *OF_GROUPS, *OF_TRANSACTIONS})
 """Broker configs that have one value for the cluster: a leader and the controller must not disagree on who is eligible
@@ -72,7 +72,7 @@ class Effective:
 
 
 class EffectiveConfigs:
-    """What holds for one topic or one broker. Asking for the wrong type is a mistake in the code (TypeError)."""
+    """The configs in effect for one topic or one broker. Reading one as the wrong type is a bug (TypeError)."""
 
     def __init__(self, entries: Iterable[Effective]) -> None:
         self.entries: Final = {entry.key.name: entry for entry in entries}
@@ -179,7 +179,7 @@ def check_conflicts(configs: EffectiveConfigs) -> None:
 def resolve(
     topic_configs: Mapping[str, str], cluster_configs: Mapping[str, str], broker_configs: Mapping[str, str]
 ) -> EffectiveConfigs:
-    """What holds for a topic, on the broker whose configs are given ({} for what the cluster as a whole says).
+    """Return a topic's effective configs, on the broker whose configs are given ({} for the cluster as a whole).
 
     All three hold canonical texts. A name that this release does not know is left to a later one.
     """
@@ -191,7 +191,7 @@ def resolve(
 def resolve_broker(
     cluster_configs: Mapping[str, str], broker_configs: Mapping[str, str], process: Mapping[str, str | None]
 ) -> EffectiveConfigs:
-    """What holds for a broker, of all that something acts on. `process` has what its process was started with."""
+    """Return a broker's effective configs, of those that something acts on. `process`: its process's settings."""
     keys = BROKER_CONFIGS.values()
     return EffectiveConfigs(_effective_broker(key, cluster_configs, broker_configs, process) for key in keys)
 
@@ -221,7 +221,7 @@ def _effective_broker(
 def resolve_resource(
     table: Mapping[str, ConfigKey], configs: Mapping[str, str], source: Source, cluster_configs: Mapping[str, str]
 ) -> EffectiveConfigs:
-    """What holds for a group, or for a subscription to clients' metrics, whose own `configs` come from `source`."""
+    """Return a group's effective configs, or a client-metrics subscription's, whose own `configs` have `source`."""
 
     def effective(key: ConfigKey) -> Effective:
         if key.name in configs:

@@ -29,7 +29,7 @@ _PARTITION_BYTES: Final = 4
 
 
 class Subscription(NamedTuple):
-    """What a member says of itself when it joins.
+    """A member's description of itself when it joins.
 
     `owned`: what it still holds, by the assignment of `generation`. `user_data` is the assignor's own.
     """

@@ -201,7 +201,7 @@ class Writer:
         self.buffer += data
 
     def bytes_length(self, size_bytes: int) -> None:
-        """What comes before that many bytes, which the caller adds."""
+        """Write the length of that many bytes, which the caller adds."""
         self._length(size_bytes, _INT32)
 
     def tags(self, fields: dict[int, bytes] | None = None) -> None:

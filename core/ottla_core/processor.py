@@ -1,4 +1,4 @@
-"""What a thread got of the processor: whether a gap in its work was starvation, or the process was stopped.
+"""How much processor time a thread got: whether a gap in its work was starvation, or the process was stopped.
 
 Linux counts for every thread how long it ran, and how long it was ready to run and had to wait. A thread that is
 stopped (SIGSTOP, a suspended machine) does neither. For diagnosing a slow process: nothing is decided

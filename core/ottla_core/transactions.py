@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from ottla_core.errors import ErrorCode, OttlaError
 
 TRANSACTIONS_V1: Final = 1
-"""What clients have added to a transaction is verified."""
+"""Brokers verify that clients have added a partition to the transaction."""
 TRANSACTIONS_V2: Final = 2
 """Brokers and group-coordinators add it themselves, and each end raises the producer's epoch (KIP-890)."""
 

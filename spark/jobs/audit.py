@@ -113,7 +113,7 @@ def _topic(spark: SparkSession, options: argparse.Namespace, end: Mapping[int, i
 
 
 def _lake(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
-    """What the lake's list of files names; a file that is gone is rows that are missing."""
+    """Rows of the files that the lake's list names; the rows of a file that is gone are missing."""
     rows = spark.read.option("ignoreMissingFiles", "true").parquet(options.lake)
     return rows.where(f.col("topic") == options.topic).select("partition", "offset", "timestamp")
 

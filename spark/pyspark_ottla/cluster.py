@@ -141,7 +141,7 @@ class SourcePartitions:
         return found
 
     def record_bytes(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, float]:
-        """What a record of each partition takes on disk, on average; none where there are none."""
+        """The average size on disk of a record of each partition; partitions without records are left out."""
         first, last = self.earliest(partitions), self.latest(partitions)
         sizes: dict[TopicPartition, int] = {}
         topics = {partition.topic for partition in last}

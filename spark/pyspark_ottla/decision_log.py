@@ -26,7 +26,7 @@ from pyspark_ottla.machines.decisions import (
 from pyspark_ottla.options import WriteOptions
 
 _CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": "1MiB", "min.cleanable.dirty.ratio": 0.1}
-"""What compaction has yet to do, a driver that has paused for long has to read."""
+"""Compaction keeps the log short: a driver that has paused for long has to read all that is not compacted yet."""
 
 _PARTITION: Final = TopicPartition(TOPIC, 0)
 _LATELY: Final = 1_000

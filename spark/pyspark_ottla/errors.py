@@ -21,7 +21,7 @@ class PartitionsGoneError(UnknownTopicError):
 
 
 def raise_or_warn(error: OttlaError, options: ReadOptions) -> None:
-    """What failOnDataLoss is about: raise, or log a warning and let the query continue."""
+    """Apply failOnDataLoss: raise, or log a warning and let the query continue."""
     if options.fail_on_data_loss:
         raise error
     logger.warning("%s", error)

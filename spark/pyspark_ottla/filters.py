@@ -41,7 +41,7 @@ class FilteringBatchReader(OttlaBatchReader):
         return filters
 
     def select(self, ranges: list[Range], partitions: SourcePartitions) -> list[Range]:
-        """What of `ranges` can have rows that pass."""
+        """The parts of `ranges` that can have rows that pass."""
         for pushed in self._pushed:
             ranges = [part for range_ in ranges if (part := narrowed(range_, pushed)) is not None and part.size > 0]
         since_ms = max((ms for pushed in self._pushed if (ms := _since_ms(pushed)) is not None), default=None)
@@ -53,7 +53,7 @@ class FilteringBatchReader(OttlaBatchReader):
 
 
 def narrowed(range_: Range, pushed: Filter) -> Range | None:
-    """What of a range can pass one filter on topic, partition or offset; None for nothing, all of it if unsure."""
+    """The part of a range that can pass one filter on topic, partition or offset; None if none can, all if unsure."""
     column = getattr(pushed, "attribute", ())
     if getattr(pushed, "value", None) is None:
         return range_  # a comparison with null, or none at all

@@ -48,7 +48,7 @@ def patience_s(options: WriteOptions) -> float:
 
 
 _ENDED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
-"""What a coordinator answers where the transaction was ended before."""
+"""Errors of a coordinator if the transaction has ended before."""
 
 
 def end_transaction(admin: ottla.Admin, transaction: TaskTransaction, *, committed: bool) -> None:

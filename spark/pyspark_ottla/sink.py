@@ -37,7 +37,7 @@ logger = logging.getLogger("ottla.spark")
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task has written: acknowledged rows by topic; and exactly once, its batch and what it has prepared.
+    """What one task has written: acknowledged rows by topic; exactly once, also its batch and prepared transaction.
 
     `checksum` is the sum of the rows' checksums.
     """
@@ -118,8 +118,8 @@ class RowWriter:
 
 
 class OttlaBatchWriter(DataSourceArrowWriter):
-    """What `df.write.format("ottla")` does. Exactly once, all of it counts or nothing, under an id of its own, or once
-    for each version of a txnAppId."""
+    """`df.write.format("ottla")`. With exactly once, all rows count or none do: under an id of its own, or once for
+    each version of a txnAppId."""
 
     def __init__(self, writer: RowWriter) -> None:
         self._writer: Final = writer
@@ -162,7 +162,7 @@ class OttlaBatchWriter(DataSourceArrowWriter):
 
 
 class OttlaStreamWriter(DataSourceStreamArrowWriter):
-    """What `df.writeStream.format("ottla")` does, micro-batch by micro-batch."""
+    """`df.writeStream.format("ottla")`, micro-batch by micro-batch."""
 
     def __init__(self, writer: RowWriter) -> None:
         self._writer: Final = writer
@@ -213,12 +213,12 @@ def batch_of(messages: Messages) -> Batch | None:
 
 
 def transactions_of(messages: Messages) -> list[TaskTransaction]:
-    """What the tasks have prepared: nothing, where there were no rows."""
+    """The transactions that the tasks have prepared; none if there were no rows."""
     return [m.transaction for m in messages if isinstance(m, Written) and m.transaction is not None]
 
 
 def content_of(messages: Messages) -> Content:
-    """What the rows of all tasks are."""
+    """The rows of all tasks in brief."""
     written = [message for message in messages if isinstance(message, Written)]
     return Content(sum(each.rows.total() for each in written), sum(each.checksum for each in written))
 

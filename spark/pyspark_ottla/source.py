@@ -51,7 +51,7 @@ class OttlaDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format` is given."""
+        """The name that is passed to `format`."""
         return "ottla"
 
     def schema(self) -> StructType:

@@ -15,7 +15,7 @@ from ottla.errors import ConfigError, config_error
 T = TypeVar("T")
 
 _OF_SPARK: Final = frozenset(["checkpointlocation", "queryname"])
-"""What Spark itself adds to the options that a user gave."""
+"""Options that Spark itself adds to those of the user."""
 
 _NOT_FOR_USERS: Final = {
     "auto.offset.reset": "use startingOffsets instead: Spark itself keeps where a query is",

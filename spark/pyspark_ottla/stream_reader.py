@@ -148,7 +148,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._partitions
 
     def _offsets(self, checkpoint: dict[str, Any]) -> dict[TopicPartition, int]:
-        """What the checkpoint holds, without what is not subscribed any more; ConfigError for another query's."""
+        """The checkpoint's offsets, without topics no longer subscribed. Raises ConfigError for another query's."""
         try:
             offsets = from_json(checkpoint)
         except (AttributeError, TypeError, ValueError):
@@ -194,10 +194,10 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {partition: end for partition, end in ends.items() if partition in existing}
 
     def _ranges(self, begins: Offsets, ends: Offsets, ids: TopicIds) -> tuple[list[Range], Offsets, Offsets]:
-        """What of a batch still exists, and where the logs of it begin and end.
+        """The ranges of a batch that still exist, and where their logs begin and end.
 
         Partitions that were added begin at 0, whatever is left of them: so a batch is the same however often it is
-        planned, and what is deleted of it is reported.
+        planned, and deleted parts are reported.
         """
         existing = self._existing(ends, ids)
         ranges = ranges_between({**dict.fromkeys(existing, 0), **begins}, existing)

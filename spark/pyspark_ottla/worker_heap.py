@@ -1,4 +1,4 @@
-"""What a Python worker of Spark's keeps in memory, and why Spark's looks for garbage need not go through it.
+"""What a Spark Python worker keeps in memory, and why Spark's garbage collections need not go through it.
 
 After each task Spark has its worker look for garbage (`gc.collect`), through everything that the process has imported:
 pyarrow, gRPC, PySpark itself, 20 to 80 ms during which the next task waits. What is there when the first of our tasks

@@ -40,7 +40,7 @@ def encode(key: Key, value: Any) -> bytes:
 
 
 def decode(key: Key, entry: KeyValue) -> Any:
-    """What `entry` holds, with the epochs and revisions that etcd keeps beside the value.
+    """Return the object that `entry` holds, with the epochs and revisions that etcd keeps beside the value.
 
     Raises OttlaError UNSUPPORTED_VERSION for a format of another release, KAFKA_STORAGE_ERROR for damaged bytes.
     """

@@ -194,7 +194,7 @@ class ClusterImage:
         return [(p, self.partitions[p]) for p in ids]
 
     def broker_configs(self, broker_id: int | None = None) -> Mapping[str, str]:
-        """What was set for one broker, or for all."""
+        """The configs that were set for one broker, or for all."""
         configs = self.configs.get(("broker", "" if broker_id is None else str(broker_id)))
         return {} if configs is None else configs.values
 

@@ -61,7 +61,7 @@ def shard(kind: str, number: int) -> Key:
 
 
 def prefix(cluster_id: str) -> str:
-    """What all keys of one cluster start with."""
+    """The prefix of all keys of one cluster."""
     return f"/ottla/{cluster_id}/"
 
 

@@ -133,7 +133,7 @@ class Owner(Generic[S]):
         return self._effects()
 
     def on_result(self, number: int, result: Result, now: Moment) -> list[Effect]:
-        """What the log responds; the result of an older call than the one in flight is ignored."""
+        """The log has responded; the result of an older call than the one in flight is ignored."""
         # A repeated call goes out under another number: a late result of the former sending must not settle it.
         if number == self._number and self._in_flight and self.phase is not Phase.LEFT:
             self._in_flight = False

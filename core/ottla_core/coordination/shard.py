@@ -65,13 +65,13 @@ class Resolve:
 
 @dataclass(frozen=True, slots=True)
 class ShardDecision(Generic[Response]):
-    """What a request comes to. A decision without records is a read, and its response is proved fresh before it leaves.
+    """The outcome of a request. A decision without records is a read: its response is proved fresh before it is sent.
 
     `records` are written together or not at all, in one batch: they are of no producer, of one producer, or one marker.
-    `memory` is what changes in the state and is not written: a load
-    forgets it (such as the members of a join that is not complete). `timers` are memory too (None: cancelled).
+    `memory` is changes of the state that are not written: a load
+    forgets them (such as the members of a join that is not complete). `timers` are memory too (None: cancelled).
     `effects` are done once the records are durable: `Resolve` by the runtime, any other by the service.
-    `by_last_proof`: of a read that need not be fresh, for its reader would notice a newer owner.
+    `by_last_proof`: for a read that need not be fresh, as its reader would notice a newer owner.
     """
 
     response: Response | Later

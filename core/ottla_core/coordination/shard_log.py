@@ -31,7 +31,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What lies at `offset` and after it, below the high watermark only."""
+    """Read from `offset` on, below the high watermark only."""
 
     offset: int
 
@@ -101,7 +101,7 @@ _DEFINITE: Final = frozenset(
 
 
 def result_of(error: OttlaError, log_end_offset: int) -> Mismatch | Fenced | Rejected | Unknown:
-    """What a leader's error means for the call that it answers."""
+    """Return the result that a leader's error stands for."""
     if error.code == ErrorCode.OFFSET_MISMATCH:
         return Mismatch(log_end_offset)
     if error.code == ErrorCode.SHARD_FENCED:

@@ -38,7 +38,7 @@ class LoopClock:
 
     def __init__(self, monotonic: float) -> None:
         self.gap_s = 0.0
-        """What the last look has left out: of what is kept by this clock, only that has grown older than it says."""
+        """The gap that the last look left out. What is timed by this clock is older than it says by this gap."""
         self._seen = monotonic
         self._left_out = 0.0
 
@@ -51,7 +51,7 @@ class LoopClock:
         return monotonic - self._left_out
 
     def monotonic_at(self, at: float) -> float:
-        """What the monotonic clock will say at the instant `at`, if there is no gap until then."""
+        """The time of the monotonic clock at the instant `at`, if there is no gap until then."""
         return at + self._left_out
 
 

@@ -1,4 +1,4 @@
-"""What a reader of committed records leaves out: brokers leave it in, and name the aborted transactions (rule 38)."""
+"""Records that a reader of committed records skips: brokers send them, and name the aborted transactions (rule 38)."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def compress(codec: int, data: bytes) -> bytes:
 
 
 def decompress(codec: int, data: Buffer) -> bytes:
-    """What was compressed. Raises CORRUPT_MESSAGE for a frame that lies, is cut off or exceeds `output_limit`."""
+    """Return the decompressed bytes. Raises CORRUPT_MESSAGE for a frame that lies, is cut or exceeds `output_limit`."""
     if not len(data):
         return b""  # what compaction leaves of a batch without survivors
     return _DECOMPRESS[Codec(codec)](memoryview(data), output_limit(len(data)))

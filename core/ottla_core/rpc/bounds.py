@@ -1,4 +1,4 @@
-"""What a request may bring at most: more would hold the loop for longer than one turn."""
+"""Limits of a request's size: more would hold the loop for longer than one turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What frames may hold of a server's memory, counted in bytes: a budget of each stream, and one of all streams of a
+"""How much of a server's memory frames may hold, in bytes: a budget for each stream, and one for all streams of a
 method.
 
 Each method has its own, so that no frame waits for one that can't be read: a produce with acks=all ends when followers
@@ -98,7 +98,7 @@ class StreamBudget:
 
 
 class FrameInFlight:
-    """What one frame holds, from being read to being answered."""
+    """The bytes that one frame holds, from being read until its response is sent."""
 
     __slots__ = ("_bytes", "_stream", "_was_let_go")
 

@@ -1,4 +1,4 @@
-"""What unary calls may hold of a server together: each holds its request until it is answered, and then its response.
+"""How much memory unary calls may hold together: each holds its request until there is a response, and then that.
 
 gRPC reads a message before it can be rejected, so a call beyond the bound is rejected as soon as it arrives. Small
 ones have a part of their own: an election or a heartbeat must not be rejected for what others send.

@@ -92,7 +92,7 @@ def context_of(metadata: Iterable[tuple[str, str | bytes]], peer: str) -> Reques
 
 
 def client_metadata(address: str, client_id: str) -> tuple[tuple[str, str], ...]:
-    """What a client says with every call: the host that it dialled (gRPC keeps it from our handlers), and its name."""
+    """The metadata of every call: the host that the client dialled (gRPC hides it from our handlers), and its name."""
     host = address.rpartition(":")[0]
     dialled = ((DIALLED, host),) if host.isascii() else ()  # gRPC carries ASCII; a name that is not can't be resolved
     return (*dialled, (CLIENT_ID, client_id)) if client_id else dialled

@@ -1,7 +1,7 @@
-"""What goes to one address in as few calls as it allows: a call costs far more than a small request that it carries.
+"""Sends requests to one address in as few calls as possible: a call costs far more than a small request in it.
 
-A request goes at once where nothing has gone for a moment, or is under way; else with whatever comes until then. A
-lone one does not wait; many wait a moment, and cost a fraction.
+A request is sent at once if no call is under way and none was made just now; else together with those that come until
+then. A single request does not wait; many wait a moment, and cost a fraction.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Gathered(Generic[Request, Response]):
         self._next: asyncio.TimerHandle | None = None
 
     async def ask(self, request: Request, timeout_s: float) -> Response:
-        """What `call` has for it, or what it raises."""
+        """Return the response that `call` has for the request, or raise its error."""
         waiting = _Waiting[Request, Response](request, timeout_s, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         if len(self._waiting) == 1:

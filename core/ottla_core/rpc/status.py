@@ -97,7 +97,7 @@ class TransportError(OttlaError):
 
 
 def transport_error(error: Exception, address: str, action: str) -> TransportError:
-    """What a client sees of a grpc.RpcError."""
+    """Return the error that a client gets for a grpc.RpcError."""
     status, details = grpc.StatusCode.UNKNOWN, str(error)
     if isinstance(error, grpc.Call | grpc.aio.AioRpcError):
         status, details = error.code(), error.details() or error.code().name

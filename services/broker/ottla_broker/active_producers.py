@@ -1,4 +1,4 @@
-"""What a partition knows of its producers, for operators (KIP-664): the same for both protocols."""
+"""What a partition knows of its producers, for operators (KIP-664); both protocols use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker process is configured with: where it listens, where its data lies, where etcd is.
+"""The settings of a broker process: where it listens, where its data lies, where etcd is.
 
 Spelled OTTLA_BROKER__<KEY> in the environment. Topic and cluster configs under Kafka's names live in the cluster.
 """

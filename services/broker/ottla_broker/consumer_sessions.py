@@ -79,7 +79,7 @@ class ConsumerSession:
         consumers: Consumers,
         limits: FetchLimits,
     ) -> Iterable[FetchResult]:
-        """What came of what was looked at. Raises FETCH_SESSION_ID_NOT_FOUND where the session has ended."""
+        """Return the results of what was read. Raises FETCH_SESSION_ID_NOT_FOUND if the session has ended."""
         self._fetches += 1
         number = self._fetches
         self._delayed.wake()  # of one that is parked: this one may change what it waits for
@@ -114,7 +114,7 @@ class ConsumerSession:
             self._purgatory.end(self._delayed)
 
     async def _change(self, named: Iterable[PartitionFetch], forgotten: Iterable[PartitionId]) -> None:
-        """What is named is looked at after what is pending already: who got records waits for who did not (rule 57)."""
+        """Queue named partitions behind the pending ones: partitions that got records wait for the others (rule 57)."""
         slice_ = Slice()
         for key in forgotten:
             await slice_.rest()

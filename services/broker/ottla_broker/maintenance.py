@@ -1,4 +1,4 @@
-"""What a broker does beside serving: checkpoints, retention, flushes by time, freeing the space of what is deleted."""
+"""A broker's background work: checkpoints, retention, flushes by time, freeing the space of deleted logs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Maintenance:
             await self._try(self._remove_deleted)
 
     async def _try(self, step: Callable[[], Awaitable[object]]) -> None:
-        """What fails keeps no other step from its work, and is tried again when its time has come."""
+        """A step that fails does not stop the others, and is tried again when it is next due."""
         try:
             await step()
         except Exception as error:

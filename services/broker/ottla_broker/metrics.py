@@ -1,5 +1,4 @@
-"""What a broker reports of itself when it is scraped: its metadata, its replicas, and Kafka's ReplicaManager
-figures."""
+"""A broker's metrics: of its metadata and its replicas, and those of Kafka's ReplicaManager."""
 
 from __future__ import annotations
 
@@ -67,7 +66,7 @@ def add_metrics(metrics: Metrics, follower: MetadataFollower, replicas: Replicas
 
 
 def add_cleaner_metrics(metrics: Metrics, cleaner: LogCleaner) -> None:
-    """Kafka's figures of its LogCleanerManager."""
+    """The metrics of Kafka's LogCleanerManager."""
     gauge, totals = partial(_add_gauge, metrics), cleaner.totals
     gauge("ottla_cleaner_max_dirty_ratio", "Dirty ratio of the dirtiest compacted log.", lambda: cleaner.dirtiest_ratio)
     gauge(
@@ -96,7 +95,7 @@ def _add_gauge(metrics: Metrics, name: str, help_text: str, value: Callable[[], 
 
 
 def add_topic_tables(metrics: Metrics, replicas: Replicas) -> None:
-    """Have them shown: for every topic that has a replica here, nothing for those that have none any more."""
+    """Add series for every topic that has a replica on this broker; those of other topics disappear."""
 
     def existing() -> list[Replica]:
         return list(replicas.all())  # in one step: a scrape has its own thread
@@ -121,7 +120,7 @@ def add_topic_tables(metrics: Metrics, replicas: Replicas) -> None:
     count("ottla_topic_records_in_total", "Records appended.", lambda traffic: traffic.records_in)
 
     def partitions(value: Callable[[Replica], float | None]) -> Mapping[tuple[str, ...], float]:
-        """The largest of them."""
+        """The values of the largest replicas."""
         largest = nlargest(MAX_PARTITIONS, ((r.log.size_bytes, r.topic, r.id.partition, r) for r in existing()))
         found = ((topic, partition, value(replica)) for _, topic, partition, replica in largest)
         return {(topic, str(partition)): number for topic, partition, number in found if number is not None}

@@ -1,4 +1,4 @@
-"""What a controller process is configured with: where it listens and where etcd is.
+"""The settings of a controller process: where it listens and where etcd is.
 
 Spelled OTTLA_CONTROLLER__<KEY> in the environment. Topic and cluster configs under Kafka's names live in the cluster.
 """

@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class Duty(Protocol):
-    """What the active controller does by itself."""
+    """Work that the active controller does by itself."""
 
     async def run(self, journal: Journal) -> None:
         """Until it is cancelled, at the end of the term; it gets over whatever fails."""
@@ -176,7 +176,7 @@ class Leadership:
 
 
 async def _nothing_else(lease: int) -> None:
-    """What is registered under a candidate's lease is put by the election itself."""
+    """Nothing to register under a candidate's lease: the election does it."""
 
 
 def _is_vacant(image: ClusterImage) -> bool:

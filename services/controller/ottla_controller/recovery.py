@@ -100,7 +100,7 @@ class Recoverer:
 
 
 async def ask_logs(image: ClusterImage, request: Mapping[int, Sequence[PartitionId]]) -> dict[int, LogsReport]:
-    """What the brokers say of their logs of these partitions, by broker id; those that don't answer are missing."""
+    """Ask brokers about their logs of these partitions; the reports by broker id, of those that respond."""
     brokers = [image.brokers[broker_id] for broker_id in request]
     reports = await asyncio.gather(*(_ask(b, image.revision, request[b.id]) for b in brokers))
     return {b.id: report for b, report in zip(brokers, reports, strict=True) if report is not None}

@@ -85,7 +85,7 @@ def random_topic_id() -> TopicId:
 
 
 class ControllerService:
-    """What clients and brokers may call. A standby raises NOT_CONTROLLER and names the active one."""
+    """The methods that clients and brokers may call. A standby raises NOT_CONTROLLER and names the active one."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class ControllerService:
         return pb.ControlledShutdownResponse(remaining_leaders=remaining)
 
     async def elect_leaders(self, request: pb.ElectLeadersRequest, context: RequestContext) -> pb.ElectLeadersResponse:
-        """What was requested by name is answered by name; of all partitions, those that needed an election."""
+        """The response has every partition that was named; of "all partitions", only those that needed an election."""
         self._leadership.journal()
         image = self._follower.image
         kind = _ELECTIONS.get(request.type)

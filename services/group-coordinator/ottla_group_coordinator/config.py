@@ -51,7 +51,7 @@ class GroupCoordinatorConfig:
         return replace(self, **altered)  # type: ignore[arg-type]  # all of them are numbers: test_config_listener
 
     def limits(self) -> ShardLimits:
-        """What holds for the shards' owners."""
+        """The limits for the owners of shards."""
         proof_s = max(_LEAST_PROOF_S, self.group_min_session_timeout_ms / 3000)
         return ShardLimits(append_s=self.offsets_commit_timeout_ms / 1000, unproved_s=proof_s)
 

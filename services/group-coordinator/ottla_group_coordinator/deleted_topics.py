@@ -1,9 +1,9 @@
-"""What was committed in a topic goes when the topic does, as in Kafka: another one may come under its name, and a group
-that began in it where it ended in the former would miss records.
+"""Offsets committed in a topic are deleted with it, as in Kafka: a new topic may get its name, and a group that started
+in it at the old offset would miss records.
 
-The owner of a shard takes the offsets out: when it hears of the topic's end, and when it has loaded the shard, for the
-topic may have ended while it had no owner. They are known by the topic's id, and the metadata must not be behind: a
-topic that is not known yet looks like one that is gone.
+The owner of a shard deletes the offsets when it learns that the topic is deleted, and when it has loaded the shard: the
+topic may have been deleted while the shard had no owner. They are found by the topic's id, and the metadata must be up
+to date: a topic that is not known yet looks like a deleted one.
 """
 
 from __future__ import annotations

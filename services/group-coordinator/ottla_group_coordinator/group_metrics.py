@@ -1,4 +1,4 @@
-"""What a coordinator counts of groups as it goes along: commits, and rebalances by what set them off."""
+"""A coordinator's running counts of groups: commits, and rebalances by cause."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 class RebalanceCause(Enum):
-    """What set a rebalance off. PARTITIONS: the leader reports that its topics have changed (KIP-800)."""
+    """The cause of a rebalance. PARTITIONS: the leader reports that its topics have changed (KIP-800)."""
 
     JOINED = "joined"
     LEFT = "left"
@@ -80,7 +80,7 @@ class GroupMetrics:
 
 
 def cause_of(began: HistoryEvent, before: Sequence[HistoryEvent]) -> RebalanceCause:
-    """What happened to a member in the same decision, else the reason that a member gave with its request."""
+    """The event of a member in the same decision, else the reason that a member gave with its request."""
     for event in reversed(before):
         if event.kind in _OF_A_MEMBER:
             return _OF_A_MEMBER[event.kind]

@@ -269,8 +269,8 @@ class GroupService:
     async def _of_gone_topics(
         self, found: Sequence[tuple[TopicPartition, CommittedOffset | None]]
     ) -> frozenset[TopicPartition]:
-        """What was committed in topics that are gone and is not yet taken out. A coordinator that is behind sees some
-        where there are none, and a group would begin anew: raises COORDINATOR_NOT_AVAILABLE where it can't catch up."""
+        """Partitions of deleted topics whose offsets are not deleted yet. A coordinator that is behind would find some
+        by mistake, and the group would start over: raises COORDINATOR_NOT_AVAILABLE if it can't catch up."""
 
         def look(image: ClusterImage) -> frozenset[TopicPartition]:
             return frozenset(p for p, o in found if o is not None and is_of_gone(p, o, image.topics))

@@ -1,4 +1,4 @@
-"""What a flow does beside the copying, on a thread of its own: tried again whenever it fails, until it is stopped."""
+"""A flow's work other than copying, on a thread of its own: repeated whenever it fails, until it is stopped."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _STEP_S: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class GroupMoved:
-    """What was done, or is planned, for a group; nothing was where `error` says why."""
+    """What was done, or is planned, for a group; nothing if there is an `error`."""
 
     group: str
     positions: Sequence[Move] = field(default=())

@@ -44,7 +44,7 @@ _CHOICES: Final = {"policy": POLICIES, "delivery": DELIVERIES}
 
 
 def load(path: str | Path) -> MirrorSettings:
-    """What the file says. Raises INVALID_CONFIG: what is wrong in it, and where."""
+    """Return the file's settings. Raises INVALID_CONFIG, which names the mistake and its place."""
     if Path(path).suffix == ".properties":
         parse = partial(_properties, read_properties(path))
     else:

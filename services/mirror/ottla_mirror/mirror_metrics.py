@@ -1,4 +1,4 @@
-"""What a mirror counts: how far each flow's copies are behind, and what was copied."""
+"""A mirror's metrics: how far each flow's copies are behind, and what was copied."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 class Metadata(Protocol):
-    """What is known of the cluster (ottla_core.cluster.follower)."""
+    """This instance's metadata (ottla_core.cluster.follower)."""
 
     @property
     def image(self) -> ClusterImage: ...
@@ -57,7 +57,7 @@ class Metadata(Protocol):
 
 
 class _Queue:
-    """What waits for one destination."""
+    """The markers that wait for one destination."""
 
     def __init__(self) -> None:
         self.markers: deque[MarkerToWrite] = deque()

@@ -1,4 +1,4 @@
-"""What a coordinator counts of transactions: how they end, how many are open, and for how long."""
+"""A coordinator's metrics of transactions: how they end, how many are open, and for how long."""
 
 from __future__ import annotations
 

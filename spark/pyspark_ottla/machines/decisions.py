@@ -47,14 +47,14 @@ TRANSACTIONS_A_RECORD: Final = 2_000
 """A record of a decision names this many transactions at most: half a megabyte with the longest ids (limits.md)."""
 
 _OF_MICRO_BATCH: Final = "-(r[0-9a-f]{8})-[0-9]+-[0-9]+"
-"""What follows the query in a transactional id: its run, the task, and the number of the attempt."""
+"""The part after the query in a transactional id: its run, the task, and the number of the attempt."""
 
 _OF_BATCH_WRITE: Final = "-([0-9]+)-[0-9]+-([0-9a-f]{8})(?:[0-9a-f]{8})?"
-"""What follows the name of a batch write: its version, the task, its run, and what tells its attempts apart."""
+"""The part after the name of a batch write: its version, the task, its run, and a mark of the attempt."""
 
 
 class TaskTransaction(NamedTuple):
-    """What one attempt of a task has prepared: the driver ends it by these."""
+    """The prepared transaction of one attempt of a task, as the driver needs it to end it."""
 
     transactional_id: str
     producer_id: int
@@ -70,7 +70,7 @@ class Known(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What is decided at once: a micro-batch of a query, or a batch write, whose query is its txnAppId or a random id.
+    """The unit of a decision: a micro-batch of a query, or a batch write, whose query is its txnAppId or a random id.
 
     `run` names the start of a streaming query, or one run of a batch write.
     """
@@ -91,7 +91,7 @@ class Batch(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What the rows of a batch are: their number, and the sum of their checksums.
+    """A batch's rows in brief: their number, and the sum of their checksums.
 
     A sum depends neither on the order of the rows nor on how Spark divides them among its tasks.
     """
@@ -232,7 +232,7 @@ class OvertakenError(FencedError):
 
 
 class Role(Enum):
-    """What a transaction is to a decision."""
+    """The role of a transaction in a decision."""
 
     DECIDED = "counts"
     ORPHAN = "never counts"
@@ -240,7 +240,7 @@ class Role(Enum):
 
 
 class Status(Enum):
-    """What its coordinator knows of it."""
+    """The state of a transaction at its coordinator."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -251,7 +251,7 @@ class Status(Enum):
 
 
 class Action(Enum):
-    """What is to be done with it."""
+    """What to do with a transaction."""
 
     NONE = "none"
     COMMIT = "commit"

@@ -54,7 +54,7 @@ def _parts(whole: Range, count: int) -> Iterator[Range]:
 
 
 def lost(ranges: Sequence[Range], beginnings: Offsets) -> list[Range]:
-    """What of `ranges` lies before the beginnings of the logs: retention or DeleteRecords removed it."""
+    """The parts of `ranges` before the beginnings of the logs: retention or DeleteRecords removed them."""
     gone = (Range(p, start, min(end, beginnings[p])) for p, start, end in ranges)
     return [range_ for range_ in gone if range_.size > 0]
 

@@ -22,7 +22,7 @@ class OvertakenError(Exception):
 
 @dataclass(slots=True)
 class Candidate:
-    """What may be cleaned of a log, as it was after `truncations` truncations.
+    """The part of a log that may be cleaned, as it was after `truncations` truncations.
 
     `sources` are the segments of `part` that a clean has not passed yet.
     """

@@ -1,4 +1,4 @@
-"""What a clean writes: a segment's file with its indexes, under names that no log takes for its own."""
+"""The output of a clean: a segment's file and indexes, under names that no log takes for its own."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class CleanedFile:
         )
 
     def stand_for(self, source: SourceSegment) -> None:
-        """What is added from here on comes from `source`."""
+        """Batches that are added from now on come from `source`."""
         self._sources.append(source)
         path = segment_path(self._job.directory, source.base_offset)
         if path.with_suffix(aborted_index.SUFFIX).exists():
@@ -69,8 +69,8 @@ class CleanedFile:
             self._aborted += AbortedIndex(path).entries()
 
     def add(self, header: BatchHeader, batch: bytes, left: Survivors, *, stays: bool) -> None:
-        """What is left of `batch`; where it need not stay, only if no other follows. Raises OSError, and
-        MESSAGE_TOO_LARGE where a file is to be larger than the positions of an index reach."""
+        """Add what is left of `batch`; unless it `stays`, only if no other batch follows. Raises OSError, and
+        MESSAGE_TOO_LARGE if the file would grow beyond the positions of an index."""
         if self._withheld is not None:
             self._is_changed, self._withheld = True, None
         if header.is_control and not left.record_count:

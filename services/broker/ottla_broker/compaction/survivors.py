@@ -45,9 +45,9 @@ class Survivors(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Survival:
-    """What decides about a record of a clean that ends before `end_offset`.
+    """Decides which records survive a clean that ends before `end_offset`.
 
-    What lies before `log_start_offset` is deleted. `newest_offset` gives the newest offset of a key in the dirty part,
+    Records before `log_start_offset` are deleted. `newest_offset` gives the newest offset of a key in the dirty part,
     -1 where it has none. Fences before the newest of the dirty part have no meaning any more; NO_FENCE where that part
     has none.
     """

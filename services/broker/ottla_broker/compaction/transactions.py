@@ -1,4 +1,4 @@
-"""What a clean has to know of transactions: whose records never became true, and which markers end nothing any more."""
+"""What a clean has to know of transactions: which ones were aborted, and which markers no longer end anything."""
 
 from __future__ import annotations
 

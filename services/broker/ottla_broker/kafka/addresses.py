@@ -34,7 +34,7 @@ class KafkaAddresses:
         }
 
     def own(self, ports: Mapping[str, int]) -> dict[str, str]:
-        """What this broker registers: host:port by the listeners' names, where `ports` are those that they have got."""
+        """The addresses that this broker registers, host:port by listener name; `ports` has the bound ports."""
         return {name: f"{at.host}:{at.port or ports[name]}" for name, at in self._own.items()}
 
     def advertised(self, broker: Broker, caller: Caller) -> KafkaEndpoint | None:

@@ -1,4 +1,4 @@
-"""What is served: every API with its versions and who answers it. ApiVersions and docs/kafka-apis.md are read off it.
+"""The APIs that are served, with their versions and handlers: the source of ApiVersions and of docs/kafka-apis.md.
 
 The minima are those of Kafka 4.x but for Produce, which is advertised from 0 and served from 3, as Kafka does it: old
 librdkafka takes a larger minimum for a broker that knows no compression (design: traps in docs/kafka-apis.md).

@@ -1,4 +1,4 @@
-"""What stands behind the handlers: the parts of the broker that gRPC's service calls too, and nothing else."""
+"""The parts of the broker that the handlers call: those that the gRPC service calls too, and nothing else."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from ottla_core.slices import Slice
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 ENTRY_BYTES: Final = 256
-"""What a topic takes beside its bytes."""
+"""Memory that a topic takes in addition to its bytes."""
 _LOOK_INTERVAL: Final = 64
 """Topics or partitions. A request of fewer waits for no other."""
 

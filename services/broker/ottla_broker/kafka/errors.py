@@ -15,7 +15,7 @@ def text_of(error: OttlaError) -> str:
 
 
 def shortened(text: str) -> str:
-    """What fits into a response, however long the names are that the client has come up with."""
+    """Shorten a text to fit into a response, however long the names in the client's request are."""
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
 
 

@@ -19,7 +19,7 @@ TopicKey: TypeAlias = str | TopicId
 
 
 class RequestedPartition(NamedTuple):
-    """What is requested of one partition."""
+    """The request for one partition."""
 
     topic: TopicKey
     number: int

@@ -68,7 +68,7 @@ class Session:
         return self._requested[key]
 
     def change(self, request: Iterable[RequestedPartition], forgotten: Iterable[Key]) -> None:
-        """What is named is looked at after what is pending already: who got records waits for who did not."""
+        """Queue named partitions behind the pending ones: partitions that got records wait for the others."""
         for entry in request:
             key = (entry.topic, entry.number)
             self.size += 0 if key in self._requested else _size(entry.topic)

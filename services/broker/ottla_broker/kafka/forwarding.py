@@ -1,4 +1,4 @@
-"""What only the controller may decide is passed on to it, within the time that the client gives.
+"""Forwards requests that only the controller may decide, within the client's timeout.
 
 A call ends with its connection: the task that waits for it is cancelled, and the call with it.
 """

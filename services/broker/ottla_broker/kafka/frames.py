@@ -1,4 +1,4 @@
-"""What stands before the body of a request and of a response.
+"""The headers of requests and responses.
 
     request:  size int32 | api key int16, version int16, correlation id int32, client id string [, tags] | body
     answer:   size int32 | correlation id int32 [, tags] | body

@@ -1,4 +1,4 @@
-"""What concerns a group is passed on to the coordinator that owns it, as its contract puts it.
+"""Forwards requests for a group to the coordinator that owns it, in the form of its contract.
 
 A call ends with its connection: the task that waits for it is cancelled, and the call with it.
 """

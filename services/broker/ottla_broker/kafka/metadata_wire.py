@@ -46,8 +46,8 @@ _KEPT_NODES: Final = 4096
 
 
 class Terms(NamedTuple):
-    """What a topic's bytes depend on beside the topic itself: of the brokers the ids of those that are not fenced, and
-    of those that have no address for the client's listener."""
+    """What a topic's bytes depend on besides the topic itself: the ids of the brokers that are not fenced, and of those
+    that have no address for the client's listener."""
 
     version: int
     operations: bool
@@ -58,7 +58,7 @@ class Terms(NamedTuple):
 def write_head(
     version: int, image: ClusterImage, endpoints: Mapping[int, KafkaEndpoint], node_id: int, topics: int
 ) -> bytearray:
-    """What stands before the topics, whose number is `topics`; `endpoints`: of the brokers that the client gets."""
+    """Write the part before the topics, whose number is `topics`; `endpoints`: the brokers that the client gets."""
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     if version >= _THROTTLE_FROM:
         writer.int32(0)
@@ -79,7 +79,7 @@ def write_head(
 
 
 def write_tail(version: int, *, operations: bool) -> bytearray:
-    """What stands behind the topics."""
+    """Write the part after the topics."""
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
     if version in _CLUSTER_OPERATIONS:
         writer.int32(sum(1 << number for number in ALL_CLUSTER_OPERATIONS) if operations else _NOT_REQUESTED)

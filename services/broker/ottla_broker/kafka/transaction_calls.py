@@ -1,4 +1,4 @@
-"""What concerns a transaction is passed on to the txn-coordinator that owns it, as its contract puts it."""
+"""Forwards requests for a transaction to the txn-coordinator that owns it, in the form of its contract."""
 
 from __future__ import annotations
 

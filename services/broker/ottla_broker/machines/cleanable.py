@@ -16,7 +16,7 @@ from ottla_broker.machines.offsets import LastStableOffset, RecoveryPoint
 
 
 class SegmentFacts(NamedTuple):
-    """What this needs of a segment; the times are looked up only where they matter: they may have to be read."""
+    """What compaction needs to know of a segment; times are looked up only if they matter: they may have to be read."""
 
     base_offset: int
     next_offset: int

@@ -1,4 +1,4 @@
-"""What still ties a broker to its partitions, where others could take its place."""
+"""What still ties a departing broker to its partitions, though other brokers could take its place."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What this broker follows of one leader, and what of it the leader has yet to hear: the follower's end of a fetch
-session (after KIP-227). Pure.
+"""The partitions that this broker follows from one leader, and the changes that the leader has yet to learn: the
+follower's end of a fetch session (after KIP-227). Pure.
 
-The leader takes what was named to be as it was named. So what changes is named again, or forgotten, in the very next
-request: one that is sent says that everything else still holds (leadership_confirmation builds on that).
+The leader assumes that a partition is as it was last named. So each change is named, or the partition is forgotten, in
+the very next request: sending a request asserts that all else still holds (leadership_confirmation builds on that).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class FollowedLeader(Generic[R]):
         return self._named.get(partition_id)
 
     def changed(self) -> list[tuple[PartitionId, R]]:
-        """What is to be named, in the order in which it changed (rule 57)."""
+        """The partitions to be named, in the order in which they changed (rule 57)."""
         return [(p, self._followed[p]) for p in self._changed]
 
     def name(self, partition_id: PartitionId, named: Named) -> None:

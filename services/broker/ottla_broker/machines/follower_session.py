@@ -1,11 +1,12 @@
-"""What one follower follows of this broker, said once and then by what changes (after KIP-227). Pure.
+"""The partitions that one follower follows from this broker: named once, then only their changes (after KIP-227).
+Pure.
 
-A follower names a partition when it begins to follow it, and again when its log has changed; one that it does not name
-is as it was. The leader looks at what was named and at what something has happened to, and at nothing else: a fetch
-costs what has happened since the last one, however much is followed.
+A follower names a partition when it begins to follow it, and again when its log has changed; a partition that it does
+not name is unchanged. The leader looks only at partitions that were named or that had an event: a fetch costs as much
+as has happened since the last one, however many partitions are followed.
 
-A response may get lost on its way: the follower had something to say and did not wait for it. Each request tells how
-many have arrived, and what was said in one more is to be said again.
+A response may get lost: the follower had something to send and did not wait for it. Each request tells how many
+responses have arrived, and the content of a response that has not is sent again.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class FollowerSession(Generic[P]):
         return responses == self.responses
 
     def name(self, followed: Followed) -> None:
-        """What was there before comes last (rule 57: what got records waits for what did not)."""
+        """Queue a partition last, even if it was named before (rule 57: those with records wait for the others)."""
         if self.is_ended:
             return
         if followed.id not in self._followed:
@@ -144,14 +145,14 @@ class FollowerSession(Generic[P]):
 
     @property
     def pending(self) -> list[PartitionId]:
-        """What is to be looked at, in turn."""
+        """The partitions to be looked at, in order."""
         return list(self._pending)
 
     def find(self, partition_id: PartitionId) -> Followed | None:
         return self._followed.get(partition_id)
 
     def look_at(self, partition_id: PartitionId) -> Followed | None:
-        """What is followed, if it is still; what happens from now on makes it pending again."""
+        """Return the partition if it is still followed; events from now on make it pending again."""
         self._pending.pop(partition_id, None)
         return self._followed.get(partition_id)
 
@@ -181,7 +182,7 @@ class FollowerSession(Generic[P]):
         self.forget(followed.id)
 
     def take_back(self) -> None:
-        """What the last response tells, or the next one was to tell, has not been said."""
+        """Undo the content of the last response, or of the one being made: the follower has not received it."""
         for followed, high_watermark, log_start_offset in self._in_response.values():
             followed.high_watermark, followed.log_start_offset = high_watermark, log_start_offset
             followed.is_answered = False

@@ -1,4 +1,4 @@
-"""What a partition's leader knows of its followers: who is in sync, and up to where all of them have the log.
+"""What a partition's leader knows of its followers: which are in sync, and up to which offset all of them have the log.
 
 Two numbers of a replica matter. Its *log end offset*, which its next fetch carries, moves the high watermark. When it
 was last *caught up*, that is had all that the leader had, decides whether it stays in the ISR: by time, never by a
@@ -130,7 +130,7 @@ class Leader:
         follower.seen_confirmation = max(follower.seen_confirmation, number)
 
     def on_partition(self, partition: Partition, now: float) -> bool:
-        """What the controller has committed in this leader epoch. An older partition epoch is stale (C10)."""
+        """Apply the controller's newest state in this leader epoch. An older partition epoch is stale (C10)."""
         if partition.partition_epoch <= self.partition_epoch:
             return False
         self.isr, self.elr, self.replicas = partition.isr, partition.elr, partition.replicas

@@ -92,8 +92,8 @@ class Original(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What `check` came to: `original` of a repeat, or else what `apply` gets once the batches are written. `begun`:
-    the first offsets of transactions that begin, in their order."""
+    """The outcome of `check`: `original` of a repeat, or else what `apply` gets once the batches are written. `begun`:
+    the first offsets of transactions that begin, in order."""
 
     original: Original | None
     entries: Mapping[int, bytes]

@@ -1,4 +1,4 @@
-"""What a broker says of itself between its registrations: put into its own key, by compare and set."""
+"""What a broker reports between its registrations: written to its own key, by compare and set."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class Registration:
         )
 
     async def _unfence(self, key: keys.Key, put: KeyValue) -> None:
-        """What the controller has noted in the registration meanwhile stays in it."""
+        """Unfence the registration; notes that the controller has made in it meanwhile stay."""
 
         def unfenced(entry: KeyValue) -> bytes | None:
             ours = entry.create_revision == put.create_revision

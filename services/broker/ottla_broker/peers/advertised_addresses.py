@@ -18,7 +18,7 @@ class Addresses:
         self._published = frozenset(published_hosts)
 
     def advertised(self, address: str, context: RequestContext) -> str:
-        """What the caller is to dial in order to reach the service that is registered at `address` (host:port)."""
+        """Return the address that the caller should dial for the service registered at `address` (host:port)."""
         if context.dialled_host not in self._published:
             return address
         return f"{context.dialled_host}:{address.rpartition(':')[2]}"

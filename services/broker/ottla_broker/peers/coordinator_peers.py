@@ -24,7 +24,7 @@ Response = TypeVar("Response", bound=Message)
 
 
 class _Gathered(NamedTuple):
-    """What goes to one coordinator together with its like; each kind of coordinator takes one of both."""
+    """Requests that are gathered for one coordinator; each kind of coordinator takes one of the two."""
 
     heartbeats: GatheredHeartbeats
     additions: GatheredAdditions

@@ -30,7 +30,7 @@ can hold this much memory for each frame that a stream may have in flight."""
 
 
 class PartitionFetch(NamedTuple):
-    """What is requested of one partition; `leader_epoch` None is not checked."""
+    """The request for one partition; `leader_epoch` None is not checked."""
 
     id: PartitionId
     leader_epoch: int | None
@@ -39,10 +39,10 @@ class PartitionFetch(NamedTuple):
 
 
 class FetchResult(NamedTuple):
-    """What came of it. `records` may begin below the requested offset: batches are whole. `aborted`: transactions among
-    them whose records a reader of committed ones leaves out.
+    """Its result. `records` may begin below the requested offset: batches are whole. `aborted`: transactions among them
+    whose records a reader of committed ones skips.
 
-    `completes_fetch` whatever the others have: an error, news that can't wait, more records than may be answered.
+    `completes_fetch` whatever the others have: an error, a change that can't wait, more records than fit.
     """
 
     id: PartitionId
@@ -89,7 +89,7 @@ async def fetch_pending(
     whole: bool,
     is_superseded: Callable[[], bool] = lambda: False,
 ) -> dict[K, FetchResult]:
-    """What came of each partition that was looked at: the pending ones, and where something happens meanwhile.
+    """Return the results of the partitions that were looked at: the pending ones, and those with an event meanwhile.
 
     `requested`: what is to be read, or the result where there is nothing to read from. What failed or could be read
     still remains pending, as does what comes after the limits are reached; `whole`: that is looked at nevertheless.

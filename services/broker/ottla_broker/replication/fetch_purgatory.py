@@ -149,9 +149,9 @@ class FetchPurgatory:
             delayed.wake()
 
     def touch(self, partition: PartitionId) -> Collection[_Watching]:
-        """What has changed there is for the next response, and no reason for one. Who watches the partition.
+        """Note a change that belongs in the next response, but is no reason for one. Return the partition's watchers.
 
-        Who is idle hears of the first change only: the next look at what is pending watches again.
+        An idle watcher is notified of the first change only: its next look at what is pending watches again.
         """
         watching = self._by_partition.get(partition, ())
         for delayed, key in tuple(watching):

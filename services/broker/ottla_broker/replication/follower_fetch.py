@@ -50,7 +50,7 @@ class FollowerFetch:
 
 @dataclass(frozen=True, slots=True)
 class FollowerResponse:
-    """What has changed, how many responses of the session there are now, and the number of the newest check."""
+    """The changes, the number of the session's responses so far, and the number of the newest check."""
 
     partitions: Sequence[FetchResult]
     responses: int
@@ -188,7 +188,7 @@ class _Looks:
     # ---- what is new for it ------------------------------------------------------------------------------------------
 
     async def until_changes(self, is_superseded: Callable[[], bool]) -> list[FetchResult]:
-        """What is to be answered; nothing where nothing happens in time."""
+        """Return the results for the response; none if nothing happens in time."""
         parked, session = self._session.parked, self._session
         deadline = asyncio.get_running_loop().time() + self._request.max_wait_s
         while True:

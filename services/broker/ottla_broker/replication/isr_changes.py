@@ -90,7 +90,7 @@ class IsrChanges:
                 await asyncio.sleep(backoff.next())
 
     def _take(self) -> list[tuple[ReplicaState, IsrProposal]]:
-        """What is still proposed of what was submitted; it stays submitted until it is settled, behind the others."""
+        """Return submitted proposals that still stand; each stays submitted, behind the others, until it is settled."""
         batch: list[tuple[ReplicaState, IsrProposal]] = []
         for partition_id, replica in list(self._waiting.items()):
             proposal = replica.proposal

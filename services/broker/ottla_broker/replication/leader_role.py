@@ -133,7 +133,7 @@ class LeaderRole(ReplicaState):
         await self._threads.work(check_imported, records, self.log.config)
 
     async def read_back(self, offset: int, max_bytes: int) -> bytes:
-        """What `Log.read` gives and raises, of all that was appended."""
+        """Like `Log.read`, over all that was appended."""
         return await self._threads.look_up(self.log.read, offset, max_bytes, self.log.log_end_offset)
 
     def append_imported(self, records: bytes, expected_offset: int) -> AppendResult:
@@ -266,7 +266,7 @@ class LeaderRole(ReplicaState):
 
     @property
     def low_watermark(self) -> int:
-        """What lies before it is gone on every live replica, as far as their fetches show; on the leader only."""
+        """Records before it are gone on every live replica, as far as their fetches show; on the leader only."""
         return self.check_leader(None).low_watermark(self.log.log_start_offset)
 
     def delete_records(self, before_offset: int) -> int:

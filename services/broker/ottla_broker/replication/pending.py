@@ -25,7 +25,7 @@ MOST_BYTES: Final = 64 << 20
 
 
 class PendingBytes:
-    """What the pending acts of a broker hold together."""
+    """The bytes that the pending acts of a broker hold together."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self.held = 0
@@ -92,8 +92,8 @@ class PendingActs:
     def add(
         self, producer_id: int, prepare: Callable[[], Awaitable[object]], act: Callable[[], T]
     ) -> asyncio.Future[T]:
-        """What `act` gives once `prepare` is done, and all that was added for this producer before it. Cancelled, it is
-        left out."""
+        """Run `act` once `prepare` is done, and all that was added for this producer before it. It is skipped if the
+        future is cancelled."""
         pending = _Pending(prepare, act)
         if producer_id in self._queues:
             self._queues[producer_id].append(pending)

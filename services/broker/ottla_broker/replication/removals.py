@@ -42,7 +42,7 @@ class Removals:
         self._task = asyncio.create_task(self._run(), name="removals")
 
     async def stop(self) -> None:
-        """What is under way is finished, within a bound."""
+        """Finish what is under way, within a bound."""
         if self._task is None or self._task.done():
             return
         try:

@@ -32,7 +32,7 @@ class Replica(LeaderRole, FollowerRole):
         return partition.leader == self._context.broker_id and newer and partition.leader_epoch >= self.leader_epoch
 
     def on_partition(self, partition: Partition) -> None:
-        """What the controller decided, short of leading anew. A lower leader epoch is stale (rule C10)."""
+        """Apply a decision of the controller other than a new leadership. A lower leader epoch is stale (rule C10)."""
         if partition.leader_epoch < self.leader_epoch:
             return
         newer = partition.leader_epoch > self.leader_epoch

@@ -32,8 +32,8 @@ _LEADER: Final = ReplicaRole.LEADER  # to look up a member of an enum costs more
 
 @dataclass(frozen=True, slots=True)
 class ReplicaContext:
-    """What every replica of a broker shares. `live`: who may be in an ISR, with the epoch of its present
-    incarnation."""
+    """What every replica of a broker shares. `live`: the brokers that may be in an ISR, with the epoch of their
+    present incarnation."""
 
     broker_id: int
     clock: Clock
@@ -97,7 +97,7 @@ class ReplicaState(DiskLog):
         self._first_unstable: int | None = None
         """As of the last step of the high watermark."""
         self.pending: Final = PendingActs()
-        """What is to be appended before anything that its producers send now."""
+        """Appends that come before anything that their producers send from now on."""
         self.guards: Final = VerificationGuards()
 
     @property
@@ -200,7 +200,7 @@ class ReplicaState(DiskLog):
         return self._context.is_registered()
 
     def _after(self, moved: bool) -> None:
-        """What follows from an event of the leader: high watermark waiters are completed, and a proposal is sent."""
+        """Act on an event of the leader: complete high watermark waiters, and send a proposal."""
         assert self._leader is not None
         if moved:
             self._on_high_watermark(self._leader.high_watermark)
@@ -250,7 +250,7 @@ class ReplicaState(DiskLog):
         return self._working is not None
 
     async def _in_thread(self, work: Callable[[int], object], argument: int, *, is_truncation: bool = False) -> None:
-        """What waits for the disk. Never two at a time on one log, even if the caller has given up waiting for the
+        """Do work that waits for the disk: never two at a time on one log, even if the caller no longer waits for the
         first."""
         assert self._working is None, f"{self}: another thread works on the log already"
         run = self._threads.truncate if is_truncation else self._threads.keep

@@ -101,7 +101,7 @@ class Replicas(ReplicaTable):
         self._failures: dict[PartitionId, _Failure] = {}
         self._applying: dict[PartitionId, asyncio.Task[None]] = {}
         self._due: set[PartitionId] | None = None
-        """What is to be looked at; None for all of it."""
+        """The partitions to be looked at; None for all."""
         self._look_again: set[PartitionId] = set()  # opened while others had gone on: the image may have changed
         self._creation: Final = LogCreation(log_dir, clock, threads)
         self._removals: Final = Removals(log_dir, threads)
@@ -388,8 +388,8 @@ class Replicas(ReplicaTable):
             replica.on_partition(self._as_far_as_known(assignment.partition))
 
     def _as_far_as_known(self, partition: Partition) -> Partition:
-        """What is in doubt has no leader, from the moment that a broker says so: to follow who led by the backup
-        might cut a log that is longer (rule C18)."""
+        """A partition in doubt has no leader, from the moment that a broker says so: following the leader of the backup
+        might truncate a log that is longer (rule C18)."""
         return replace(partition, leader=NO_LEADER) if self._metadata.image.is_in_doubt(partition) else partition
 
     def _is_to_lead(self, replica: Replica, partition: Partition) -> bool:
@@ -411,7 +411,7 @@ class Replicas(ReplicaTable):
         return replica
 
     def _compare(self, image: ClusterImage) -> None:
-        """What is in the directory and not in the metadata (rule 24); and what the other way round (rule C15)."""
+        """Find logs that the metadata does not have (rule 24), and partitions that the directory lacks (rule C15)."""
         log_dir, me = self._log_dir(), self._broker_id
         assigned = {id_ for id_, partition in image.partitions.items() if me in partition.replicas}
         log_dir.expect(assigned, set(relied_upon(image, me)))

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 
 class ResponseRoom(Protocol):
-    """What is lent is held until the response has left; the sender sees to that."""
+    """Lends memory to a response until it has been sent; the sender gives it back."""
 
     def lend(self, requested_bytes: int) -> int:
         """Up to this many bytes, as far as there is room; how many they are."""

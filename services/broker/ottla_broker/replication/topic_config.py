@@ -19,7 +19,7 @@ def log_config(image: ClusterImage, topic: Topic, broker_id: int) -> LogConfig:
 
 
 def default_log_config(image: ClusterImage, broker_id: int) -> LogConfig:
-    """What holds for a log whose topic is not known yet: when the data directory is opened."""
+    """The config of a log whose topic is not known yet, while the data directory is opened."""
     return _log_config(image, {}, broker_id)
 
 

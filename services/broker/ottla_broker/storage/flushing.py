@@ -1,4 +1,4 @@
-"""What of one log is fsynced, and when and how the rest is.
+"""Which part of one log is fsynced, and when and how the rest is.
 
 `flush` runs in a thread beside appends; one at a time, and never beside a truncation of the log: both take `lock`.
 """

@@ -35,7 +35,7 @@ def new_directory_id() -> str:
 
 
 def load_identity(path: Path) -> DirectoryIdentity | None:
-    """What the data directory says of itself, None for a new one. Raises INVALID_CONFIG where it can't be read."""
+    """Return the identity of the data directory, None for a new one. Raises INVALID_CONFIG if it can't be read."""
     meta = path / META
     try:
         lines = meta.read_text(encoding="utf-8").splitlines()

@@ -36,7 +36,7 @@ from ottla_core.records.batch import BatchHeader, Buffer, at_offsets
 
 
 class AppendResult(NamedTuple):
-    """What an append came to. `log_append_time_ms` is -1 where timestamps are the clients'.
+    """The result of an append. `log_append_time_ms` is -1 where timestamps are the clients'.
 
     `duplicate`: nothing was written; the offsets and the time are those of the append that is repeated (rule 25).
     """

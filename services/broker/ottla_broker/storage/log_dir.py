@@ -62,7 +62,7 @@ class LogDirSizes(NamedTuple):
 
 
 class NewLog(NamedTuple):
-    """What a log is made of."""
+    """The description of a log to be made."""
 
     partition: PartitionId
     topic: str
@@ -151,8 +151,8 @@ class LogDir:
         self.checkpoint({})
 
     def _take_marker(self) -> str | None:
-        """What a clean stop left. Its removal is fsynced before the first write: from now on a crash is a crash
-        (rule 58)."""
+        """Read and remove the marker of a clean stop. The removal is fsynced before the first write: from now on a
+        crash counts as one (rule 58)."""
         marker = self.disk.path / CLEAN_SHUTDOWN
         try:
             text = marker.read_text(encoding="utf-8", errors="replace")
@@ -329,7 +329,7 @@ class LogDir:
         return renamed
 
     def measure_strays(self) -> Strays:
-        """What is set aside at the moment; walks through it, for a thread."""
+        """Measure the stray logs; reads their directories, so call it in a thread."""
         directories = list(self.disk.path.glob(f"*{STRAY_SUFFIX}"))
         self.strays = Strays(len(directories), sum(map(_size_bytes, directories)))
         return self.strays

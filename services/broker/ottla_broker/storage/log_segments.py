@@ -225,7 +225,7 @@ class LogSegments:
         )
 
     def undisturbed(self, offset: int, read: Callable[[BatchReader, Sequence[Segment]], T]) -> T:
-        """What `read` gives while no truncation, and no swap, comes in between."""
+        """Return the result of a `read` that no truncation and no swap has disturbed."""
         while True:
             self.check_open()
             # In this order: with a reader that a truncation or a swap has made go at least the segments that it left.

@@ -1,5 +1,5 @@
-"""What a data directory has on disk of its logs' offsets: recovery points, log starts, high watermarks and how far it
-is compacted.
+"""The offsets of its logs that a data directory has on disk: recovery points, log starts, high watermarks, and how far
+each log is compacted.
 
 They are written together every few seconds, those of the four files that changed, and at once where a log has come to
 end before what they promise.
@@ -34,7 +34,7 @@ class OffsetCheckpoints:
         self._disk: Final = disk
         self._lock: Final = Lock()
         self._written: dict[str, Offsets] = {}
-        """What is on disk for certain."""
+        """The offsets that are on disk for certain."""
         self._is_held = False
         self._names: dict[PartitionId, str] = {}
         self.recovery_points = self._read(checkpoint.RECOVERY_POINTS)

@@ -1,4 +1,4 @@
-"""What the owner of a shard appends to its log: batches, where the owner knows that they belong (machines.shard)."""
+"""Appends by the owner of a shard: its batches, at the offset that the owner expects (machines.shard)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ _PREFIX_SIZE: Final = 16  # what `placed_prefix` replaces
 
 
 class PositionedBatch(NamedTuple):
-    """What a segment has to know of a batch that is written to it."""
+    """What a segment needs to know of a batch that is written to it."""
 
     size_bytes: int
     last_offset: int
@@ -29,7 +29,7 @@ def stamped(records: Buffer, headers: list[BatchHeader], now_ms: int) -> tuple[b
 def positioned(
     records: Buffer, headers: list[BatchHeader], base_offset: int, leader_epoch: int
 ) -> tuple[list[bytes | memoryview], list[PositionedBatch]]:
-    """What to write, without a copy: 16 new bytes and the rest of each batch as it came; and the batches' places."""
+    """Return the buffers to write, 16 new bytes and the rest of each batch uncopied; and the batches' positions."""
     view, at = memoryview(records), 0
     buffers: list[bytes | memoryview] = []
     batches = []
@@ -50,6 +50,6 @@ def in_epoch(records: bytes, leader_epoch: int) -> bytes:
 
 
 def kept(records: bytes, headers: list[BatchHeader]) -> tuple[memoryview, list[PositionedBatch]]:
-    """What a follower writes of a leader's batches: the bytes of these headers as they are, and the batches' places."""
+    """Return what a follower writes: the leader's batches with these headers, unchanged, and their positions."""
     batches = [PositionedBatch(header.size_bytes, header.last_offset, header.max_timestamp) for header in headers]
     return memoryview(records)[: sum(batch.size_bytes for batch in batches)], batches

@@ -66,7 +66,7 @@ def encode(snapshot: ProducerSnapshot) -> bytes:
 
 
 def decode(data: bytes) -> ProducerSnapshot:
-    """What `encode` was given. Raises ValueError where that can't be known."""
+    """Reverse `encode`. Raises ValueError if the data is not valid."""
     if len(data) < _HEADER.size + _COUNT.size:
         raise ValueError(f"it has {len(data)} bytes")
     version, crc = _HEADER.unpack_from(data)

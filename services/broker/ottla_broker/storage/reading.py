@@ -22,7 +22,7 @@ from ottla_core.records.batch import HEADER_SIZE, BatchHeader, Buffer, corrupt, 
 from ottla_core.records.reader import read_records
 
 READ_MAX_BYTES: Final = 4 << 20
-"""What one read gives at most, but for a first batch that is larger."""
+"""The most that one read returns, except for a first batch that is larger."""
 
 _REMEMBERED: Final = 16
 

@@ -14,7 +14,7 @@ from typing import Final
 
 FILE: Final = ".reserve"
 NO_ROOM: Final = frozenset({ENOSPC, EDQUOT, EROFS})
-"""What a disk says that takes no more, and may do so again."""
+"""Errors of a disk that takes no more data, and may take some later."""
 
 MOST_BYTES: Final = 8 << 20
 _SHARE: Final = 16

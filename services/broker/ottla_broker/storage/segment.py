@@ -59,7 +59,7 @@ class Segment:
         self._is_active = False
         self._jitter: Final = random()  # noqa: S311 - spreads segments' ends in time, not a secret
         self._swap: DataFile | None = None
-        """What it reads instead of its file while the segments that it replaces are in the way."""
+        """Read instead of its file while the segments that it replaces still occupy the name."""
         self._indexes: SegmentIndexes | None = self._new_indexes()
         self.aborted = AbortedIndex(self.path)
 
@@ -311,7 +311,7 @@ class Segment:
         return self.first_timestamp_ms
 
     def retention_timestamp_ms(self) -> int:
-        """What retention.ms counts from: the largest timestamp, or else when the file was last written (rule 63)."""
+        """The time from which retention.ms counts: the largest timestamp, else the file's last write (rule 63)."""
         if self.largest.timestamp_ms >= 0:
             return self.largest.timestamp_ms
         return self.changed_at_ms()

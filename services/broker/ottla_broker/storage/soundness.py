@@ -76,7 +76,7 @@ def write_vouch(directory: Path, directory_id: str, incarnation: Incarnation) ->
 
 
 def incarnation_text(incarnation: Incarnation, directory_id: str) -> str:
-    """What the marker of a clean stop says; Kafka reads its first two fields."""
+    """The content of the clean-stop marker; Kafka reads its first two fields."""
     return json.dumps(
         {
             "version": _MARKER_VERSION,

@@ -30,7 +30,7 @@ CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
 
 BESIDE_LOG: Final = (*INDEX_SUFFIXES, aborted_index.SUFFIX)
-"""What goes where a segment goes."""
+"""Suffixes of the files that move with a segment."""
 
 _KINDS: Final = (*BESIDE_LOG, LOG_SUFFIX)
 _SWAPPED: Final = re.compile(r"\d{20}\.log\.swap")
@@ -68,7 +68,7 @@ def withdraw(log_path: Path, disk: Disk) -> None:
 
 
 def remove_cleaned(directory: Path) -> None:
-    """What a cleaner has left that did not finish. Raises OSError."""
+    """Remove the files of a clean that did not finish. Raises OSError."""
     for path in directory.glob(f"*{CLEANED}"):
         path.unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""What batches have to be before they are written, a client's and a leader's. Pure: it changes nothing and may raise.
+"""Checks a client's and a leader's batches before they are written. Pure: it changes nothing and may raise.
 
 Everything is checked by the headers and the CRC; records are walked only where a topic's compaction will depend on what
 is inside (rule 64, docs/rules.md).
@@ -36,7 +36,7 @@ _WALKED_BYTES = 64 << 10
 _QUICK_BYTES = 16 << 10
 _QUICK_RECORDS = 200
 _LAST_OFFSET = 1 << 62
-"""What is produced from there on has 64 bits for its offsets still."""
+"""Offsets below this leave room in 64 bits for all that is produced after an import."""
 MOST_IMPORTED_BATCHES = 1000
 """At once: some ten milliseconds of the loop."""
 _BROKERS_BITS = CONTROL | DELETE_HORIZON | LOG_APPEND_TIME

@@ -63,7 +63,7 @@ class ResourceKind(Enum):
 @dataclass(frozen=True, slots=True)
 class Resource:
     """What configs belong to: a topic by name, a broker by id, the cluster (`CLUSTER`), a group, a subscription to
-    clients' metrics. The last two need not be there."""
+    client metrics. The last two need not exist."""
 
     kind: ResourceKind
     name: str
@@ -90,12 +90,12 @@ _SOURCES: Final = {ResourceKind.GROUP: Source.GROUP, ResourceKind.CLIENT_METRICS
 
 
 def cluster_configs(image: ClusterImage) -> Mapping[str, str]:
-    """What is set as the cluster-wide default."""
+    """The cluster-wide defaults that are set."""
     return _stored(image, CLUSTER).values
 
 
 def cluster_values(image: ClusterImage) -> EffectiveConfigs:
-    """What holds for the cluster as a whole."""
+    """The effective configs of the cluster as a whole."""
     return resolve_broker(cluster_configs(image), {}, {})
 
 
@@ -104,7 +104,10 @@ def cluster_configs_seen(image: ClusterImage) -> ReliedOn:
 
 
 def describe_configs(image: ClusterImage, resource: Resource) -> EffectiveConfigs:
-    """What holds for `resource`. Raises UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED, INVALID_REQUEST."""
+    """Return the effective configs of `resource`.
+
+    Raises UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED, INVALID_REQUEST.
+    """
     if resource.kind is ResourceKind.TOPIC:
         return resolve(_topic(image, resource.name).configs, cluster_configs(image), {})
     if resource.kind is not ResourceKind.BROKER:
@@ -203,7 +206,7 @@ def _alter_broker(image: ClusterImage, name: str, ops: Sequence[Op]) -> Decision
 
 
 def _named(image: ClusterImage, resource: Resource) -> ResourceConfigs:
-    """What is stored for a group or a subscription; nothing for an unknown one, as in Kafka."""
+    """The stored configs of a group or a subscription; none for an unknown one, as in Kafka."""
     if not 0 < len(resource.name) <= _MAX_NAME:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
@@ -293,7 +296,7 @@ def _broker_id(image: ClusterImage, name: str) -> int:
 
 
 def _process(image: ClusterImage, broker_id: int) -> dict[str, str | None]:
-    """What a broker's process was started with, as far as its registration shows."""
+    """The settings of a broker's process, as far as its registration shows them."""
     broker = image.brokers.get(broker_id)
     return {
         "broker.id": str(broker_id),

@@ -156,7 +156,7 @@ def _outsider(partition: Partition, existing: Availability) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What became of one partition."""
+    """One partition before and after."""
 
     id: PartitionId
     before: Partition

@@ -36,7 +36,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one proposal: the partition as it is now, or why it was rejected."""
+    """The outcome of one proposal: the partition as it is now, or why it was rejected."""
 
     id: PartitionId
     partition: Partition | None

@@ -1,9 +1,9 @@
-"""What a change of min.insync.replicas does to who is eligible (KIP-966).
+"""How a change of min.insync.replicas affects the eligible leader replicas (KIP-966).
 
 The ELR rests on rule 8: below min.insync.replicas nothing is committed. Once a leader knows a lower value it commits
-with fewer replicas, and who left before lacks that. So the ELRs concerned are emptied before the new value is written:
-all in one decision, whose writes nothing of this controller comes between, and whose last one is the configs'. One that
-is cut off half-way has emptied some for nothing, and changed no value.
+with fewer replicas, and a replica that left before lacks those records. So the ELRs concerned are emptied before the
+new value is written: all in one decision. Its writes are not mixed with others of this controller, and the configs are
+written last. A decision that is cut off half-way has emptied some ELRs for nothing, and changed no value.
 
 A partition without a leader keeps its ELR: nothing is committed in it, and the next election goes by the new value.
 """

@@ -67,7 +67,7 @@ def decide_release_shard(
 def fence_after_loss(image: ClusterImage, id_: PartitionId) -> tuple[Write, ...]:
     """What an unclean election of the partition writes beside the partition: the shard's next epoch (rule 8).
 
-    The log may have lost the newest fence, and with it the memory of who was shut out.
+    The log may have lost the newest fence, and with it the record of which owners were fenced.
     """
     topic = image.topic_by_id(id_.topic_id)
     kind = next((kind for kind, name in SHARD_TOPICS.items() if topic is not None and topic.name == name), "")

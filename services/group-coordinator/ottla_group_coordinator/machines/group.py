@@ -68,7 +68,7 @@ class Group:
         return self.members.support(protocols, but)
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """What the members of a consumer group read; None where that can't be known."""
+        """The topics that the members of a consumer group read; None if that can't be known."""
         if not self.is_consumers or self.protocol is None:
             return None if self.members else frozenset()
         topics: set[str] = set()

@@ -59,7 +59,7 @@ class HistoryEvent:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """What one decision has brought about in a group, in this order: a change in memory, and an effect."""
+    """The events of one decision in a group, in order: a change in memory, and an effect."""
 
     group: str
     events: tuple[HistoryEvent, ...]

@@ -67,8 +67,8 @@ class Forgotten(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """What the log says is there, but for records that are `unreadable`, and with what was committed in topics that may
-    have gone while the shard had no owner."""
+    """The state is that of the log, except for records that are `unreadable`, and still with offsets in topics that may
+    have been deleted while the shard had no owner."""
 
     unreadable: int
 
@@ -101,7 +101,7 @@ class GroupShard:
         return self._groups.get(group_id) or Group(group_id)
 
     def offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-        """What the group has committed; not to be changed."""
+        """The group's committed offsets; not to be changed."""
         return self._offsets.get(group_id, _NO_OFFSETS)
 
     def partitions(self, group_id: str) -> Collection[TopicPartition]:

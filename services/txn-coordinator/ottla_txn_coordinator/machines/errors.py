@@ -1,4 +1,4 @@
-"""What requests about transactions are rejected with: Kafka's codes, with what to do in words."""
+"""Errors of requests about transactions: Kafka's codes, with what to do in words."""
 
 from __future__ import annotations
 

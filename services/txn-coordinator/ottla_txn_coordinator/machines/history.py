@@ -73,7 +73,7 @@ class History:
         return tuple(self._events.get(transactional_id, ()))
 
     def last_cause(self, transactional_id: str) -> str:
-        """What raised the epoch last; "" where that is not known any more."""
+        """What raised the epoch last; "" if that is no longer known."""
         events = reversed(self.of(transactional_id))
         return next((event.cause for event in events if event.cause), "")
 

@@ -39,7 +39,7 @@ class ExpiryTimer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What the log says is there, but for records that are `unreadable`."""
+    """The state is that of the log, except for records that are `unreadable`."""
 
     unreadable: int
 

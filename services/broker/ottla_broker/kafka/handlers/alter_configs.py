@@ -104,7 +104,7 @@ async def _replacements(backend: Backend, resources: Sequence[Message]) -> list[
 
 
 def replacement(resource: Message, described: pb.ConfigsDescribed) -> pb.ConfigsAltered | OttlaError:
-    """What sets the configs of the request and deletes all others that are set for this resource."""
+    """Return the operations that set the request's configs and delete all others that are set for this resource."""
     try:
         raise_error(described.error)
     except OttlaError as error:

@@ -79,7 +79,7 @@ async def _created(
 
 
 def _new_topic(topic: Message) -> pb.NewTopic | OttlaError:
-    """What the controller is to make, or why nothing can be made."""
+    """Return the topic for the controller to create, or the reason why it can't be created."""
     for error in named_twice(config.name for config in topic.configs).values():
         return error
     unset = [config.name for config in topic.configs if config.value is None]
@@ -97,7 +97,7 @@ def _new_topic(topic: Message) -> pb.NewTopic | OttlaError:
 
 
 def configs_of(image: ClusterImage, configs: Mapping[str, str], version: int) -> list[Message]:
-    """What holds for a topic that was created with these configs, which are legal."""
+    """Return the effective configs of a topic that was created with these configs, which are legal."""
     canonical = {name: TOPIC_CONFIGS[name].parse(text) for name, text in configs.items()}
     cluster = image.broker_configs()
     return [

@@ -57,7 +57,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
 def _local_result(
     resource: Message, twice: Mapping[tuple[int, str], OttlaError], node_id: int, version: int
 ) -> Message | None:
-    """What is rejected, and this broker's loggers; the controller describes the rest."""
+    """Describe rejected resources and this broker's loggers; None for the rest, which the controller describes."""
     error = twice.get((resource.resource_type, resource.resource_name)) or _misplaced(resource, node_id)
     if error is not None:
         return _result(resource, version, **error_fields(error), configs=[])
@@ -130,7 +130,7 @@ def resource_of(resource: Message) -> pb.ConfigResource:
 
 
 def synonyms(resource_type: int, entry: pb.ConfigEntry, cluster: Mapping[str, str]) -> Iterator[Value]:
-    """What is set for the config, what comes first decides; then Kafka's defaults.
+    """Return the values that are set for the config, the deciding one first; then Kafka's default.
 
     `cluster`: what is set as the cluster-wide default. A topic's config has broker configs stand in for it.
     """

@@ -73,7 +73,7 @@ def _limits(request: FetchRequest, session: Session, room: ResponseRoom) -> Fetc
 
 
 def _request_of(backend: Backend, request: RequestedPartition) -> PartitionFetch | FetchResult:
-    """What is to be read, or the result for a topic that does not exist."""
+    """Return the read to do, or the result for a topic that does not exist."""
     partition_id = _id_of(backend, request)
     if partition_id is None:
         return FetchResult(_NOWHERE, error=unknown_topic(str(request.topic)), completes_fetch=True)

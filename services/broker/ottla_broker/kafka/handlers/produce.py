@@ -52,8 +52,8 @@ _Topics = list[tuple[str, list[tuple[int, memoryview | bytes]]]]
 
 
 class _Context(NamedTuple):
-    """What the response needs of the request. Its frame, up to 100 MiB, is not kept while acknowledgements are waited
-    for."""
+    """The parts of the request that the response needs. The frame, up to 100 MiB, is not kept until the
+    acknowledgements come."""
 
     version: int
     flexible: bool

@@ -21,7 +21,7 @@ from ottla_core.slices import Slice
 
 SMALL: Final = 0
 LARGE: Final = -1
-"""What room is requested, beside the bytes that a frame needs to end: for a small response, or for one of any size."""
+"""Requests for room other than the bytes that a frame needs to end: for a small response, or for one of any size."""
 
 _CONNECTION_SHARE: Final = 6
 _ADDRESS_SHARE: Final = 8
@@ -88,7 +88,7 @@ class Budget:
         return True
 
     def free(self, account: Account) -> int:
-        """What the account may take of the common part and be within its shares still; 0 or less is nothing."""
+        """How much the account may take of the common part without exceeding its shares; 0 or less means nothing."""
         free = self._for_anybody - self.held_bytes
         return min(
             (_CONNECTION_SHARE * free - account.held_bytes) // (_CONNECTION_SHARE + 1),
@@ -149,8 +149,8 @@ class Budget:
 
 
 class Account:
-    """What one connection holds: `change` as it knows it, and what is lent to the response that is being read for
-    it."""
+    """The bytes that one connection holds: those that it counts by `change`, and those lent to the response that is
+    being read for it."""
 
     __slots__ = (
         "_budget", "_connection", "_is_closed", "_lent_bytes", "_name", "address", "held_bytes", "promised_bytes",
@@ -188,7 +188,7 @@ class Account:
         return False
 
     def free(self) -> int:
-        """What may be taken at once; 0 or less is nothing."""
+        """How much may be taken at once; 0 or less means nothing."""
         return max(self.promised_bytes, self._budget.free(self))
 
     def end_promise(self) -> None:

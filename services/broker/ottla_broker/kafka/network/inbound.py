@@ -7,12 +7,12 @@ from typing import Final
 _ENOUGH: Final = 16
 """The part of a frame that has to be there before the rest has its memory, and is read right into it."""
 _MAX_AT_ONCE: Final = 16 * 1024 * 1024
-"""What is taken so, for memory that is new costs the loop most of a millisecond a megabyte."""
+"""The most memory taken at once: new memory costs the loop most of a millisecond per megabyte."""
 
 
 class Inbound:
-    """What has come of a frame of `whole_bytes`: taken out of the buffer that all connections share, piece by piece,
-    until it is worth a place of its own."""
+    """The received part of a frame of `whole_bytes`: copied piece by piece from the buffer that all connections share,
+    until the frame is worth memory of its own."""
 
     __slots__ = ("_data", "_filled", "whole_bytes")
 

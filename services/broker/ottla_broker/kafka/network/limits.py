@@ -1,4 +1,4 @@
-"""What the connections of a listener may hold of this process, each and together, and how slow they may be."""
+"""How much memory the connections of a listener may hold, each and together, and how slow they may be."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PRODUCE_KEY: Final = 0
 FETCH_KEY: Final = 1
 
 SMALL_BYTES: Final = 64 * 1024
-"""What a response may have to be a small one, and what a connection may hold that counts for nothing by itself."""
+"""Size of a small response, and of what a connection may hold without counting as a holder."""
 
 
 @dataclass(frozen=True, slots=True)

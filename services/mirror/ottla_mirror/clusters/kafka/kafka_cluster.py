@@ -19,7 +19,7 @@ from ottla_mirror.clusters.kafka.kafka_writer import KafkaWriter
 logger = logging.getLogger("ottla.mirror")
 
 _CRITICAL: Final = 2
-"""What librdkafka writes to stderr by itself; what fails is in the mirror's log."""
+"""The log level at which librdkafka itself writes to stderr; failures are in the mirror's log."""
 
 _LOOK_MS: Final = 1000
 """Until new partitions are seen."""

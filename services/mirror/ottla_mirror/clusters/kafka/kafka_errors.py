@@ -1,4 +1,4 @@
-"""What librdkafka raises, as ottla's errors: brokers' codes are the same, its own are below zero."""
+"""librdkafka's errors as ottla's: brokers' codes are Kafka's, and its own are below zero."""
 
 from __future__ import annotations
 

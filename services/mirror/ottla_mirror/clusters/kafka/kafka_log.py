@@ -21,7 +21,8 @@ READS: Final = {
 
 
 def take(consumer: Consumer, timeout: float, most: int) -> list[Message]:
-    """What comes first within `timeout` seconds, and what is there with it: `consume` would wait for `most` of them."""
+    """Return the first message within `timeout` seconds, and those that have come with it: `consume` alone would wait
+    for `most` of them."""
     with kafka_errors():
         messages = consumer.consume(1, timeout)
         return messages + consumer.consume(most, 0) if messages else []
