@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 _BROKER_NAMES: Final = (*BROKER_CONFIGS, *OTHER_BROKER_CONFIGS)
 _NEAR: Final = 3
-"""By how many letters names may differ in length and be taken for each other."""
+"""How many letters a name may be longer or shorter and still be suggested."""
 
 MIN_ISR: Final = "min.insync.replicas"
 

@@ -9,7 +9,7 @@ from typing import Final
 LOGS: Final = 4_096
 """Open files of logs that are in use at a time; more of them, and files are closed and opened again."""
 ENOUGH: Final = 2 * LOGS
-"""For as many connections beside them."""
+"""Leaves room for as many connections as logs."""
 
 _MOST: Final = 1 << 20
 _log = logging.getLogger(__name__)

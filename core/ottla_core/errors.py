@@ -113,7 +113,7 @@ class ErrorCode(IntEnum):
 COORDINATOR_MOVES: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
-"""The shard is on its way from one coordinator to another: who asks its owner again is answered soon."""
+"""The shard is moving from one coordinator to another: a repeated request to its owner soon gets a response."""
 
 _RETRIABLE: Final = frozenset(
     {

@@ -1,12 +1,12 @@
-"""The configs of Apache Kafka 4.3 that have no effect in ottla: taken, judged, stored and described all the same.
+"""The configs of Apache Kafka 4.3 that have no effect in ottla: accepted, checked, stored and described all the same.
 
 Programs that set a cluster up for Kafka set them too, and must not fail here. Names, types, defaults and legal values
 are Kafka's. One line is one config:
 
-    name  type  default  legal values  who may change it
+    name  type  default  legal values  where it may be changed
 
 `-` stands for null, or for values without a bound; `''` for the empty text. Legal values are a range, texts with `|`
-between them, or `~` and a pattern. Who may change it: `static` the broker's process alone, `cluster` and `broker` the
+between them, or `~` and a pattern. Where it may be changed: `static` in the settings of the broker's process alone, `cluster` and `broker` the
 cluster as a whole or one broker, `listener` one listener of a broker, under a prefix (`of_listener`).
 """
 # ruff: noqa: E501

@@ -25,11 +25,11 @@ from ottla_core.watchdog import Watchdog
 _log = logging.getLogger(__name__)
 
 STOP_LIMIT_S: Final = 15.0
-"""For the whole stop of a service, whatever its parts do; a supervisor that kills services waits longer than this."""
+"""Limit for the whole stop of a service, whatever its parts do; a supervisor that kills services waits longer."""
 
 SWITCH_S: Final = 0.0005
-"""For how long a thread that works in Python keeps the loop waiting, each time the loop has waited for a client. By
-default it is ten times as much, and a broker serves a tenth beside such a thread (docs/adr/0011)."""
+"""How long a thread that runs Python keeps the loop waiting, each time the loop has waited for a client. Python's
+default is ten times as long, and a broker serves a tenth next to such a thread (docs/adr/0011)."""
 
 
 class Component(Protocol):

@@ -1,8 +1,8 @@
 """The newest value of every key as a table: one Parquet directory, replaced as a whole.
 
 A key whose newest record has no value is not in the table, as after compaction. `--to` is a link to a directory in
-`<to>.versions`; the new one is complete before the link turns to it in one step, and the one before it stays for those
-who are reading it. So `--to` is on a local or mounted file system.
+`<to>.versions`; the new one is complete before the link turns to it in one step, and the one before it stays for
+readers that still use it. So `--to` is on a local or mounted file system.
 """
 
 from __future__ import annotations

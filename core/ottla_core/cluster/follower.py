@@ -159,7 +159,7 @@ class MetadataFollower:
         self._replace(replace(image, changed_partitions=None, topics_revision=image.revision))
 
     def _check_not_older(self) -> None:
-        """For good: a store that went back may have come past the image's revision by other changes since."""
+        """Raise for good: a store that went back may have passed the image's revision since, with other changes."""
         if self._older is not None:
             raise OttlaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
@@ -183,7 +183,7 @@ class MetadataFollower:
         self._replace(self._image.with_changes(changes, batch.revision))
 
     def _change(self, event: Event) -> Change | None:
-        """None for a kind of key that this release does not know: a later one may keep others beside them."""
+        """Return the change; None for a kind of key that this release does not know: a later one may have others."""
         key = keys.parse_key(self._image.cluster_id, event.entry.key)
         return None if key is None else Change(key, None if event.deleted else decode(key, event.entry))
 

@@ -23,7 +23,7 @@ from ottla_core.telemetry import Counter
 
 RETRY_S: Final = 0.5  # well inside a lease of 3 s
 RENEWALS: Final = 6
-"""In a lease's time: it outlives a loop that stands still for nearly five sixths of that."""
+"""Renewals in a lease's time: the lease outlives a loop that stands still for nearly five sixths of it."""
 
 _log = logging.getLogger(__name__)
 

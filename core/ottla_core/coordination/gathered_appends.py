@@ -17,14 +17,14 @@ transaction waits for three appends, one after another: with 20 ms between them 
 takes 26."""
 
 BUSY_S: Final = 0.02
-"""Beside a call that is under way: who comes meanwhile goes together when it is back, or after so long."""
+"""While a call is under way: appends that come meanwhile go together once it has returned, or after this time."""
 
 MAX_BYTES: Final = 8 << 20
 """The most bytes of batches in one call; a single batch may be larger."""
 
 
 class GatheredAppends:
-    """To one leader. A call that waits for its replicas holds up only those that went with it."""
+    """Appends to one leader. A call that waits for its replicas holds up only the appends in it."""
 
     def __init__(self, peer: AioPeer, gather_s: float) -> None:
         self._peer: Final = peer

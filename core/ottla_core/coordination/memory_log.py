@@ -64,7 +64,7 @@ class MemoryShardLog:
         return result if scripted is call else Unknown(_timed_out())
 
     def hold(self) -> None:
-        """From now on nothing counts that is appended, until `commit`."""
+        """Hold back all appends from now on, until `commit`."""
         self._held = True
 
     def commit(self) -> None:
@@ -79,7 +79,7 @@ class MemoryShardLog:
         return b"".join(self._partitions[shard].batches.values())
 
     def carry_out(self, shard: int, owner: ShardFence, call: Call) -> Result:
-        """At once, whether or not what is appended counts already."""
+        """Carry out a call at once, even while appends are held back."""
         partition = self._partitions[shard]
         match call:
             case Append(expected_offset, batches):

@@ -166,7 +166,7 @@ class Owner(Generic[S]):
         return self._effects()
 
     def on_gap(self, gap_s: float) -> None:
-        """The clock stood still for so long, and the world did not: what was proved before is older by that."""
+        """The clock stood still for `gap_s`, and the world did not: what was proved before is older by that much."""
         self._proved_until -= gap_s
         self._sent_at -= gap_s
 
@@ -343,7 +343,7 @@ class Owner(Generic[S]):
         self._begin_round(now)
 
     def _reject_late(self, now: Moment) -> None:
-        """Clients that have waited for long enough are told to try again. What was decided for them may be in the log,
+        """Respond to requests that have waited for too long: try again. What was decided for them may be in the log,
         and is written all the same."""
         while self._waiting and self._waiting[0].give_up_at <= now.at:
             self._out.append(RespondError(self._waiting.popleft().token, late()))

@@ -61,7 +61,7 @@ class Replay:
             shard.apply(record)
 
     def _apply_next(self, shard: ShardState) -> bool:
-        """Up to a thousand; whether more are left. They are forgotten: the shard has them."""
+        """Apply up to a thousand entries and drop them, as the shard has them then. Return whether more are left."""
         for _ in range(min(_AT_ONCE, len(self._newest))):
             shard.apply(Entry(*self._newest.popitem()))
         return bool(self._newest)

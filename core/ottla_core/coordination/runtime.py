@@ -350,7 +350,8 @@ class OwnedShards(Shards[S]):
             self.spawn(self._ask_anew(number, fence.epoch, rest_s))
 
     async def _ask_anew(self, number: int, epoch: int, rest_s: float) -> None:
-        """Until the controller has heard; it comes back as another epoch in the image, here or elsewhere."""
+        """Repeat the release until the controller takes it; the shard then has another epoch in the image, here or
+        elsewhere."""
         backoff = Backoff(first_s=0.1, most_s=2.0)
         await asyncio.sleep(rest_s)
         while (held := self._held.get(number)) is not None and held.owner.fence.epoch == epoch:

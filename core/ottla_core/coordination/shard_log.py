@@ -24,7 +24,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Is the owner's fence the highest still, and are its appends up to `next_offset` there? (rule 7)"""
+    """Whether the owner's fence is still the highest, and its appends up to `next_offset` are in the log (rule 7)."""
 
     next_offset: int
 
@@ -62,7 +62,7 @@ class Batches:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Nothing was appended: the log ends elsewhere, and what lies at the expected offset are not these batches."""
+    """Nothing was appended: the log ends elsewhere, and has other batches at the expected offset."""
 
     log_end_offset: int
 
@@ -97,7 +97,7 @@ _DEFINITE: Final = frozenset(
         ErrorCode.INVALID_RECORD,
     }
 )
-"""By these a leader reports that it has not appended. All other errors leave that open."""
+"""Errors by which a leader reports that it has not appended. All others leave that open."""
 
 
 def result_of(error: OttlaError, log_end_offset: int) -> Mismatch | Fenced | Rejected | Unknown:

@@ -104,5 +104,5 @@ class Shards(Protocol[S]):
         ...
 
     def limit(self, limits: ShardLimits) -> None:
-        """From now on: what waits already waits as it would have."""
+        """Set the limits from now on; requests that wait already keep their deadlines."""
         ...

@@ -23,7 +23,7 @@ _MIB: Final = 1 << 20
 
 
 def keep_freed_memory() -> None:
-    """For the start of a process. Does nothing where the C library is not glibc."""
+    """Call this when a process starts. Does nothing if the C library is not glibc."""
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_TRIM_THRESHOLD, 16 * _MIB)

@@ -21,8 +21,8 @@ Response = TypeVar("Response", bound=Message)
 
 
 def check_cancelled(address: str, action: str) -> None:
-    """Raise TransportError where a call was cancelled and its caller was not: gRPC tells so that the channel was closed
-    by another task, and a task that took it for its own end would vanish without a trace."""
+    """Raise TransportError if a call was cancelled but its caller was not: that is how gRPC reports that another task
+    has closed the channel. A task that mistook it for its own cancellation would vanish without a trace."""
     task = asyncio.current_task()
     if task is not None and not task.cancelling():
         raise TransportError(ErrorCode.NETWORK_EXCEPTION, f"{action} at {address}: the connection was closed")
@@ -46,11 +46,11 @@ class AioFrameStream(Generic[Request, Response]):
         self._reading: asyncio.Task[Any] | None = None
 
     async def exchange(self, body: Request, *, timeout_ms: int, timeout: float) -> Response:
-        """The answer to `body`. Raises TransportError, or the OttlaError that the response carries."""
+        """Return the response to `body`. Raises TransportError, or the OttlaError that the response carries."""
         return await self.response_to(await self.send(body, timeout_ms=timeout_ms), timeout=timeout)
 
     async def send(self, body: Request, *, timeout_ms: int) -> int:
-        """By what number `response_to` knows it. Raises TransportError; one that is cancelled ends the stream."""
+        """Return the number to pass to `response_to`. Raises TransportError; a cancelled `send` ends the stream."""
         correlation_id = next(self._ids)
         frame = self._types.request(correlation_id=correlation_id, timeout_ms=timeout_ms, body=body)
         await self._within(timeout_ms / 1000, self._call.write(frame))

@@ -128,7 +128,7 @@ class _ServedStream:
             del data, frame  # or they stay until the next one is there
 
     async def _until_responded(self) -> None:
-        """Until no frame is open, or one has ended the stream."""
+        """Wait until no frame is open, or one has ended the stream."""
         ends: set[asyncio.Future[Any]] = {asyncio.gather(*self._tasks, return_exceptions=True), self._ended}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
 
@@ -167,7 +167,7 @@ class _ServedStream:
         return frame
 
     def _on_over(self, in_flight: FrameInFlight, task: asyncio.Task[None]) -> None:
-        """Not at the end of the task itself: one that is cancelled before it has begun runs nothing."""
+        """Called when a task is done, not by the task itself: one that is cancelled before it starts runs nothing."""
         self._tasks.discard(task)
         in_flight.end()
 

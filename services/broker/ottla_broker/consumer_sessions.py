@@ -52,7 +52,7 @@ class ConsumerSessions:
 
 
 class _NoSession(NamedTuple):
-    """In place of one that there was no room for: what it names before the client knows of it stands alone, too."""
+    """Stands for a session that there was no room for: requests that name it are then treated as single requests."""
 
     id: int
 

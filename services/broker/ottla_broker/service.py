@@ -57,10 +57,10 @@ from ottla_proto import broker_pb2 as pb
 from ottla_proto.common_pb2 import Error, TxnMarker, TxnProducer
 
 _DELETE_RECORDS_S: Final = 30.0
-"""For the followers to do the same; a client that has less patience ends its call."""
+"""How long to wait for the followers to delete the records as well; a less patient client ends its call."""
 
 _APPLIED_S: Final = 3.0
-"""For the metadata of a request to be applied here, before it is answered."""
+"""How long a request waits for this broker to apply the metadata that it depends on."""
 
 _LOOK_UPS_AT_ONCE: Final = 2
 _DELETIONS_AT_ONCE: Final = 100

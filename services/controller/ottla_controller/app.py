@@ -76,7 +76,7 @@ def build(
     server.add(Controller, service)
 
     def ready() -> str | None:
-        """A standby is ready too: it knows who is active, and takes over."""
+        """A standby is ready too: it knows the active controller, and can take over."""
         if follower.image.revision == 0:
             return "there is no metadata yet: etcd has not answered"
         return None if leadership.active or follower.image.controller is not None else "no controller is elected"

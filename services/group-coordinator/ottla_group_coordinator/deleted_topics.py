@@ -42,7 +42,7 @@ class DeletedTopics:
         self._shards: Final = shards
         self._metadata: Final = metadata
         self._gone: Final[dict[int, frozenset[str] | None]] = {}
-        """For each shard, the names of topics whose end it has not heard of; None where it is to be looked through."""
+        """For each shard, the names of deleted topics that it has yet to handle; None: all its topics are to be checked."""
         self._tasks: Final[dict[int, asyncio.Task[None]]] = {}
 
     async def start(self) -> None:
@@ -74,7 +74,7 @@ class DeletedTopics:
             self._tasks[shard] = asyncio.create_task(self._forget(shard), name=f"forget-topics-{shard}")
 
     async def _forget(self, shard: int) -> None:
-        """Until all are out, or another owns the shard."""
+        """Delete the offsets until none is left, or another instance owns the shard."""
         backoff = Backoff(first_s=_PAUSE_S, most_s=_LONGEST_PAUSE_S)
         try:
             while shard in self._gone and shard in self._shards.owned():

@@ -54,7 +54,7 @@ _JOIN_S: Final = 1_800.0
 _ASK_S: Final = 30.0
 
 _TOGETHER_S: Final = 0.2
-"""For heartbeats that came together: a shard is proved in milliseconds, or its log has trouble."""
+"""For heartbeats that came together: confirming a shard's owner takes milliseconds, unless its log has trouble."""
 
 _MOST_HEARTBEATS: Final = 1_000
 """In one call, which holds the loop."""
@@ -63,7 +63,7 @@ _MOST_PROTOCOLS: Final = 1_000
 _MOST_PARTITIONS: Final = 10_000
 
 _CATCH_UP_S: Final = 1.0
-"""For the metadata, where a topic looks unknown: this coordinator may be the last to hear of it."""
+"""How long to wait for newer metadata if a topic looks unknown: this coordinator may be the last to learn of it."""
 
 _INT32_MAX: Final = 2**31 - 1  # what a record holds
 

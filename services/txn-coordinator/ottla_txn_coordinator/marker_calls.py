@@ -31,7 +31,7 @@ _ROOM_S: Final = 1.0
 
 
 class Unroutable(Enum):
-    """Where no marker can be sent to at the moment."""
+    """Why no marker can be sent at the moment."""
 
     NO_LEADER = "it has no leader, or its shard no owner"
     UNKNOWN = "it is not in the metadata"

@@ -86,7 +86,7 @@ class Filter:
 
 
 def _compiled(pattern: str) -> Any:
-    """By RE2, which takes a time that is linear in the id; other matchers can be made to hold the loop for hours."""
+    """Compile with RE2, whose time is linear in the id; other matchers can be made to hold the loop for hours."""
     if len(pattern) > LONGEST_NAME_BYTES:
         raise _no_expression(pattern, f"it is longer than any id, {LONGEST_NAME_BYTES} bytes")
     options = re2.Options()

@@ -52,10 +52,10 @@ all of them are, and the leader that is to write a marker may be away. So the ti
 stuck end delays the other transactions of a call only once, and not at every try."""
 
 _CATCH_UP_S: Final = 1.0
-"""For the metadata, where a partition looks unknown: this coordinator may be the last to hear of it."""
+"""How long to wait for newer metadata if a partition looks unknown: this coordinator may be the last to learn of it."""
 
 MOST_TRANSACTIONS: Final = 1_000
-"""In one call, which holds the loop; and so for its partitions."""
+"""In one call, which holds the loop; likewise for its partitions."""
 MOST_PARTITIONS: Final = 10_000
 
 _TOO_MUCH: Final = frozenset({ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_REQUEST})

@@ -50,12 +50,12 @@ class Totals:
     bytes_saved: int = 0
     seconds: float = 0.0
     ended_at_ms: int = 0
-    """The last one; 0 before the first."""
+    """When the last clean ended; 0 before the first."""
 
 
 @dataclass(slots=True)
 class _Failure:
-    """When the turn of a log is that could not be cleaned."""
+    """When a log whose clean failed is next due."""
 
     due_at: float = 0.0
     backoff: Backoff = field(default_factory=lambda: Backoff(_TRY_AGAIN_FIRST_S, _TRY_AGAIN_MOST_S))

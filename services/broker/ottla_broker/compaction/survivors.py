@@ -78,7 +78,7 @@ class Survival:
         return emptied(header) if self.transactions.are_void(header) else self._of_data(header, batch)
 
     def _of_control(self, header: BatchHeader, batch: bytes) -> Survivors:
-        """A marker that has become of no use gets a delete horizon, for readers who are in its transaction."""
+        """A marker that is no longer needed gets a delete horizon, for readers that are inside its transaction."""
         if header.producer_id == NO_PRODUCER_ID:
             is_over = header.base_offset < self.newest_fence and fence_of(batch) is not None
             return emptied(header) if is_over else Survivors(batch, header.record_count)

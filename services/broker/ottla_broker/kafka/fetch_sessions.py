@@ -61,7 +61,7 @@ class Session:
         self._purgatory: Final = purgatory
         self._requested: Final[dict[Key, RequestedPartition]] = {}
         self._known: Final[dict[Key, tuple[int, int] | None]] = {}
-        """High watermark and log start as the client was told; None after an error."""
+        """High watermark and log start as last sent to the client; None after an error."""
         self.change(request, ())
 
     def requested(self, key: Key) -> RequestedPartition:

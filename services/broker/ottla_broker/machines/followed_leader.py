@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class Named(NamedTuple):
-    """The leader epoch, the log's end and its start, as the leader was told them last."""
+    """The leader epoch, the log's end and its start, as last reported to the leader."""
 
     leader_epoch: int
     log_end_offset: int
@@ -48,7 +48,7 @@ class FollowedLeader(Generic[R]):
     # ---- what happens here -------------------------------------------------------------------------------------------
 
     def follow(self, partition_id: PartitionId, replica: R) -> None:
-        """From now on, or otherwise than before."""
+        """Begin to follow the partition, or follow it in another way."""
         self._withdraw(partition_id)
         self._followed[partition_id] = replica
         self._changed[partition_id] = None
@@ -96,7 +96,7 @@ class FollowedLeader(Generic[R]):
         self._named[partition_id] = named
 
     def take_forgotten(self) -> Iterable[PartitionId]:
-        """To be said by the next request, before what it names."""
+        """Take the partitions that the next request forgets, before those that it names."""
         forgotten = list(self._forgotten)
         self._forgotten.clear()
         return forgotten

@@ -146,7 +146,7 @@ class Leader:
             self.proposal = None
 
     def on_tick(self, now: float) -> bool:
-        """Propose to leave out who has not been caught up for too long, and to end the recovery that is over.
+        """Propose to remove replicas that have not been caught up for too long, and to end a recovery that is over.
 
         Time alone may move the high watermark: it waits for a replica about to join only as long as that keeps up.
         """

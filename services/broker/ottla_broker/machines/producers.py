@@ -220,7 +220,7 @@ class Producers:
             self.transactions.begin(producer_id, first_offset)
 
     def check_marker(self, end: TransactionEnd) -> int | None:
-        """None where the marker is to be written; where it is a repeat, the offset before whose end it lies.
+        """Return None if the marker is to be written; for a repeat, the offset before whose end it lies.
 
         Raises TRANSACTION_COORDINATOR_FENCED, INVALID_PRODUCER_EPOCH.
         """
@@ -353,7 +353,7 @@ def _repeated(entry: bytes, header: BatchHeader) -> KeptBatch | None:
 
 
 def _common_position(repeats: list[KeptBatch | None], count: int) -> Original:
-    """Where a whole request lies, one batch behind the other."""
+    """Return where a whole request is in the log, its batches one after another."""
     kept = [batch for batch in repeats if batch is not None]
     if len(repeats) < count or any(a.last_offset + 1 != b.first_offset for a, b in pairwise(kept)):
         raise OttlaError(

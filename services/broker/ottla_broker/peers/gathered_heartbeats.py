@@ -20,7 +20,7 @@ MOST: Final = 500
 
 
 class GatheredHeartbeats:
-    """To one coordinator, which hears and answers each heartbeat as if it had come alone."""
+    """Heartbeats to one coordinator, which responds to each as if it had come alone."""
 
     def __init__(self, peer: AioPeer) -> None:
         self._peer: Final = peer

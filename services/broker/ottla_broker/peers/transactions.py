@@ -19,8 +19,8 @@ from ottla_proto.common_pb2 import TxnProducer
 
 _CALL_S: Final = 5.0
 _PATIENCE_S: Final = 1.0
-"""For a shard that moves, or a transaction before this one whose markers are on their way; the client's next try comes
-in at least as much."""
+"""How long to wait for a shard that moves, or for the markers of the transaction before; the client would not retry
+sooner."""
 _FIRST_PAUSE_S: Final = 0.01
 _LONGEST_PAUSE_S: Final = 0.1
 _SOON: Final = COORDINATOR_MOVES | {ErrorCode.CONCURRENT_TRANSACTIONS}

@@ -1,6 +1,6 @@
 """One partition's log as a broker holds it: read, flushed, and watched for the end of its disk.
 
-What waits for the disk waits in a thread. Who leads and who follows is the replica's matter, which is built on this.
+Work that waits for the disk runs in a thread. Leading and following are left to the replica, which is built on this.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ class FollowerEpochs:
             self._lapsed.update(old.brokers)
 
     def check(self, follower: pb.Follower, context: RequestContext) -> None:
-        """Raise BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH or CLUSTER_AUTHORIZATION_FAILED for who is not that broker
-        in its last incarnation."""
+        """Raise BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH or CLUSTER_AUTHORIZATION_FAILED unless the caller
+        is that broker in its last incarnation."""
         broker_id, epoch = follower.broker_id, follower.broker_epoch
         last = self._metadata.image.brokers.get(broker_id) or self._lapsed.get(broker_id)
         if last is None:

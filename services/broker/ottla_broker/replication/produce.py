@@ -129,8 +129,9 @@ class _Append:
             await self._verify(self.transaction)  # the last: nothing may come between the answer and the append
 
     async def _verify(self, transaction: ProducedTransaction) -> None:
-        """By an answer that no marker has overtaken. With transactions v2 the marker may be that of the transaction
-        before, and another answer is true; without raised epochs it might be about the transaction after this one."""
+        """Verify by a response that no marker has overtaken. With transactions v2 the marker may be that of the
+        transaction before, and another response is true; without raised epochs it might be about the transaction
+        after this one."""
         header, replica = read_header(self.records), self.replica
         replica.check_leader(None)
         replica.log.producers.check_epoch(header)

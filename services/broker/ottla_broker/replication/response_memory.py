@@ -9,11 +9,11 @@ class ResponseRoom(Protocol):
     """Lends memory to a response until it has been sent; the sender gives it back."""
 
     def lend(self, requested_bytes: int) -> int:
-        """Up to this many bytes, as far as there is room; how many they are."""
+        """Lend up to this many bytes, as far as there is room. Return how many."""
         ...
 
     def give_back(self, size_bytes: int) -> None:
-        """This many fewer are used, or more where it is negative: a first batch comes whole."""
+        """Give back this many bytes; take more if it is negative, as a first batch is sent whole."""
         ...
 
 

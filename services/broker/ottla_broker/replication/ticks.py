@@ -1,4 +1,5 @@
-"""Time that passes for a broker's leaders: who has lagged for too long leaves the ISR, who may join it is proposed.
+"""The passing of time for a broker's leaders: they propose to remove replicas that have lagged for too long from the
+ISR, and to add those that may join it.
 
 Only for those leaders in which time may change something: an idle partition costs nothing.
 """

@@ -61,7 +61,7 @@ class Compaction:
                 self.cleaned_before = max(self.cleaned_before, recovery_point)
 
     def on_cleaned(self, end_offset: int, truncations: int) -> None:
-        """Up to there, as of when there had been that many truncations."""
+        """The log is cleaned up to `end_offset`, unless it has been truncated since."""
         if truncations == self.truncations:
             self.first_dirty_offset = end_offset
 

@@ -9,8 +9,8 @@ New entries gather in memory and are written in chunks of 4 KB: an index of an a
 short is rebuilt anyway, and neither memory nor descriptors grow with the log. Lookups open the file for the moment. A
 thread may look up while the loop appends: whatever a lookup works on is taken in one read of `_tail`.
 
-A segment of a few kilobytes, in which no batch is indexed, needs no files: who loads it walks all of it. Most logs of
-many are that small, and to make a file costs more than to read one.
+A segment of a few kilobytes, in which no batch is indexed, needs no files: loading it walks all of it. Of many logs,
+most are that small, and making a file costs more than reading one.
 """
 
 from __future__ import annotations

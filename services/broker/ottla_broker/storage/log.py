@@ -450,7 +450,7 @@ class Log:
 
     @property
     def fence(self) -> StoredFence:
-        """The highest fence of a shard's log: who may append to it."""
+        """The highest fence of a shard's log, whose owner may append to it."""
         return self._history.fence
 
     @property

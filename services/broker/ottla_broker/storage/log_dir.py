@@ -163,7 +163,7 @@ class LogDir:
         return text
 
     def _open_log(self, directory: Path, config: LogConfig, now_ms: int, *, clean: bool) -> None:
-        """If it is one; a directory of another kind is left alone."""
+        """Open the log in the directory; a directory of another kind is left alone."""
         partition = partition_of(directory.name)
         if partition is None or not directory.is_dir():
             return

@@ -25,7 +25,7 @@ from ottla_core.records.fence import ShardFence, fence_of
 
 
 class OwnedBatches(NamedTuple):
-    """Batches of `owner`, who expects them at `expected_offset`, where they have these `headers`."""
+    """Batches of `owner`, which expects them at `expected_offset`, where they have these `headers`."""
 
     owner: ShardFence
     expected_offset: int
@@ -59,7 +59,7 @@ def check_owned(owner: ShardFence, expected_offset: int, records: Buffer, config
 
 
 def find_repeated(log: Log, batches: OwnedBatches) -> AppendResult | None:
-    """Where the batches lie already, or None where they are new and belong to the log's end.
+    """Return where the batches are in the log already, or None if they are new and belong at its end.
 
     Raises SHARD_FENCED or OFFSET_MISMATCH where neither holds, as where the first of them are there and others are not.
     Without a yield, as the append that follows.

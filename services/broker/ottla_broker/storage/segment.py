@@ -96,8 +96,8 @@ class Segment:
     def shortened(self, offset: int, config: LogConfig) -> tuple[Segment, int]:
         """This segment as it will be without the batch that holds `offset` and all after it; and where the log ends.
 
-        A second object over the same files, which its `trim` truncates: who reads with this one is not disturbed
-        before. Raises OSError; this one stays as it was then.
+        A second object over the same files, which its `trim` truncates: until then, readers of this one are not
+        disturbed. Raises OSError; then this one stays as it was.
         """
         if self._is_active:
             self.indexes.seal()  # what they hold in memory is in their files then

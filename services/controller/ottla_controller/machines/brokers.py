@@ -1,4 +1,4 @@
-"""Registrations: whose request counts, who goes, and whose process is dead.
+"""Registrations: which broker's request counts, which broker is leaving, and which process is dead.
 
 A registration belongs to one incarnation of a broker. Whatever is decided about it compares its create_revision, which
 is the broker epoch, so a newer incarnation is never hit by what was meant for the one before (rule 22).

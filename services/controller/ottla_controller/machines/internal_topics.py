@@ -9,7 +9,7 @@ As the cluster grows they follow, step by step, each one a look at how things ar
    every coordinator waiting for the copies. This is never taken back. With it leadership goes to the preferred leaders,
    or the broker that was there first would lead all of them until the next look at the balance.
 
-A leader outside the ISR is never elected for them: who commits an offset must not see it gone.
+A leader outside the ISR is never elected for them: an offset that was committed must not disappear.
 """
 
 from __future__ import annotations

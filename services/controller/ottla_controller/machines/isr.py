@@ -1,4 +1,4 @@
-"""AlterPartition: a leader proposes who is in sync, and the controller compares and sets (KIP-497, rules 11, 12, 22).
+"""AlterPartition: a leader proposes an ISR, and the controller compares and sets (KIP-497, rules 11, 12, 22).
 
 Each partition of a request is decided for itself, against the epochs that the leader knew. A rejection is definite: the
 leader gives its proposal up. The committed ISR reaches every broker by watch; the response carries it only as a help.
@@ -87,7 +87,7 @@ def _altered(
 
 
 def _check_epochs(leader: Broker, proposal: Proposal, partition: Partition) -> None:
-    """Kafka's order: who is ahead of this controller has seen a later one (ReplicationControlManager)."""
+    """Kafka's order: a leader that is ahead of this controller has seen a later one (ReplicationControlManager)."""
     request, known = proposal.leader_epoch, partition.leader_epoch
     if request > known or proposal.partition_epoch > partition.partition_epoch:
         raise OttlaError(

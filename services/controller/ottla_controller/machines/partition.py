@@ -110,7 +110,7 @@ def directories_of(after: Partition, before: Partition, brokers: Mapping[int, Br
 
 
 def write_of(image: ClusterImage, id_: PartitionId, after: Partition) -> Write:
-    """The change, and what it relied on: the partition as it was, and the incarnations of those who are in sync (rule
+    """The change, and what it relied on: the partition as it was, and the incarnations of the in-sync replicas (rule
     C2)."""
     key, before = keys.partition(id_), image.partitions[id_]
     seen = ReliedOn(key, mod_revision=before.mod_revision)

@@ -2,19 +2,18 @@
 
 Two causes, one way out: the replica with the greatest (last epoch, log end) of those that have answered leads.
 
-*Lost tails.* ISR and ELR are empty: all who were in them went down without a clean stop, or lost their disks. With
-`unclean.recovery.strategy=balanced`, the default, all who were in them last (`last_known_elr`) are waited for, each
-with the directory that it had; then nothing is left that could have more. `aggressive` takes the best of who is there,
-`none` leaves it to an operator. A log that began anew on an empty disk is never waited for; where one began anew in its
-old directory, all replicas are.
+*Lost tails.* ISR and ELR are empty: all their members stopped uncleanly, or lost their disks. With
+`unclean.recovery.strategy=balanced`, the default, the election waits for all their last members (`last_known_elr`),
+each with the directory that it had; then no other log can have more. `aggressive` takes the best of the live replicas,
+`none` leaves it to an operator. The election never waits for a log that began again on an empty disk; if one began
+again in its old directory, it waits for all replicas.
 
 *Doubt.* The metadata was restored from a backup. Committed records are on min.insync.replicas of the replicas, so any
 |replicas| − min.insync.replicas + 1 logs hold each of them; only logs count that are whole by their own evidence. Where
-there are not as many, all replicas have to answer. The new leader epoch is above all that the logs have, by a gap: who
-did not answer may have seen later ones.
+there are not as many, all replicas have to answer. The new leader epoch is above all that the logs have, by a gap: a
+replica that did not answer may have seen later ones.
 
-In both cases internal topics are like others: who is waited for is all there ever was. Only `aggressive` is not for
-them.
+In both cases internal topics are like others, except that `aggressive` does not apply to them.
 """
 
 from __future__ import annotations

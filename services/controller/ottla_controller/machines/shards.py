@@ -1,4 +1,4 @@
-"""Which coordinator owns each shard, by who is registered: the level-triggered reconcile (rule C3).
+"""Which coordinator owns each shard, given those that are registered: the level-triggered reconcile (rule C3).
 
 1. Shards are there for every kind whose topic is: one for each of its partitions.
 2. A shard stays with its owner as long as that is registered in the incarnation that was given the shard. A coordinator
@@ -49,10 +49,10 @@ def decide_shards(image: ClusterImage, kind: str) -> Decision[tuple[ShardAssignm
 def decide_release_shard(
     image: ClusterImage, kind: str, number: int, shard_epoch: int, instance_id: int, instance_epoch: int
 ) -> Decision[Shard]:
-    """A higher epoch for an owner that has dropped the shard's state, and has to begin anew.
+    """Give a higher epoch to an owner that has dropped the shard's state and has to load it again.
 
-    The shard as it is where it is the caller's no more in that epoch: it has been given anew already. Raises
-    INVALID_REQUEST for a shard that there is not, BROKER_ID_NOT_REGISTERED and STALE_BROKER_EPOCH for the caller.
+    If the caller no longer owns the shard in that epoch, it stays as it is: it was assigned again already. Raises
+    INVALID_REQUEST for a shard that does not exist, BROKER_ID_NOT_REGISTERED and STALE_BROKER_EPOCH for the caller.
     """
     owner = check_coordinator(image, kind, instance_id, instance_epoch)
     shard = image.shards.get((kind, number))

@@ -50,7 +50,7 @@ class Group:
         return replace(self, members=self.members.copy())
 
     def move(self, event: GroupStateEvent) -> None:
-        """To the next state, as the table says."""
+        """Go to the next state, by the table."""
         self.state = NEXT[self.state, event]
 
     @property

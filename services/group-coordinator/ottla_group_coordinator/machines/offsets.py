@@ -59,9 +59,9 @@ def decide_commit(
     in_transaction: bool = False,
     but: Collection[TopicPartition] = (),
 ) -> ShardDecision[list[OttlaError | None]]:
-    """One outcome for each; what can be committed is, all of it together, `but` for partitions that are left as they
-    are. In a transaction it is no member's where none is named, as clients do that are older than KIP-447: their
-    producer is fenced by its transactional id."""
+    """One outcome for each. All offsets that can be committed are committed together, except those of partitions in
+    `but`, which stay as they are. In a transaction the caller need not name a member, as clients older than KIP-447
+    do not: their producer is fenced by its transactional id."""
     is_unnamed = in_transaction and generation < 0 and identity == CallerIdentity("")
     timers = {} if is_unnamed else _check_commit(group, identity, generation, now)
     outcomes = [check_topic(commit, topics) or _check_metadata(commit, settings) for commit in requested]
@@ -87,7 +87,7 @@ def decide_commit(
 def _check_commit(
     group: Group, identity: CallerIdentity, generation: int, now: Moment
 ) -> Mapping[TimerKey, float | None]:
-    """Raises where the caller may not commit (rules 46 and 47); gives the session that continues by it."""
+    """Raise if the caller may not commit (rules 46 and 47); return the timer of the session that the commit extends."""
     if generation < 0 and group.state is GroupState.EMPTY:
         return {}  # whatever identity is named: no member reads by the group's assignment
     if group.state is GroupState.EMPTY and not group.pending and group.generation == 0:
@@ -103,7 +103,7 @@ def _check_commit(
 
 
 def check_topic(requested: ToCommit, topics: Topics) -> OttlaError | None:
-    """Why nothing can be committed there. `topics` may be behind: another moment may say otherwise."""
+    """Return why nothing can be committed in the partition. `topics` may be behind: a later check may differ."""
     topic = topics.get(requested.partition.topic)
     if topic is None or not 0 <= requested.partition.partition < topic.partition_count:
         return OttlaError(

@@ -90,7 +90,7 @@ class Transition:
         return self.put(member._replace(**fields))
 
     def start_session(self, member: Member) -> None:
-        """From now on, or anew: the member has been heard of."""
+        """Start or restart the member's session: it has just sent a request."""
         self._timers[SessionTimer(self.group.group_id, member.member_id)] = session_ends_at(member, self.now)
 
     def end_session(self, member_id: str) -> None:
@@ -107,7 +107,7 @@ class Transition:
         self._timers[SessionTimer(self.group.group_id, member_id)] = self.now.at + timeout_ms / 1000
 
     def wait(self, timeout_ms: float | None) -> None:
-        """For the rest of the members; None: not any more."""
+        """Wait for the rest of the members; None stops waiting."""
         at = None if timeout_ms is None else self.now.at + timeout_ms / 1000
         self._timers[RebalanceTimer(self.group.group_id)] = at
 

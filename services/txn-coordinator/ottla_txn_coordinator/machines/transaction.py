@@ -230,8 +230,8 @@ def decide_add(
 def decide_verify(
     caught: Caught, producer: TransactionProducer, partitions: Collection[TopicPartition], *, by_last_proof: bool
 ) -> ShardDecision[list[OttlaError | None]]:
-    """One outcome for each; nothing is added. `by_last_proof`: who verifies would know by a marker if a later owner had
-    ended this transaction."""
+    """One outcome for each; nothing is added. `by_last_proof`: the verifying broker would know by a marker if a later
+    owner had ended this transaction."""
     record = _not_ending(caught, producer)
     _check_takes_more(caught, record)
     held = record.partitions
@@ -398,7 +398,7 @@ def _raised_once(producer: TransactionProducer, fresh_id: int | None) -> Transac
 
 
 def _previous_id(record: TransactionRecord, holder: TransactionProducer) -> int:
-    """With a new holder: the producer id that the one before has, where that is another."""
+    """With a new holder: the producer id of the former one, if it is a different id."""
     return record.previous_id if holder.id == record.holder.id else record.holder.id
 
 
@@ -411,7 +411,7 @@ def _raised(record: TransactionRecord, former_epoch: int, now: Moment) -> Transa
 
 
 def _with_epoch_raised(record: TransactionRecord, former_epoch: int, holder: TransactionProducer) -> TransactionRecord:
-    """For the markers, and for the `holder`, which goes on after them."""
+    """Raise the epoch for the markers, and for the `holder`, which goes on after them."""
     producer = record.producer._replace(epoch=record.producer.epoch + 1)
     return replace(
         record,

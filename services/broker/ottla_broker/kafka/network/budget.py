@@ -26,9 +26,9 @@ LARGE: Final = -1
 _CONNECTION_SHARE: Final = 6
 _ADDRESS_SHARE: Final = 8
 _KEPT_BACK: Final = 16
-"""The part of the budget that either of the two reserves is."""
+"""Each of the two reserves is this fraction of the budget: one part in `_KEPT_BACK`."""
 _LOOKS: Final = 16
-"""At those who wait, whenever something is given back; at all of them in each tick."""
+"""How many waiting connections are checked whenever something is given back; each tick checks all of them."""
 
 
 class Waiting(Protocol):
@@ -117,7 +117,7 @@ class Budget:
             self._waiting.remove(account)
 
     def _let_in(self, looks: int) -> None:
-        """In turn: who may not go on is looked at again behind the others.
+        """Check waiting connections in turn: one that may not go on is checked again after the others.
 
         A connection that continues may give something back at once, which the running look sees. Else each would let
         in the next inside of its own call, and enough may wait that this is deeper than Python allows.
@@ -128,7 +128,7 @@ class Budget:
             self._look_on()
 
     def _look_on(self) -> None:
-        """In slices: each that continues may have requests that are answered at once."""
+        """Work in slices: each connection that continues may have requests that are served at once."""
         slice_ = Slice(self._slice_s)
         try:
             while self._looks > 0 and self._waiting:
@@ -197,8 +197,8 @@ class Account:
             self._budget.end_promise(self)
 
     def lend(self, requested_bytes: int) -> int:
-        """For a response that is read (`ResponseRoom`); the connection gives back what is lent once it has written
-        it."""
+        """Lend memory for a response that is being read (`ResponseRoom`); the connection gives it back once it has
+        written the response."""
         lent = 0 if self._is_closed else max(0, min(requested_bytes, self._budget.free(self)))
         self._lend(lent)
         return lent

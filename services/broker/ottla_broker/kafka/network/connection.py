@@ -3,8 +3,8 @@
 A request is begun when those before it have ended. Only produces overlap: each appends when it is begun, so a
 partition's order is that of the requests, and those that wait for acks=all wait together; the responses leave in order.
 What a client sends meanwhile is kept, up to a limit, and then reading pauses. So it does while there is no room for
-more of a frame (module budget), and nothing is begun while the client does not take its responses. Who has many small
-requests takes turns with the others.
+more of a frame (module budget), and nothing is begun while the client does not take its responses. A client with
+many small requests takes turns with the others.
 
 Reads go into one buffer that all connections share, for an idle connection is to cost little. A frame that comes in
 pieces is gathered from there (module inbound).

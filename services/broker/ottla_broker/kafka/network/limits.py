@@ -37,17 +37,17 @@ class ConnectionLimits:
     idle_s: float = 600.0
     """Kafka's connections.max.idle.ms."""
     min_bytes_per_s: int = 32 * 1024
-    """How fast a frame has to come and a response to be taken. A producer's megabyte takes 32 s at this rate, and its
-    client has given up after 30 (request.timeout.ms)."""
+    """How fast a frame has to come, and a client has to take a response. A producer's megabyte takes 32 s at this rate,
+    and its client has given up after 30 (request.timeout.ms)."""
     frame_s: int = 10
-    """For a frame to end, or to bring as much as that rate gives in the time."""
+    """Time for a frame to end, or to bring as much as `min_bytes_per_s` allows in that time."""
     write_s: int = 30
-    """For a client to take what it was answered, or as much of it as that rate gives in the time."""
+    """Time for a client to take a response, or as much of it as `min_bytes_per_s` allows in that time."""
     room_s: int = 10
-    """For who holds more than a little and waits for room to get more of it. Then it is cut, so that those whose frames
-    fill the memory together and can't end don't wait for each other."""
+    """How long a connection that holds more than a little may wait for more room. Then it is cut: otherwise connections
+    whose unfinished frames fill the memory would wait for each other."""
     slice_s: float = 0.005
-    """For one connection's requests before others have their turn."""
+    """Time for one connection's requests before others have their turn."""
 
     def pace(self, seconds: int) -> ConnectionPace:
         return ConnectionPace(self.min_bytes_per_s * seconds, seconds)

@@ -29,11 +29,11 @@ _MOST: Final = 10_000
 
 _BATCH_BYTES: Final = 1024 * 1024
 _LOOK_S: Final = 5.0
-"""How long a topic that was made anew may be taken for the former one."""
+"""How long a topic that was deleted and created again may be mistaken for the former one."""
 
 
 class KafkaReader:
-    """As `Reader`. Like `BatchReader`, it goes on at the beginning of a topic that was made anew under its name, and
+    """As `Reader`. Like `BatchReader`, it goes on at the beginning of a topic that was deleted and created again, and
     where the offset is out of the log."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:

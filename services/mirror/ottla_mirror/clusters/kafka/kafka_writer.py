@@ -57,7 +57,7 @@ class KafkaSent:
         return not self._left
 
     def runs(self) -> Sequence[Run]:
-        """Nothing where one of the offsets is not known: which records are where can't be told then."""
+        """The runs; none if one of the offsets is not known, since the positions of the records are unknown then."""
         if self._error is not None:
             raise self._error
         return self._runs if self._known else ()
