@@ -1,4 +1,4 @@
-"""Which partitions a consumer reads, and where in them: looked up at the first use, and kept as the topics grow."""
+"""The partitions that a consumer reads and its positions in them: looked up at first use, extended as topics grow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger("ottla.consumer")
 
 
 class Assignment:
-    """Everything here may wait for the cluster, up to `timeout` seconds, and raises where no broker answers."""
+    """Every method may wait for the cluster, up to `timeout` seconds, and raises if no broker answers."""
 
     def __init__(self, plan: ReadingPlan, context: ConsumerContext) -> None:
         self._plan: Final = plan
@@ -36,7 +36,7 @@ class Assignment:
         self._assigned = False
 
     def ensure(self) -> None:
-        """Look the topics up and take their partitions, unless that was done."""
+        """Look up the topics and assign their partitions, unless that is done already."""
         if self._assigned:
             return
         with self._first_use:
@@ -45,13 +45,13 @@ class Assignment:
                 self._assigned = True
 
     def positions(self) -> Mapping[TopicPartition, Position]:
-        """All partitions' positions."""
+        """Return the positions of all partitions."""
         self.ensure()
         with self._fetcher.lock:
             return dict(self._subscription.positions)
 
     def of(self, partitions: Sequence[tuple[str, int]]) -> list[Position]:
-        """The positions of `partitions`, of all where none is named. Raises ConfigError for one that is not read."""
+        """Return the positions of `partitions`, or of all for none. Raises ConfigError for one that is not assigned."""
         positions = self.positions()
         if not partitions:
             return list(positions.values())
@@ -67,18 +67,18 @@ class Assignment:
         resolve(self._context)
 
     def check_starts(self) -> None:
-        """Raise OffsetOutOfRangeError if nothing says where a partition begins."""
+        """Raise OffsetOutOfRangeError if a partition has no start offset."""
         with self._fetcher.lock:
             nowhere = [p.partition for p in self._subscription.unlocated if p.offset is None and p.start is None]
         if nowhere:
             raise no_position(nowhere[0])
 
     def locate(self) -> None:
-        """Whatever is to be looked up before every position is known."""
+        """Do the lookups that are needed before every position is known."""
         self.resolve()
 
     def wake(self) -> None:
-        """Let a thread that waits for the topics check whether it is to continue."""
+        """Wake a thread that waits for the topics, so that it checks whether to go on."""
         if self._updater is not None:
             self._updater.nudge()
 

@@ -1,4 +1,4 @@
-"""Batches of records, which are made when they are looked at."""
+"""Batches of records. A record object is created only when you look at it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Segment = tuple[TopicPartition, RecordRange]
 
 
 class Batch(Sequence[Record[K, V]]):
-    """Records in the order of each partition, made when they are looked at: `len()` and `offsets` cost nothing.
+    """Records, in order within each partition, created as you look at them: `len()` and `offsets` cost nothing.
 
-    Looking at a record that its deserializer can't read raises SerializationError. False where it is empty.
+    Looking at a record that its deserializer can't read raises SerializationError. An empty batch is false.
     """
 
     __slots__ = ("_flat", "_length", "_positions", "_segments", "_serdes", "group_metadata")
@@ -35,8 +35,8 @@ class Batch(Sequence[Record[K, V]]):
         group_metadata: GroupMetadata | None = None,
         positions: Mapping[TopicPartition, int] = MappingProxyType({}),
     ) -> None:
-        self._positions = positions  # where the consumer reads on
-        self.group_metadata = group_metadata  # as whom a member of a group got it, for `tx.commit_offsets`
+        self._positions = positions  # where the consumer continues
+        self.group_metadata = group_metadata  # the member that received it, for `tx.commit_offsets`
         self._segments = segments
         self._serdes = serdes
         self._length = sum(len(part) for _, part in segments)
@@ -61,54 +61,54 @@ class Batch(Sequence[Record[K, V]]):
         return self._serdes.record(*self._flat[index])
 
     def keys(self) -> list[K | None]:
-        """Every record's key, in order; cheaper than the records themselves."""
+        """Return every record's key, in order; cheaper than the records themselves."""
         return [key for partition, part in self._segments for key in self._field("key", partition, part)]
 
     def values(self) -> list[V]:
-        """Every record's value, in order; cheaper than the records themselves."""
+        """Return every record's value, in order; cheaper than the records themselves."""
         return [value for partition, part in self._segments for value in self._field("value", partition, part)]
 
     def extend(self, columns: dict[str, list[Any]]) -> None:
-        """Append each record's fields to the lists that bear their names, a timestamp of none as None."""
+        """Append each record's fields to the lists of the same names; a missing timestamp becomes None."""
         for partition, part in self._segments:
             raws = list(part)
             for name, column in columns.items():
                 column += self._field(name, partition, raws)
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
-        """A pyarrow.Table of the records, with these of their fields or all. Needs `pip install 'ottla[arrow]'`.
+        """Return the records as a pyarrow.Table with these fields, or all. Needs `pip install 'ottla[arrow]'`.
 
-        Keys and values get the type that all of them have: dicts become structs. `timestamp` is in UTC, in ms. Raises
-        ConfigError where they have none in common, and SerializationError.
+        Keys and values get the Arrow type that all of them share: dicts become structs. `timestamp` is in UTC, in ms.
+        Raises ConfigError if they share no type, and SerializationError.
         """
         return to_arrow([self], columns)
 
     def to_pandas(self, columns: Sequence[str] | None = None) -> Any:
-        """A pandas.DataFrame of the records, with these of their fields or all. Needs `pip install 'ottla[arrow]'`.
+        """Return the records as a pandas.DataFrame with these fields, or all. Needs `pip install 'ottla[arrow]'`.
 
-        Keys and values are what the deserializers made of them. Raises SerializationError.
+        Keys and values are the objects that the deserializers return. Raises SerializationError.
         """
         return to_pandas([self], columns)
 
     @property
     def segments(self) -> list[Segment]:
-        """The records as they came: of one partition after the other, not deserialized."""
+        """The records as they came: one partition after the other, not deserialized."""
         return self._segments
 
     @property
     def topic_ids(self) -> Mapping[TopicPartition, TopicId]:
-        """Of a group's: for each partition the id of the topic that it was read from."""
+        """For each partition, the id of the topic that it was read from. Only with a group."""
         return {} if self.group_metadata is None else self.group_metadata.topic_ids
 
     @property
     def first_offsets(self) -> dict[TopicPartition, int]:
-        """For each partition where its records in here begin."""
+        """For each partition, the offset of its first record in this batch."""
         return {partition: first_offset(part) for partition, part in reversed(self._segments)}
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
-        """Return where each partition continues: after its last record in this batch, and after whatever was read
-        behind that and is no record, such as the end of a transaction (KIP-1094)."""
+        """Return the offset at which each partition continues: after its last record in this batch, and after
+        anything behind it that was read and is not a record, such as a transaction marker (KIP-1094)."""
         after = {partition: next_offset(part) for partition, part in self._segments}
         return {partition: max(at, self._positions.get(partition, at)) for partition, at in after.items()}
 

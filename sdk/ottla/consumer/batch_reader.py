@@ -1,7 +1,7 @@
-"""Reading partitions as the batches that they consist of, bytes that are not opened: for mirrors.
+"""Reads partitions as whole batches, without opening them: for mirrors.
 
-Which partitions, and from where, is the caller's, at any time: `assign` and `unassign`. The rest is a consumer's own:
-fetch sessions, other leaders and replicas, truncation, a topic that was recreated, all by the same machines.
+The caller chooses the partitions and start offsets, at any time, by `assign` and `unassign`. Everything else works as
+in a consumer, by the same machines: fetch sessions, changes of leader and replica, truncation, recreated topics.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class FetchedBatches:
-    """Whole batches of one partition, in their order: what lies from `offset` up to `next_offset`.
+    """Whole batches of one partition, in order: everything from `offset` up to `next_offset`.
 
-    The first may begin before `offset`: a batch comes whole (rule 57). Control batches are in it, and aborted ones of
-    the transactions in `aborted`, as (producer id, first offset). `leader_epoch` is the last batch's.
+    The first batch may begin before `offset`: a batch comes whole (rule 57). Control batches are included, and so are
+    batches of the aborted transactions, which `aborted` lists as (producer id, first offset). `leader_epoch` is that of
+    the last batch.
     """
 
     partition: TopicPartition
@@ -46,24 +47,24 @@ class FetchedBatches:
 
 @dataclass(frozen=True, slots=True)
 class ReadPosition:
-    """Where reading is in a partition: the next offset, None while it is not known yet; and the end, -1 before the
-    first response: of committed records, the last stable offset."""
+    """How far a partition is read: the next offset, None until it is known, and the end of committed records (the last
+    stable offset), -1 before the first response."""
 
     offset: int | None
     end: int
 
     @property
     def lag(self) -> int:
-        """Offsets between both; -1 where it is not known."""
+        """The number of offsets between the two; -1 if it is not known."""
         return -1 if self.offset is None or self.end < 0 else max(0, self.end - self.offset)
 
 
 class BatchReader:
-    """One cluster's partitions. For one thread; `close` is for any.
+    """Reads partitions of one cluster. Use it from one thread; any thread may call `close`.
 
-    Only committed data is handed out (with what was aborted in between). Of a topic that was recreated under its name,
-    and where the offset is out of the log, reading goes on at the beginning and says so in the log; where an unclean
-    election has truncated the log, at its end.
+    It returns only what lies below the last stable offset, aborted batches included. If the topic was recreated under
+    its name, or the offset is out of the log, it continues at the beginning and says so in the log; if an unclean
+    election has truncated the log, it continues at the end.
     """
 
     def __init__(
@@ -109,10 +110,10 @@ class BatchReader:
         leader_epoch: int = -1,
         topic_id: TopicId | None = None,
     ) -> None:
-        """Read `partition` from `offset` on, from its beginning for None, also where it is read already.
+        """Read `partition` from `offset` on, or from its beginning for None, even if it is being read already.
 
-        `topic_id`: of the topic in which `offset` is valid, and `leader_epoch` of what lies before it, where that is
-        known.
+        `topic_id` is the id of the topic in which `offset` is valid, and `leader_epoch` the epoch of the record before
+        it, if known.
         """
         with self._fetcher.lock:
             position = self._subscription.assign(partition, EARLIEST_TIMESTAMP)
@@ -125,7 +126,7 @@ class BatchReader:
         self._updater.refresh()
 
     def unassign(self, partition: TopicPartition) -> None:
-        """Read it no more."""
+        """Stop reading the partition."""
         with self._fetcher.lock:
             self._subscription.unassign(partition)
             forgotten = all(other.topic != partition.topic for other in self._subscription.positions)
@@ -133,16 +134,16 @@ class BatchReader:
             self._updater.forget(partition.topic)
 
     def positions(self) -> Mapping[TopicPartition, ReadPosition]:
-        """Those of all partitions that are assigned."""
+        """Return the positions of all assigned partitions."""
         with self._fetcher.lock:
             positions = self._subscription.positions.items()
             return {partition: ReadPosition(at.offset, at.high_watermark) for partition, at in positions}
 
     def poll(self, timeout: Duration = 1.0) -> FetchedBatches | None:
-        """What one partition has next, waited for up to `timeout` seconds; None also after `close`.
+        """Return the next batches of one partition; None if none come within `timeout` seconds, or after `close`.
 
-        Its position is behind it then. Raises what the brokers answer and another try does not mend; other partitions
-        are read on.
+        The partition's position moves behind them. Raises a broker's error that is not retriable; other partitions are
+        not affected.
         """
         deadline_at = self._fetcher.clock.monotonic() + seconds(timeout, "timeout")
         while not self._fetcher.closed:
@@ -159,12 +160,12 @@ class BatchReader:
         return None
 
     def close(self) -> None:
-        """End every thread and connection; a `poll` that waits comes back."""
+        """End every thread and connection; a waiting `poll` returns."""
         self._fetcher.close()
         self.cluster.close()
 
     def _handed_out(self, fetched: FetchedData) -> FetchedBatches | None:
-        """None where the position was moved meanwhile."""
+        """Return None if the position was moved meanwhile."""
         position = fetched.position
         with self._fetcher.lock:
             self._subscription.on_read(fetched)
@@ -183,7 +184,7 @@ class BatchReader:
 
 
 def _end(fetched: FetchedData, position: Position) -> tuple[int, int]:
-    """The offset after the last batch, and its leader epoch."""
+    """Return the offset after the last batch, and that batch's leader epoch."""
     offset, epoch = position.offset or 0, position.offset_epoch
     for _, header in iter_headers(fetched.records):
         offset, epoch = max(offset, header.next_offset), header.leader_epoch

@@ -1,4 +1,4 @@
-"""Records turned on their side: one column a field, for Arrow and pandas, neither of which the SDK needs otherwise."""
+"""Records as columns, one for each field, for Arrow and pandas. The SDK needs neither of the two otherwise."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, Final, Protocol
 from ottla.errors import ConfigError, config_error
 
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
-"""All there are, in the order in which a table has them."""
+"""All columns, in a table's order."""
 
 
 class HasColumns(Protocol):
-    """A batch of records, as far as this module uses it."""
+    """The part of a batch that this module uses."""
 
     def extend(self, columns: dict[str, list[Any]]) -> None:
         """Append the fields of each record to the lists of the same name. Raises SerializationError."""
 
 
 def check_columns(columns: Sequence[str] | None) -> tuple[str, ...]:
-    """The requested columns, all for None. Raises ConfigError for an unknown name."""
+    """Return the requested columns, or all for None. Raises ConfigError for an unknown name."""
     if columns is None:
         return COLUMNS
     if isinstance(columns, str) or not columns or not set(columns) <= set(COLUMNS):
@@ -29,7 +29,7 @@ def check_columns(columns: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def collect(batches: Iterable[HasColumns], columns: Sequence[str] | None) -> dict[str, list[Any]]:
-    """The columns of all `batches`, timestamps in ms with None for none. Raises SerializationError."""
+    """Return the columns of all `batches`; timestamps are in ms, None if missing. Raises SerializationError."""
     collected: dict[str, list[Any]] = {name: [] for name in check_columns(columns)}
     for batch in batches:
         batch.extend(collected)
@@ -37,9 +37,9 @@ def collect(batches: Iterable[HasColumns], columns: Sequence[str] | None) -> dic
 
 
 def to_arrow(batches: Iterable[HasColumns], columns: Sequence[str] | None = None) -> Any:
-    """A pyarrow.Table. Keys and values get the type that all of them have: dicts become structs.
+    """Return a pyarrow.Table. Keys and values get the Arrow type that all of them share: dicts become structs.
 
-    Raises ConfigError where pyarrow is not installed or the values have no type in common, SerializationError.
+    Raises ConfigError if pyarrow is not installed or the values share no type, and SerializationError.
     """
     arrow = _imported("pyarrow")
     types = {
@@ -56,9 +56,9 @@ def to_arrow(batches: Iterable[HasColumns], columns: Sequence[str] | None = None
 
 
 def to_pandas(batches: Iterable[HasColumns], columns: Sequence[str] | None = None) -> Any:
-    """A pandas.DataFrame. Keys and values are what the deserializers made of them, timestamps are in UTC.
+    """Return a pandas.DataFrame. Keys and values are the objects that the deserializers return; timestamps are in UTC.
 
-    Raises ConfigError where pandas is not installed, SerializationError.
+    Raises ConfigError if pandas is not installed, and SerializationError.
     """
     pandas = _imported("pandas")
     collected = collect(batches, columns)

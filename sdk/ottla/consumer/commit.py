@@ -1,4 +1,4 @@
-"""What a consumer of a group says about offsets: commits, and what was committed."""
+"""Offsets of a consumer in a group: committing them, and looking up what is committed."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class Committing:
 
     @guarded
     def commit(self, offsets: OffsetsLike | None = None, *, timeout: Duration = 60.0) -> None:
-        """Commit, and wait until the group has it: all that was handed out, or these {(topic, partition): offset}.
+        """Commit every record returned so far, or these {(topic, partition): offset}, and wait for the coordinator.
 
-        In a loop over records that includes the one at hand, as in every client of Kafka: call it when that is
+        In a loop over records this includes the current one, as in every Kafka client, so call it once that record is
         processed. (What `commit="at_least_once"` commits by itself does not include it.)
 
-        An offset is that of the next record to read; `OffsetAndMetadata(offset, "a note")` says more. Tried again for
-        up to `timeout` seconds while the coordinator is away.
+        An offset is that of the next record to read; to add a note, pass `OffsetAndMetadata(offset, "a note")`. While
+        the coordinator is unreachable, it tries again for up to `timeout` seconds.
 
-        Raises CommitFailedError where the group has gone on without this consumer, RebalanceInProgressError where it
-        is to read on first, UnknownTopicError where a topic is away, or was made anew since the records were handed
-        out (the other partitions are committed), ottla.TimeoutError, WakeupError.
+        Raises CommitFailedError if the group has rebalanced without this consumer; RebalanceInProgressError if the
+        consumer has to read on first; UnknownTopicError if a topic is missing, or was recreated since its records were
+        returned (offsets of other partitions are committed); ottla.TimeoutError; WakeupError.
         """
         group = self._member()
         to_commit = group.committer.to_commit(offsets)
@@ -44,10 +44,10 @@ class Committing:
 
     @guarded
     def commit_async(self, callback: OnCommitted | None = None, *, offsets: OffsetsLike | None = None) -> None:
-        """Commit without waiting: after all that was committed before, and never twice.
+        """Commit without waiting. The commit comes after all earlier ones, and is tried only once.
 
-        `callback(offsets, error)` is called when this consumer reads, commits or closes next; error is None where all
-        went well.
+        `callback(offsets, error)` is called when this consumer next reads, commits or closes; error is None after
+        success.
         """
         group = self._member()
         group.commits.begin(group.committer.to_commit(offsets), callback=callback)
@@ -56,7 +56,7 @@ class Committing:
     def committed(
         self, *partitions: tuple[str, int], timeout: Duration = 60.0
     ) -> ByPartition[OffsetAndMetadata | None]:
-        """What the group has committed for these partitions, or for those of this consumer; None: nothing yet."""
+        """Return what the group has committed for these partitions, or for this consumer's; None: nothing yet."""
         group = self._member()
         of = [TopicPartition(*partition) for partition in partitions] or sorted(group.positions())
         found = group.commits.fetch(of, seconds(timeout, "timeout"))
@@ -64,14 +64,18 @@ class Committing:
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        """As whom this consumer is in its group; after it was evicted as whom it was, until it joins anew, so that what
-        is committed by it is rejected. From any thread."""
+        """Return this consumer's identity in its group. Any thread.
+
+        After an eviction, and until it joins again, that is its old identity, so a commit made with it is rejected.
+        """
         member = self._member()
         return member.metadata(member.committer.topic_ids())
 
     def enforce_rebalance(self, reason: str = "") -> None:
-        """Have the group's partitions assigned anew, which begins with the next poll: for an assignor of your own that
-        knows more now than it did (KIP-568). `reason` is what others read of it."""
+        """Make the group reassign its partitions, beginning with the next poll (KIP-568).
+
+        Use it with an assignor of your own that would now decide differently. The coordinator records `reason`.
+        """
         self._member().enforce_rebalance(reason or "the consumer enforces it")
 
     def _member(self) -> GroupAssignment:

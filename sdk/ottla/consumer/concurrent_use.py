@@ -1,11 +1,12 @@
-"""One consumer, one thread: a second one that comes while the first is inside gets an error at once, not a wait.
+"""One consumer, one thread: a second thread gets an error at once instead of waiting for the first.
 
-A thread inside a call is in, and so is a thread that iterates, from the first record on until the loop ends. A consumer
-may be handed from one thread to another between calls, and an iterator between two of its records.
+A thread uses the consumer while it is inside a call, and while it iterates, from the first record until the loop ends.
+One thread may hand a consumer to another between two calls, and an iterator between two records.
 
-A signal handler that interrupts a call, and a callback, are in with the thread that they run in: what ends the consumer
-waits there until that call is out, for it stands between two lines that belong together. What else a handler calls is
-refused where the thread holds one of the consumer's locks, for a thread that has to answer would wait for that.
+A callback, and a signal handler that interrupts a call, run in the thread that uses the consumer, so they may call it.
+A call that ends the consumer is put off until the interrupted call returns, which may be halfway through a change. Any
+other call of a signal handler is refused while its thread holds one of the consumer's locks: a thread that has to
+answer the call would wait for that lock.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ T = TypeVar("T")
 
 
 class ConcurrentUseGuard:
-    """`run` what is not for two threads. The same thread may come in again.
+    """Runs calls that only one thread may make at a time. The same thread may enter again.
 
-    `settle` cleans up what an interrupted call may have left behind, before the next one.
+    Before the next call, `settle` cleans up what an interrupted one may have left behind.
     """
 
     def __init__(self, settle: Callable[[], None]) -> None:
@@ -39,11 +40,11 @@ class ConcurrentUseGuard:
         self.guard: Final = Guard("the consumer")
 
     def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What is for one thread at a time. However it is interrupted, the thread is out afterwards."""
+        """Run a call for one thread at a time. However the call is interrupted, the thread is out afterwards."""
         return self._run(None, call, *args, **kwargs)
 
     def step(self, loop: object, call: Callable[[], T]) -> T:
-        """What an iteration does from time to time; from now on `loop` is the current thread's."""
+        """Run one step of an iteration; from now on `loop` belongs to the current thread."""
 
         def take() -> T:
             self._loops[loop] = current_thread()
@@ -52,16 +53,17 @@ class ConcurrentUseGuard:
         return self._run(loop, take)
 
     def once_out(self, call: Callable[[], object]) -> bool:
-        """Whether this thread is inside: then `call` is called when it is out."""
+        """Return whether this thread is inside; if so, `call` runs when it is out."""
         if self._owned():
             self._once_out = call
             return True
         return False
 
     def run_last(self, timeout: float, call: Callable[[], object]) -> None:
-        """When the thread inside is out; not at all where that takes longer than `timeout` seconds.
+        """Run the call once the thread inside is out; not at all if that takes longer than `timeout` seconds.
 
-        A thread that comes now waits for this call's end, and gets no ConcurrentUseError: the consumer is closed then.
+        Another thread that enters meanwhile waits for this call to end instead of getting ConcurrentUseError: the
+        consumer is closed by then.
         """
         self._ends = True
         if self._inside.acquire(timeout=timeout):
@@ -71,7 +73,7 @@ class ConcurrentUseGuard:
                 self._inside.release()
 
     def leave(self, loop: object) -> None:
-        """The iteration is over, or its iterator is garbage."""
+        """Note that the iteration is over, or its iterator garbage."""
         self._loops.pop(loop, None)
 
     def _run(self, mine: object, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -103,7 +105,7 @@ class ConcurrentUseGuard:
 
 
 class HasUseGuard(Protocol):
-    """Something whose methods are for one thread at a time."""
+    """An object whose methods only one thread may call at a time."""
 
     @property
     def use_guard(self) -> ConcurrentUseGuard: ...
@@ -113,7 +115,7 @@ G = TypeVar("G", bound=HasUseGuard)
 
 
 def guarded(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
-    """The method, which raises ConcurrentUseError where another thread is using its object."""
+    """Make the method raise ConcurrentUseError while another thread is using its object."""
 
     def settled(self: G, /, *args: P.args, **kwargs: P.kwargs) -> T:
         self.use_guard.settle()

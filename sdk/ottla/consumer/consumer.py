@@ -1,8 +1,9 @@
-"""Consumer: records of whole topics, of chosen partitions, or of a group's share, to the end of time or to a stop.
+"""Consumer: reads whole topics, chosen partitions, or a group member's share of them, forever or up to a stop.
 
-This is the face: arguments, and where to read. `plan` says where reading begins and ends, `assignment` looks that up,
-`fetcher` fetches, `reader` opens what came. With a group, `group.assignment` has the partitions, and `group.reader`
-hands records out by polls, so that what was processed can be committed.
+This module is the public class: it takes the arguments and sets where to read. `plan` says where reading begins and
+ends, `assignment` looks that up, `fetcher` fetches, and `reader` opens what was fetched. With a group,
+`group.assignment` has the partitions, and `group.reader` returns records poll by poll, so that it is known which of
+them are processed and can be committed.
 """
 
 from __future__ import annotations
@@ -50,10 +51,11 @@ Start = Literal["committed", "earliest", "latest"] | datetime | timedelta | Offs
 Stop = Literal["end"] | datetime | timedelta | int | OffsetsByPartition
 
 _LEAVE_S: Final = 10.0
-"""What the last commit may take when a consumer of a group is closed."""
+"""How long the last commit may take when a consumer of a group is closed."""
 
 _LEAVE_AT_EXIT_S: Final = 1.0
-"""The same where it was not closed and the process ends, and how long the thread that reads may take to come out."""
+"""How long the last commit may take if the process ends without a close, and how long the reading thread may take to
+return from its call."""
 
 _members: Final[weakref.WeakSet[Consumer[Any, Any]]] = weakref.WeakSet()
 
@@ -68,69 +70,72 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         for record in ottla.Consumer("orders", start="earliest"):
             print(record.key, record.value)
 
-    Iterating, `poll` and `batches` share one position for each partition and may be mixed. Records of one partition
-    come in order. A consumer is for one thread at a time: a second one that comes while the first is inside, or
-    iterates, gets ConcurrentUseError at once. `wakeup`, `close` and `metrics` are for any thread.
+    Iteration, `poll` and `batches` share one position per partition, so you may mix them. Records of one partition
+    come in order. Use a consumer from one thread at a time: a second thread that calls it while the first is inside a
+    call, or iterates, gets ConcurrentUseError at once. Any thread may call `wakeup` and `close` and read `metrics`.
 
     Args:
         topics: names of one or more topics.
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
-        group: the id of a group whose members share the partitions: this one gets some, keeps them while it reads, and
-            continues where the group left off. It is a member from its first reading on. The rest: docs/use/sdk.md.
-        pattern: of a group, instead of topics: a regular expression for whole names, new topics among them.
-        partitions: only these: numbers where there is one topic, else (topic, number) pairs. Not with a group.
-        start: where to begin. "earliest", "latest" (what is written from now on), a datetime (without a zone: local), a
-            timedelta (-1 h: what the last hour wrote), or {(topic, partition): offset} with `auto_offset_reset` for the
-            partitions left out. "committed" (the default, and all that a group takes) is where the group left off;
-            where nothing is committed it is `auto_offset_reset`: "latest" as in Kafka, with one warning in the log.
-        stop: where to end, looked up once, when reading begins. "end": what is in the log then; a datetime or
-            timedelta: before the first record at or after it, or at the end; a number: after that many records;
-            {(topic, partition): offset}: before that offset (partitions left out have no end). The iteration ends
-            there. None: never.
-        key, value: deserializers: auto (what `auto` was sent; of others' records UTF-8 → str, the rest bytes), bytes,
-            str, int, float, uuid, json, a type (bytes, str, int, float, UUID, dict, list, a dataclass or a pydantic
-            model, read from JSON) or a callable. null is always None.
-        on_bad_record: a record that its deserializer can't read: "raise" SerializationError (again each time, until
-            you seek past it) or "skip" it with a line in the log. A damaged batch always raises.
-        auto_offset_reset: where to go when the position is not in the log (OFFSET_OUT_OF_RANGE, nothing else):
-            "earliest", "latest" or "none" (raise OffsetOutOfRangeError). By default "earliest" where `start` is
-            earliest or a time, else "latest". Where a new leader lacks what was read, which can only be after an
-            unclean election, reading continues where the logs part; with "none" TruncationError is raised. Either way
-            the log gets a warning and `metrics` counts it.
-        fetch_min_bytes, fetch_max_wait: a broker answers once it has that many bytes, or after that many seconds.
-        fetch_max_bytes, max_partition_fetch_bytes: bytes of one answer, and of one partition in it. A first batch comes
-            whole in any case. Several answers are under way at a time, so larger ones are slower, not faster: broker
-            and client would work in turn (8 MiB: 1.6 M records/s, 2 MiB: 3.0).
-        prefetch: bytes that may be fetched and not read yet.
-        max_poll_records: records of one `poll`, and at most of one step of an iteration in a group.
-        commit: of a group. "at_least_once" (the default) commits what was processed: a record is when the next one, or
-            the next poll, is asked for; every `auto_commit_interval` seconds, before partitions go to others, at the
-            end. "at_most_once" commits before records are handed out. "manual": nothing but `commit` does.
-        session_timeout: seconds without a heartbeat after which the group continues without this consumer.
-        heartbeat_interval: seconds between heartbeats; they are sent on a thread, and so are rebalances noticed.
-        max_poll_interval: seconds within which the next poll has to come: else this consumer leaves its group. It is
-            also how long the others wait for it when the group rebalances.
-        assignors: who gives out partitions, in the order of preference: "range", "roundrobin", "sticky",
-            "cooperative-sticky", or one of your own (ottla.machines.assignors). Where all of them are cooperative,
-            consumers keep reading what they keep while the group rebalances.
-        group_instance_id: a name of its own makes this consumer a static member: it may restart within
-            `session_timeout` and have its partitions again, without a rebalance.
-        on_assigned, on_revoked, on_lost: called with a list of partitions: new ones, ones that are about to go to
-            others, and ones that are gone already (by default `on_revoked`). In the thread that reads.
-        listener: an object with these methods instead (ottla.RebalanceListener).
-        client_rack: where this client is, as in the brokers' own `rack`. Leaders then name an in-sync replica
-            in that rack, where there is one, and it is read from (KIP-392). "" for nowhere: leaders are read from.
-        isolation_level: "read_committed" (the default, other than in Kafka) leaves out what aborted transactions wrote,
-            and waits where one is open; "read_uncommitted" hands out all. Without transactions both are the same.
+        group: the id of a consumer group, whose members share the partitions. The consumer joins at its first read,
+            keeps its partitions while it reads, and continues at the committed offsets. More: docs/use/sdk.md.
+        pattern: with a group, instead of topics: a regular expression that has to match the whole name of a topic,
+            also of one that is created later.
+        partitions: read only these: numbers if there is one topic, else (topic, number) pairs. Not with a group.
+        start: where to begin. "earliest", "latest" (only what is written from now on), a datetime (without a zone:
+            local), a timedelta (-1 h: the last hour), or {(topic, partition): offset}; partitions left out follow
+            `auto_offset_reset`. "committed" (the default, and the only choice with a group) begins at the committed
+            offset. Without one it follows `auto_offset_reset`: "latest" as in Kafka, with one warning in the log.
+        stop: where to end, looked up once, when reading begins. "end": the end of the log at that time; a datetime or
+            timedelta: before the first record at or after it, or at the end if there is none; a number: after that
+            many records; {(topic, partition): offset}: before that offset (partitions left out have no end). The
+            iteration ends there. None: never.
+        key, value: deserializers: auto (returns the type that was sent with `auto`; in other records UTF-8 → str, the
+            rest bytes), bytes, str, int, float, uuid, json, a type (bytes, str, int, float, UUID, dict, list, a
+            dataclass or a pydantic model, read from JSON) or a callable. null is always None.
+        on_bad_record: what to do with a record that its deserializer can't read: "raise" SerializationError (every
+            time, until you seek past it) or "skip" it with a line in the log. A damaged batch always raises.
+        auto_offset_reset: where to continue when the position is not in the log (OFFSET_OUT_OF_RANGE, nothing else):
+            "earliest", "latest" or "none" (raise OffsetOutOfRangeError). The default is "earliest" if `start` is
+            "earliest" or a time, else "latest". After an unclean election the new leader may lack records that this
+            consumer has read: then it continues at the offset where the two logs diverge, or with "none" raises
+            TruncationError. Either way the log gets a warning and `metrics` counts it.
+        fetch_min_bytes, fetch_max_wait: a broker responds once it has that many bytes, or after that many seconds.
+        fetch_max_bytes, max_partition_fetch_bytes: bytes of one response, and of one partition in it. The first batch
+            comes whole even if it is larger. Several fetches are in flight at a time, so larger responses are slower,
+            not faster: broker and client would take turns (8 MiB: 1.6 M records/s, 2 MiB: 3.0).
+        prefetch: bytes that may be fetched ahead of what you have read.
+        max_poll_records: the most records of one `poll`, and of one step of an iteration in a group.
+        commit: with a group. "at_least_once" (the default) commits processed records; a record counts as processed
+            once you ask for the next one, or poll again. It commits every `auto_commit_interval` seconds, before
+            partitions go to other members, and on close. "at_most_once" commits records before it returns them.
+            "manual": only `commit` commits.
+        session_timeout: seconds without a heartbeat after which the coordinator removes this consumer from the group.
+        heartbeat_interval: seconds between heartbeats. A thread sends them, and learns of rebalances by the responses.
+        max_poll_interval: seconds within which the next poll has to come, or this consumer leaves its group. In a
+            rebalance it is also how long the other members wait for this one.
+        assignors: partition assignors, in order of preference: "range", "roundrobin", "sticky", "cooperative-sticky",
+            or one of your own (ottla.machines.assignors). If all of them are cooperative, each member goes on reading
+            the partitions that it keeps while the group rebalances.
+        group_instance_id: a unique name makes this consumer a static member: it may restart within `session_timeout`
+            and gets its partitions back without a rebalance.
+        on_assigned, on_revoked, on_lost: called with a list of partitions: those newly assigned, those about to go to
+            other members, and those already gone (by default `on_revoked`). They run in the thread that reads.
+        listener: one object with these three methods instead (ottla.RebalanceListener).
+        client_rack: the rack of this client, as in the brokers' own `rack`. If an in-sync replica is in that rack, the
+            leader names it and the consumer reads from it (KIP-392). "" means no rack: read from leaders.
+        isolation_level: "read_committed" (the default, unlike in Kafka) leaves out the records of aborted transactions,
+            and waits at an open one; "read_uncommitted" returns every record. Without transactions both are the same.
         request_timeout: seconds for a broker to answer a request.
-        connect_timeout: seconds for the first broker to answer when the client begins; more where brokers
-            may start after this client. Once a broker has answered, outages are waited for as the other timeouts say.
-        metadata_max_age: seconds after which new partitions are looked for, and leaders asked again for a replica.
+        connect_timeout: seconds for the first broker to answer when the client starts; raise it if brokers may start
+            after this client. Once a broker has answered, the other timeouts say how long the client waits in outages.
+        metadata_max_age: seconds after which the consumer looks for new partitions, and asks leaders for a closer
+            replica again.
         client_id: names this client in logs and quotas.
         config: the same settings under Kafka's names, such as {"auto.offset.reset": "earliest"}.
 
     Raises:
-        ConfigError: an argument or a config that can't be. Topics are looked up when reading begins, not here.
+        ConfigError: an argument or a config is not valid. Topics are looked up when reading begins, not here.
     """
 
     def __init__(
@@ -189,14 +194,14 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         super().__init__(self._assignment, self.reader.take_back)
         of_group = [] if self._group is None else [self._group.lock]
         self.use_guard.guard.watch(*self._fetcher.locks, *self._cluster.locks, *of_group)
-        # A consumer that is garbage closes itself: `for record in Consumer(…, stop="end")` leaves nothing behind.
+        # A garbage-collected consumer closes itself: `for record in Consumer(…, stop="end")` leaves nothing behind.
         self._close = weakref.finalize(self, _close, self.reader, self._fetcher, self._assignment, self._cluster)
         self._close.atexit = False
         if self._group is not None:
             _members.add(self)
 
     def _open(self, options: ConsumerOptions) -> tuple[Assignment | GroupAssignment, RecordReader[K, V]]:
-        """What is read, as a member of a group or not, and what hands it out."""
+        """Return the assignment to read, a group member's or a fixed one, and the reader that returns its records."""
         context = ConsumerContext(
             self.client_id, self._subscription, self._fetcher, self._cluster, self._timeout, options.metadata_max_age_s
         )
@@ -212,24 +217,25 @@ class Consumer(Committing, Seeking, Generic[K, V]):
 
     @classmethod
     def from_properties(cls, path: str | Path, *topics: str, **arguments: Any) -> Consumer[K, V]:
-        """A consumer with the settings of a Java properties file, and `arguments` as in the constructor."""
+        """Make a consumer with the settings of a Java properties file, and `arguments` as in the constructor."""
         return cls(*topics, config=read_properties(path), **arguments)
 
     # ---- reading ---------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Record[K, V]]:
-        """Record by record until the stop, or until `close`.
+        """Iterate record by record until the stop, or until `close`.
 
-        Raises SerializationError for a record that can't be read (unless they are skipped), OffsetOutOfRangeError where
-        there is no reset (TruncationError where what was read is gone), UnknownTopicError, ConnectError and
-        ottla.TimeoutError where no broker answers at the start. Brokers that go away later are waited for.
+        Raises SerializationError for a record that can't be read (unless such records are skipped),
+        OffsetOutOfRangeError if the position is not in the log and there is no reset, TruncationError if the new leader
+        lacks records that were read, UnknownTopicError, and ConnectError or ottla.TimeoutError if no broker answers at
+        the start. If brokers become unreachable later, it waits for them.
         """
         return self.reader.records(self, self.use_guard)
 
     def poll(self, timeout: Duration = 1.0, *, max_records: int | None = None) -> Batch[K, V]:
-        """What has been fetched, up to `max_records` (max_poll_records by default), as soon as there is something.
+        """Return fetched records, up to `max_records` (max_poll_records by default), as soon as there are any.
 
-        Empty after `timeout` seconds, and from the stop on. Raises like `batches`.
+        The batch is empty if none came within `timeout` seconds, and once the stop is reached. Raises like `batches`.
         """
         if self._fetcher.closed:
             raise closed_error()
@@ -240,14 +246,14 @@ class Consumer(Committing, Seeking, Generic[K, V]):
 
     @property
     def finished(self) -> bool:
-        """Whether nothing will be handed out any more: the stop is reached, or the consumer closed."""
+        """Whether no more records will come: the stop is reached, or the consumer is closed."""
         return self.reader.finished
 
     def batches(self, max_records: int = 500, max_wait: Duration = 0.5) -> Iterator[Batch[K, V]]:
-        """Batch by batch until the stop, or until `close`: of `max_records`, or of what came within `max_wait` seconds.
+        """Iterate batch by batch until the stop, or until `close`.
 
-        The time counts from a batch's first record. Raises like iterating, but for records that can't be deserialized:
-        those raise where the batch is looked at.
+        A batch ends at `max_records`, or `max_wait` seconds after its first record. Raises like iterating over records,
+        except that a record that can't be deserialized raises when you look at it in the batch.
         """
         limit, wait = positive(max_records, "max_records"), seconds(max_wait, "max_wait")
         while batch := self._gather(limit, FOREVER, wait, polls=False):
@@ -255,9 +261,9 @@ class Consumer(Committing, Seeking, Generic[K, V]):
             yield batch
 
     def wakeup(self) -> None:
-        """Let the thread that waits for records raise WakeupError, or the next one that would. From any thread.
+        """Make the thread that waits for records raise WakeupError; if none waits, the next one to do so. Any thread.
 
-        Nothing is lost: reading continues where it was. A lookup of offsets that is under way is waited for.
+        Nothing is lost: reading continues where it was. A lookup of offsets that is under way finishes first.
         """
         self.use_guard.guard.check_process()
         self._fetcher.interrupt(WakeupError())
@@ -265,7 +271,7 @@ class Consumer(Committing, Seeking, Generic[K, V]):
 
     @property
     def metrics(self) -> dict[str, float]:
-        """What was read so far, under Kafka's names: docs/use/sdk.md lists them. From any thread; costs no call."""
+        """Counts of what was read so far, under Kafka's names (docs/use/sdk.md). Any thread; sends no request."""
         self.use_guard.guard.check_process()
         with self._lock:
             metrics = self._fetcher.consumed.metrics(self._subscription)
@@ -283,12 +289,12 @@ class Consumer(Committing, Seeking, Generic[K, V]):
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of everything. A loop that is reading, in any thread, ends. A second call does nothing.
+        """Release everything. A loop that is reading, in any thread, ends. A second call does nothing.
 
-        Of a group, what was processed is committed (not with commit="manual"), partitions are given up, and the group
-        leaves, but for a static member. What the last `poll` gave counts as processed only where a `with` block ends
-        without an error. In a signal handler that interrupts a call of the same thread, and in a callback, it lets that
-        call come to its end, which closes. In a child after a fork it does nothing.
+        In a group, it commits what was processed (not with commit="manual"), gives up its partitions and leaves the
+        group; a static member stays in it. The records of the last `poll` count as processed only if a `with` block
+        ends without an error. Called in a callback, or in a signal handler that interrupts a call of the same thread,
+        it returns at once: that call finishes, then closes the consumer. In a child after a fork it does nothing.
         """
         self._close_after(processed=False)
 
@@ -314,10 +320,10 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         group.leave({} if group.options.commit == "manual" else offsets, min(self._timeout, most_s))
 
     def _leave_at_exit(self) -> None:
-        """What the loop of a script has processed is committed, and the group does not wait for a ghost."""
+        """Commit what a script's loop has processed, and leave, so that the group does not wait for a dead member."""
         group = self._group
         if group is not None and group.in_group and self._close.alive and not self.use_guard.guard.foreign:
-            self._fetcher.close()  # brings a reader out that waits, in a thread that does not end with the main one
+            self._fetcher.close()  # wakes a reader that waits in a thread which does not end with the main one
             group.wake()
             leave = functools.partial(self._leave, group, False, _LEAVE_AT_EXIT_S)
             self.use_guard.run_last(_LEAVE_AT_EXIT_S, leave)
@@ -340,7 +346,7 @@ _DEFAULTS: Final = {
 
 @atexit.register
 def _leave_at_exit() -> None:
-    """Ctrl-C in a loop over a consumer that no `with` closes; the main thread's end beside one."""
+    """Close consumers that no `with` block closes: after Ctrl-C in a loop, or if the main thread ends beside one."""
     for consumer in list(_members):
         with contextlib.suppress(Exception):
             consumer._leave_at_exit()
@@ -364,7 +370,7 @@ def _close(
 
 
 def _leave_group(reader: GroupReader[Any, Any], assignment: GroupAssignment, cluster: ClusterClient) -> None:
-    """For a loop over a consumer that no block closes, and that was left: what it has processed is committed."""
+    """Commit what a loop has processed that was left, over a consumer that no block closes."""
     try:
         if assignment.options.commit != "manual":
             assignment.committer.commit_last(reader.processed(well=False), _LEAVE_AT_EXIT_S)

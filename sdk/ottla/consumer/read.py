@@ -1,4 +1,4 @@
-"""`ottla.read`: a range of a topic, from a start to an end that is known, as a list, a table or a loop."""
+"""`ottla.read`: a bounded range of a topic, as a list, a table or a loop."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ BATCH_RECORDS: Final = 10_000
 
 
 class Rows(Generic[K, V]):
-    """What `ottla.read` returns. Nothing is read before it is used, and each use reads again.
+    """What `ottla.read` returns. It reads nothing until you use it, and each use reads again.
 
-    Iterating takes the memory of what is fetched ahead; the lists and tables take that of all their records.
+    Iterating needs memory only for what is fetched ahead; a list or table holds all of its records.
     """
 
     def __init__(self, consumer: Callable[[], Consumer[K, V]], columns: Sequence[str] | None) -> None:
@@ -29,24 +29,24 @@ class Rows(Generic[K, V]):
         self._columns = check_columns(columns)
 
     def __iter__(self) -> Iterator[Record[K, V]]:
-        """Record by record, in the order of each partition. Raises like iterating over a Consumer."""
+        """Iterate record by record, in order within each partition. Raises like iterating over a Consumer."""
         with self._consumer() as consumer:
             yield from consumer
 
     def to_list(self) -> list[Record[K, V]]:
-        """All records. Raises like iterating."""
+        """Return all records. Raises like iterating."""
         return list(self)
 
     def to_arrow(self) -> Any:
-        """All records as a pyarrow.Table; see Batch.to_arrow. Needs `pip install 'ottla[arrow]'`."""
+        """Return all records as a pyarrow.Table; see Batch.to_arrow. Needs `pip install 'ottla[arrow]'`."""
         return to_arrow(self.batches(), self._columns)
 
     def to_pandas(self) -> Any:
-        """All records as a pandas.DataFrame; see Batch.to_pandas. Needs `pip install 'ottla[arrow]'`."""
+        """Return all records as a pandas.DataFrame; see Batch.to_pandas. Needs `pip install 'ottla[arrow]'`."""
         return to_pandas(self.batches(), self._columns)
 
     def batches(self) -> Generator[Batch[K, V], None, None]:
-        """Batch by batch, of up to 10,000 records. Raises like Consumer.batches."""
+        """Iterate in batches of up to 10,000 records. Raises like Consumer.batches."""
         with self._consumer() as consumer:
             yield from consumer.batches(BATCH_RECORDS)
 
@@ -66,7 +66,7 @@ def read(
     config: Mapping[str, Any] | None = None,
     _transport: Transport | None = None,
 ) -> Rows[K, V]:
-    """The records of a topic, or of several, from `start` to `stop`.
+    """Read the records of one or more topics from `start` to `stop`.
 
         for record in ottla.read("orders", start=timedelta(hours=-1)):
             print(record.key, record.value)
@@ -75,14 +75,14 @@ def read(
 
     Args:
         topic: one name or several.
-        start, stop: where to begin and end, as a Consumer takes them: "earliest", a datetime, a timedelta (-1 h: what
-            the last hour wrote) or offsets; "end" (what is there now), a datetime, a timedelta or a number.
-        columns: the fields that a table has, in this order: topic, partition, offset, timestamp, key, value, headers.
-            By default all. Iterating and `to_list` give whole records.
-        bootstrap, partitions, key, value, on_bad_record, request_timeout, config: as of a Consumer.
+        start, stop: where to begin and end, as for a Consumer. `start`: "earliest", a datetime, a timedelta (-1 h: the
+            last hour) or offsets; `stop`: "end" (what is in the log now), a datetime, a timedelta or a number.
+        columns: the fields of a table, in this order: topic, partition, offset, timestamp, key, value, headers. All by
+            default. Iterating and `to_list` return whole records.
+        bootstrap, partitions, key, value, on_bad_record, request_timeout, config: as for a Consumer.
 
     Raises:
-        ConfigError: an argument that can't be. Everything else is raised where the records are used.
+        ConfigError: an argument is not valid. Any other error is raised when the records are used.
     """
     topics = (topic,) if isinstance(topic, str) else topic
 

@@ -35,12 +35,12 @@ class Seeking:
 
     @guarded
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read; of a group's, those that this consumer has at the moment."""
+        """Return the partitions that are read; in a group, those assigned to this consumer at the moment."""
         return set(self._assignment.positions())
 
     @guarded
     def position(self, partition: tuple[str, int]) -> int:
-        """The offset of the next record of `partition` to be handed out."""
+        """Return the offset of the next record of `partition`."""
         (position,) = self._assignment.of([partition])
         self._assignment.locate()
         if position.offset is None:
@@ -51,13 +51,13 @@ class Seeking:
     def seek(
         self, partition: tuple[str, int], offset: int, *, stop: int | None = None, topic_id: bytes | None = None
     ) -> None:
-        """Continue at `offset`. Whether it exists shows when it is fetched (`auto_offset_reset`).
+        """Continue at `offset`. If it is not in the log, the next fetch finds that, and `auto_offset_reset` applies.
 
-        `stop` is the first offset of the partition that is not read any more, instead of the one before. `topic_id` is
-        of the topic in which `offset` is valid: one that was made anew since is another (UNKNOWN_TOPIC_ID at the next
-        reading, or what `auto_offset_reset` says). Without it that is whichever has the name then.
+        `stop` is the first offset that is no longer read, and replaces the partition's earlier stop. `topic_id` is the
+        id of the topic in which `offset` is valid: a topic recreated since is a different one, so the next read raises
+        UNKNOWN_TOPIC_ID or follows `auto_offset_reset`. Without it, the topic is the one that has the name then.
 
-        Of a group, in a partition that this consumer has at the moment: before its first reading there is none, so
+        In a group, the partition has to be assigned to this consumer at the moment. Before its first read none is, so
         seek in `on_assigned` to begin elsewhere.
         """
         if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
@@ -74,25 +74,25 @@ class Seeking:
 
     @guarded
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
-        """Continue at the first record that exists, in all partitions or in these."""
+        """Continue at the first existing record, in all partitions or in these."""
         self._seek_to_time(EARLIEST_TIMESTAMP, partitions)
 
     @guarded
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
-        """Go on with what is written from now on, in all partitions or in these."""
+        """Continue with what is written from now on, in all partitions or in these."""
         self._seek_to_time(LATEST_TIMESTAMP, partitions)
         self._assignment.resolve()
 
     @guarded
     def seek_to_time(self, moment: datetime | timedelta, *partitions: tuple[str, int]) -> None:
-        """Continue at the first record at or after `moment` (a timedelta: from now), or at the end for none."""
+        """Continue at the first record at or after `moment` (a timedelta: from now), or at the end if there is none."""
         self._seek_to_time(spec_timestamp(moment, now_ms=self._cluster.clock.wall_ms()), partitions)
 
     @guarded
     def seek_to_committed(self, *partitions: tuple[str, int]) -> None:
-        """Continue where the group left off (else by `auto_offset_reset`), in all partitions or in these.
+        """Continue at the committed offsets (else by `auto_offset_reset`), in all partitions or in these.
 
-        What was handed out and not committed comes again: what a transaction that was aborted has worked on.
+        Records that were returned and not committed come again, such as those of an aborted transaction.
         """
         if not isinstance(self._assignment, GroupAssignment):
             raise config_error("this consumer has no group, so nothing is committed", hint="give group=, or seek")
@@ -100,22 +100,22 @@ class Seeking:
 
     @guarded
     def offsets(self, at: OffsetSpec = "latest") -> ByPartition[int | None]:
-        """Each assigned partition's offset at `at`; None where no record is that young. Positions stay as they are."""
+        """Return each assigned partition's offset at `at`; None if no record is that recent. Positions don't change."""
         when = spec_timestamp(at, now_ms=self._cluster.clock.wall_ms())
         found = list_offsets(self._cluster, dict.fromkeys(self.assignment(), when), **self._look_up)
         return ByPartition({p: None if entry is None else entry.offset for p, entry in found.items()})
 
     @guarded
     def lag(self) -> ByPartition[int]:
-        """How many offsets each partition's position is behind the end of its log, looked up now."""
+        """Return how many offsets each partition's position is behind the end of its log, looked up now."""
         ends = self.offsets("latest")
         return ByPartition({p: max(0, (end or 0) - self.position(p)) for p, end in ends.items()})
 
     @guarded
     def caught_up(self) -> bool:
-        """Whether nothing is left to be handed out in any assigned partition, as of its last fetch.
+        """Return whether every record of the assigned partitions was returned, as of each partition's last fetch.
 
-        A partition that was not fetched yet is looked up now. False where no partition is assigned.
+        A partition that was not fetched yet is looked up now. False if no partition is assigned.
         """
         positions = self._assignment.of(())
         self._assignment.locate()
@@ -129,7 +129,7 @@ class Seeking:
 
     @guarded
     def pause(self, *partitions: tuple[str, int]) -> None:
-        """Hand out nothing of these partitions (all, if none is named) until `resume`."""
+        """Return no records of these partitions (all, if none is named) until `resume`."""
         for position in self._assignment.of(partitions):
             with self._lock:
                 self._subscription.pause(position)
@@ -137,14 +137,14 @@ class Seeking:
 
     @guarded
     def resume(self, *partitions: tuple[str, int]) -> None:
-        """Go on with these partitions (all, if none is named) where they were paused."""
+        """Continue these partitions (all, if none is named) where they were paused."""
         for position in self._assignment.of(partitions):
             with self._lock:
                 self._subscription.resume(position)
 
     @guarded
     def paused(self) -> set[TopicPartition]:
-        """The partitions that are paused."""
+        """Return the paused partitions."""
         return {name for name, position in self._assignment.positions().items() if position.paused}
 
     @property
