@@ -12,8 +12,8 @@
 
     ottla.Admin().topics.create("orders", partitions=12, if_exists="ok")
 
-`ottla.aio` has the same clients for asyncio. Names are imported when they are first used, so that `import ottla` costs
-next to nothing and the command line starts fast.
+`ottla.aio` has the same clients for asyncio. Each name is imported when you first use it, so `import ottla` costs next
+to nothing and the command line starts fast.
 """
 
 from importlib import import_module
@@ -248,7 +248,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported at its first use; `ottla.aio` and `ottla.testing` too."""
+    """Import a public name, `ottla.aio` or `ottla.testing` when it is first used."""
     if name in ("aio", "testing"):
         return import_module(f"ottla.{name}")
     if name not in _HOME_OF:

@@ -1,4 +1,4 @@
-"""What connectors of other systems build on, besides the clients: `pyspark_ottla` uses this and nothing inside the SDK.
+"""For connectors to other systems, besides the clients: `pyspark_ottla` uses this, and nothing from inside the SDK.
 
 A connector plans before it reads, and moves columns instead of records:
 
@@ -6,8 +6,8 @@ A connector plans before it reads, and moves columns instead of records:
     view = cluster.fetch_metadata(["orders"], timeout=30.0)
     ends = list_offsets_or_end(cluster, {ottla.TopicPartition("orders", 0): -1}, timeout=30.0)
 
-`ottla.Consumer` hands out its records as `Segment`s of `RecordRange`s, and `ottla.Producer` takes `ByteColumns`.
-A mirror opens no record: `BatchReader` hands out batches as they lie in the log, and `Producer.send_batch` takes them.
+`ottla.Consumer` returns its records as `Segment`s of `RecordRange`s, and `ottla.Producer` takes `ByteColumns`.
+A mirror opens no record: `BatchReader` returns batches as they are in the log, and `Producer.send_batch` takes them.
 """
 
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient

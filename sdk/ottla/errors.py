@@ -1,8 +1,8 @@
-"""What the SDK raises: one tree under OttlaError, by what a caller can do about it.
+"""The errors that the SDK raises: one tree under OttlaError, arranged by what a caller can do about them.
 
 Every error has `.code` (Kafka's number, `ErrorCode`), `.message`, `.hint` (one sentence on what to do), `.broker` (the
-address that answered, or "") and `.retriable`. The SDK has retried what is retriable by itself for as long as its
-deadline allowed, so a caller that sees a RetriableError has run out of time, not out of luck.
+address that answered, or "") and `.retriable`. The SDK itself retries retriable errors until its deadline, so a caller
+that sees a RetriableError has run out of time, not out of luck.
 """
 
 from __future__ import annotations
@@ -53,24 +53,24 @@ class FatalError(OttlaError):
 
 
 class ConfigError(FatalError, ValueError):
-    """An argument or a config that can't be: raised where it is given, before anything is sent."""
+    """An argument or a config is not valid. Raised where you pass it, before anything is sent."""
 
 
 class ConcurrentUseError(FatalError):
-    """Two threads use one consumer at once. `wakeup`, `close` and `metrics` are for any thread, all else is for one."""
+    """Two threads use one consumer at once. Only `wakeup`, `close` and `metrics` are safe from any thread."""
 
 
 class WakeupError(OttlaError):
-    """`wakeup()` was called: the reading was interrupted, nothing is lost, and the next call continues."""
+    """`wakeup()` has interrupted the read. Nothing is lost, and the next call continues."""
 
     def __init__(self) -> None:
         super().__init__(ErrorCode.NONE, "the consumer was woken up", hint="read on, or close it")
 
 
 class SerializationError(FatalError, ValueError):
-    """A key or value that its serializer or deserializer does not take.
+    """A serializer or deserializer rejects a key or value.
 
-    Reading, `topic`, `partition` and `offset` say which record it was; writing, they are `topic`, None and None.
+    On reading, `topic`, `partition` and `offset` identify the record; on writing, only `topic` is set.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class AuthorizationError(FatalError):
 
 
 class TimeoutError(RetriableError, builtins.TimeoutError):  # noqa: A001 - users write `except ottla.TimeoutError`
-    """The deadline passed. What was asked for may have happened all the same, unless the message says otherwise."""
+    """The deadline passed. The request may still have been carried out, unless the message says otherwise."""
 
 
 class BufferFullError(TimeoutError):
-    """The producer's buffer stayed full for `max_block`: records are made faster than the brokers take them."""
+    """The producer's buffer stayed full for `max_block`: records are produced faster than the brokers take them."""
 
 
 class ConnectError(RetriableError, ConnectionError):
@@ -99,15 +99,15 @@ class ConnectError(RetriableError, ConnectionError):
 
 
 class NotABrokerError(FatalError, ConnectionError):
-    """Something else than a broker's gRPC port answers at the address: a Kafka, HTTP or TLS port."""
+    """The address is not a broker's gRPC port but something else, such as a Kafka, HTTP or TLS port."""
 
 
 class UnknownTopicError(RetriableError):
-    """No such topic or partition, as far as the brokers that were asked know."""
+    """The brokers that answered know no such topic or partition."""
 
 
 class TopicExistsError(FatalError):
-    """The topic exists already; `if_exists="ok"` takes it as it is."""
+    """The topic exists already; with `if_exists="ok"` that is no error."""
 
 
 class RecordTooLargeError(FatalError):
@@ -115,13 +115,14 @@ class RecordTooLargeError(FatalError):
 
 
 class OffsetOutOfRangeError(FatalError):
-    """The offset is not, or no longer, in the log, and `auto_offset_reset` says not to go elsewhere."""
+    """The offset is not, or no longer, in the log, and `auto_offset_reset` does not allow another one."""
 
 
 class TruncationError(OffsetOutOfRangeError):
     """Records that a consumer has read are gone: the partition's new leader never had them (KIP-320).
 
-    `offset` is where the consumer is, `divergent_offset` where the new log left what was read, None if unknown.
+    `offset` is the consumer's position; `divergent_offset` is where the new leader's log diverges from what was read,
+    None if unknown.
     """
 
     def __init__(self, message: str, *, offset: int, divergent_offset: int | None, hint: str = "") -> None:
@@ -131,47 +132,47 @@ class TruncationError(OffsetOutOfRangeError):
 
 
 class CommitFailedError(FatalError):
-    """Offsets were not committed: the group has rebalanced meanwhile, without the consumer that wanted to.
+    """Offsets were not committed: the group has rebalanced meanwhile, without this consumer.
 
-    Its partitions may be others' by now, who read again from the last commit. Reading on lets it join again.
+    Other members may have its partitions by now, and read again from the last commit. Read on to join again.
     """
 
 
 class RebalanceInProgressError(FatalError):
-    """Offsets can't be committed before the group has rebalanced: read on, so that it can, then commit again."""
+    """Offsets can't be committed until the group has rebalanced. Read on, so that it can, then commit again."""
 
 
 class FencedInstanceError(FatalError):
-    """Another consumer has taken this one's `group_instance_id`: only one of them may have it."""
+    """Another consumer has joined with this one's `group_instance_id`. Only one may have it at a time."""
 
 
 class TransactionAborted(FatalError):  # noqa: N818 - Kafka's word, and what has happened
-    """A transaction was not committed, and never will be: none of its records and offsets count.
+    """A transaction was not committed and never will be: none of its records and offsets count.
 
-    `commit_transaction()` raises it where `abort_transaction()` has yet to be called, and a `with` block when that is
-    done: the next transaction may begin, with the same work.
+    If `commit_transaction()` raises it, call `abort_transaction()`; a `with` block has already done so. Then begin
+    another transaction with the same work.
     """
 
 
 class FencedError(FatalError):
-    """Another producer has begun with this one's `transactional_id`: this one can't write any more.
+    """Another producer has started with this one's `transactional_id`, so this one can't write any more.
 
-    Its open transaction was aborted. Close it; only one of them may have the id.
+    Its open transaction was aborted. Close it: only one producer may have the id at a time.
     """
 
 
 class RejectError(FatalError):
-    """What a handler of an App raises for a record that no other attempt would mend: to the dead letters at once."""
+    """Raise it in an App's handler for a record that retries would not help: it goes to the dead letters at once."""
 
     def __init__(self, message: str = "", *, hint: str = "") -> None:
         super().__init__(ErrorCode.INVALID_RECORD, message, hint=hint)
 
 
 class HandlerError(FatalError):
-    """A handler of an App failed for good, and there are no dead letters to take the record: the App has stopped.
+    """An App's handler failed for good and the record could not go to the dead letters, so the App has stopped.
 
-    `topic`, `partition` and `offset` say which record it was, `attempts` how often it was tried. `__cause__` is what
-    the handler raised last, or why the dead letter was not written.
+    `topic`, `partition` and `offset` identify the record, `attempts` says how often it was tried. `__cause__` is the
+    handler's last error, or the reason why the dead letter was not written.
     """
 
     def __init__(
@@ -185,7 +186,7 @@ class HandlerError(FatalError):
 
 
 class DeliveryError(RetriableError):
-    """Records were not delivered and their results were not read; `failed` says how many.
+    """Records were not delivered and you did not read their outcomes; `failed` says how many.
 
     Raised by `flush()`, `close()` and the end of a `with` block. `__cause__` is the first failure.
     """
@@ -244,7 +245,7 @@ _HINTS: Final[dict[int, str]] = {
 
 
 def error_from_code(code: int, message: str, *, hint: str = "", broker: str = "") -> OttlaError:
-    """The subclass that fits Kafka's `code`, with a hint where neither the message nor the caller gives one."""
+    """Return the subclass for Kafka's `code`, with a default hint if neither message nor caller has one."""
     fallback = RetriableError if is_retriable(code) else FatalError
     if not hint and ";" not in message:  # a service's own hint comes within its message
         hint = _HINTS.get(code, "")
@@ -252,20 +253,23 @@ def error_from_code(code: int, message: str, *, hint: str = "", broker: str = ""
 
 
 def from_core(error: OttlaError, *, broker: str = "") -> OttlaError:
-    """The SDK's subclass for an error of the core: of the transport, or carried in a response."""
+    """Return the SDK's subclass for an error of the core: one of the transport, or one in a response."""
     if isinstance(error, RetriableError | FatalError):
         return error
     return error_from_code(error.code, error.message, hint=error.hint, broker=broker or error.broker)
 
 
 def config_error(message: str, *, hint: str = "") -> ConfigError:
-    """A ConfigError with Kafka's INVALID_CONFIG."""
+    """Return a ConfigError with Kafka's INVALID_CONFIG."""
     return ConfigError(ErrorCode.INVALID_CONFIG, message, hint=hint)
 
 
 def did_you_mean(name: str, names: Iterable[str], otherwise: str) -> str:
-    """A hint: the nearest of `names`, `otherwise` for want of them. `name`, which may have come since, is no hint."""
-    from difflib import get_close_matches  # only who errs waits for its import
+    """Return a hint with the names nearest to `name`, or `otherwise` if there are none.
+
+    `name` itself is left out: it may have been created since.
+    """
+    from difflib import get_close_matches  # imported only after an error, since it is slow
 
     near = get_close_matches(name, [known for known in names if known != name], n=3)
     return f"did you mean {' or '.join(near)}?" if near else otherwise

@@ -1,4 +1,4 @@
-"""The type variables of keys and values. Unknown means Any, so that `Producer(topic="t")` needs no annotation."""
+"""The type variables of keys and values. They default to Any, so `Producer(topic="t")` needs no annotation."""
 
 from __future__ import annotations
 

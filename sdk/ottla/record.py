@@ -1,4 +1,4 @@
-"""A record as a consumer hands it out."""
+"""A record as a consumer returns it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Record(Generic[K, V]):
     """One record.
 
     Attributes:
-        topic, partition, offset: where it is.
-        timestamp: milliseconds since the epoch, -1 for none; `datetime` is the same as a datetime in UTC.
+        topic, partition, offset: where the record is.
+        timestamp: milliseconds since the epoch, -1 for none; `datetime` is the same time as a datetime in UTC.
         key, value: deserialized; None for null.
-        headers: (name, bytes or None) pairs in the order in which they were written; names may repeat.
+        headers: (name, bytes or None) pairs, in the order in which they were written; names may repeat.
     """
 
     __slots__ = ("headers", "key", "offset", "partition", "timestamp", "topic", "value")
@@ -36,11 +36,11 @@ class Record(Generic[K, V]):
 
     @property
     def datetime(self) -> datetime | None:
-        """The timestamp in UTC, None where the record has none."""
+        """The timestamp in UTC, None if the record has none."""
         return None if self.timestamp < 0 else datetime.fromtimestamp(self.timestamp / 1000, UTC)
 
     def header(self, name: str) -> bytes | None:
-        """The value of the last header of that name, None where there is none (or where it is null)."""
+        """Return the value of the last header of that name; None if there is none, or if it is null."""
         return next((value for header, value in reversed(self.headers) if header == name), None)
 
     def __repr__(self) -> str:

@@ -1,10 +1,10 @@
-"""What tests of applications need: `Cluster` is a real one, the fakes are clients without any.
+"""For tests of applications: `Cluster` is a real cluster, the fakes are clients that need none.
 
     with ottla.testing.Cluster() as cluster:
         ottla.Admin(cluster.bootstrap).topics.create("orders")
         cluster.produce("orders", [{"id": 1}])
 
-The fakes come with the SDK. `Cluster` lives in the server, which the extra brings; it is imported at its first use.
+The fakes come with the SDK. `Cluster` is part of the server, which the extra installs; it is imported at first use.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Cluster", "FakeCluster", "FakeConsumer", "FakeProducer"]
 
 
 def __getattr__(name: str) -> Any:
-    """`Cluster`. Raises ImportError, which says what to install, where the server is not there."""
+    """Import `Cluster`. If the server is not installed, the ImportError says what to install."""
     if name != "Cluster":
         raise AttributeError(f"module 'ottla.testing' has no attribute {name!r}")
     try:

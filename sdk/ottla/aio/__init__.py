@@ -6,8 +6,8 @@
     async for record in ottla.aio.Consumer("orders", start="earliest"):
         ...
 
-The event loop is woken once a batch or an answer, never once a record, and nothing here blocks it: what has to wait
-does so on a thread.
+The event loop wakes once for each batch or response, never once for each record. Nothing here blocks it: a call that
+has to wait does so on a thread.
 """
 
 from ottla.aio.admin import Admin

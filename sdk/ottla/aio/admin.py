@@ -1,4 +1,4 @@
-"""Admin for asyncio: every method of ottla.Admin as a coroutine, carried out on a thread."""
+"""Admin for asyncio: every method of ottla.Admin as a coroutine that runs on a thread."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ S = TypeVar("S")
 
 
 class Facade(Generic[S]):
-    """Something of ottla.Admin, whose methods are called on threads."""
+    """One part of ottla.Admin, whose methods are called on threads."""
 
     def __init__(self, sync: S) -> None:
         self._sync: Final = sync
 
 
 def threaded(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[Facade[S], P], Coroutine[Any, Any, T]]:
-    """The method as a coroutine of its Facade, with its signature and its documentation."""
+    """Turn the method into a coroutine of its Facade, with the same signature and documentation."""
 
     @functools.wraps(method)
     async def call(self: Facade[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -126,7 +126,7 @@ class Admin:
         self.cluster: Final = ClusterOverview(self._sync.cluster)
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await asyncio.to_thread(self._sync.close)
 
     async def __aenter__(self) -> Self:

@@ -10,9 +10,10 @@ P = ParamSpec("P")
 
 
 def same_arguments(client: Callable[P, Any]) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
-    """Decorates an `__init__(self, *args, **arguments)` that hands its arguments on to the class `client`.
+    """Decorates an `__init__(self, *args, **arguments)` that passes its arguments on to the class `client`.
 
-    Of a generic client give `Client[K, V]`, with the facade's own variables: so `value=Order` says what V is here too.
+    For a generic client pass `Client[K, V]` with the facade's own type variables, so that `value=Order` determines V
+    for the facade too.
     """
 
     def with_signature(init: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:

@@ -1,4 +1,4 @@
-"""Consumer for asyncio: `async for record in consumer`, fetched and opened a batch at a time on a thread."""
+"""Consumer for asyncio: `async for record in consumer`. A thread fetches and opens the records, a batch at a time."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _STEP_S: Final = 0.5
-"""The thread waits for records no longer than this at a time, so that it is soon free for something else."""
+"""The longest that the thread waits for records at a time, so that it is soon free for another call."""
 
 _READ_AHEAD: Final = 500
-"""Records that are taken at a time for `async for`."""
+"""How many records `async for` takes at a time."""
 
 
 class Consumer(Generic[K, V]):
-    """Reads records; the arguments are those of ottla.Consumer. Used from one event loop, by one reader at a time.
+    """Reads records; the arguments are those of ottla.Consumer. Use it from one event loop, one reader at a time.
 
-    Listeners of a group (`on_assigned` and so on) are plain functions, and run on the consumer's thread: they must not
-    wait for this consumer.
+    A group's listeners (`on_assigned` and so on) are plain functions. They run on the consumer's thread, so they must
+    not wait for this consumer.
 
-    A reading that is cancelled or left loses nothing: what it had fetched comes with the next one, and whatever is
-    called in between finds the consumer as if it had not been fetched.
+    A read that is cancelled, or a loop that is left, loses nothing: the next read returns the records that it had
+    fetched, and until then positions and commits do not include them.
     """
 
     @same_arguments(SyncConsumer[K, V])
@@ -50,11 +50,11 @@ class Consumer(Generic[K, V]):
         self._sync: SyncConsumer[K, V] = SyncConsumer(*topics, **arguments)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"ottla-aio-{self._sync.client_id}")
         self._under_way: asyncio.Future[Batch[K, V]] | None = None
-        self._turn = asyncio.Lock()  # of the task that uses the thread
-        self._rest: Iterator[Record[K, V]] | None = None  # of a loop that was left, without a group
+        self._turn = asyncio.Lock()  # held by the task that uses the thread
+        self._rest: Iterator[Record[K, V]] | None = None  # the records of a loop that was left, without a group
 
     async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
-        """Record by record until the stop, or until `close`. Raises like iterating over ottla.Consumer."""
+        """Iterate record by record until the stop, or until `close`. Raises like iterating over ottla.Consumer."""
         reader = self._sync.reader
         by_polls = reader if isinstance(reader, GroupReader) else None
         while True:
@@ -98,7 +98,7 @@ class Consumer(Generic[K, V]):
         await self._call(self._sync.commit, offsets, timeout=timeout)
 
     async def commit_async(self, callback: OnCommitted | None = None, *, offsets: OffsetsLike | None = None) -> None:
-        """Like ottla.Consumer.commit_async. The callback, a plain function, is called by the event loop."""
+        """Like ottla.Consumer.commit_async. The event loop calls the callback, a plain function."""
         loop = asyncio.get_running_loop()
 
         def on_committed(committed: Offsets, error: OttlaError | None) -> None:
@@ -178,12 +178,12 @@ class Consumer(Generic[K, V]):
         return await self._call(self._sync.paused)
 
     def wakeup(self) -> None:
-        """Like ottla.Consumer.wakeup: the task that waits raises WakeupError. No coroutine: for any task and thread."""
+        """Like ottla.Consumer.wakeup: the waiting task raises WakeupError. Not a coroutine: any task or thread."""
         self._sync.wakeup()
 
     @property
     def finished(self) -> bool:
-        """Like ottla.Consumer.finished; what `async for` has read ahead is not handed out yet."""
+        """Like ottla.Consumer.finished; records that `async for` has read ahead count as not returned yet."""
         return self._under_way is None and self._sync.finished
 
     @property
@@ -192,7 +192,7 @@ class Consumer(Generic[K, V]):
         return self._sync.metrics
 
     async def close(self) -> None:
-        """Like ottla.Consumer.close; a task that is reading ends."""
+        """Like ottla.Consumer.close; in a task that is reading, the loop ends."""
         await self._close(self._sync.close)
 
     async def _close(self, close: Callable[[], None]) -> None:
@@ -214,7 +214,7 @@ class Consumer(Generic[K, V]):
     # ---- one thread --------------------------------------------------------------------------------------------------
 
     async def _call(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a cancelled reading has gathered meanwhile is taken back first, by the call itself."""
+        """Make the call on the thread. It first takes back what a cancelled read has gathered meanwhile."""
         self._sync.use_guard.guard.check_process()  # in a child the executor has no thread
         async with self._turn:
             if self._under_way is not None:
@@ -226,7 +226,7 @@ class Consumer(Generic[K, V]):
         return await asyncio.get_running_loop().run_in_executor(self._thread, bound)
 
     async def _first(self, limit: int, wait_first: float, wait_more: float) -> Batch[K, V]:
-        """Like Reader.gather, in steps; empty when the time is over, the stop is reached, or the consumer closed."""
+        """Like Reader.gather, in steps; empty if the time is over, the stop is reached, or the consumer is closed."""
         loop = asyncio.get_running_loop()
         deadline_at = loop.time() + wait_first
         while True:
@@ -236,9 +236,9 @@ class Consumer(Generic[K, V]):
                 return batch
 
     async def _take(self, limit: int, wait_first: float, wait_more: float) -> Batch[K, V]:
-        """One gathering; first comes what a cancelled one has gathered, unless it is too much.
+        """Gather once; what a cancelled gathering has left comes first, unless it is too much.
 
-        It is in hand, in the reader's terms, until the awaiting task says otherwise before it awaits anything else.
+        The records stay "in hand", as the reader calls it, until the awaiting task takes them, before its next await.
         """
         self._sync.use_guard.guard.check_process()
         async with self._turn:
@@ -254,7 +254,7 @@ class Consumer(Generic[K, V]):
                     return batch
 
     async def _end(self, under_way: asyncio.Future[Batch[K, V]]) -> None:
-        """Let a gathering that is no longer awaited come to its end. What woke it up is for the next one."""
+        """Let a gathering that is no longer awaited end. A wakeup that ends it is kept for the next one."""
         self._sync._fetcher.hurry(True)
         try:
             await asyncio.wait([under_way])

@@ -1,4 +1,4 @@
-"""MirrorClient for asyncio: every method of ottla.MirrorClient as a coroutine, carried out on a thread."""
+"""MirrorClient for asyncio: every method of ottla.MirrorClient as a coroutine that runs on a thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.mirror.client import MirrorClient as SyncMirrorClient
 
 
 class MirrorClient(Facade[SyncMirrorClient]):
-    """Of one mirror. The arguments are ottla.MirrorClient's."""
+    """A client of one mirror. The arguments are ottla.MirrorClient's."""
 
     @same_arguments(SyncMirrorClient)
     def __init__(self, *args: Any, **arguments: Any) -> None:

@@ -1,9 +1,9 @@
-"""Producer for asyncio: `await send(…)` is one await, and means that the record is acknowledged.
+"""Producer for asyncio: `await send(…)` is a single await, and returns once the record is acknowledged.
 
-The loop is woken once a batch. A record that has room is appended right away, on the loop's own thread; one that would
-have to wait for room or for metadata goes through a line, which a thread works off, and so do those that come after it:
-their order stays. The line holds as many bytes as the buffer, and what comes then is refused. A flush or close comes
-behind that line, for what `send` took is sent.
+The loop wakes once for each batch. If the buffer has room, `send` appends the record at once, on the loop's own thread.
+A record that would have to wait for room or for metadata goes into a line that a thread works off, and so do all later
+records while the line is not empty, so their order is kept. The line holds as many bytes as the buffer; beyond that
+`send` raises. A flush or close goes behind the line, so it covers every record that `send` has accepted.
 """
 
 from __future__ import annotations
@@ -40,25 +40,26 @@ from ottla.serdes.serdes import HeadersLike
 T = TypeVar("T")
 
 _Waiting = tuple[list[Sending], list[Delivery]]
-"""Of one batch, in the same order. A list of pairs would make one more object a record for the garbage collector."""
+"""The records of one batch, both lists in the same order. A list of pairs would cost the garbage collector one more
+object for each record."""
 
 _Late = tuple[Sending, Any, dict[str, Any], int]
-"""A record in the line, and what it counts for, in bytes."""
+"""A record in the line, and the bytes that it counts for."""
 
 _RECORD_BYTES: Final = 100
-"""Each record in the line counts as this many bytes more than its key and value, as in a batch."""
+"""What each record in the line counts for besides its key and value, as in a batch."""
 
 _LEAST_LINE_BYTES: Final = 1 << 20
-"""The line of a producer with a tiny buffer holds this many bytes."""
+"""The line holds at least this many bytes, however small the buffer is."""
 
 _LINE_END_S: Final = 5.0
-"""What still stands in the line when the producer is closed fails at once."""
+"""How long a closed producer waits for the line: records that are still in it fail at once."""
 
 
 class Producer(Generic[K, V]):
-    """Sends records to topics; the arguments are those of ottla.Producer. Used from one event loop.
+    """Sends records to topics; the arguments are those of ottla.Producer. Use it from one event loop.
 
-    To await each `send` before the next one is to send a record at a time; to fill batches, start many and gather
+    If you await each `send` before the next, every batch holds one record. To fill batches, start many sends and gather
     them. Records of one partition are written in the order of the calls.
     """
 
@@ -69,7 +70,7 @@ class Producer(Generic[K, V]):
         self._unretrieved = UnretrievedFailures()
         self._line: deque[_Late] = deque()
         self._line_limit: Final = max(_LEAST_LINE_BYTES, self._sync._accumulator.limits.buffer_bytes)
-        self._lined_up_bytes = self._worked_off_bytes = 0  # by the loop, and by the thread
+        self._lined_up_bytes = self._worked_off_bytes = 0  # the first counts the loop's bytes, the second the thread's
         self._closed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"ottla-aio-{self._sync.client_id}")
 
@@ -83,21 +84,21 @@ class Producer(Generic[K, V]):
         headers: HeadersLike | None = None,
         timestamp: int | None = None,
     ) -> Sending:
-        """Send one record; awaiting what this gives waits until it is acknowledged, and says where it is.
+        """Send one record; await the result to wait until it is acknowledged and to get its RecordMetadata.
 
-        It is on its way whether it is awaited or not, and may be gathered or made a task of. Awaiting raises what
-        ottla.Producer.send raises, and what made the delivery fail; `flush` and `close` raise it where it was not
-        awaited. A record whose waiting was cancelled may be delivered all the same.
+        The record is sent whether you await the result or not; you may also gather it or make a task of it. Awaiting
+        raises what ottla.Producer.send raises, and the error of a failed delivery. If you don't await it, `flush` and
+        `close` raise that error. Cancelling the wait does not cancel the record: it may still be delivered.
 
         While the buffer is full, records wait in a line that holds as many bytes as the buffer, each for up to
-        `max_block`. BufferFullError says that the line is full as well: await some of what was sent first.
+        `max_block`. BufferFullError means that the line is full too: await some earlier sends first.
         """
         loop = asyncio.get_running_loop()
         sending = Sending(loop=loop)
         if self._closed:
             self._refuse(sending, closed_error())
         elif self._line or self._sync.would_wait(topic):
-            # A value that is not serialized yet counts without the objects that it holds.
+            # The size of a value that is not serialized yet leaves out the objects that it holds.
             size_bytes = _RECORD_BYTES + sys.getsizeof(value) + sys.getsizeof(key)
             if self._line and self._lined_up_bytes + size_bytes - self._worked_off_bytes > self._line_limit:
                 self._refuse(sending, line_full(self._line_limit))
@@ -158,11 +159,11 @@ class Producer(Generic[K, V]):
         await self._behind_line(self._sync.send_offsets_to_transaction, offsets, group_metadata)
 
     async def commit_transaction(self) -> None:
-        """Like ottla.Producer.commit_transaction. Where it is cancelled, the commit goes on."""
+        """Like ottla.Producer.commit_transaction. If the wait is cancelled, the commit goes on."""
         await self._behind_line(self._sync.commit_transaction)
 
     async def prepare_transaction(self) -> PreparedTransaction | None:
-        """Like ottla.Producer.prepare_transaction. Where it is cancelled, the preparing goes on."""
+        """Like ottla.Producer.prepare_transaction. If the wait is cancelled, the preparation goes on."""
         return await self._behind_line(self._sync.prepare_transaction)
 
     async def abort_transaction(self) -> None:
@@ -174,7 +175,7 @@ class Producer(Generic[K, V]):
         return Transaction(self.send, self._behind_line, self._unretrieved.forget, self._sync.transaction(), consumer)
 
     async def close(self, timeout: Duration | None = None) -> None:
-        """Like ottla.Producer.close. Where it is cancelled, it ends at once, and what is left fails."""
+        """Like ottla.Producer.close. If it is cancelled, it ends at once, and the records that are left fail."""
         self._closed = True
         if self._sync._guard.foreign:
             return
@@ -197,15 +198,15 @@ class Producer(Generic[K, V]):
             await self.close()
         except OttlaError:
             if error is None:
-                raise  # else the block's own error is the one to see
+                raise  # otherwise the block's own error is raised
 
     async def _behind_line(self, call: Callable[..., T], *arguments: Any) -> T:
-        """The call, on the thread that works off the line, when all that stands in there has been sent."""
+        """Make the call on the thread that works off the line, once everything now in the line has been sent."""
         self._sync._guard.check_process()
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
 
     def _close_behind_line(self, timeout: Duration | None) -> None:
-        """On a thread: like `_behind_line`, but within the timeout, after which the line fails."""
+        """Like `_behind_line`, on a thread, within the timeout; after that, the records in the line fail."""
         limit_s = self._sync._seconds(timeout)
         deadline_at = time.monotonic() + limit_s
         try:
@@ -218,7 +219,7 @@ class Producer(Generic[K, V]):
             self._thread.shutdown(wait=False)
 
     def _work_off(self, loop: asyncio.AbstractEventLoop) -> None:
-        """On the thread: send what is in the line, waiting as long as it takes."""
+        """Send what is in the line, on the thread, waiting as long as it takes."""
         while self._line:
             sending, value, arguments, size_bytes = self._line[0]
             try:
@@ -237,7 +238,8 @@ class Producer(Generic[K, V]):
         waiting[1].append(delivery)
 
     def _wait_for(self, delivery: Delivery, loop: asyncio.AbstractEventLoop) -> _Waiting:
-        """The futures to resolve when this delivery's batch is settled, none yet: one call into the loop for all."""
+        """Return the futures to resolve when this delivery's batch is settled, empty so far: one call into the loop
+        resolves all of them."""
         batch = delivery.batch_key()
         waiting: _Waiting = [], []
         self._waiting[batch] = waiting
@@ -266,10 +268,10 @@ class Producer(Generic[K, V]):
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, call: Any, *arguments: object) -> None:
-    """Into the loop; in a loop that was closed nothing waits any more."""
+    """Schedule the call in the loop; nothing waits in a closed loop."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(call, *arguments)
 
 
 def _nothing() -> None:
-    """Done when all that came before it is."""
+    """Do nothing: it is done when everything before it is."""

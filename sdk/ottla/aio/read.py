@@ -1,4 +1,4 @@
-"""`ottla.aio.read`: the same range of a topic as `ottla.read`, for asyncio; fetched and opened on a thread."""
+"""`ottla.aio.read`: `ottla.read` for asyncio; a thread fetches and opens the records."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ P = ParamSpec("P")
 
 
 class Rows(Facade[SyncRows[K, V]], Generic[K, V]):
-    """What `ottla.aio.read` gives: `async for`, or one of its methods."""
+    """What `ottla.aio.read` returns: use `async for`, or one of its methods."""
 
     to_list = threaded(SyncRows.to_list)
     to_arrow = threaded(SyncRows.to_arrow)
     to_pandas = threaded(SyncRows.to_pandas)
 
     async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
-        """Record by record. Raises like iterating over ottla.Rows."""
+        """Iterate record by record. Raises like iterating over ottla.Rows."""
         async for batch in self.batches():
             for record in batch:
                 yield record

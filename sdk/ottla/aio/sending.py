@@ -1,7 +1,7 @@
-"""What `send` returns at once: a future of the record's metadata, which may be awaited, gathered or made a task of.
+"""What `send` returns at once: a future of the record's metadata that you can await, gather or make a task of.
 
-A plain future can't be given to `TaskGroup.create_task`, and a coroutine would cost a task for each record that is
-gathered, several times what sending it costs. So this is a future that is a coroutine, too.
+`TaskGroup.create_task` does not take a plain future, and a coroutine would need a task for each gathered record, which
+costs several times as much as sending it. So this is both a future and a coroutine.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ottla.producer.delivery import RecordMetadata
 
 
 class Sending(asyncio.Future[RecordMetadata], Coroutine[Any, Any, RecordMetadata]):
-    """One record on its way. Cancelling it stops the waiting and not the record."""
+    """The future of one sent record. Cancelling it stops the wait, not the record."""
 
     _steps: Any = None
     is_refused: bool = False
-    """Whether the producer has refused the record, so that it was not sent: it can't be serialized, for example."""
+    """Whether the producer refused the record, so that it was not sent; for example, it can't be serialized."""
 
     def send(self, value: None) -> Any:
-        """For tasks: wait on."""
+        """For tasks: continue to wait."""
         self._steps = self._steps or self.__await__()
         return self._steps.send(value)
 

@@ -1,4 +1,4 @@
-"""Table for asyncio: what is there is looked at without awaiting, changes and positions are awaited."""
+"""Table for asyncio: reading values needs no await; waiting for changes and positions does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ D = TypeVar("D")
 
 
 class Watch(Generic[K, V]):
-    """An asynchronous iterator over changes, until the table is closed. See ottla.Watch."""
+    """An asynchronous iterator over changes that ends when the table is closed. See ottla.Watch."""
 
     def __init__(self, sync: SyncWatch[K, V], view: TableView) -> None:
         self._sync: Final = sync
@@ -40,10 +40,10 @@ class Watch(Generic[K, V]):
         return self
 
     async def __anext__(self) -> Change[K, V]:
-        """Like the next of ottla.Watch; to be cancelled costs no change."""
-        await self._slice.rest()  # changes that are there need no waiting, and there may be a million
+        """Return the next change, like ottla.Watch; a cancellation loses none."""
+        await self._slice.rest()  # changes that are ready need no wait, and there may be a million
         while await _wait_for(self._view, self._sync.is_ready, None) and not self._sync.is_over:
-            if (change := self._sync.take()) is not None:  # else another task that iterates has taken it
+            if (change := self._sync.take()) is not None:  # otherwise another task that iterates has taken it
                 return change
         raise StopAsyncIteration
 
@@ -85,7 +85,7 @@ class Table(Generic[K, V]):
         return self._sync.keys()
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Like ottla.Table.items. Awaiting between two of them is right: the table may change meanwhile."""
+        """Like ottla.Table.items. You may await between two items: the table may change meanwhile."""
         return self._sync.items()
 
     def watch(self, key: K | None = None) -> Watch[K, V]:

@@ -1,6 +1,6 @@
-"""A transaction as an `async with` block: what ottla.Transaction does, on the thread that works off its line.
+"""A transaction as an `async with` block: it does what ottla.Transaction does, on the thread that works off the line.
 
-So it begins behind what was sent before, and ends behind what was sent in it.
+So the transaction begins after every earlier send, and ends after every send in it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.producer.transactions import Transaction as SyncTransaction
 
 
 class AsyncGroupMember(Protocol):
-    """A consumer in a group, that can be led back."""
+    """A consumer in a group that can go back to the committed offsets."""
 
     async def seek_to_committed(self) -> None: ...
 
@@ -38,7 +38,7 @@ class Transaction:
         self._consumer: Final = consumer
 
     def send(self, value: Any, **arguments: Any) -> Sending:
-        """Like ottla.aio.Producer.send; the record counts once the block has come to its end, awaited or not."""
+        """Like ottla.aio.Producer.send; the record counts once the block has ended, whether you await it or not."""
         return self._send(value, **arguments)
 
     async def commit_offsets(self, batch: ConsumedBatch) -> None:

@@ -1,4 +1,4 @@
-"""Failures of records that were not awaited: `flush` and `close` raise them, as in the sync producer."""
+"""Failures of records that were not awaited: `flush` and `close` raise them, as in the synchronous producer."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ottla.errors import OttlaError, TransactionAborted
 from ottla.machines.failures import not_delivered
 
 _MOST: Final = 1000
-"""A program that sends for hours without a flush, with no broker, must not fill the memory: older ones are counted."""
+"""A program that sends for hours with no flush and no broker must not fill the memory: older failures are counted."""
 
 
 class UnretrievedFailures:
-    """Records that failed, as long as they may not be awaited. For the event loop's thread."""
+    """Failed records that may still turn out not to be awaited. Use it on the event loop's thread."""
 
     def __init__(self) -> None:
         self._failed: list[Sending] = []
@@ -21,13 +21,13 @@ class UnretrievedFailures:
         self._first: BaseException | None = None
 
     def add(self, sending: Sending) -> None:
-        """`sending` has just failed; it may be awaited now, or later."""
+        """Note that `sending` has just failed; it may be awaited now or later."""
         self._failed.append(sending)
         if len(self._failed) > _MOST:
             self._settle()
 
     def raise_failures(self) -> None:
-        """Raise DeliveryError where some of them were not awaited, and forget all."""
+        """Raise DeliveryError if some of them were not awaited, and forget all of them."""
         count, first = self.forget()
         if isinstance(first, OttlaError):
             raise not_delivered(count, first) from first
@@ -35,7 +35,7 @@ class UnretrievedFailures:
             raise first
 
     def forget(self) -> tuple[int, BaseException | None]:
-        """How many were not awaited, and why the first of them failed; they are reported otherwise."""
+        """Return how many were not awaited and why the first of them failed. The caller reports them."""
         self._settle()
         count, first = self._count, self._first
         self._count, self._first = 0, None
