@@ -1,4 +1,4 @@
-"""The part of a Producer that takes bytes as they are, for connectors: no serializer and no interceptor sees them."""
+"""The part of a Producer that sends bytes as they are, for connectors: no serializer or interceptor sees them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla_core.records.record import Header
 
 
 class ByteSending:
-    """A Producer has all of this; `flush` tells what became of what was sent."""
+    """Methods of every Producer; `flush` reports the outcomes."""
 
     _accumulator: Accumulator
     _append_to_new: Callable[
@@ -36,9 +36,9 @@ class ByteSending:
     _when_room: Callable[[Target, Callable[[float], ProducerBatch | None]], ProducerBatch]
 
     def send_columns(self, rows: ByteColumns, topic: str) -> None:
-        """For connectors: hand over many rows of bytes.
+        """For connectors: send many rows of bytes.
 
-        Waits, and raises, like `send`; some of the rows before the one that is to blame have been sent then.
+        Waits and raises like `send`; if a row is to blame, some of the rows before it have been sent.
         """
         target = self._targets.get(topic) or self._find_target(topic)
         for rows_of_slice in rows.slices(target):
@@ -54,11 +54,11 @@ class ByteSending:
     def send_batch(
         self, batch: SealedBatch, topic: str, partition: int, *, topic_id: TopicId | None = None
     ) -> Delivery:
-        """For mirrors: hand over a whole batch, without linger; the Delivery is that of its first record.
+        """For mirrors: send a whole batch, without linger; the Delivery is that of its first record.
 
-        Its records are written as they are, behind all that was sent to the partition before. A partition that is not
-        known may be new: it is looked up. With a `topic_id` the batch is written only to the topic with that id: if
-        another topic has the name by now, the delivery fails with UNKNOWN_TOPIC_ID. Waits, and raises, like `send`.
+        Its records are written as they are, behind everything sent to the partition before. An unknown partition is
+        looked up, since it may be new. With a `topic_id` the batch is written only to the topic with that id: if
+        another topic has the name by now, the delivery fails with UNKNOWN_TOPIC_ID. Waits and raises like `send`.
         """
         target = self._targets.get(topic) or self._find_target(topic)
         if partition >= len(target.queues):

@@ -1,4 +1,4 @@
-"""The future of one sent record, light enough to have one for each: what waits and calls back is shared by its batch.
+"""The future of one sent record. It is light, because the records of a batch share what waits and calls back.
 
 A producer has one `Announcer`. It wakes threads that wait for a batch, runs callbacks on a thread of its own (a slow
 callback delays other callbacks, and flushes), and remembers failures whose outcome was not awaited, so that
@@ -24,9 +24,9 @@ logger = logging.getLogger("ottla.producer")
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record is: `offset` is -1 with acks=0; `timestamp` is in milliseconds since the epoch.
+    """Where a record is. `offset` is -1 with acks=0; `timestamp` is in milliseconds since the epoch.
 
-    `timestamp` is the producer's unless the topic has message.timestamp.type=LogAppendTime, then the broker's.
+    `timestamp` is the producer's, or the broker's if the topic has message.timestamp.type=LogAppendTime.
     """
 
     topic: str
@@ -36,9 +36,9 @@ class RecordMetadata(NamedTuple):
 
 
 class Delivery:
-    """The outcome of one `send()`: an offset or an error, later. Made by the producer only.
+    """The future outcome of one `send()`. Only the producer makes it.
 
-    Ends in one of two ways, within `delivery_timeout` of the send: a RecordMetadata, or an OttlaError.
+    Within `delivery_timeout` of the send, the outcome is known: a RecordMetadata or an OttlaError.
     """
 
     __slots__ = ("_batch", "_index", "_timestamp")
@@ -49,14 +49,14 @@ class Delivery:
         self._timestamp = timestamp
 
     def done(self) -> bool:
-        """Whether the outcome is known."""
+        """Return whether the outcome is known."""
         return self._batch.settled
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Wait up to `timeout` seconds (None: as long as it takes) and return where the record is.
 
-        Raises what made the delivery fail, or ottla.TimeoutError where the outcome is not known yet; ConfigError where
-        it never will be, in a child after a fork.
+        Raises the error of a failed delivery; ottla.TimeoutError if the outcome is not known yet; ConfigError in a
+        child after a fork, where it never will be.
         """
         error = self.exception(timeout)
         if error is not None:
@@ -64,7 +64,7 @@ class Delivery:
         return self._where()
 
     def exception(self, timeout: float | None = None) -> OttlaError | None:
-        """Wait like `result` and return what made the delivery fail, or None."""
+        """Wait like `result`, and return the error of a failed delivery, or None."""
         if not ticket_of(self._batch).wait(self._batch, timeout):
             refusal = self.last_refusal()
             raise error_from_code(
@@ -76,33 +76,34 @@ class Delivery:
         return self._error()
 
     def add_done_callback(self, callback: Callable[[Delivery], object]) -> None:
-        """Call `callback(self)` on the producer's callback thread once the outcome is known, or soon if it is.
+        """Call `callback(self)` on the producer's callback thread once the outcome is known; soon, if it already is.
 
         Raises ConfigError in a child after a fork, where nothing would call it.
         """
         ticket_of(self._batch).add_callback(self._batch, lambda: callback(self))
 
     def on_outcome(self, callback: Callable[[RecordMetadata, OttlaError | None], object]) -> None:
-        """For interceptors: call back like a done callback, with the offset -1 where the delivery failed.
+        """For interceptors: call back like a done callback, with offset -1 if the delivery failed.
 
-        That does not count as asking for the outcome: a failure still is raised by `flush` and `close`.
+        This does not count as reading the outcome: `flush` and `close` still raise a failure.
         """
         ticket_of(self._batch).add_callback(self._batch, lambda: callback(self._where(), self._error()), awaited=False)
 
     def on_settled(self, hook: Callable[[], object]) -> None:
-        """For facades: call `hook` on the thread that settles, or right now. It must not block."""
+        """For facades: call `hook` on the thread that settles the batch, or at once if it is settled. It must not
+        block."""
         ticket_of(self._batch).add_hook(self._batch, hook)
 
     def on_awaited(self) -> None:
-        """For facades: the outcome of this record's batch will be awaited, so `flush` need not raise it."""
+        """For facades: note that the outcome of this record's batch will be awaited, so `flush` need not raise it."""
         ticket_of(self._batch).see(self._batch)
 
     def last_refusal(self) -> OttlaError | None:
-        """For facades: why the last try of a record that is sent again failed; None where nothing has been refused."""
+        """For facades: return why the last try of a retried record failed; None if no try has failed."""
         return None if self.done() else self._error()
 
     def batch_key(self) -> object:
-        """For facades: equal for deliveries that are settled together."""
+        """For facades: a key that deliveries which are settled together share."""
         return self._batch
 
     def _where(self) -> RecordMetadata:
@@ -117,9 +118,9 @@ class Delivery:
 
 
 def outcomes(deliveries: Sequence[Delivery]) -> tuple[list[RecordMetadata], OttlaError | None]:
-    """Where the records of one settled batch are, with the offset -1 where they failed, and why they did.
+    """Return where the records of one settled batch are, and the error if they failed (then each offset is -1).
 
-    For facades: looks up once what a batch's records have in common.
+    For facades: it looks up only once what the records of a batch have in common.
     """
     batch = deliveries[0]._batch
     (topic, partition), first, appended_at = batch.partition, batch.base_offset, batch.log_append_time_ms
@@ -140,7 +141,7 @@ def outcomes(deliveries: Sequence[Delivery]) -> tuple[list[RecordMetadata], Ottl
 
 
 class Ticket:
-    """One batch's waiters, callbacks and hooks. `seen` says that an outcome was awaited; a failure that was not is
+    """One batch's waiters, callbacks and hooks. `seen` is set when an outcome is awaited; otherwise a failure is
     `counted_in`."""
 
     __slots__ = ("_announcer", "_callbacks", "_hooks", "_waiters", "counted_in", "seen")
@@ -154,7 +155,7 @@ class Ticket:
         self.counted_in: FailureCount | None = None
 
     def wait(self, batch: ProducerBatch, timeout: float | None) -> bool:
-        """Wait until the batch is settled; False where `timeout` seconds passed."""
+        """Wait until the batch is settled; return False after `timeout` seconds."""
         self.seen = True
         settled = batch.settled
         if settled:  # before the lock, which may never be free in a child after a fork
@@ -183,7 +184,7 @@ class Ticket:
         self._announcer.run(callback)
 
     def add_hook(self, batch: ProducerBatch, hook: Callable[[], object]) -> None:
-        """Call on the settling thread once the batch is settled, or right now. Its failure is the hook's to report."""
+        """Call on the settling thread once the batch is settled, or at once. The hook has to report a failure."""
         with self._announcer.lock:
             self.see(batch)
             if not batch.settled:
@@ -192,7 +193,7 @@ class Ticket:
         hook()
 
     def see(self, batch: ProducerBatch) -> None:
-        """The outcome is reported elsewhere: a failure that `flush` would raise is no longer counted."""
+        """Stop counting a failure that `flush` would raise, since the outcome is reported elsewhere."""
         with self._announcer.lock:
             self.seen = True
             if self.counted_in is not None:
@@ -200,7 +201,7 @@ class Ticket:
                 self.counted_in = None
 
     def open(self) -> None:
-        """Wake, hook and call back. The batch was settled before this takes the lock, so no waiter is forgotten."""
+        """Wake, run hooks and call back. The batch was settled before this takes the lock, so no waiter is missed."""
         with self._announcer.lock:
             waiters, callbacks, hooks = self._waiters, self._callbacks, self._hooks
             self._waiters, self._callbacks, self._hooks = [], [], []
@@ -215,8 +216,8 @@ class Ticket:
 class _Waiter:
     """A thread that waits, or is about to, until it is notified, once.
 
-    Not an Event: that one has a lock of its own, which a waiting thread holds for moments in which a signal handler may
-    come, and the notifying thread would wait for the handler.
+    Not an Event: an Event has a lock of its own. A signal handler may run while the waiting thread holds it, and then
+    the notifying thread would wait for the handler.
     """
 
     __slots__ = ("_notified",)
@@ -229,7 +230,7 @@ class _Waiter:
         self._notified.release()
 
     def wait(self, timeout: float | None) -> bool:
-        """False where `timeout` seconds passed; None for any number of them."""
+        """Wait until notified; return False after `timeout` seconds (None: no limit)."""
         deadline_at = None if timeout is None else monotonic() + timeout
         while True:
             left = None if deadline_at is None else deadline_at - monotonic()
@@ -240,7 +241,7 @@ class _Waiter:
 
 
 def _shielded(call: Callable[[], object]) -> None:
-    """Call, and log what it raises, SystemExit too: the threads that report outcomes do so for all records."""
+    """Call, and log whatever it raises, even SystemExit: the threads that report outcomes serve all records."""
     try:
         call()
     except BaseException:
@@ -248,14 +249,14 @@ def _shielded(call: Callable[[], object]) -> None:
 
 
 def ticket_of(batch: ProducerBatch) -> Ticket:
-    """The ticket that the producer put on its batch."""
+    """Return the ticket that the producer put on its batch."""
     ticket = batch.ticket
     assert isinstance(ticket, Ticket)
     return ticket
 
 
 class FailureCount:
-    """The records that failed unawaited, until `flush` raises them, and why the first did."""
+    """How many records failed without being awaited since the last `flush`, and why the first did."""
 
     __slots__ = ("first", "records")
 
@@ -274,18 +275,18 @@ class Announcer:
         self.name: Final = name
         self._closed = False
         self.disowned = False
-        """In a child after a fork, where nothing calls back."""
+        """Whether this is a child after a fork, where nothing calls back."""
         self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._thread: Thread | None = None
         self._failures = FailureCount()
         self._logged = False
 
     def ticket(self) -> Ticket:
-        """The ticket of a new batch."""
+        """Return the ticket of a new batch."""
         return Ticket(self)
 
     def announce(self, batches: list[ProducerBatch]) -> None:
-        """Each of `batches` is settled. Call without the producer's lock: hooks run in here."""
+        """Announce that each of `batches` is settled. Call it without the producer's lock: it runs the hooks."""
         for batch in batches:
             ticket = ticket_of(batch)
             if batch.error is None:
@@ -303,7 +304,7 @@ class Announcer:
             raise not_delivered(records, first) from first
 
     def run(self, callback: Callable[[], object]) -> None:
-        """Run `callback` on the callback thread; right here where that one has come to its end."""
+        """Run `callback` on the callback thread; on this thread, if that one has ended."""
         with self.lock:
             closed = self._closed
             if not closed:
@@ -315,9 +316,9 @@ class Announcer:
             _shielded(callback)
 
     def flush(self, timeout: float) -> bool:
-        """Wait until the callbacks of everything announced before have run; False where `timeout` seconds passed.
+        """Wait until the callbacks of everything announced so far have run; return False after `timeout` seconds.
 
-        A callback that calls it does not wait for itself, nor for those behind it.
+        A callback that calls it waits neither for itself nor for those behind it.
         """
         waiter = _Waiter()
         with self.lock:
@@ -341,12 +342,12 @@ class Announcer:
 
     def _count(self, ticket: Ticket, batch: ProducerBatch, error: OttlaError) -> None:
         with self.lock:
-            if ticket.seen or isinstance(error, TransactionAborted):  # its end raises it
+            if ticket.seen or isinstance(error, TransactionAborted):  # the end of the transaction raises it
                 return
             failures = ticket.counted_in = self._failures
             failures.first = failures.first if failures.records else from_core(error)
             failures.records += batch.count
-        if not self._logged:  # once, until something is delivered again: an outage fails every batch
+        if not self._logged:  # log once until a delivery succeeds: in an outage every batch fails
             self._logged = True
             logger.error("%d records for %s were not delivered: %s", batch.count, batch.partition, error)
 

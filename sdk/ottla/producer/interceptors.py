@@ -1,7 +1,7 @@
 """Interceptors see every record before it is serialized, and every outcome (Kafka's ProducerInterceptor, KIP-42).
 
-They form a chain: each gets what the one before it returned. One that raises is logged and passed over, so that the
-record goes out as the others left it: an interceptor observes and enriches, it can't reject.
+They form a chain: each gets the record that the one before it returned. If one raises, the error is logged and the
+record goes on as it was: an interceptor can observe and enrich records, but not reject them.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from ottla.producer.producer_record import ProducerRecord
 logger = logging.getLogger("ottla.producer")
 
 OnOutcome = Callable[[RecordMetadata, OttlaError | None], object]
-"""(where the record is, None), or (where it was to go, with -1 for what is not known; what went wrong)."""
+"""Called with (where the record is, None), or with (where it was to go, -1 for unknown values; the error)."""
 
 
 class ProducerInterceptor:
-    """To be derived from; an object with one of the two methods will do as well."""
+    """Base class of interceptors; any object with one of the two methods will do as well."""
 
     def on_send(self, record: ProducerRecord[Any, Any]) -> ProducerRecord[Any, Any]:
-        """Called by the sending thread, before the record is serialized; returns it, or another one instead."""
+        """Called by the sending thread before the record is serialized. Return it, or another one instead."""
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: OttlaError | None) -> None:
-        """Called with the outcome, on the callback thread, or by the sending thread if the record is rejected."""
+        """Called with the outcome, on the callback thread; on the sending thread, if `send` rejects the record."""
 
 
 class Hook(Protocol):
-    """What `Intercepted` calls for each record. It never raises, and neither does what it returns."""
+    """What `Intercepted` calls for each record. Neither it nor the callback that it returns ever raises."""
 
     def on_send(self, record: ProducerRecord[Any, Any]) -> tuple[ProducerRecord[Any, Any], OnOutcome | None]:
-        """The record to send, and what to call with its outcome."""
+        """Return the record to send, and what to call with its outcome."""
 
 
 class Intercepted:
@@ -68,7 +68,7 @@ class Intercepted:
 
 
 class InterceptorHook:
-    """A user's interceptor as a Hook: what it raises ends in the log, once for each of its methods."""
+    """A user's interceptor as a Hook: its errors go to the log, once for each of its methods."""
 
     def __init__(self, interceptor: object) -> None:
         self._name: Final = type(interceptor).__name__
@@ -82,7 +82,7 @@ class InterceptorHook:
             )
 
     def on_send(self, record: ProducerRecord[Any, Any]) -> tuple[ProducerRecord[Any, Any], OnOutcome | None]:
-        """The record as the interceptor returns it, or as it was where it fails."""
+        """Return the record that the interceptor returns, or the one it got if it fails."""
         on_outcome = self._on_outcome if self._on_acknowledgement is not None else None
         if self._on_send is None:
             return record, on_outcome

@@ -1,7 +1,7 @@
 """Producer: values in, batches out.
 
-`send` serializes, chooses a partition and appends to that partition's open batch; everything else happens on the
-sender's thread. It returns at once while the buffer has room, and waits for up to `max_block` while it has none.
+`send` serializes the record, chooses a partition and appends to that partition's open batch; everything else happens on
+the sender's thread. While the buffer has room, `send` returns at once; while it is full, it waits up to `max_block`.
 """
 
 from __future__ import annotations
@@ -47,64 +47,65 @@ from ottla_core.records.twins import new_builder
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 _QUIET_S: Final = 1.0
-"""How long a block that raised is left without a word about what it still waits for."""
+"""How long a `with` block that raised waits before it logs what it waits for."""
 
 _client_numbers = itertools.count(1)
 
 
 class Producer(Transactional, ByteSending, Generic[K, V]):
-    """Sends records to topics. Thread-safe, and meant to be shared: one producer batches what all threads send.
+    """Sends records to topics. Thread-safe, and best shared: one producer batches the records of all threads.
 
         with ottla.Producer(topic="orders") as producer:
             producer.send({"id": 1, "total": 9.5}, key="eu")
 
-    What was not answered is sent again until `delivery_timeout`. An idempotent producer, the default, thereby writes
-    each record once and in the order of its partition. Without idempotence the order holds, and a record may be written
-    twice (rule 66). With acks=0 no broker answers, so a record may be lost and its offset is never known.
+    A batch without a response is sent again until `delivery_timeout`. An idempotent producer, the default, still writes
+    each record once, and keeps the order within a partition. Without idempotence the order holds too, but a record may
+    be written twice (rule 66). With acks=0 no broker responds: a record may be lost, and its offset is never known.
 
-    The end of the `with` block waits for what was sent, and raises DeliveryError for failed records that were not
-    awaited. A block that raises waits as well, up to `delivery_timeout`; another Ctrl-C ends that. A producer that is
-    not closed is so when it is garbage, or the process ends, with a warning in the log; it loses what is in its buffer
-    when the process is killed. It belongs to the process that made it: in a child after a fork its methods raise
-    ConfigError, and so do those that wait in a signal handler that interrupts one.
+    The end of the `with` block waits for every record that was sent, and raises DeliveryError if some failed whose
+    outcome was not read. A block that raises waits as well, up to `delivery_timeout`; another Ctrl-C ends the wait. A
+    producer that you don't close is closed when it is garbage-collected or the process ends, with a warning in the log.
+    If the process is killed, the records in the buffer are lost. A producer belongs to the process that made it: in a
+    child after a fork its methods raise ConfigError. So do methods that wait, in a signal handler that interrupts one.
 
     Args:
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
-        topic: where `send` sends unless its own topic= says otherwise.
+        topic: the topic of records for which `send` gets no topic=.
         key, value: serializers: auto (str → UTF-8; bytes as they are; dict, list, tuple, int, float, bool → JSON),
             bytes, str, int, float, uuid, json, a type (bytes, str, int, float, UUID, dict, list, a dataclass or
             pydantic model, written as JSON) or a callable. None is always null. docs/use/serializers.md has examples.
-        acks: "all" every in-sync replica has it, 1 the leader has it, 0 no acknowledgement.
-        compression: "none", "gzip", "snappy", "lz4" or "zstd", per batch; it stays so on disk and to the consumer.
+        acks: which replicas have a record when it is acknowledged: "all" in-sync replicas, or 1, the leader. With 0
+            there is no acknowledgement.
+        compression: "none", "gzip", "snappy", "lz4" or "zstd". Batches stay compressed on disk and to the consumer.
         linger: seconds that a record waits for others to share its batch.
         batch_size: bytes of a batch before compression; a larger record gets a batch of its own.
         buffer_memory: bytes of all batches that are not acknowledged, and of the requests in flight that carry them;
-            at least batch_size. `send` waits while it is full.
-        max_request_size: bytes of a request, of many partitions' batches, and of the largest record. At most 16 MiB.
+            at least batch_size. `send` waits while the buffer is full.
+        max_request_size: the most bytes of a request, with batches of many partitions, and of a record. At most 16 MiB.
         delivery_timeout: seconds from `send` to an outcome, at least linger + request_timeout.
         request_timeout: seconds for a broker to answer one request.
         max_block: seconds that `send` may wait for metadata or for room.
-        retries: how often a batch is sent again at most; delivery_timeout bounds it too.
-        retry_backoff: seconds before the first of them, doubling up to 1 s. A new leader is not waited for so long.
-        max_in_flight: requests that one broker may have unanswered, at most 5 with idempotence; without, 1 a partition.
-        enable_idempotence: brokers tell a batch that is sent again from a new one. Needs acks="all", retries and
-            max_in_flight of 5 at most; by default it is on unless acks or retries are set otherwise.
-        partitioner: "default": murmur2 of the key, as Kafka's clients; without a key one partition for a batch, then
-            the next. "round_robin", "random": each record to another partition that has a leader, whatever its key;
-            batches are smaller then. Or a callable (topic, key, value, number of partitions) → partition, with key and
-            value as bytes. A partition given to `send` goes before it.
-        transactional_id: all that it sends is of transactions (`transaction()`); one producer has this id at a time.
+        retries: how often a batch may be sent again; delivery_timeout is a limit too.
+        retry_backoff: seconds before the first retry, doubling up to 1 s. If the leader moves, the retry comes sooner.
+        max_in_flight: requests per broker without a response, at most 5 with idempotence; without, 1 per partition.
+        enable_idempotence: brokers recognise a batch that is sent again. Needs acks="all", retries, and max_in_flight
+            of at most 5. On by default, unless acks or retries rule it out.
+        partitioner: "default": murmur2 of the key, as in Kafka's clients; records without a key fill a batch of one
+            partition, then of the next. "round_robin", "random": each record goes to another partition that has a
+            leader, whatever its key, so batches are smaller. Or a callable (topic, key, value, number of partitions) →
+            partition, with key and value as bytes. The partition= of a `send` overrides it.
+        transactional_id: every record is sent in a transaction (`transaction()`); one producer has the id at a time.
         transaction_timeout: seconds after which the coordinator aborts a transaction that is still open.
         interceptors: objects that see each record before it is serialized, and each outcome: ProducerInterceptor.
-        connect_timeout: seconds for the first broker to answer when the client begins; more where brokers
-            may start after this client. Once a broker has answered, outages are waited for as the other timeouts say.
-        metadata_max_idle: seconds after which a topic that nothing is sent to is not kept in mind any more.
-        metadata_max_age: seconds after which the cluster is looked at again without a reason.
+        connect_timeout: seconds for the first broker to answer when the client starts; raise it if brokers may start
+            after this client. Once a broker has answered, the other timeouts say how long the client waits in outages.
+        metadata_max_idle: seconds after which the producer forgets a topic that nothing is sent to.
+        metadata_max_age: seconds after which the metadata is refreshed even if nothing seems to have changed.
         client_id: names this client in logs and quotas.
         config: the same settings under Kafka's names, such as {"linger.ms": 5}.
 
     Raises:
-        ConfigError: an argument or a config that can't be.
+        ConfigError: an argument or a config is not valid.
     """
 
     def __init__(
@@ -149,8 +150,8 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         self._value_marks = self._marks.values if self._marks.any else None
         self._max_block, self._delivery_s = options.max_block_s, options.limits.delivery_timeout_s
         if hooks := hooks_of(settings["interceptors"], self.client_id):
-            # around `send`, so that without any no record pays for the question
-            self.send = Intercepted(self.send, topic, hooks)  # type: ignore[method-assign]  # of this one only
+            # around `send`, so that a producer without hooks pays nothing for each record
+            self.send = Intercepted(self.send, topic, hooks)  # type: ignore[method-assign]  # of this instance only
 
         transport = _transport or grpc_transport(self.client_id)
         self._cluster = ClusterClient(options.bootstrap, transport, connect_timeout=options.connect_timeout_s)
@@ -172,7 +173,7 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
 
     @classmethod
     def from_properties(cls, path: str | Path, **arguments: Any) -> Producer[K, V]:
-        """A producer with the settings of a Java properties file, and `arguments` as in the constructor."""
+        """Make a producer with the settings of a Java properties file, and `arguments` as in the constructor."""
         return cls(config=read_properties(path), **arguments)
 
     def send(
@@ -185,14 +186,14 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         headers: HeadersLike | None = None,
         timestamp: int | None = None,
     ) -> Delivery:
-        """Hand over one record; its Delivery tells later where it is, or what went wrong.
+        """Send one record in the background. The Delivery has the outcome later: where the record is, or an error.
 
-        The partition is `partition`, else what the partitioner says: by default murmur2 of the key, else the one that
-        is being filled. `timestamp` is in milliseconds since the epoch, now by default. Waits up to `max_block` for the
-        topic's metadata and for room.
+        The partition is `partition`, else the partitioner's choice: by default murmur2 of the key, or without a key the
+        partition whose batch is being filled. `timestamp` is in milliseconds since the epoch, now by default. Waits up
+        to `max_block` for the topic's metadata and for room in the buffer.
 
         Raises SerializationError, UnknownTopicError, BufferFullError, RecordTooLargeError, ConfigError (no topic, no
-        such partition, or closed) and ConnectError. Nothing has been sent then.
+        such partition, or the producer is closed) and ConnectError. If it raises, the record was not sent.
         """
         name = topic or self._topic
         target = self._targets.get(name) or self._find_target(name)  # type: ignore[arg-type]  # it raises for None
@@ -216,7 +217,7 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
             pairs = self._value_marks[value.__class__]
             if key is not None:
                 pairs = self._marks.keys[key.__class__] + pairs
-        if self._interrupted():  # by a signal handler, which calls this: half a record may be in there
+        if self._interrupted():  # called by a signal handler during a `send`: half a record may be in there
             raise self._guard.in_between()
         try:
             self._acquire()  # `with` takes three times as long; in the block, for an exception may come right behind it
@@ -230,15 +231,15 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         finally:
             try:  # noqa: SIM105  # nothing but the release may come first here
                 self._release()
-            except RuntimeError:  # it was interrupted before it had the lock
+            except RuntimeError:  # interrupted before it had the lock
                 pass
 
     def send_many(self, rows: Iterable[Any], *, topic: str | None = None) -> BatchResult:
-        """Send all `rows` and wait for their outcomes, without linger; which are there, and which failed and why.
+        """Send all `rows`, without linger, wait for their outcomes, and return which were delivered and which failed.
 
         A row is a value, a (key, value) tuple, a ProducerRecord or a consumer's Record. A row that can't be sent fails
-        alone; where the buffer stays full or no broker answers, the rows that are left are not tried. Raises
-        ConfigError where the producer is closed, else nothing. Takes the memory of the rows until it returns.
+        alone; if the buffer stays full or no broker answers, the remaining rows are not tried. Raises only ConfigError,
+        if the producer is closed. All rows are in memory until it returns.
         """
         return self.settle_many(self.start_many(rows, topic))
 
@@ -253,10 +254,10 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         return sent.result()
 
     def flush(self, timeout: Duration | None = None) -> None:
-        """Send what is waiting now, without linger, and wait until all of it has an outcome and callbacks have run.
+        """Send every waiting record now, without linger, and wait until all have an outcome and callbacks have run.
 
-        `timeout` in seconds, delivery_timeout by default. Raises ottla.TimeoutError where it passed, and DeliveryError
-        for failed records whose outcome was not awaited. In a callback it does not wait for callbacks.
+        `timeout` is in seconds, delivery_timeout by default. Raises ottla.TimeoutError if it passes, and DeliveryError
+        for failed records whose outcome was not read. Called in a callback, it does not wait for callbacks.
         """
         self._guard.check()
         limit_s = self._seconds(timeout)
@@ -269,33 +270,33 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         self._announcer.raise_failures()
 
     def close(self, timeout: Duration | None = None) -> None:
-        """Flush for up to `timeout` seconds (delivery_timeout by default), fail what is left, and release everything.
+        """Flush for up to `timeout` seconds (delivery_timeout by default), fail the records left, release everything.
 
-        Callbacks have run when it returns, but for those that take longer than that. Raises DeliveryError where records
-        whose outcome was not awaited. A second call does nothing, unless its timeout ends before that of one that
-        still waits: then that one ends with it. In a child after a fork it does nothing: the records are the parent's.
+        Callbacks have run when it returns, except for those that take longer than that. Raises DeliveryError for failed
+        records whose outcome was not read. A second call does nothing, except that it shortens a close which still
+        waits, if its own timeout ends sooner. In a child after a fork it does nothing: the records are the parent's.
         """
         self._close(self._seconds(timeout))
 
     def _close(self, limit_s: float, quiet_s: float = float("inf")) -> None:
-        """Close, with a word in the log after `quiet_s` seconds of waiting."""
+        """Close, with a line in the log after `quiet_s` seconds of waiting."""
         if self._guard.foreign:
             return
         self._guard.check()
         self._closing.close(limit_s, quiet_s)
 
     def partitions_for(self, topic: str | None = None) -> int:
-        """How many partitions the topic has. Waits and raises like `send`."""
+        """Return how many partitions the topic has. Waits and raises like `send`."""
         name = topic or self._topic
         return len(self._find_target(name).queues)
 
     def partitions_now(self, topic: str) -> int:
-        """For connectors: how many it has by now, says a broker; what `partitions_for` says may be minutes old."""
+        """For connectors: ask a broker how many partitions the topic has; `partitions_for` may be minutes behind."""
         self._topics.refresh(topic)
         return self.partitions_for(topic)
 
     def would_wait(self, topic: str | None = None) -> bool:
-        """Whether `send` to the topic may have to wait now, for metadata or for room. For facades.
+        """For facades: return whether `send` to the topic may have to wait now, for metadata or for room.
 
         Raises ConfigError in a child of the process that made the producer.
         """
@@ -306,7 +307,7 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
 
     @property
     def metrics(self) -> dict[str, float]:
-        """What was sent so far, under Kafka's names (docs/use/producer.md). From any thread; costs no call."""
+        """Counts of what was sent so far, under Kafka's names (docs/use/producer.md). Any thread; sends no request."""
         self._guard.check_process()
         return self._sender.metrics()
 
@@ -319,14 +320,14 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         if error is None:
             self.close()
             return
-        with contextlib.suppress(OttlaError):  # the block's own error is the one to see; what failed has been logged
+        with contextlib.suppress(OttlaError):  # the block's own error is raised; failures have been logged
             self._close(self._delivery_s, _QUIET_S)
 
     def _seconds(self, timeout: Duration | None) -> float:
         return self._delivery_s if timeout is None else seconds(timeout, "timeout")
 
     def _find_target(self, name: str | None) -> Target:
-        """The topic's queues, after waiting for its metadata."""
+        """Return the topic's queues, after waiting for its metadata."""
         self._check_open()
         return self._topics.find(name)
 
@@ -339,7 +340,7 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         value: bytes | None,
         headers: Sequence[Header],
     ) -> ProducerBatch:
-        """Append where no open batch has room, waiting for room in the buffer. The lock is held."""
+        """Append to a new batch, since no open one has room; wait for room in the buffer. The lock is held."""
         self._check_open()
         if queue is None:
             queue = target.queues[target.sticky.on_batch_full()]
@@ -355,7 +356,7 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         return batch
 
     def _when_room(self, target: Target, append: Callable[[float], ProducerBatch | None]) -> ProducerBatch:
-        """What `append(now)` gives once the buffer has room for it. The lock is held."""
+        """Wait until the buffer has room, and return what `append(now)` returns. The lock is held."""
         deadline_at = self._clock.monotonic() + self._max_block
         while True:
             now = self._clock.monotonic()
@@ -389,11 +390,11 @@ def _new_accumulator(options: ProducerOptions, announcer: Announcer) -> Accumula
 
 
 def check_config(config: Mapping[str, Any]) -> None:
-    """For connectors: raise ConfigError where a producer with this config would, and make none."""
+    """For connectors: raise ConfigError if a producer with this config would, without making one."""
     settings = merge_config(PRODUCER_NAMES, _DEFAULTS, _DEFAULTS, config)
     check_timeouts(producer_limits(settings), seconds(settings["request_timeout"], "request_timeout"))
 
 
 def closed_error() -> ConfigError:
-    """For a producer that was closed and is used."""
+    """Return the error for using a closed producer."""
     return ConfigError(ErrorCode.INVALID_REQUEST, "the producer is closed", hint="make another one")

@@ -1,4 +1,4 @@
-"""A record on its way out, before it is serialized: what interceptors see, and a row of `send_many`."""
+"""A record to be sent, before it is serialized: interceptors see it, and `send_many` takes it as a row."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ottla.serdes.serdes import HeadersLike
 
 @dataclass(frozen=True, slots=True)
 class ProducerRecord(Generic[K, V]):
-    """What `send` takes, as one object; `dataclasses.replace` makes another one of it.
+    """The arguments of `send` as one object; change it with `dataclasses.replace`.
 
-    `topic` None is the producer's, `partition` None the partitioner's choice, `timestamp` (milliseconds) None now.
+    `topic` None is the producer's topic, `partition` None the partitioner's choice, `timestamp` (in ms) None is now.
     """
 
     value: V | None
@@ -24,7 +24,7 @@ class ProducerRecord(Generic[K, V]):
     timestamp: int | None = None
 
     def arguments(self) -> dict[str, Any]:
-        """All but the value, as `send` takes them."""
+        """Return all fields but the value, as keyword arguments of `send`."""
         return {name: getattr(self, name) for name in _ARGUMENTS}
 
 

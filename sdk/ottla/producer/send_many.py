@@ -1,8 +1,8 @@
-"""`send_many`: rows in, and one result that says where each of them is or why it is not.
+"""`send_many`: rows in, and one result that says for each row where it is, or why it failed.
 
-A row is a value, a `(key, value)` tuple, a ProducerRecord, or a Record as a consumer gives it (whose key, value,
-headers and timestamp are sent). A row that can't be sent, because it has no bytes or is too large, fails alone. Where
-sending itself is at an end, because the buffer stayed full or no broker answers, the rows that are left are not tried.
+A row is a value, a `(key, value)` tuple, a ProducerRecord, or a consumer's Record (its key, value, headers and
+timestamp are sent). A row that can't be sent, because it can't be serialized or is too large, fails alone. If nothing
+can be sent, because the buffer stayed full or no broker answers, the remaining rows are not tried.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ottla.record import Record
 Send = Callable[..., Delivery]
 
 Columns = tuple[list[ProducerBatch], list[int], list[int]]
-"""Of each delivered row its batch, its number in it, and its timestamp."""
+"""For each delivered row, its batch, its number in the batch, and its timestamp."""
 
 
 class FailedRow(NamedTuple):
-    """A row that was not delivered: its number among the rows, from 0, itself, and why."""
+    """A row that was not delivered: its number among the rows, from 0, the row itself, and the error."""
 
     number: int
     row: Any
@@ -32,9 +32,9 @@ class FailedRow(NamedTuple):
 
 
 class BatchResult:
-    """What became of the rows of one `send_many`: those that `failed`, in their order, and where the others are.
+    """The result of one `send_many`: the rows that `failed`, in order, and where the others are.
 
-    True in a condition where none failed.
+    In a condition it is true if no row failed.
     """
 
     def __init__(self, delivered: Columns, failed: list[FailedRow]) -> None:
@@ -43,7 +43,7 @@ class BatchResult:
 
     @property
     def ok(self) -> list[RecordMetadata]:
-        """Where the rows are that were delivered, in their order; made at each call."""
+        """Where the delivered rows are, in order; computed at each access."""
         deliveries = map(Delivery, *self._delivered)
         groups = groupby(deliveries, Delivery.batch_key)
         return [metadata for _, group in groups for metadata in outcomes(list(group))[0]]
@@ -56,9 +56,9 @@ class BatchResult:
 
 
 class SentRows:
-    """Rows that were handed to `send`, one after the other.
+    """Rows that were passed to `send`, one after the other.
 
-    Holds three numbers a row and not its Delivery: objects that live for long are what the garbage collector costs.
+    It holds three numbers for each row instead of its Delivery: long-lived objects make garbage collection expensive.
     """
 
     def __init__(self, send: Send, rows: Iterable[Any]) -> None:
@@ -79,7 +79,7 @@ class SentRows:
                     continue
                 self._rejected |= dict.fromkeys(range(number, len(self._rows)), error)
                 break
-            batch = delivery._batch  # its fields, since a call for each row would be felt
+            batch = delivery._batch  # private fields: a call for each row would be too slow
             add_batch(batch)
             add_index(delivery._index)
             add_timestamp(delivery._timestamp)
@@ -88,7 +88,7 @@ class SentRows:
                 delivery.on_awaited()
 
     def result(self) -> BatchResult:
-        """What became of them, waiting for what has no outcome yet."""
+        """Wait for the outcomes, and return them."""
         errors = {batch: Delivery(batch, 0, 0).exception() for batch in dict.fromkeys(self._batches)}
         columns = self._batches, self._indexes, self._timestamps
         if not self._rejected and not any(errors.values()):

@@ -19,7 +19,7 @@ logger = logging.getLogger("ottla.producer")
 
 
 class GroupMember(Protocol):
-    """A consumer in a group, that can be led back."""
+    """A consumer in a group that can go back to the committed offsets."""
 
     @property
     def group_metadata(self) -> GroupMetadata: ...
@@ -27,7 +27,7 @@ class GroupMember(Protocol):
 
 
 class ConsumedBatch(Protocol):
-    """What a consumer in a group has handed out."""
+    """A batch that a consumer in a group has returned."""
 
     @property
     def group_metadata(self) -> GroupMetadata | None: ...
@@ -38,7 +38,7 @@ class ConsumedBatch(Protocol):
 class Transactional:
     """The part of a Producer that needs a `transactional_id`: Kafka's calls, under Kafka's names.
 
-    `transaction()` makes all of them in their order.
+    A `transaction()` block makes all of these calls in order.
     """
 
     send: Callable[..., Delivery]
@@ -46,49 +46,49 @@ class Transactional:
     _manager: TransactionManager | None = None
 
     def init_transactions(self) -> None:
-        """Once, before the first transaction: fence earlier producers of this id, and abort what they left open.
+        """Call once, before the first transaction: fence earlier producers of this id and abort their open transaction.
 
         Raises ConfigError (a timeout above the cluster's, no transactional_id), ottla.TimeoutError and ConnectError.
         """
         self._transactions().init()
 
     def begin_transaction(self) -> None:
-        """What is sent from now on is of one transaction. Raises ConfigError where one is open, and FencedError."""
+        """Begin a transaction: all later sends belong to it. Raises ConfigError if one is open, and FencedError."""
         self._transactions().begin()
 
     def send_offsets_to_transaction(self, offsets: OffsetsLike, group_metadata: GroupMetadata | GroupMember) -> None:
-        """Commit {(topic, partition): offset of the next record} for the group, with the transaction.
+        """Commit {(topic, partition): offset of the next record} for the group, as part of the transaction.
 
-        `group_metadata` is a consumer's, or the consumer. Raises CommitFailedError where the group has gone on without
-        that consumer, UnknownTopicError where a topic was made anew since its records were handed out; whatever is
-        raised, the transaction can only be aborted then.
+        `group_metadata` is a consumer's, or the consumer itself. Raises CommitFailedError if the group has rebalanced
+        without that consumer, and UnknownTopicError if a topic was recreated since its records were returned. After any
+        error the transaction can only be aborted.
         """
         group = group_metadata if isinstance(group_metadata, GroupMetadata) else group_metadata.group_metadata
         self._transactions().send_offsets(group, checked_offsets(offsets))
 
     def commit_transaction(self) -> None:
-        """Wait for all that was sent, and commit. It is durable on return; readers see it a moment later.
+        """Wait for every send, and commit. The commit is durable on return; readers see it a moment later.
 
-        Raises TransactionAborted where nothing of it counts: call `abort_transaction()` if it is still open, as
-        `begin_transaction()` says; FencedError; ottla.TimeoutError, after which the same call goes on.
+        Raises TransactionAborted if nothing of it counts: call `abort_transaction()` if it is still open, which
+        `begin_transaction()` would report; FencedError; ottla.TimeoutError, after which the same call continues.
         """
         self._transactions().commit()
 
     def prepare_transaction(self) -> PreparedTransaction | None:
-        """Wait for all that was sent, and leave it open until it is decided, by this producer or by another process.
+        """Wait for every send, and keep the transaction open until this producer or another process decides it.
 
-        Nothing else ends it then: no timeout, no newer producer of the id, no close. Where nothing was sent there is
-        nothing to decide: None. The txn-coordinators need `transaction_two_phase_commit_enable`. Raises as
-        `commit_transaction`, and `admin.transactions.end` takes the result.
+        Until then nothing ends it: no timeout, no newer producer of the id, no close. Pass the result to
+        `admin.transactions.end` to decide it; None means that nothing was sent, so there is nothing to decide. The
+        txn-coordinators need `transaction_two_phase_commit_enable`. Raises like `commit_transaction`.
         """
         return self._transactions().prepare()
 
     def abort_transaction(self) -> None:
-        """Abort: nothing that was sent since `begin_transaction()` counts. Raises FencedError, ottla.TimeoutError."""
+        """Abort: no record sent since `begin_transaction()` counts. Raises FencedError, ottla.TimeoutError."""
         self._transactions().abort()
 
     def transaction(self, consumer: GroupMember | None = None) -> Transaction:
-        """A block that is a transaction: committed at its end, aborted where it raises.
+        """Return a `with` block that is one transaction: it commits at its end, and aborts if it raises.
 
             producer = ottla.Producer(transactional_id="totals-1", topic="totals")
             with producer, ottla.Consumer("orders", group="totals", commit="manual") as consumer:
@@ -98,10 +98,10 @@ class Transactional:
                         tx.send(order["total"])
                     tx.commit_offsets(batch)
 
-        Inits by itself the first time. An error of the block passes, once all is aborted; `consumer`, if one is given,
-        then goes back to what its group has committed, so that the same records are read again. Raises
-        TransactionAborted where committing fails, and then the next transaction may begin; FencedError;
-        ottla.TimeoutError where the outcome is not known.
+        The first block calls `init_transactions`. If the block raises, the transaction is aborted and the error passes
+        on; a `consumer` that you gave goes back to its committed offsets, so it reads the same records again. The block
+        raises TransactionAborted if the commit fails, after which the next transaction may begin; FencedError;
+        ottla.TimeoutError if the outcome is not known.
         """
         self._transactions()
         return Transaction(self, consumer)
@@ -123,16 +123,16 @@ class Transaction:
     def __init__(self, producer: Transactional, consumer: GroupMember | None) -> None:
         self._producer: Final = producer
         self._consumer: Final = consumer
-        self.aborted = False  # whether nothing of it counts, so that the same is to be done again
+        self.aborted = False  # whether nothing of it counts, so that the work has to be repeated
 
     def send(self, value: Any, **arguments: Any) -> Delivery:
-        """Like Producer.send; the record counts once the block has come to its end."""
+        """Like Producer.send; the record counts once the block has ended."""
         return self._producer.send(value, **arguments)
 
     def commit_offsets(self, batch: ConsumedBatch) -> None:
-        """Commit where its consumer continues after `batch`, with the transaction, for the consumer's group.
+        """Commit the offsets after `batch` for its consumer's group, as part of the transaction.
 
-        `batch` is what `poll` or `batches` gave. Raises like `send_offsets_to_transaction`.
+        `batch` comes from `poll` or `batches`. Raises like `send_offsets_to_transaction`.
         """
         group = batch.group_metadata
         if group is None:
@@ -145,7 +145,7 @@ class Transaction:
         if manager.transactions.state is TransactionState.UNINITIALIZED:
             manager.init()
         if manager.transactions.state is TransactionState.ABORTING:
-            manager.abort()  # the last one's block is over, and its abort was not answered in time
+            manager.abort()  # the previous block is over, but its abort got no response in time
         manager.begin()
         return self
 
@@ -157,7 +157,7 @@ class Transaction:
             return
         if error is not None:
             self._abort(manager)
-        elif manager.transactions.state in (TransactionState.READY, TransactionState.PREPARED):  # the block has ended
+        elif manager.transactions.state in (TransactionState.READY, TransactionState.PREPARED):  # the block ended it
             self._producer._check_open()  # or prepared it, and it was not a close, which aborts
         else:
             self._commit(manager)
@@ -175,7 +175,7 @@ class Transaction:
             raise
 
     def _abort(self, manager: TransactionManager) -> None:
-        """After this the next one may begin, unless the producer was fenced: that is raised."""
+        """Abort, so that the next one may begin. Raises FencedError if the producer was fenced."""
         if manager.transactions.state in (TransactionState.OPEN, TransactionState.FAILED):
             try:
                 manager.abort()
