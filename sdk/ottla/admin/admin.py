@@ -1,11 +1,11 @@
 """Admin: topics, partitions, configs, groups, transactions and the cluster.
 
-Methods return when their effect can be seen.
+Methods return when their effect is visible.
 
     admin = ottla.Admin()
     admin.topics.create("orders", partitions=12, config={"retention.ms": "7d"}, if_exists="ok")
 
-Changes go to the controller, which any broker names; where it moves meanwhile, the call follows it until its deadline.
+Changes go to the controller, which any broker can name; if it moves meanwhile, the call follows it until its deadline.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Admin:
     Args:
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
         request_timeout: seconds that each method has, unless it is given a `timeout`.
-        connect_timeout: seconds for the first broker to answer when the client begins; more where brokers
-            may start after this client. Once a broker has answered, outages are waited for as the other timeouts say.
+        connect_timeout: seconds for the first broker to answer when the client starts; raise it if brokers may start
+            after this client. Once a broker has answered, the other timeouts say how long the client waits in outages.
         client_id: names this client in logs and quotas.
         config: the same settings under Kafka's names.
 
-    Every method raises ConnectError or ottla.TimeoutError where no broker answers in time, and the controller's errors.
+    Every method raises ConnectError or ottla.TimeoutError if no broker answers in time, and the controller's errors.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Admin:
         self.cluster: Final = ClusterOverview(channel)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._cluster.close()
 
     def __enter__(self) -> Self:
@@ -97,12 +97,12 @@ class Admin:
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """One registered broker; `kafka_address` is "" while it serves no Kafka listener, else that of its first one.
+    """One registered broker. `kafka_address` is that of its first Kafka listener, "" if it has none.
 
-    `kafka_listeners` has the address of each by its name; a broker of an older release reports none.
+    `kafka_listeners` maps the name of each listener to its address; a broker of an older release reports none.
 
-    `epoch` grows with every registration. While it is `fenced` it may not lead: it has just started, or stopped. While
-    it is `read_only` its disk takes no appends: it leads only where no other broker can.
+    `epoch` grows with every registration. A `fenced` broker, which has just started or stopped, may not lead. The disk
+    of a `read_only` broker takes no appends, so it leads only the partitions that no other broker can lead.
     """
 
     id: int
@@ -117,7 +117,8 @@ class BrokerInfo:
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """The cluster: `controller_id` and `controller_epoch` are -1, `controller_address` "" while none is elected."""
+    """The cluster. While no controller is elected, `controller_id` and `controller_epoch` are -1 and
+    `controller_address` is ""."""
 
     cluster_id: str
     controller_id: int
@@ -128,10 +129,10 @@ class ClusterInfo:
 
 @dataclass(frozen=True, slots=True)
 class LogDirInfo:
-    """One data directory of a broker: its file system's bytes, and those of each replica in it.
+    """One data directory of a broker: the bytes of its file system, and of each replica in it.
 
-    `uncleanable` are the logs that can't be compacted, each with the reason; `late_transactions` the partitions that
-    the broker leads with a transaction that should long have been ended.
+    `uncleanable` maps each log that can't be compacted to the reason. `late_transactions` are the partitions led by the
+    broker that have a transaction which should have ended long ago.
     """
 
     path: str
@@ -149,7 +150,7 @@ class ClusterOverview:
         self._channel = channel
 
     def describe(self, *, timeout: Duration | None = None) -> ClusterInfo:
-        """Its id, its controller and its brokers by id."""
+        """Return the cluster's id, its controller, and its brokers by id."""
         deadline = self._channel.deadline(timeout)
         response = self._channel.cluster.call_any(Broker.METADATA, pb.MetadataRequest(), timeout=deadline.left())
         brokers = (
@@ -164,17 +165,18 @@ class ClusterOverview:
         return ClusterInfo(response.cluster_id, controller.id, controller.address, tuple(brokers), controller.epoch)
 
     def declare_restored(self, *, timeout: Duration | None = None) -> int:
-        """Say that etcd was restored from a backup: what it says of leaders and ISRs is older than the logs.
+        """Declare that etcd was restored from a backup, so its leaders and ISRs are older than the logs.
 
-        Leaders are elected anew by what the logs hold, once enough brokers are there to know who has everything that
-        was acknowledged. Returns how often the metadata was restored by now. Raises ConnectError, ottla.TimeoutError.
+        Leaders are then elected by what the logs hold, once enough brokers are up to know which replicas have every
+        acknowledged record. Returns how often the metadata was restored so far. Raises ConnectError,
+        ottla.TimeoutError.
         """
         deadline = self._channel.deadline(timeout)
         request = controller_pb2.DeclareRestoredRequest()
         return self._channel.call_controller(Controller.DECLARE_RESTORED, request, deadline).response.count
 
     def log_dirs(self, broker: int, *, timeout: Duration | None = None) -> tuple[LogDirInfo, ...]:
-        """A broker's data directories, as it describes them itself. Raises FatalError where it is not registered."""
+        """Return a broker's data directories, as it describes them. Raises FatalError if it is not registered."""
         deadline = self._channel.deadline(timeout)
         known = self._channel.cluster.fetch_metadata(timeout=deadline.left()).brokers.get(broker)
         if known is None:

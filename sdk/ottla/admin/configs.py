@@ -1,4 +1,4 @@
-"""admin.configs: what topics and brokers are configured with, under Kafka's names."""
+"""admin.configs: the configs of topics and brokers, under Kafka's names."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 
 _TOPICS_A_CALL: Final = 50
-"""Each has dozens of configs, and all come with their documentation."""
+"""Topics described in one call: each has dozens of configs, all with their documentation."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
     """One config in force.
 
-    `source` says where it comes from (Kafka's names: DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG …), `enforced` is False where
-    it is stored but no service acts on it yet, `type` is boolean, string, int, long, double or list.
+    `source` is where its value comes from (Kafka's names: DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG …). `enforced` is False
+    if it is stored but no service acts on it yet. `type` is boolean, string, int, long, double or list.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Configs:
     def get(
         self, *, topic: str | None = None, broker: int | None = None, timeout: Duration | None = None
     ) -> dict[str, ConfigEntry]:
-        """Every config by name, also those that have their default. Raises UnknownTopicError."""
+        """Return every config by name, defaults included. Raises UnknownTopicError."""
         deadline = self._channel.deadline(timeout)
         request = pb.DescribeConfigsRequest(resources=[_resource(topic, broker)])
         described = self._channel.call_controller(Controller.DESCRIBE_CONFIGS, request, deadline).response.resources[0]
@@ -51,7 +51,7 @@ class Configs:
         return _entries(described)
 
     def of_topics(self, *names: str, timeout: Duration | None = None) -> dict[str, dict[str, ConfigEntry]]:
-        """Every config of many topics, by topic and name. One that does not exist is not among them."""
+        """Return every config of many topics, by topic and name. A topic that does not exist is left out."""
         deadline = self._channel.deadline(timeout)
         found = {}
         for first in range(0, len(names), _TOPICS_A_CALL):
@@ -73,11 +73,11 @@ class Configs:
         dry_run: bool = False,
         timeout: Duration | None = None,
     ) -> None:
-        """Set some configs and leave the others; all or none. A dry run only checks.
+        """Set these configs, all or none, and leave the others. A dry run only checks.
 
         Durations and sizes may be text: {"retention.ms": "7d"}. Raises ConfigError for an unknown name (with the
-        nearest) or an illegal value, UnknownTopicError. What has no effect in the cluster's release is logged as a
-        warning.
+        nearest) or an illegal value, and UnknownTopicError. A config that has no effect in the cluster's release is
+        logged as a warning.
         """
         ops = [pb.ConfigOp(name=name, op=pb.CONFIG_OP_SET, value=config_text(name, v)) for name, v in config.items()]
         self._alter(ops, _resource(topic, broker), dry_run, timeout)
@@ -90,7 +90,7 @@ class Configs:
         dry_run: bool = False,
         timeout: Duration | None = None,
     ) -> None:
-        """Go back to what is in force without these configs; all or none. Raises like `set`."""
+        """Remove these configs, all or none, so that their defaults apply. Raises like `set`."""
         ops = [pb.ConfigOp(name=name, op=pb.CONFIG_OP_DELETE) for name in names]
         self._alter(ops, _resource(topic, broker), dry_run, timeout)
 

@@ -1,4 +1,4 @@
-"""How admin calls reach the controller, and a deadline that the steps of one method share."""
+"""How admin calls reach the controller, and the deadline that the steps of one method share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Response = TypeVar("Response", bound=Message)
 T = TypeVar("T")
 
 _TRY_S: Final = 10.0
-"""How long one call to a controller may take before it is looked for again."""
+"""How long one call to a controller may take before the controller is looked up again."""
 
 _LOST: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
 
@@ -39,11 +39,11 @@ class Deadline:
         self._at = self._clock.monotonic() + self.timeout
 
     def left(self) -> float:
-        """Seconds that are left, a millisecond at least, so that the callee names what it waited for."""
+        """Return the seconds that are left, at least a millisecond, so that the callee names what it waited for."""
         return max(0.001, self._at - self._clock.monotonic())
 
     def is_over(self, pause: float = 0.0) -> bool:
-        """Whether the time is over after another `pause` seconds."""
+        """Return whether the time will be over after another `pause` seconds."""
         return self._clock.monotonic() + pause >= self._at
 
 
@@ -55,12 +55,12 @@ class ControllerChannel:
         self.timeout: Final = timeout
 
     def deadline(self, timeout: Duration | None) -> Deadline:
-        """A deadline `timeout` seconds from now, the usual ones for None."""
+        """Return a deadline `timeout` seconds from now; for None, the usual timeout."""
         return Deadline(self, timeout)
 
     def retried(self, attempt: Callable[[], T], deadline: Deadline) -> T:
-        """What `attempt` returns, made again until the deadline while its error is retriable: a leader may have moved,
-        or a response be lost."""
+        """Return the result of `attempt`, repeated until the deadline while its error is retriable: a leader may have
+        moved, or a response been lost."""
         backoff = Backoff()
         while True:
             try:

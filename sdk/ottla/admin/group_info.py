@@ -1,4 +1,4 @@
-"""What admin.groups returns of groups: their members, how far they are behind, and what has happened to them."""
+"""What admin.groups returns: groups, their members, their lag, and what has happened to them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ottla_proto.common_pb2 import ShardStanding
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """One group of a listing; `protocol_type` is "consumer", "connect", …, or "" for a group without members.
+    """One group of a listing. `protocol_type` is "consumer", "connect", …, or "" for a group without members.
 
-    `coordinator` is the id of the group-coordinator that owns it, with shard `shard`.
+    `coordinator` is the id of the group-coordinator that owns the group's shard, `shard`.
     """
 
     name: str
@@ -30,10 +30,10 @@ class GroupSummary:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """One member; `instance_id` is its group.instance.id, None for a dynamic one.
+    """One member. `instance_id` is its group.instance.id, None for a dynamic member.
 
-    `topics` is what it subscribes to and `partitions` what is assigned to it: empty where the group is not one of
-    consumers, or is rebalancing. The timeouts are in seconds.
+    `topics` are its subscribed topics and `partitions` its assigned partitions; both are empty if the group is not one
+    of consumers, or is rebalancing. The timeouts are in seconds.
     """
 
     member_id: str
@@ -47,15 +47,15 @@ class GroupMember:
 
     @property
     def name(self) -> str:
-        """What a person calls it: its instance id, else its member id."""
+        """Its name for people: the instance id, else the member id."""
         return self.instance_id or self.member_id
 
 
 @dataclass(frozen=True, slots=True)
 class GroupInfo:
-    """One group; `assignor` is the one that its members have agreed on, `leader` the member id of who assigns.
+    """One group. `assignor` is the one that its members have agreed on, `leader` the id of the member that assigns.
 
-    `coordinator` is the id of the group-coordinator that owns it, with shard `shard`.
+    `coordinator` is the id of the group-coordinator that owns the group's shard, `shard`.
     """
 
     name: str
@@ -71,12 +71,13 @@ class GroupInfo:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """How far a group is behind in one partition, at the moment when its leader was asked.
+    """How far a group is behind in one partition, at the moment when the partition's leader was queried.
 
-    `committed` is None where nothing is; `start` and `end` are the first offset that is there and the next one to be
-    written. `records` are between them and what is committed, an upper bound: compaction and transactions leave
-    gaps. `seconds` is the age of the oldest of them, 0 where there is none. Where `error` says that the leader can't be
-    asked, `start`, `end`, `records` and `seconds` are None. `member_id` is "" where no member reads it now.
+    `committed` is None if nothing is committed. `start` is the first offset in the log, `end` the next one to be
+    written. `records` counts the offsets from the committed one to the end; it is an upper bound, because compaction
+    and transactions leave gaps. `seconds` is the age of the oldest of these records, 0 if there are none. If the leader
+    can't be queried, `error` says why, and `start`, `end`, `records` and `seconds` are None. `member_id` is "" if no
+    member reads the partition now.
     """
 
     topic: str
@@ -99,9 +100,10 @@ class ShardStatus:
 
     A shard is a partition of __consumer_offsets, or of __transaction_state.
 
-    `phase` is serving, fencing or loading, for `seconds` now, or unowned: then `coordinator` and `next_offset` are
-    None. `trouble` says why attempts to serve it have failed for seconds, or what its coordinator can't do in time.
-    `unreadable` counts records that are damaged or of a kind that this release does not know: what they say is missing.
+    `phase` is serving, fencing or loading, for `seconds` so far, or unowned; if it is unowned, `coordinator` and
+    `next_offset` are None. `trouble` says why attempts to serve the shard have failed for seconds, or what its
+    coordinator can't do in time. `unreadable` counts records that are damaged or of a kind that this release does not
+    know; the coordinator lacks their content.
     """
 
     shard: int
@@ -114,35 +116,35 @@ class ShardStatus:
 
     @property
     def is_good(self) -> bool:
-        """Whether there is nothing to repair; a load that makes progress is good."""
+        """Whether nothing needs repair; a load that makes progress counts as good."""
         return self.phase != "unowned" and not self.trouble and not self.unreadable
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLag:
-    """How far a group is behind: every partition that it has committed or reads, by topic and number."""
+    """How far a group is behind, in every partition that it reads or has committed, by topic and number."""
 
     name: str
     partitions: tuple[PartitionLag, ...]
 
     @property
     def records(self) -> int:
-        """Of all partitions where it is known."""
+        """The sum over all partitions with a known lag."""
         return sum(partition.records or 0 for partition in self.partitions)
 
     @property
     def seconds(self) -> float:
-        """Of the partition that is furthest behind."""
+        """The lag of the partition that is furthest behind."""
         return max((partition.seconds or 0.0 for partition in self.partitions), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupEvent:
-    """Something that happened to a group, and why; `timestamp` is in milliseconds.
+    """One event of a group, and its cause. `timestamp` is in milliseconds.
 
-    `kind` is joined, left, evicted, replaced (a static member came back), rebalance-began, generation (all of them have
-    joined), assigned (a rebalance has ended) or loaded (another coordinator took over). `member_id` is "" where it is
-    of no member; `duration` (seconds) and `partitions_moved` are of a rebalance that has ended.
+    `kind` is joined, left, evicted, replaced (a static member came back), rebalance-began, generation (all members have
+    joined), assigned (a rebalance has ended) or loaded (another coordinator took over). `member_id` is "" if the event
+    concerns no single member. `duration` (seconds) and `partitions_moved` belong to a rebalance that has ended.
     """
 
     timestamp: int
@@ -164,7 +166,7 @@ class GroupEvent:
 
 @dataclass(frozen=True, slots=True)
 class OffsetReset:
-    """Where one partition's committed offset goes: `before` is None where nothing is committed, `after` the new one.
+    """How one partition's committed offset moves: from `before`, None if nothing is committed, to `after`.
 
     `wanted` is the requested offset; `after` is the nearest offset that the partition holds.
     """
@@ -177,7 +179,7 @@ class OffsetReset:
 
     @property
     def moved(self) -> int:
-        """By how many offsets forwards; negative: records that are read again. 0 where nothing was committed."""
+        """How many offsets it moves forwards; negative: so many are read again. 0 if nothing was committed."""
         return 0 if self.before is None else self.after - self.before
 
 
@@ -185,7 +187,7 @@ class OffsetReset:
 
 
 def summary_of(wire: pb.ListedGroup) -> GroupSummary:
-    """As a coordinator lists it."""
+    """Return a group as a coordinator lists it."""
     return GroupSummary(
         wire.group,
         wire.state,
@@ -197,7 +199,7 @@ def summary_of(wire: pb.ListedGroup) -> GroupSummary:
 
 
 def status_of(wire: ShardStanding) -> ShardStatus:
-    """As its owner reports it."""
+    """Return a shard as its owner reports it."""
     seconds = wire.for_ms / 1000
     return ShardStatus(
         wire.shard,
@@ -211,7 +213,7 @@ def status_of(wire: ShardStanding) -> ShardStatus:
 
 
 def info_of(wire: pb.GroupDescription) -> GroupInfo:
-    """As its coordinator describes it."""
+    """Return a group as its coordinator describes it."""
     consumers = wire.protocol_type == PROTOCOL_TYPE
     return GroupInfo(
         wire.group,
@@ -234,7 +236,7 @@ def _member_of(wire: pb.MemberDescription, consumers: bool) -> GroupMember:
             topics = tuple(sorted(decode_subscription(wire.metadata).topics))
             partitions = tuple(sorted(decode_assignment(wire.assignment).partitions))
         except OttlaError:
-            pass  # its bytes are between the members; what else is known is returned all the same
+            pass  # the bytes mean something only to the members; everything else is returned all the same
     return GroupMember(
         wire.member.member_id,
         wire.member.instance_id if wire.member.HasField("instance_id") else None,
@@ -248,7 +250,7 @@ def _member_of(wire: pb.MemberDescription, consumers: bool) -> GroupMember:
 
 
 def lag_of(group: str, wire: Iterable[pb.PartitionLag], now_ms: int) -> GroupLag:
-    """As its coordinator has found it; `now_ms` is what the ages are counted to."""
+    """Return the lag that the coordinator has found; ages are counted up to `now_ms`."""
     return GroupLag(group, tuple(_partition_lag_of(partition, now_ms) for partition in wire))
 
 
@@ -277,7 +279,7 @@ def _partition_lag_of(wire: pb.PartitionLag, now_ms: int) -> PartitionLag:
 
 
 def event_of(wire: pb.GroupEvent) -> GroupEvent:
-    """As its coordinator keeps it."""
+    """Return an event as the coordinator keeps it."""
     return GroupEvent(
         wire.at_ms,
         wire.kind,

@@ -1,4 +1,4 @@
-"""Where the committed offsets of a group are to go: the plan of admin.groups.reset."""
+"""The plan of admin.groups.reset: the new committed offsets of a group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 def check_target(to: ResetTarget | None, shift: int | None) -> None:
-    """Raise ConfigError unless exactly one of them says where to."""
+    """Raise ConfigError unless exactly one of the two is given."""
     if (to is None) == (shift is None):
         raise config_error("it is not clear where the offsets are to go", hint="give one of to= and shift=")
     if shift is not None and (isinstance(shift, bool) or not isinstance(shift, int)):
@@ -42,7 +42,7 @@ def planned(
     *,
     timeout: float,
 ) -> tuple[OffsetReset, ...]:
-    """The new offset of each chosen partition, never outside of what it holds. Raises what `list_offsets` raises."""
+    """Return the new offset of each chosen partition, never outside its log. Raises what `list_offsets` raises."""
 
     def at(when_ms: int) -> Offsets:
         return list_offsets_or_end(cluster, dict.fromkeys(chosen, when_ms), timeout=timeout)

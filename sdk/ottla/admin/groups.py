@@ -1,6 +1,7 @@
 """admin.groups: what consumer groups do, how far they are behind and why they rebalanced; reset, kick and delete.
 
-Any broker says which group-coordinator has a group; that one is called, and its successor, until the deadline.
+Any broker can name the group-coordinator of a group. A call goes to that coordinator, or if it moves to its successor,
+until the deadline.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
 _NEAREST_S: Final = 2.0
-"""How long is waited for the names of other groups, where one does not exist."""
+"""How long to wait for the names of other groups, if a group does not exist."""
 
 _NO_MEMBER: Final = -1
-"""The generation of a commit that is of no member."""
+"""The generation of a commit that comes from no member."""
 
 _BY_ADMIN: Final = "removed by an administrator"
 
@@ -53,7 +54,7 @@ ShardStatuses = list[ShardStatus]
 class Groups:
     """The consumer groups of a cluster. `timeout` in seconds is for the whole method; request_timeout by default.
 
-    Where there is no such group every method raises GROUP_ID_NOT_FOUND, with the nearest names.
+    If the group does not exist, every method raises GROUP_ID_NOT_FOUND with the nearest names.
     """
 
     def __init__(self, channel: ControllerChannel) -> None:
@@ -63,9 +64,9 @@ class Groups:
     # ---- look -------------------------------------------------------------------------------------------------------
 
     def list(self, *, states: Sequence[str] = (), timeout: Duration | None = None) -> Summaries:
-        """All groups by name, or those in one of the states: Empty, PreparingRebalance, CompletingRebalance, Stable.
+        """Return all groups by name, or those in the states: Empty, PreparingRebalance, CompletingRebalance, Stable.
 
-        It is all of them or an error: while a shard of groups has no coordinator, or loads, it waits.
+        The list is complete, or an error is raised: while a shard has no coordinator, or is loading, the call waits.
         """
         left_s = self._channel.deadline(timeout).left()
         responses = self._coordinators.listed(Group.LIST_GROUPS, pb.ListGroupsRequest(states=states), timeout=left_s)
@@ -73,26 +74,26 @@ class Groups:
         return [found[name] for name in sorted(found)]
 
     def describe(self, group: str, *, timeout: Duration | None = None) -> GroupInfo:
-        """Its state, its members and what each of them is assigned."""
+        """Return the group's state, its members and their assigned partitions."""
         deadline = self._channel.deadline(timeout)
         with self._with_hint(group, deadline):
             return self._describe(group, deadline)
 
     def members(self, group: str, *, timeout: Duration | None = None) -> tuple[GroupMember, ...]:
-        """The members of the group, in the order in which they joined."""
+        """Return the members of the group, in the order in which they joined."""
         return self.describe(group, timeout=timeout).members
 
     def lag(self, group: str, *, timeout: Duration | None = None) -> GroupLag:
-        """How far it is behind in each partition, in records and in seconds: exact at the moment of the answer."""
+        """Return how far the group is behind in each partition, in records and in seconds, as of the response."""
         deadline = self._channel.deadline(timeout)
         with self._with_hint(group, deadline):
             response = self._coordinators.call(group, Group.LAG, pb.LagRequest(group=group), timeout=deadline.left())
         return lag_of(group, response.partitions, self._channel.cluster.clock.wall_ms())
 
     def explain(self, group: str, *, timeout: Duration | None = None) -> tuple[GroupEvent, ...]:
-        """What has happened to it and why, oldest first: every join, leave, eviction and rebalance.
+        """Return what has happened to the group and why, oldest first: every join, leave, eviction and rebalance.
 
-        The coordinator keeps the last 200 events in memory: another one that takes over begins anew.
+        The coordinator keeps the last 200 events in memory; if another one takes over, the list starts empty.
         """
         deadline = self._channel.deadline(timeout)
         request = pb.ExplainGroupRequest(group=group)
@@ -101,7 +102,7 @@ class Groups:
         return tuple(event_of(event) for event in response.events)
 
     def exists(self, group: str, *, timeout: Duration | None = None) -> bool:
-        """Whether there is a group of that name: it has members, or offsets that it has committed."""
+        """Return whether the group exists, which means that it has members or committed offsets."""
         try:
             self._describe(group, self._channel.deadline(timeout))
         except OttlaError as error:
@@ -111,7 +112,7 @@ class Groups:
         return True
 
     def shards(self, *, timeout: Duration | None = None) -> ShardStatuses:
-        """Return the state of each shard, by its number. Groups of a shard that is not served can't do anything."""
+        """Return the state of each shard, by its number. If a shard is not served, its groups can't do anything."""
         return shard_statuses(self._channel, GROUP, Group.SHARDS, timeout)
 
     # ---- change -----------------------------------------------------------------------------------------------------
@@ -128,14 +129,14 @@ class Groups:
         dry_run: bool = True,
         timeout: Duration | None = None,
     ) -> tuple[OffsetReset, ...]:
-        """Move committed offsets. A dry run, which it is unless you say otherwise, returns where they would go.
+        """Move committed offsets. A dry run, the default, only returns where they would go.
 
         `to` is "earliest", "latest", an offset, a time (the first record at or after it) or a timedelta from now (-1 h:
-        an hour ago); `shift` is a number of records forwards, or backwards where it is negative. All that the group has
-        committed is moved, or all partitions of `topics`, or only `partitions`. What is outside of a partition goes to
-        its nearest end. With if_missing="ok" a group that isn't there yet gets offsets to begin at: name its topics.
+        an hour ago); `shift` is a number of records forwards, or backwards if it is negative. It moves all committed
+        offsets of the group, or all partitions of `topics`, or only `partitions`. An offset outside a partition becomes
+        its nearest end. With if_missing="ok" you can give a new group its first offsets: name its topics.
 
-        A group that has members can't be reset (NON_EMPTY_GROUP says who they are): stop them first.
+        A group that has members can't be reset (NON_EMPTY_GROUP names them): stop them first.
         """
         one_of(if_missing, "if_missing", ("error", "ok"))
         check_target(to, shift)
@@ -148,10 +149,11 @@ class Groups:
         return resets
 
     def commit(self, group: str, offsets: OffsetsByPartition, *, timeout: Duration | None = None) -> None:
-        """Commit for a group without members: so a reader by other means is visible, with its lag, like a group.
+        """Commit for a group without members. A program that reads by other means thus shows up, with its lag, as a
+        group.
 
-        `offsets` are those that come next. The group comes into being with its first commit; one that has members
-        can't be committed for (NON_EMPTY_GROUP says who they are).
+        `offsets` are the next ones to read. The first commit creates the group. If the group has members, the commit
+        fails (NON_EMPTY_GROUP names them).
         """
         deadline = self._channel.deadline(timeout)
         whole = pb.CommitOffsetsRequest(group=group, generation=_NO_MEMBER)
@@ -159,7 +161,7 @@ class Groups:
 
         def check(response: pb.CommitOffsetsResponse, repeated: bool) -> None:
             for outcome in response.partitions:
-                if outcome.error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # asked again it would be so again
+                if outcome.error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # another try would not help
                     raise_in_band(outcome.error)
 
         try:
@@ -175,7 +177,7 @@ class Groups:
             raise
 
     def delete(self, group: str, *, timeout: Duration | None = None) -> None:
-        """Delete a group with all that it has committed. NON_EMPTY_GROUP says which members are to be stopped first."""
+        """Delete a group and its committed offsets. NON_EMPTY_GROUP names the members that you have to stop first."""
         deadline = self._channel.deadline(timeout)
 
         def check(response: pb.DeleteGroupsResponse, repeated: bool) -> None:
@@ -194,9 +196,9 @@ class Groups:
         partitions: Sequence[tuple[str, int]] = (),
         timeout: Duration | None = None,
     ) -> tuple[TopicPartition, ...]:
-        """Forget what the group has committed in `topics`, or only in `partitions`; gives what was forgotten.
+        """Delete the group's committed offsets in `topics`, or only in `partitions`, and return what was deleted.
 
-        Members that come will begin there where their auto.offset.reset says. A topic that members read now stays:
+        Later members begin there by their auto.offset.reset. Offsets of a topic that members read now can't be deleted:
         GROUP_SUBSCRIBED_TO_TOPIC.
         """
         if not topics and not partitions:
@@ -217,9 +219,9 @@ class Groups:
         return deleted
 
     def kick(self, group: str, member: str, *, reason: str = "", timeout: Duration | None = None) -> GroupMember:
-        """Remove one member, by its instance id or its member id; the others share what it had.
+        """Remove one member, by its instance id or its member id; the others take over its partitions.
 
-        A member that still runs joins again by itself: this is for one that hangs, or a static one that won't return.
+        A member that still runs joins again by itself: use it for one that hangs, or a static one that won't return.
         """
         deadline = self._channel.deadline(timeout)
         found = member_in(self.describe(group, timeout=deadline.left()), member)
@@ -239,10 +241,10 @@ class Groups:
     def committed(
         self, group: str, *, if_missing: Literal["error", "ok"] = "error", timeout: Duration | None = None
     ) -> dict[TopicPartition, int]:
-        """The offset that comes next in each partition, as the group has committed it.
+        """Return the group's committed offset in each partition: the next one to read.
 
-        Raises GROUP_ID_NOT_FOUND where there is no such group; with if_missing="ok" it has committed nothing. A group
-        comes into being with its first member or commit, and may be gone between its members and that commit.
+        Raises GROUP_ID_NOT_FOUND if the group does not exist; with if_missing="ok" the result is empty instead. A group
+        exists from its first member or commit on; if its members leave before they commit, it is gone again.
         """
         one_of(if_missing, "if_missing", ("error", "ok"))
         deadline = self._channel.deadline(timeout)
@@ -256,7 +258,7 @@ class Groups:
 
     @contextmanager
     def _with_hint(self, group: str, deadline: Deadline, change: str = "") -> Iterator[None]:
-        """Raise with what else is known: the nearest names; who keeps the group from being `wanted`."""
+        """Add to an error what helps: the nearest names, or the members that prevent the `change`."""
         try:
             yield
         except OttlaError as error:
@@ -286,7 +288,7 @@ class Groups:
     # ---- the steps of a reset ---------------------------------------------------------------------------------------
 
     def _resettable(self, group: str, if_missing: str, deadline: Deadline) -> dict[TopicPartition, int]:
-        """What it has committed. Raises NON_EMPTY_GROUP: its members would continue, and commit over it."""
+        """Return the committed offsets. Raises NON_EMPTY_GROUP: members would go on, and commit over the reset."""
         if if_missing == "ok" and not self.exists(group, timeout=deadline.left()):
             return {}
         members = self.describe(group, timeout=deadline.left()).members
@@ -302,7 +304,7 @@ class Groups:
         partitions: Sequence[tuple[str, int]],
         deadline: Deadline,
     ) -> Sequence[TopicPartition]:
-        """Raises UnknownTopicError; ConfigError where nothing is named and nothing is committed."""
+        """Return the partitions to move. Raises UnknownTopicError, and ConfigError if none is named or committed."""
         if not topics and not partitions:
             if not committed:
                 raise config_error(f"group {group} has committed nothing", hint="name the topics that it is to read")
@@ -314,7 +316,7 @@ class Groups:
 
 
 def non_empty(group: str, members: Sequence[GroupMember], change: str) -> OttlaError:
-    """NON_EMPTY_GROUP, explained: which members have to be stopped before the group can be `change`."""
+    """Return a NON_EMPTY_GROUP error that names the members to stop before the group can be `change`."""
     shown = ", ".join(f"{m.name} at {m.host}" if m.host else m.name for m in members[:5])
     more = f" and {len(members) - 5} more" if len(members) > 5 else ""
     return error_from_code(
@@ -325,7 +327,7 @@ def non_empty(group: str, members: Sequence[GroupMember], change: str) -> OttlaE
 
 
 def member_in(group: GroupInfo, name: str) -> GroupMember:
-    """The member of that instance id or member id. Raises UNKNOWN_MEMBER_ID with the nearest."""
+    """Return the member with that instance id or member id. Raises UNKNOWN_MEMBER_ID with the nearest ones."""
     for member in group.members:
         if name in (member.instance_id, member.member_id):
             return member

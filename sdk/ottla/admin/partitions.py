@@ -1,4 +1,4 @@
-"""admin.partitions: elect leaders, compare the replicas of a partition, import batches into one."""
+"""admin.partitions: elect leaders, compare the replicas of a partition, import batches into a partition."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_LEADERS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """The result for one partition: `leader` is the elected broker; -1 with an `error`, which says why."""
+    """The result for one partition. `leader` is the elected broker, or -1 if an `error` says why there is none."""
 
     topic: str
     partition: int
@@ -34,7 +34,7 @@ class Election:
 
     @property
     def was_needed(self) -> bool:
-        """Whether there was anything to elect: else the partition has the leader that it should have."""
+        """Whether an election was needed; if not, the partition already has the leader that it should have."""
         return self.error is None or self.error.code != ErrorCode.ELECTION_NOT_NEEDED
 
 
@@ -44,7 +44,7 @@ class Partitions:
     def __init__(self, channel: ControllerChannel) -> None:
         self._channel = channel
         self._leaders: Final[dict[TopicPartition, tuple[PartitionId, str]]] = {}
-        """The leaders' addresses of partitions that were imported into, until a call to one of them fails."""
+        """The leader's id and address for each partition that was imported into, until a call to the leader fails."""
 
     def elect_leaders(
         self,
@@ -53,13 +53,13 @@ class Partitions:
         unclean: bool = False,
         timeout: Duration | None = None,
     ) -> tuple[Election, ...]:
-        """Give each partition its preferred leader, the first of its replicas; None: all that have another one.
+        """Elect the preferred leader, the first replica, of these partitions; None: of all with another leader.
 
-        With `unclean`, partitions without a leader get the replica with the longest log of those that are there, though
-        it may lack acknowledged records: these are lost then. Returns what became of each once every broker that can be
-        reached knows its leader.
+        With `unclean`, a partition without a leader gets the live replica with the longest log. That replica may lack
+        acknowledged records, and those are lost. Returns the result of each election once every reachable broker knows
+        the leaders.
 
-        Raises ConnectError, ottla.TimeoutError; of a single partition, the error is in its Election.
+        Raises ConnectError, ottla.TimeoutError. The error of a single partition is in its Election.
         """
         deadline = self._channel.deadline(timeout)
         named = None if partitions is None else list(partitions)
@@ -81,12 +81,12 @@ class Partitions:
     ) -> ReplicaCheck:
         """Read every replica of a partition from its own broker and compare them, batch by batch, byte by byte.
 
-        Replicas of a topic that is compacted may lack what was superseded: records that two of them have are compared,
-        and one that is missing has to have a newer one with its key, or a tombstone.
+        Replicas of a compacted topic may lack superseded records. So records that two replicas have are compared, and
+        for a record that one of them lacks there has to be a newer record with its key, or a tombstone.
 
-        They are compared from where the last of their logs begins up to the smallest high watermark; what each holds
-        beyond it may still change. `on_progress` is called with (offset, end offset) after every fetch, `timeout` in
-        seconds is for each answer. A replica that can't be read is in the result.
+        The comparison begins at the highest of the logs' start offsets and ends at the smallest high watermark; records
+        beyond that may still change. `on_progress` is called with (offset, end offset) after every fetch. `timeout`, in
+        seconds, is for each response. A replica that can't be read is listed in the result.
 
         Raises UnknownTopicError, ConnectError, ottla.TimeoutError.
         """
@@ -114,13 +114,13 @@ class Partitions:
         log_start_offset: int = 0,
         timeout: Duration | None = None,
     ) -> int:
-        """Append whole batches of another log at the offsets that they have there; the offset after them.
+        """Append whole batches of another log, keeping their offsets, and return the offset after them.
 
-        The partition has to end at `expected_offset`, or to have the first of the batches already; it begins at
-        `log_start_offset` afterwards. Batches are of no producer and of no transaction, 1000 at the most. The same call
-        again is the same append.
+        The partition has to end at `expected_offset`, or to have the first of the batches already; afterwards it begins
+        at `log_start_offset`. The batches must have no producer id and no transaction; at most 1000 are taken.
+        Repeating a call appends nothing twice.
 
-        Raises OttlaError with OFFSET_MISMATCH where the partition ends elsewhere, UnknownTopicError, ConnectError.
+        Raises OttlaError with OFFSET_MISMATCH if the partition ends elsewhere, UnknownTopicError, ConnectError.
         """
         at, deadline = TopicPartition(topic, partition), self._channel.deadline(timeout)
 
@@ -138,7 +138,7 @@ class Partitions:
                 response = self._channel.cluster.call(address, Broker.IMPORT_RECORDS, request, timeout=deadline.left())
                 raise_in_band(response.error)
             except OttlaError:
-                self._leaders.pop(at, None)  # another broker may lead by now, or the topic have been recreated
+                self._leaders.pop(at, None)  # another broker may lead by now, or the topic may have been recreated
                 raise
             return response.next_offset
 

@@ -1,6 +1,6 @@
-"""Waiting until brokers know what was decided: metadata reaches each of them by its own watch.
+"""Waits until brokers know a decision: metadata reaches each broker by a watch of its own.
 
-Any broker may be asked next, so that an effect can be seen only when all of them show it.
+The next request may go to any broker, so a change is visible only when all of them show it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla_proto.contracts import Broker
 logger = logging.getLogger("ottla.admin")
 
 _BROKER_S: Final = 5.0
-"""How long one broker is asked what it knows; one that is silent for so long is not waited for."""
+"""How long one broker may take to answer what it knows; a broker that takes longer is not waited for."""
 
 
 def until_all(
@@ -30,9 +30,9 @@ def until_all(
     deadline: Deadline,
     done: str,
 ) -> ClusterView:
-    """Wait until each broker's view of `topics` is good; one that does not answer is not waited for.
+    """Wait until each broker's view of `topics` is good. A broker that does not answer is not waited for.
 
-    `done` says what was decided, for the ottla.TimeoutError.
+    `done` names the decision, for the message of ottla.TimeoutError.
     """
     cluster = channel.cluster
     backoff = Backoff(first_s=0.005, most_s=0.2)

@@ -1,9 +1,9 @@
-"""Reading every replica of a partition from its own broker, and comparing them (kafka-replica-verification's job).
+"""Reads every replica of a partition from its own broker and compares them, as kafka-replica-verification does.
 
-A replica answers consumers as well as its leader does, up to its own high watermark: what is below the smallest of
-these is on all of them for good, and has to be equal, as far as compaction lets it. It stays below the last stable
-offset, and takes away what was aborted: there that is taken away before replicas are compared, up to that offset.
-Fetches go to all replicas at once, one each.
+A follower serves consumers as its leader does, up to its own high watermark. Records below the smallest of these are on
+every replica for good, so they have to be equal, except for what compaction removes. Compaction stays below the last
+stable offset, and removes aborted records; so in a compacted topic these are removed before the replicas are compared,
+up to that offset. Each replica gets one fetch at a time, all replicas at once.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _RECONNECTS: Final = 4
 _LONGEST_PAUSE_S: Final = 0.4
 
 Progress = Callable[[int, int], None]
-"""(offset reached, end offset), after every fetch."""
+"""Called with (offset reached, end offset) after every fetch."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCheck:
-    """The result of comparing a partition's replicas from `start` to below `end`.
+    """The result of comparing a partition's replicas from `start` up to `end`, exclusive.
 
-    `equal` are the brokers whose replicas are, `high_watermarks` are those of all that could be asked. `unreadable`
-    says of each broker that could not be read, or not to the end, why not.
+    `equal` are the brokers whose replicas are equal, `high_watermarks` those of all replicas that answered.
+    `unreadable` maps each broker that could not be read, or not to the end, to the reason.
     """
 
     topic: str
@@ -54,12 +54,12 @@ class ReplicaCheck:
 
     @property
     def is_good(self) -> bool:
-        """Whether every replica could be read and none differs."""
+        """Whether every replica was read and none differs."""
         return not self.differences and not self.unreadable
 
     @property
     def not_compared(self) -> int:
-        """How many offsets a replica has beyond `end`, which another one has not reached yet."""
+        """How many offsets a replica has beyond `end`, where another one has not arrived yet."""
         return max(self.high_watermarks.values(), default=self.end) - self.end
 
 
@@ -73,7 +73,7 @@ def check_replicas(
     on_progress: Progress,
     compacted: bool = False,
 ) -> ReplicaCheck:
-    """Compare the replicas; `timeout` in seconds is for each answer. What goes wrong is in the result."""
+    """Compare the replicas; `timeout` in seconds is for each response. Errors are in the result."""
     with _Replicas(cluster, partition_id, timeout, committed=compacted) as replicas:
         logs = replicas.open(_leader_first(partition))
         watermarks = {broker: log.high_watermark for broker, log in logs.items()}
@@ -104,12 +104,12 @@ def check_replicas(
 
 
 def _leader_first(partition: PartitionView) -> list[int]:
-    """The leader is what the others should be equal to."""
+    """Return the brokers, the leader first: the other replicas should be equal to its replica."""
     return sorted(partition.replicas, key=lambda broker: broker != partition.leader)
 
 
 def _enter(comparison: Comparison, broker: int, response: pb.PartitionFetched) -> None:
-    """Raises what the broker answered, unless its log only begins later by now."""
+    """Enter a response. Raises the error in it, unless the log merely begins later by now."""
     if not response.error.code:
         aborted = AbortedTransactions((each.producer_id, each.first_offset) for each in response.aborted)
         records = without_aborted(response.records, aborted) if response.aborted else response.records
@@ -121,9 +121,9 @@ def _enter(comparison: Comparison, broker: int, response: pb.PartitionFetched) -
 
 
 class _Replicas:
-    """The replicas of one partition, each read from its own broker; `unreadable` says which are not, and why.
+    """The replicas of one partition, each read from its own broker; `unreadable` says which can't be read, and why.
 
-    `committed`: up to the last stable offset, with the transactions that were aborted.
+    With `committed`, it reads up to the last stable offset, and gets the aborted transactions too.
     """
 
     def __init__(self, cluster: ClusterClient, partition_id: PartitionId, timeout: float, *, committed: bool) -> None:
@@ -135,7 +135,7 @@ class _Replicas:
         self._replicas: dict[int, _Replica] = {}
 
     def open(self, brokers: Iterable[int]) -> dict[int, pb.PartitionFetched]:
-        """Where the log of each begins and is committed: responses without records."""
+        """Return where each log begins and up to where it is committed, as responses without records."""
         for broker in brokers:
             registered = self._cluster.view.brokers.get(broker)
             if registered is None:
@@ -151,7 +151,7 @@ class _Replicas:
         return {broker: log for broker, log in logs.items() if broker not in self.unreadable}
 
     def fetch(self, wants: Sequence[tuple[int, int]], max_bytes: int) -> dict[int, pb.PartitionFetched]:
-        """The responses for each (broker, offset), as far as there are any."""
+        """Return the responses for each (broker, offset), as far as there are any."""
         for broker, offset in wants:
             with self.noting(broker):
                 self._replicas[broker].send(self._request(offset, max_bytes), self._timeout)
@@ -164,7 +164,7 @@ class _Replicas:
 
     @contextmanager
     def noting(self, broker: int) -> Iterator[None]:
-        """What goes wrong with one replica does not keep the others from being read."""
+        """Note an error of one replica, so that the others are read all the same."""
         try:
             yield
         except OttlaError as error:
@@ -187,7 +187,7 @@ class _Replicas:
 
 
 class _Replica:
-    """The fetches of one broker, one at a time; sent first and waited for later, so that all of them read at once."""
+    """The fetches of one broker, one at a time. Sending and waiting are separate, so that all brokers read at once."""
 
     def __init__(self, cluster: ClusterClient, address: str) -> None:
         self._cluster = cluster
@@ -208,9 +208,9 @@ class _Replica:
             self._stream.send(request, timeout_ms=max(1, round(timeout * 1000)))
 
     def receive(self, timeout: float) -> pb.PartitionFetched:
-        """Raises what the stream or the whole fetch failed with; the partition's error is in the response.
+        """Return the response. Raises the error of the stream or the whole fetch; a partition's is in the response.
 
-        A connection that was lost, or was not made at once, is made again a few times: the broker may be well.
+        If the connection breaks, or can't be made at once, it is made again a few times: the broker may be well.
         """
         backoff = Backoff(most_s=_LONGEST_PAUSE_S)
         response = self._next(timeout)

@@ -13,7 +13,7 @@ from ottla_proto.contracts import Method
 def shard_statuses(
     channel: ControllerChannel, kind: str, method: Method[ShardsRequest, ShardsResponse], timeout: Duration | None
 ) -> list[ShardStatus]:
-    """Ask each owner for its shards, and return all by number; a shard without an owner is "unowned"."""
+    """Query each owner for its shards, and return all by number; a shard without an owner is "unowned"."""
     deadline = channel.deadline(timeout)
     owners = shard_owners(channel.cluster, kind, timeout=deadline.left())
     found = {n: ShardStatus(n, None, "unowned", 0.0, None, "", 0) for n in range(len(owners))}

@@ -1,4 +1,4 @@
-"""admin.topics: create, delete, list, describe, add partitions, look up and cut offsets."""
+"""admin.topics: create, delete, list and describe topics, add partitions, look up offsets, delete records."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ Names = list[str]
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """One partition: ids of brokers; `leader` is -1 while there is none, `offline` replicas' brokers are away.
+    """One partition, with brokers as ids. `leader` is -1 while there is none; `offline` are replicas on unreachable
+    brokers.
 
-    `elr` are the eligible leader replicas: out of the ISR, with all that was acknowledged with acks=all.
-    `last_known_elr` were in one of the two until an unclean stop or the loss of their disk (KIP-966).
+    `elr` are the eligible leader replicas: out of the ISR, but with every record acknowledged with acks=all.
+    `last_known_elr` were in the ISR or ELR until an unclean stop or the loss of their disk (KIP-966).
     """
 
     partition: int
@@ -52,13 +53,13 @@ class PartitionInfo:
 
     @property
     def is_leaderless(self) -> bool:
-        """Whether it has no leader, or one that is away: it can be neither written nor read."""
+        """Whether it has no leader, or an unreachable one, so that it can be neither written nor read."""
         return self.leader < 0 or self.leader in self.offline
 
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """One topic: `id` is 16 bytes in hex, another one whenever a topic of that name is created again."""
+    """One topic. `id` is 16 bytes in hex; a topic that is created again under its name gets another one."""
 
     name: str
     id: str
@@ -67,7 +68,7 @@ class TopicInfo:
 
     @property
     def replicas(self) -> int:
-        """The replication factor, of the first partition."""
+        """The replication factor of the first partition."""
         return len(self.partitions[0].replicas) if self.partitions else 0
 
 
@@ -89,12 +90,12 @@ class Topics:
         dry_run: bool = False,
         timeout: Duration | None = None,
     ) -> TopicInfo | None:
-        """Create a topic, and return it once every broker that can be reached serves it: then it can be written.
+        """Create a topic, and return it once every reachable broker serves it, so that you can write to it.
 
-        `partitions` and `replicas` are the cluster's num.partitions and default.replication.factor by default, or
-        `assignments` says which brokers hold each partition. `config` takes Kafka's names; durations and sizes may be
-        text: {"retention.ms": "7d", "segment.bytes": "1GiB"}. With if_exists="ok" a topic that exists is returned as it
-        is. A dry run checks everything, creates nothing and returns None. What of `config` has no effect in the
+        `partitions` and `replicas` default to the cluster's num.partitions and default.replication.factor; instead,
+        `assignments` can say which brokers hold each partition. `config` takes Kafka's names; durations and sizes may
+        be text: {"retention.ms": "7d", "segment.bytes": "1GiB"}. With if_exists="ok" an existing topic is returned
+        unchanged. A dry run checks everything, creates nothing and returns None. A config that has no effect in the
         cluster's release is logged as a warning.
 
         Raises TopicExistsError, ConfigError (name, numbers, configs), ConnectError, ottla.TimeoutError.
@@ -116,9 +117,9 @@ class Topics:
     def delete(
         self, *names: str, if_missing: Literal["error", "ok"] = "error", timeout: Duration | None = None
     ) -> None:
-        """Delete topics with everything in them, and return once no broker that can be reached shows them.
+        """Delete topics with everything in them, and return once no reachable broker shows them.
 
-        Raises UnknownTopicError unless if_missing="ok"; the others of `names` are deleted all the same.
+        Raises UnknownTopicError for a missing one unless if_missing="ok"; the other `names` are deleted all the same.
         """
         one_of(if_missing, "if_missing", ("error", "ok"))
         deadline = self._channel.deadline(timeout)
@@ -136,11 +137,11 @@ class Topics:
             raise_in_band(topic.error)
 
     def list(self, *, internal: bool = False, timeout: Duration | None = None) -> Names:
-        """The names of all topics, sorted; those that ottla keeps for itself only with `internal`."""
+        """Return the names of all topics, sorted; ottla's internal topics only with `internal`."""
         return [topic.name for topic in self.describe(internal=internal, timeout=timeout)]
 
     def describe(self, *names: str, internal: bool = False, timeout: Duration | None = None) -> Sequence[TopicInfo]:
-        """The named topics in the order given, or all, sorted by name. Raises UnknownTopicError."""
+        """Return the named topics in the given order, or all, sorted by name. Raises UnknownTopicError."""
         deadline = self._channel.deadline(timeout)
         view = self._channel.cluster.fetch_metadata(names, all_topics=not names, timeout=deadline.left())
         if not names:
@@ -149,18 +150,18 @@ class Topics:
         return [_info(topic_in(self._channel, view, name)) for name in names]
 
     def exists(self, name: str, *, timeout: Duration | None = None) -> bool:
-        """Whether there is a topic of that name."""
+        """Return whether there is a topic of that name."""
         deadline = self._channel.deadline(timeout)
         topic = self._channel.cluster.fetch_metadata([name], timeout=deadline.left()).topics.get(name)
         return topic is not None and not topic.error
 
     def add_partitions(self, name: str, total: int, *, dry_run: bool = False, timeout: Duration | None = None) -> str:
-        """Grow a topic to `total` partitions, and return once every broker that can be reached serves them.
+        """Grow a topic to `total` partitions, and return once every reachable broker serves them.
 
-        Returns the controller's warning ("" for none): keys move to other partitions when their number
-        changes, so the order per key holds only for what is written afterwards.
+        Returns the controller's warning ("" for none): when the number of partitions changes, keys move to other
+        partitions, so the order within a key holds only for records written afterwards.
 
-        Raises ConfigError where `total` is not more than there are, UnknownTopicError.
+        Raises ConfigError if the topic already has `total` partitions or more, and UnknownTopicError.
         """
         deadline = self._channel.deadline(timeout)
         request = controller_pb2.CreatePartitionsRequest(
@@ -175,10 +176,10 @@ class Topics:
     def offsets(
         self, name: str, at: OffsetSpec = "latest", *, timeout: Duration | None = None
     ) -> dict[int, int | None]:
-        """Each partition's offset at `at`: where a reader who starts there begins.
+        """Return each partition's offset at `at`, where a consumer with that `start` would begin.
 
         "latest" is the offset of the next record to be written. For a time it is the first record at or after it, None
-        where there is none. Raises UnknownTopicError.
+        if there is none. Raises UnknownTopicError.
         """
         deadline = self._channel.deadline(timeout)
         (topic,) = self.describe(name, timeout=deadline.left())
@@ -188,8 +189,8 @@ class Topics:
         return {partition.partition: None if at is None else at.offset for partition, at in sorted(found.items())}
 
     def first_timestamps(self, name: str, *, timeout: Duration | None = None) -> dict[int, int]:
-        """The timestamp in ms of the first record with one, of each partition that has such. Raises
-        UnknownTopicError."""
+        """Return, for each partition, the timestamp in ms of its first record that has one; partitions without such a
+        record are left out. Raises UnknownTopicError."""
         deadline = self._channel.deadline(timeout)
         (topic,) = self.describe(name, timeout=deadline.left())
         beginning = {TopicPartition(name, partition.partition): 0 for partition in topic.partitions}
@@ -199,7 +200,7 @@ class Topics:
     def delete_records(
         self, name: str, before: Mapping[int, int] | None = None, *, timeout: Duration | None = None
     ) -> dict[int, int]:
-        """Make the records below an offset of each partition unreadable; None: everything that is committed.
+        """Delete the records below an offset in each partition; None: every committed record.
 
         Returns each partition's first offset afterwards. Raises OffsetOutOfRangeError for an offset beyond the end.
         """
@@ -215,7 +216,8 @@ class Topics:
     def _delete_records(
         self, name: str, topic_id: bytes, cuts: Mapping[int, int], first: dict[int, int], deadline: Deadline
     ) -> None:
-        """Send one request to each leader of what `first` lacks, and enter the responses. Raises the first error."""
+        """Send a request to each leader of a partition that `first` lacks, and enter the responses. Raises the first
+        error."""
         view = self._channel.cluster.fetch_metadata([name], timeout=deadline.left())
         left = [number for number in cuts if number not in first]
         for address, numbers in self._by_leader(view, name, left).items():
@@ -241,7 +243,7 @@ class Topics:
             return not topic_id or topic.id == topic_id
 
         view = until_all(self._channel, [name], served, deadline, f"{name} is made")
-        # Metadata shows what was decided; that a leader has opened its log shows when it answers for its partition.
+        # Metadata shows what was decided; only a leader's response shows that it has opened the partition's log.
         ends = {TopicPartition(name, n): LATEST_TIMESTAMP for n in range(len(view.topics[name].partitions))}
         list_offsets(self._channel.cluster, ends, timeout=deadline.left())
         return _info(view.topics[name])
@@ -262,7 +264,7 @@ class Topics:
 
 
 def leader_of(view: ClusterView, topic: TopicView, number: int) -> str:
-    """The address of a partition's leader. Raises ConfigError, LEADER_NOT_AVAILABLE."""
+    """Return the address of a partition's leader. Raises ConfigError, LEADER_NOT_AVAILABLE."""
     check_partition(topic, number)
     route = view.routes.get(TopicPartition(topic.name, number))
     if route is None:
@@ -271,7 +273,7 @@ def leader_of(view: ClusterView, topic: TopicView, number: int) -> str:
 
 
 def check_partition(topic: TopicView, number: int) -> None:
-    """Raise ConfigError where the topic has no partition of that number."""
+    """Raise ConfigError if the topic has no partition of that number."""
     count = len(topic.partitions)
     if not 0 <= number < count:
         raise ConfigError(
@@ -282,7 +284,7 @@ def check_partition(topic: TopicView, number: int) -> None:
 
 
 def topic_in(channel: ControllerChannel, view: ClusterView, name: str) -> TopicView:
-    """The topic as the view has it. Raises UnknownTopicError, with the nearest names, or what the view says of it."""
+    """Return the topic in the view. Raises UnknownTopicError with the nearest names, or the view's error for it."""
     topic = view.topics.get(name)
     if topic is None or topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise channel.cluster.unknown_topic(name)
@@ -321,7 +323,7 @@ def _info(topic: TopicView) -> TopicInfo:
 
 
 def warn(owner: str, warnings: Iterable[str]) -> None:
-    """Log what the controller says of configs that were taken and have no effect."""
+    """Log the controller's warnings of configs that are stored and have no effect."""
     for warning in warnings:
         logger.warning("%s: %s", owner, warning)
 

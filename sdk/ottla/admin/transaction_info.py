@@ -1,4 +1,4 @@
-"""What admin.transactions returns: transactions as their coordinators know them, and producers as partitions do."""
+"""What admin.transactions returns: transactions as coordinators know them, and producers as partitions know them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_TIMEOUT_MS: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class TransactionSummary:
-    """One transactional id of a listing; `coordinator` is the id of the txn-coordinator that owns its `shard`."""
+    """One transactional id of a listing. `coordinator` is the id of the txn-coordinator that owns its `shard`."""
 
     name: str
     state: str
@@ -29,8 +29,8 @@ class TransactionSummary:
 
 @dataclass(frozen=True, slots=True)
 class TransactionEvent:
-    """Something that happened to a transactional id: `kind` is initialized, fenced, timed-out, prepared, committed or
-    aborted; `producer_id` and `producer_epoch` are valid from there on. The client is the one that caused it."""
+    """One event of a transactional id. `kind` is initialized, fenced, timed-out, prepared, committed or aborted.
+    `producer_id` and `producer_epoch` are valid from then on. The client is the one that caused the event."""
 
     datetime: datetime
     kind: str
@@ -43,10 +43,10 @@ class TransactionEvent:
 
 @dataclass(frozen=True, slots=True)
 class TransactionInfo:
-    """A transactional id and its last transaction. `timeout` is in seconds, None for none (two-phase commit).
+    """A transactional id and its last transaction. `timeout` is in seconds, None for no timeout (two-phase commit).
 
-    `started_at` is None where none is open. `partitions` are those in it; while it ends, those without a marker yet.
-    `events` are the last ten since its coordinator took over, oldest first.
+    `started_at` is None if no transaction is open. `partitions` are the transaction's; while it ends, those without a
+    marker yet. `events` are the last ten since the coordinator took over, oldest first.
     """
 
     name: str
@@ -65,22 +65,22 @@ class TransactionInfo:
 
     @property
     def ends_by(self) -> datetime | None:
-        """When its coordinator aborts it, if its producer has not ended it; None where it never does."""
+        """When the coordinator will abort it, unless its producer ends it first; None if it never will."""
         if self.state != ONGOING or self.is_prepared or self.timeout is None or self.started_at is None:
             return None
         return self.started_at + timedelta(seconds=self.timeout)
 
     def holds(self, partition: TopicPartition) -> bool:
-        """Whether its end will write a marker there."""
+        """Return whether its end will write a marker to that partition."""
         return partition in self.partitions
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveProducer:
-    """A producer as a partition knows it. `last_sequence` and `last_written_at` are of its newest batch, -1 and None
-    without one; `coordinator_epoch` is the highest of its markers, -1 without any.
+    """A producer as a partition knows it. `last_sequence` and `last_written_at` belong to its newest batch; they are -1
+    and None if it has none. `coordinator_epoch` is the highest of its markers, -1 if it has none.
 
-    `first_offset` is where its open transaction begins there, None without one.
+    `first_offset` is where its open transaction begins in the partition, None if none is open.
     """
 
     producer_id: int
@@ -93,7 +93,8 @@ class ActiveProducer:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """One that is open in a partition; `transaction` is its coordinator's side, None where no coordinator knows it."""
+    """A transaction that is open in a partition. `transaction` is the coordinator's view of it, None if no coordinator
+    knows it."""
 
     partition: TopicPartition
     first_offset: int
@@ -102,14 +103,14 @@ class OpenTransaction:
 
     @property
     def is_hanging(self) -> bool:
-        """Whether nothing will end it: no coordinator has a transaction of this producer with this partition."""
+        """Whether nothing will end it, since no coordinator has a transaction of this producer in this partition."""
         return self.transaction is None or not self.transaction.holds(self.partition)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionTransactions:
-    """A partition's open transactions, the oldest first. Readers of committed records get those below
-    `last_stable_offset`, all others those below `high_watermark`."""
+    """A partition's open transactions, oldest first. With read_committed, consumers get the records below
+    `last_stable_offset`; with read_uncommitted, those below `high_watermark`."""
 
     partition: TopicPartition
     high_watermark: int
@@ -118,7 +119,7 @@ class PartitionTransactions:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether readers of committed records wait; with nothing open, it is for a marker that is being replicated."""
+        """Whether read_committed consumers wait; if nothing is open, for a marker that is still being replicated."""
         return self.last_stable_offset < self.high_watermark
 
 

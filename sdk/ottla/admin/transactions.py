@@ -1,7 +1,7 @@
-"""admin.transactions: what is open and since when, what blocks readers of committed records; abort it.
+"""admin.transactions: which transactions are open, since when, and which of them block read_committed consumers; abort.
 
-What coordinators know of transactional ids and what leaders know of producers is put together here: a transaction that
-is open in a partition and that no coordinator will end there hangs (KIP-664).
+Here the coordinators' knowledge of transactional ids is combined with the leaders' knowledge of producers: a
+transaction that is open in a partition and that no coordinator will end is a hanging transaction (KIP-664).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DESCRIBED_AT_ONCE: Final = 500
 """A txn-coordinator describes at most 1,000 transactions in one call (docs/design/limits.md)."""
 
 _TIMEOUT_MS: Final = 1
-"""Of the producer that fences the others: it is never used."""
+"""The transaction timeout of the producer that fences the others; it never sends."""
 
 Summaries = list[TransactionSummary]
 ShardStatuses = list[ShardStatus]
@@ -50,7 +50,7 @@ ShardStatuses = list[ShardStatus]
 class Transactions:
     """The transactions of a cluster. `timeout` in seconds is for the whole method; request_timeout by default.
 
-    Where there is no such transactional id, methods raise TRANSACTIONAL_ID_NOT_FOUND.
+    If the transactional id does not exist, methods raise TRANSACTIONAL_ID_NOT_FOUND.
     """
 
     def __init__(self, channel: ControllerChannel) -> None:
@@ -69,11 +69,11 @@ class Transactions:
         producer_ids: Collection[int] = (),
         timeout: Duration | None = None,
     ) -> Summaries:
-        """All transactional ids by name; those in one of `states` (Empty, Ongoing, PrepareCommit, PrepareAbort,
-        CompleteCommit, CompleteAbort), that begin with `prefix`, that match `pattern` as a whole (RE2's syntax), whose
-        transaction is open for `longer_than`. Raises INVALID_REGULAR_EXPRESSION.
+        """Return all transactional ids by name. Arguments narrow the list: to `states` (Empty, Ongoing, PrepareCommit,
+        PrepareAbort, CompleteCommit, CompleteAbort), ids that begin with `prefix`, ids that match `pattern` as a whole
+        (RE2's syntax), transactions that are open for `longer_than`. Raises INVALID_REGULAR_EXPRESSION.
 
-        It is all of them or an error: while a shard has no coordinator, or loads, it waits.
+        The list is complete, or an error is raised: while a shard has no coordinator, or is loading, the call waits.
         """
         request = pb.ListTransactionsRequest(
             states=states,
@@ -92,11 +92,12 @@ class Transactions:
         return [found[name] for name in sorted(found)]
 
     def shards(self, *, timeout: Duration | None = None) -> ShardStatuses:
-        """Return the state of each shard, by its number. No transaction begins or ends in one that is not served."""
+        """Return the state of each shard, by its number. If a shard is not served, none of its transactions can begin
+        or end."""
         return shard_statuses(self._channel, TXN, Txn.SHARDS, timeout)
 
     def describe(self, transactional_id: str, *, timeout: Duration | None = None) -> TransactionInfo:
-        """Its producer, its last transaction and what has happened to it."""
+        """Return the id's producer, its last transaction and its latest events."""
 
         def check(response: pb.DescribeTransactionsResponse, repeated: bool) -> None:
             raise_in_band(response.transactions[0].error)
@@ -109,9 +110,9 @@ class Transactions:
         return info_of(response.transactions[0])
 
     def described(self, names: Collection[str], *, timeout: Duration | None = None) -> Mapping[str, TransactionInfo]:
-        """Describe each of these ids that exists. Each id's own coordinator is asked for it.
+        """Describe each of these ids that exists. Each request goes to the id's own coordinator.
 
-        So an id that is missing in the result does not exist, or is forgotten. Raises as `describe` otherwise.
+        So an id that is missing in the result does not exist, or is forgotten. Otherwise raises like `describe`.
         """
         left, found = set(names), dict[str, TransactionInfo]()
         deadline = self._channel.deadline(timeout)
@@ -135,10 +136,10 @@ class Transactions:
         return found
 
     def producers(self, topic: str, partition: int, *, timeout: Duration | None = None) -> tuple[ActiveProducer, ...]:
-        """The idempotent producers that a partition knows, transactional or not, by their ids.
+        """Return the idempotent producers that a partition knows, transactional or not, by their ids.
 
-        Raises UnknownTopicError, ConfigError for a partition that is not there, and while it has no leader
-        LEADER_NOT_AVAILABLE.
+        Raises UnknownTopicError, ConfigError if there is no such partition, and LEADER_NOT_AVAILABLE while it has no
+        leader.
         """
         deadline = self._channel.deadline(timeout)
         (found,) = self._of_leaders(topic, [partition], deadline, open_only=False).values()
@@ -147,18 +148,18 @@ class Transactions:
     def open_in(
         self, topic: str, partition: int | None = None, *, timeout: Duration | None = None
     ) -> tuple[PartitionTransactions, ...]:
-        """What is open in each partition of a topic, or in one, and who holds it; raises as `producers`."""
+        """Return the open transactions, with their ids, in a topic or one partition. Raises like `producers`."""
         deadline = self._channel.deadline(timeout)
         numbers = None if partition is None else [partition]
         opened = self._opened(topic, numbers, deadline)
         doubtful = [n for n, each in opened.items() if any(o.is_hanging for o in each.open)]
-        if doubtful:  # it may have ended between the leader's answer and the coordinator's
+        if doubtful:  # it may have ended between the leader's response and the coordinator's
             again = self._of_leaders(topic, doubtful, deadline, open_only=True)
             opened |= {n: _still_open(opened[n], again[n]) for n in doubtful}
         return tuple(opened[n] for n in sorted(opened))
 
     def hanging(self, *topics: str, timeout: Duration | None = None) -> tuple[OpenTransaction, ...]:
-        """Transactions that nothing will end, in the partitions of `topics`, by default of all topics."""
+        """Return the transactions that nothing will end, in the partitions of `topics`, by default of all topics."""
         deadline = self._channel.deadline(timeout)
         view = self._channel.cluster.fetch_metadata(topics, all_topics=not topics, timeout=deadline.left())
         return tuple(
@@ -172,10 +173,10 @@ class Transactions:
     # ---- change -----------------------------------------------------------------------------------------------------
 
     def abort(self, transactional_id: str, *, timeout: Duration | None = None) -> TransactionInfo:
-        """Abort the open transaction of an id, as it is returned, and fence its producer; one that is prepared too.
+        """Abort the open transaction of an id, even a prepared one, fence its producer, and return the transaction.
 
-        Returns when it is decided and its markers are written; of one that is prepared when it is decided. Raises
-        INVALID_TXN_STATE where nothing is open, or where it is decided already.
+        Returns once the abort is decided and the markers are written; for a prepared transaction, once it is decided.
+        Raises INVALID_TXN_STATE if no transaction is open, or if it is decided already.
         """
         deadline = self._channel.deadline(timeout)
         found = self.describe(transactional_id, timeout=deadline.left())
@@ -197,10 +198,10 @@ class Transactions:
         return found
 
     def end(self, prepared: PreparedTransaction, *, committed: bool, timeout: Duration | None = None) -> None:
-        """Decide a transaction that is prepared, from any process; the same decision again changes nothing.
+        """Decide a prepared transaction, from any process. Repeating the same decision changes nothing.
 
-        Returns when it is decided. Raises INVALID_TXN_STATE where it has ended the other way, and PRODUCER_FENCED or
-        INVALID_PRODUCER_ID_MAPPING where its id has another producer by now, or was forgotten.
+        Returns once it is decided. Raises INVALID_TXN_STATE if it has ended the other way, and PRODUCER_FENCED or
+        INVALID_PRODUCER_ID_MAPPING if its id has another producer by now, or was forgotten.
         """
         request = pb.EndTxnRequest(
             transactional_id=prepared.transactional_id,
@@ -212,9 +213,9 @@ class Transactions:
         self._coordinators.call(prepared.transactional_id, Txn.END_TXN, request, timeout=left_s)
 
     def forget(self, transactional_id: str, *, timeout: Duration | None = None) -> None:
-        """Take an id out of its coordinator's log, once its last transaction is over; one that is not there is fine.
+        """Delete an id from its coordinator's log, once its last transaction is over. An unknown id is no error.
 
-        The coordinators need `transaction_two_phase_commit_enable`. Raises INVALID_TXN_STATE where one is open.
+        The coordinators need `transaction_two_phase_commit_enable`. Raises INVALID_TXN_STATE if a transaction is open.
         """
         deadline = self._channel.deadline(timeout)
         try:
@@ -230,9 +231,10 @@ class Transactions:
     def abort_hanging(
         self, topic: str, partition: int, *, first_offset: int, timeout: Duration | None = None
     ) -> OpenTransaction:
-        """Abort a transaction that hangs in a partition, and begins at `first_offset` there; it is returned.
+        """Abort and return the hanging transaction that begins at `first_offset` in a partition.
 
-        Raises INVALID_TXN_STATE where it does not hang: its coordinator would contradict. Else as `producers`.
+        Raises INVALID_TXN_STATE if it does not hang, because its coordinator may decide otherwise. Otherwise raises
+        like `producers`.
         """
         deadline = self._channel.deadline(timeout)
         (opened,) = self.open_in(topic, partition, timeout=deadline.left())
@@ -265,7 +267,7 @@ class Transactions:
     def _of_leaders(
         self, topic: str, numbers: Sequence[int] | None, deadline: Deadline, *, open_only: bool
     ) -> dict[int, broker_pb2.PartitionProducers]:
-        """What the leaders of these partitions know, of all for None."""
+        """Return what the leaders of these partitions know; None: of all partitions."""
         cluster = self._channel.cluster
 
         def attempt() -> dict[int, broker_pb2.PartitionProducers]:
@@ -287,13 +289,14 @@ class Transactions:
         return self._channel.retried(attempt, deadline)
 
     def _holders(self, producer_ids: Collection[int], deadline: Deadline) -> dict[int, TransactionInfo]:
-        """The transactions of these producers, by producer id."""
+        """Return the transactions of these producers, by producer id."""
         found = self.list(producer_ids=sorted(producer_ids), timeout=deadline.left()) if producer_ids else []
         described = self.described({each.name for each in found}, timeout=deadline.left())
         return {each.producer_id: each for each in described.values()}
 
     def _write_marker(self, hanging: OpenTransaction, deadline: Deadline) -> None:
-        """With the producer's own epoch, as before transactions v2, and no newer coordinator than was there before."""
+        """Write an abort marker with the producer's own epoch, as before transactions v2, and with the coordinator
+        epoch that the partition knows."""
         cluster, (topic, partition) = self._channel.cluster, hanging.partition
         producer = hanging.producer
         marker = TxnMarker(
@@ -328,7 +331,7 @@ def _transactions_of(
 
 
 def _still_open(before: PartitionTransactions, now: broker_pb2.PartitionProducers) -> PartitionTransactions:
-    """Without those that looked as if they hung, and have ended meanwhile."""
+    """Leave out transactions that looked as if they hung, but have ended meanwhile."""
     left = {(p.producer.id, p.first_offset) for p in now.producers}
     opened = (o for o in before.open if not o.is_hanging or (o.producer.producer_id, o.first_offset) in left)
     return replace(
