@@ -35,7 +35,7 @@ _PRODUCERS: Final = frozenset(inspect.signature(SyncProducer.__init__).parameter
 }  # fmt: skip
 _TRANSACTION_TIMEOUT: Final = inspect.signature(SyncProducer.__init__).parameters["transaction_timeout"].default
 _CONSUMER_BY_DEFAULT: Final = {"assignors": ("cooperative-sticky",)}
-"""So that a rebalance lets handlers of partitions that stay where they are continue."""
+"""In a rebalance, handlers of partitions that the member keeps go on running."""
 
 
 class App:
@@ -49,25 +49,25 @@ class App:
 
         app.run()
 
-    A record is finished when its handler has returned, or when it stands in the dead letters. Offsets are committed up
-    to the lowest record that is not finished: whatever happens to the process, no record is left out, and those that
-    are handled again are at most the `max_in_flight` that were in flight. Handlers of one key run one after the other,
-    in the order of the records; those of different keys side by side.
+    A record is finished when its handler has returned, or when it has been written to the dead letters. The app commits
+    offsets up to the lowest unfinished record. So whatever happens to the process, no record is skipped, and at most
+    the `max_in_flight` records that were in flight are handled again. Records of one key are handled one after the
+    other, in order; records of different keys at the same time.
 
     Args:
-        name: what the app is called; the group of handlers that name none.
+        name: the app's name, and the default group of its handlers.
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
-        exactly_once: what handlers send and the dead letters, and the offsets of what they have handled, are one
-            transaction each `commit_interval` (docs/use/transactions.md). What they do elsewhere may be repeated.
-        drain_timeout: seconds that handlers which run are waited for, when the app stops or their partitions go to
-            others. Those that are coroutines are cancelled then; their records are handled again, here or there.
-        consumer: arguments of ottla.Consumer for all handlers, such as {"auto_offset_reset": "earliest"}. Assignors are
-            ("cooperative-sticky",) unless they say otherwise.
-        producer: arguments of ottla.Producer for `ctx.send` and dead letters. acks="all", and values are serialized by
-            auto.
+        exactly_once: commit the records that handlers send, the dead letters and the offsets of the handled records in
+            one transaction per `commit_interval` (docs/use/transactions.md). Other effects of handlers may be repeated.
+        drain_timeout: seconds to wait for running handlers when the app stops or their partitions move to other
+            members. After that, coroutines are cancelled; their records are handled again, here or by the new owner.
+        consumer: arguments of ottla.Consumer for all handlers, such as {"auto_offset_reset": "earliest"}. `assignors`
+            is ("cooperative-sticky",) by default.
+        producer: arguments of ottla.Producer for `ctx.send` and dead letters. It uses acks="all" and the auto
+            serializer.
 
     Raises:
-        ConfigError: an argument that can't be.
+        ConfigError: an argument is not valid.
     """
 
     def __init__(
@@ -116,37 +116,39 @@ class App:
         commit_interval: Duration = 1.0,
         **consumer: Any,
     ) -> Callable[[H], H]:
-        """Decorates what handles the records of `topics`: a coroutine function, or a function, which runs in a thread.
+        """Decorate a handler for the records of `topics`: a coroutine function, or a function, which runs in a thread.
 
-        It is called with a record's value and, where it takes a second argument, with a Context. The function stays as
-        it is, to be called by tests.
+        The app calls it with a record's value and, if it takes a second argument, a Context. The decorator returns the
+        function unchanged, so tests can call it.
 
         Args:
             group: the consumer group; by default the app's name.
             concurrency: how many records are handled at once; also the most threads.
-            order: "key": records of one key and partition one after the other, in their order; those without a key in
-                any order. "partition": all of a partition. A record that is to be tried again holds back no others.
-            retries: how often a record is tried again whose handler raises; 5 are up to 6 attempts.
-            backoff: seconds before the second attempt, doubling up to `backoff_max`; each between half and whole.
-            dead_letter: the topic for records that are given up: that failed for good, whose handler raises
-                RejectError, or that can't be deserialized. Key, value and headers are as they were; headers `ottla.…`
-                are added. Without it the app stops with HandlerError, and will try the record again when it runs again.
-            key, value: deserializers as of ottla.Consumer; `value` is by default what the handler's first parameter is
-                annotated by, else auto.
-            max_in_flight: records that were read and are not committed, the most that a crash repeats. Nothing
-                more is read while it is reached, even for one record that is tried again and again.
-            max_in_flight_bytes: bytes of those that are not finished; one poll may go beyond.
-            commit_interval: seconds between commits; half of `max_in_flight` is committed sooner.
+            order: "key": records of one key and partition are handled one after the other, in order; records without a
+                key in any order. "partition": so are all records of a partition. A record that waits for a retry holds
+                back no others.
+            retries: how often a record is tried again if its handler raises; 5 means up to 6 attempts.
+            backoff: seconds before the second attempt, doubling up to `backoff_max`; each wait is randomly shortened,
+                to half at most.
+            dead_letter: the topic for records that are given up: those that failed for good, whose handler raised
+                RejectError, or that can't be deserialized. Key, value and headers are kept, and headers `ottla.…` are
+                added. Without it the app stops with HandlerError, and tries the record again when it next runs.
+            key, value: deserializers, as for ottla.Consumer. The default of `value` is the annotation of the handler's
+                first parameter, else auto.
+            max_in_flight: the most records that are read but not committed, and so the most that a crash repeats. While
+                the limit is reached nothing more is read, even if it is one record that is tried again and again.
+            max_in_flight_bytes: the most bytes of unfinished records; one poll may exceed it.
+            commit_interval: seconds between commits; once half of `max_in_flight` is finished, it commits sooner.
             consumer: further arguments of ottla.Consumer, such as auto_offset_reset or max_poll_interval.
 
-        Raises ConfigError for what can't be, here and not when the app runs.
+        Raises ConfigError for an invalid argument, here and not when the app runs.
         """
         settings = {name: value for name, value in locals().items() if name not in ("self", "consumer")}
 
         def declare(call: H) -> H:
             handler = handler_of(call, topics, self.name if group is None else group, settings, consumer)
             self._check_twice(handler)
-            consumer_of(handler, self._consumer_arguments(handler)).close()  # it has looked at its arguments
+            consumer_of(handler, self._consumer_arguments(handler)).close()  # opens nothing, but checks the arguments
             self._handlers.append(handler)
             return call
 
@@ -172,15 +174,15 @@ class App:
     # ---- running -------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Handle records until SIGINT, SIGTERM or `stop`. Raises like `serve`. A second signal ends it at once."""
+        """Handle records until SIGINT, SIGTERM or `stop`; a second signal ends it at once. Raises like `serve`."""
         asyncio.run(self._serve_with_signals())
 
     async def serve(self) -> None:
         """Handle records in this event loop, until `stop` or until the task is cancelled.
 
-        Then nothing is begun any more, handlers that run are waited for, what is finished is committed, and the groups
-        are left. Raises HandlerError for a record that can't be handled, and what ends a consumer; all else stops
-        first, in order.
+        Then it starts no more handlers, waits for those that run, commits the finished records and leaves the groups.
+        Raises HandlerError for a record that can't be handled, or the error that ended a consumer, after everything
+        else has stopped in order.
         """
         if not self._handlers:
             raise config_error(f"the app {self.name!r} has no handlers", hint='declare one by @app.on("a-topic")')
@@ -194,7 +196,7 @@ class App:
         transaction_timeout_s = seconds(timeout, "transaction_timeout")
         try:
             for topic in sorted({handler.dead_letter for handler in self._handlers if handler.dead_letter}):
-                await outbox.producer.partitions_for(topic)  # now, and not at the first dead letter
+                await outbox.producer.partitions_for(topic)  # now rather than at the first dead letter
             for handler in self._handlers:
                 arguments = self._consumer_arguments(handler)
                 common = running.fail, self._drain_s
@@ -214,9 +216,9 @@ class App:
             raise running.error
 
     def stop(self) -> None:
-        """Let it end in order; `run`, `serve` or the `async with` block returns then. From any thread.
+        """Stop in order; then `run`, `serve` or the `async with` block returns. Any thread.
 
-        An app that is yet to begin ends as soon as it does.
+        An app that has not started yet ends as soon as it starts.
         """
         running = self._running
         self._stopped_before = not self._served
@@ -225,14 +227,14 @@ class App:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """What was handled so far: docs/use/sdk.md lists the names. From any thread."""
+        """Counts of what was handled so far; docs/use/sdk.md lists the names. Any thread."""
         return metrics_of(self._workers)
 
     async def __aenter__(self) -> Self:
         """Handle records while the block runs."""
         self._task = asyncio.create_task(self.serve())
         await asyncio.sleep(0)
-        if self._task.done():  # it can't even begin
+        if self._task.done():  # it could not even start
             await self._task
         return self
 
@@ -277,27 +279,27 @@ class _Running:
         self.stopped = False
 
     async def run(self, worker: Worker) -> None:
-        """Where one ends by an error, all end."""
+        """Run a worker; if one ends by an error, all end."""
         try:
             await worker.run()
         except Exception as error:
             self.fail(error)
 
     def fail(self, error: BaseException) -> None:
-        """The app can't continue. The first error is the one to be raised."""
+        """Note that the app can't continue; the first error is the one that is raised."""
         logger.error("the app stops: %s", error)
         self.error = self.error or error
         self.stop()
 
     def stop(self) -> None:
-        """Let every worker end."""
+        """Make every worker end."""
         self.stopped = True
         for worker in self.workers:
             worker.stop()
 
 
 class _Outbox:
-    """The app's producer, made when something is sent."""
+    """The app's producer, made at the first send."""
 
     def __init__(self, make: Callable[[], Producer[Any, Any]]) -> None:
         self._make: Final = make
@@ -305,7 +307,7 @@ class _Outbox:
 
     @property
     def producer(self) -> Producer[Any, Any]:
-        """In the event loop."""
+        """The producer; use it in the event loop."""
         if self._made is None:
             self._made = self._make()
         return self._made
@@ -315,6 +317,6 @@ class _Outbox:
         return self.producer.send(value, **arguments)
 
     async def close(self) -> None:
-        """What was sent is delivered, or has failed."""
+        """Close the producer; afterwards every record is delivered or has failed."""
         if self._made is not None:
             await self._made.close()

@@ -1,4 +1,4 @@
-"""One attempt at a record: run the handler, and decide what becomes of the record."""
+"""One attempt at a record: run the handler, then decide whether the record is done, retried or a dead letter."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Work = tuple[RawRecord, PartitionProgress]
 
 
 class HandlingOutcome(Enum):
-    """What became of an attempt."""
+    """The outcome of an attempt."""
 
     DONE = "it is handled, or stands in the dead letters"
     AGAIN = "it is to be tried again"
@@ -37,25 +37,25 @@ class HandlingOutcome(Enum):
 
 
 class Rounds(Protocol):
-    """The rounds that attempts are part of, where what they send counts once (`exactly_once`)."""
+    """The rounds that attempts belong to with `exactly_once`, so that the records they send count once."""
 
     def spoil(self) -> None:
-        """Abort the present round at once, so that nothing of it counts. It is handled again."""
+        """Abort the current round at once, so that nothing of it counts. Its records are handled again."""
 
     def doom(self, pause_s: float) -> None:
-        """Abort the present round once all that it has read was tried, so that all that fails in it fails now. It is
-        handled again after the pause."""
+        """Abort the current round once each of its records was tried, so that every record that fails does so now.
+        After the pause its records are handled again."""
 
     def may_wait(self, pause_s: float) -> bool:
-        """Tell whether the present round lasts that long."""
+        """Return whether the current round lasts that long."""
 
 
 class Attempts:
-    """Counts what happened; `on_failure` gets an error after which the app can't continue.
+    """Makes attempts and counts them. `on_failure` gets an error after which the app can't continue.
 
-    With `rounds`, what was sent can be taken back, and is, where an attempt fails that has sent something. `failed`
-    then keeps the attempts of records that failed, and the last one's error where the record is given up. Dead letters
-    are counted and logged once their round is committed.
+    With `rounds`, a failed attempt that has sent something makes its round abort, so that what it sent does not count.
+    `failed` then keeps the number of attempts of each failed record, and if the record is given up its last error. Dead
+    letters are counted and logged once their round is committed.
     """
 
     def __init__(self, handler: RecordHandler, send: Send, on_failure: Callable[[BaseException], None]) -> None:
@@ -67,11 +67,11 @@ class Attempts:
         self.dead_lettered = 0
         self._handler: Final = handler
         self._on_failure: Final = on_failure
-        self._to_log: list[tuple[str, BaseException]] = []  # of the dead letters of a round
+        self._to_log: list[tuple[str, BaseException]] = []  # the dead letters of a round
         self._threads: Final = HandlerThreads(f"ottla-app-{handler.group}-{handler.name}", handler.concurrency)
 
     async def run(self, job: Job[Work]) -> HandlingOutcome:
-        """Raises CancelledError where this is cancelled, and no Exception."""
+        """Make one attempt. Raises CancelledError if it is cancelled, and no Exception."""
         raw, _ = job.work
         attempts, given_up = self.failed.get((job.partition, raw[0]), (0, None))
         if given_up is not None:
@@ -93,13 +93,13 @@ class Attempts:
         return HandlingOutcome.DONE
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """They are others' by now, and so are their records' attempts."""
+        """Forget the attempts of these partitions' records: other members have the partitions by now."""
         self.failed = {name: failed for name, failed in self.failed.items() if name[0] not in partitions}
 
     def end_round(self, committed: Mapping[TopicPartition, int] | None) -> None:
         """Note the offsets that the round has committed; None if it was aborted, so that nothing of it counts.
 
-        A committed round need not have read every record whose attempts are remembered.
+        A committed round may not have read every record whose attempts are remembered.
         """
         to_log, self._to_log = self._to_log, []
         if committed is not None:
@@ -108,7 +108,7 @@ class Attempts:
                 self._log_dead_letter(message, error)
 
     def close(self) -> None:
-        """Threads that are idle end."""
+        """End idle threads."""
         self._threads.close()
 
     def _context(self, record: Record[Any, Any], attempt: int) -> Context:
@@ -122,7 +122,7 @@ class Attempts:
             await self._call(context)
         else:
             result = await self._threads.call(self._call, context)
-            if inspect.isawaitable(result):  # of a function that returns a coroutine
+            if inspect.isawaitable(result):  # a function may return a coroutine
                 await result
         for result in await asyncio.gather(*context.sent, return_exceptions=True):
             if isinstance(result, BaseException):
@@ -145,7 +145,7 @@ class Attempts:
         return await self._give_up(job, error) if is_last else HandlingOutcome.AGAIN
 
     def _is_left(self, job: Job[Work], error: BaseException | None) -> bool:
-        """Whether the record is for others, or for the next round, whatever its handler makes of that."""
+        """Return whether another member, or the next round, will handle the record, however its handler ended."""
         while self.rounds is not None and error is not None and not job.work[1].released:
             if isinstance(error, TransactionAborted) or (isinstance(error, OttlaError) and wants_new_epoch(error.code)):
                 self.rounds.spoil()
@@ -158,7 +158,7 @@ class Attempts:
         return self._handler.call(value, context) if self._handler.takes_context else self._handler.call(value)
 
     async def _give_up(self, job: Job[Work], error: BaseException) -> HandlingOutcome:
-        """To the dead letters, where there are some; else the app can't continue."""
+        """Write the record to the dead letters; without a topic for them, the app can't continue."""
         topic = self._handler.dead_letter
         if topic is None:
             self._on_failure(self._failure(job, error, "give dead_letter= to continue without such records"))
@@ -205,6 +205,6 @@ class Attempts:
 
 
 def _is_cancelled() -> bool:
-    """Whether it is this very task that is being cancelled, and not something that the handler waited for."""
+    """Return whether this task itself is being cancelled, rather than something that the handler waited for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

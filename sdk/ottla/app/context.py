@@ -1,4 +1,4 @@
-"""What a handler gets besides the value, and how it sends records of its own."""
+"""The second argument of a handler: the record, and a way to send records."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Context:
     """The second argument of a handler.
 
     Attributes:
-        record: what is handled, with key and value deserialized.
-        attempt: 1 for the first.
-        group: the consumer group that the record is handled for.
+        record: the record to handle, with key and value deserialized.
+        attempt: the number of this attempt, 1 for the first.
+        group: the consumer group that handles the record.
     """
 
     def __init__(self, record: Record[Any, Any], attempt: int, group: str, send: Send) -> None:
@@ -46,10 +46,10 @@ class Context:
         headers: HeadersLike | None = None,
         timestamp: int | None = None,
     ) -> Sending:
-        """Send a record, in a coroutine; awaiting it says where it is. Serialized by `auto`.
+        """Send a record, serialized by `auto`; await the result for its RecordMetadata. For coroutines.
 
-        Awaited or not, it is acknowledged before the record at hand counts as handled, and its failure is the
-        handler's. Whatever is handled again sends again.
+        Whether you await it or not, the record is acknowledged before the handled record counts as handled; if it
+        fails, the handler has failed. A record that is handled again sends again.
         """
         sending = self._send(value, topic=topic, key=key, partition=partition, headers=headers, timestamp=timestamp)
         self.sent.append(sending)
@@ -92,7 +92,7 @@ class Context:
 
 
 class ThreadContext(Context):
-    """The same for a handler that runs in a thread: `send` waits."""
+    """The Context of a handler that runs in a thread: `send` waits."""
 
     def __init__(
         self, record: Record[Any, Any], attempt: int, group: str, send: Send, loop: asyncio.AbstractEventLoop
@@ -101,7 +101,7 @@ class ThreadContext(Context):
         self._loop: Final = loop
 
     def send(self, value: Any, **arguments: Any) -> RecordMetadata:  # type: ignore[override]  # a thread can't await
-        """Send a record and wait until it is acknowledged; it says where it is. Arguments as Context.send has them."""
+        """Send a record, wait until it is acknowledged, and return where it is. Takes the arguments of Context.send."""
 
         async def acknowledged() -> RecordMetadata:
             return await Context.send(self, value, **arguments)

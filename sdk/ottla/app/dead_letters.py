@@ -1,4 +1,4 @@
-"""Records that could not be handled, on their way to a topic of their own: as they were, and where they come from."""
+"""Records that could not be handled go to a topic of their own, with headers that say where they come from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ORIGIN: Final = {
     "ottla.attempts": "how often it was tried",
     "ottla.group": "the consumer group that it was handled for",
 }
-"""Header names and meanings, all text in UTF-8; they stand behind the record's own."""
+"""Header names and meanings, all text in UTF-8; they come after the record's own headers."""
 
 _MESSAGE_CHARACTERS: Final = 1000
 
@@ -26,7 +26,7 @@ _MESSAGE_CHARACTERS: Final = 1000
 def dead_letter_headers(
     partition: TopicPartition, raw: RawRecord, error: BaseException, attempts: int, group: str
 ) -> list[Header]:
-    """The record's own headers, and those of ORIGIN. Of a name that occurs twice the last one is the newest."""
+    """Return the record's own headers and those of ORIGIN. If a name occurs twice, the last one is the newest."""
     kind = type(error)
     values = (
         partition.topic,
@@ -43,7 +43,7 @@ def dead_letter_headers(
 
 
 def message_of(error: BaseException) -> str:
-    """What an error says; never raises, whatever its class does."""
+    """Return an error's message; never raises, whatever its class does."""
     try:
         return error.message if isinstance(error, OttlaError) else str(error)
     except Exception:

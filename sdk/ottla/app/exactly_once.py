@@ -1,19 +1,20 @@
-"""A handler at work by rounds: what is read is handled, all of it, and becomes true with all that was sent, or not.
+"""Exactly-once handling, in rounds: a round's records, and everything sent for them, are committed together or not.
 
     read … read ──► (commit_interval is over, or enough is finished) ──► all is handled ──► commit ──► the next round
                           └── spoiled: abort, back to where the round began, and all of it again ──────────┘
 
 The rules this file owns:
 
-* A round is one transaction, and all records that were read in it. It is committed when each of them is finished: what
-  is sent for a record that comes after an unfinished one would be sent again with that one's offset.
+* A round is one transaction, with all records that were read in it. It is committed once each of them is finished: if a
+  later record's output were committed before an earlier record is finished, it would be sent again, because the offset
+  of the earlier record is still the group's.
 * A round ends long before its transaction times out (machines/round_pace.py).
-* What a failed attempt has sent must not count. So if it has sent something, the round is doomed: what it has read is
-  handled to its end, so that every record that fails does so now, and then the round is aborted. The attempts of each
+* What a failed attempt has sent must not count. So if it has sent something, the round is doomed: its remaining records
+  are still handled, so that every record that fails does so now, and then the round is aborted. The attempts of each
   record are remembered (`Attempts.failed`), and the next round reads no more records than this one. So a partition's
-  records are settled after one round more than a record has attempts.
-* Partitions are given up between rounds. Where some were lost with a round's records, the round is spoiled; so it is
-  where a topic was made anew, and then it begins again with the first records of the new one.
+  records are settled after at most one round more than a record has attempts.
+* Partitions are given up between rounds. If partitions are lost while a round has records of theirs, the round is
+  spoiled. So it is if a topic was recreated; the next round then begins with the first records of the new topic.
 """
 
 from __future__ import annotations
@@ -48,11 +49,12 @@ logger = logging.getLogger("ottla.app")
 
 _AGAIN_S: Final = 0.2
 _END_S: Final = 120.0
-"""What the end of a round may take before partitions go; then the app stops, for it does not know where to read on."""
+"""How long a round may take to end before partitions are given up. After that the app stops, because it does not know
+where to continue."""
 
 
 class ExactlyOnceWorker(Worker):
-    """Like Worker; `make_producer` gives a producer for a transactional_id, whose transactions time out after
+    """Like Worker, in rounds. `make_producer` makes a producer for a transactional_id; its transactions time out after
     `transaction_timeout_s`."""
 
     def __init__(
@@ -67,7 +69,7 @@ class ExactlyOnceWorker(Worker):
         self._stop_app: Final = on_failure
         self._round: Round | None = None
         self._resume_at = 0.0
-        self._topic_ids: Final[dict[TopicPartition, TopicId | None]] = {}  # of what was read last
+        self._topic_ids: Final[dict[TopicPartition, TopicId | None]] = {}  # of the records that were read last
         self._settled: Final = asyncio.Event()
         self._make_producer: Final = make_producer
         super().__init__(handler, consumer, _no_round, self._fail, drain_s)
@@ -75,14 +77,14 @@ class ExactlyOnceWorker(Worker):
         self._pace: Final = RoundPace(handler.concurrency, transaction_timeout_s)
         self._timeout_s: Final = transaction_timeout_s
         instance = self._consumer.group_metadata.instance_id
-        self._shares_id: Final = instance is not None  # with who has the same group_instance_id, before or by mistake
+        self._shares_id: Final = instance is not None  # an earlier member may have had it
         self._id: Final = f"{handler.group}-{instance or uuid4().hex}"
         self._producer = make_producer(transactional_id=self._id)
 
     # ---- a round -------------------------------------------------------------------------------------------------
 
     async def _begin(self) -> Round | None:
-        """The round of now; None where it can't begin and the app stops."""
+        """Return the current round, begun if there is none; None if it can't begin and the app stops."""
         while self._round is None and not self._stopping:
             following = Round(self._producer)
             try:
@@ -127,7 +129,7 @@ class ExactlyOnceWorker(Worker):
 
     @property
     def _starts_jobs(self) -> bool:
-        return True  # to the end of the round, also where the app stops
+        return True  # to the end of the round, even if the app stops
 
     @property
     def _is_closing(self) -> bool:
@@ -152,7 +154,7 @@ class ExactlyOnceWorker(Worker):
             self._settled.set()
 
     def spoil(self) -> None:
-        """Nothing of the round may count: it is aborted at once, and begun again."""
+        """Abort the round at once, so that nothing of it counts, and begin it again."""
         if self._round is not None and not self._round.spoiled:
             self._round.spoiled = True
             self._in_flight.give_up(self._round.starts)
@@ -161,8 +163,8 @@ class ExactlyOnceWorker(Worker):
             self._settled.set()
 
     def doom(self, pause_s: float) -> None:
-        """Nothing of the round may count: it is aborted once what it has read was tried, and begun again after the
-        pause. What is to be tried again in it waits for the next one."""
+        """Abort the round once each of its records was tried, and begin it again after the pause. Records that are due
+        for another attempt wait for the next round."""
         if self._round is not None:
             self._round.doomed = True
             self._resume_at = max(self._resume_at, self._loop.time() + pause_s)
@@ -178,14 +180,14 @@ class ExactlyOnceWorker(Worker):
 
     async def _commit(self) -> None:
         if starts := await self._end():
-            await self._begin()  # which ends what may still be open, and would be waited for
+            await self._begin()  # which ends a transaction that may still be open, before its offsets are looked up
             await self._on_thread(self._go_back, starts)
 
     async def _end(self) -> dict[TopicPartition, int]:
-        """Commit the round or abort it. Where its records are to be read again from, {} where they count."""
+        """Commit the round or abort it. Return the offsets to read its records again from, {} if they count."""
         ended, self._round = self._round, None
         if ended is None or not ended.starts:
-            self._round = ended  # nothing was read: it may as well be the next one
+            self._round = ended  # nothing was read: keep it as the next round
             return {}
         offsets = self._in_flight.to_commit()
         try:
@@ -205,7 +207,7 @@ class ExactlyOnceWorker(Worker):
             self._in_flight.forget(ended.starts)
             self.lanes.drop(ended.starts)
             self._resume_at = max(self._resume_at, self._loop.time() + _AGAIN_S)
-            if isinstance(error, (RetriableError, FencedError)):  # its outcome is not known, or it is at its end
+            if isinstance(error, (RetriableError, FencedError)):  # its outcome is unknown, or it is fenced
                 await self._replace_producer()
             return ended.starts
         self._in_flight.on_committed(offsets)
@@ -214,13 +216,13 @@ class ExactlyOnceWorker(Worker):
         return {}
 
     async def _replace_producer(self) -> None:
-        """Another one with the same id finds the open transaction, and ends it. The id is this worker's alone."""
+        """Make another producer with the same id, which ends the open transaction. Only this worker has the id."""
         with suppress(OttlaError):
             await self._producer.close()
         self._producer = self._make_producer(transactional_id=self._id)
 
     def _go_back(self, starts: Mapping[TopicPartition, int]) -> None:
-        """On the consumer's thread: read on where the group is, which may be where the round began, by no commit."""
+        """On the consumer's thread: continue at the committed offsets; where none is, at the start of the round."""
         while starts and not self._stopping:
             mine = [partition for partition in starts if partition in self._consumer.assignment()]
             try:
@@ -238,7 +240,7 @@ class ExactlyOnceWorker(Worker):
     # ---- giving up -----------------------------------------------------------------------------------------------
 
     async def _finish(self) -> dict[TopicPartition, int]:
-        """End the round now, after what it still has to handle, within the time for that."""
+        """Handle the remaining records of the round, within their time, and end it."""
         self._commit_at = 0.0
         self._settled.clear()
         if not self._is_settled:
@@ -252,7 +254,7 @@ class ExactlyOnceWorker(Worker):
         return await self._end()
 
     def on_revoked(self, partitions: Partitions) -> None:
-        """End the round before they go."""
+        """End the round before the partitions are given up."""
         try:
             self._go_back(self._run_in_loop(self._finish(), self._drain_s + _END_S))
         except WakeupError:
@@ -262,7 +264,7 @@ class ExactlyOnceWorker(Worker):
         self.on_lost(partitions)
 
     def forget(self, partitions: Partitions) -> None:
-        """As before; a round that has records of theirs can't count."""
+        """Forget the partitions like Worker; a round that has records of theirs can't count."""
         if self._round is not None and self._round.starts.keys() & set(partitions):
             self.spoil()
         self.attempts.forget(partitions)

@@ -1,6 +1,6 @@
-"""A handler as it is declared: what it reads, how it is called, and what becomes of records that it can't handle.
+"""A handler's declaration: what it reads, how it is called, and where records go that it can't handle.
 
-Everything that can be wrong about it is reported where it is declared.
+Every mistake in a declaration is reported there, not when the app runs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SIGNATURE: Final = "write `async def handle(value, ctx)` or `def handle(value)`
 
 @dataclass(frozen=True)
 class RecordHandler:
-    """Times in seconds, sizes in bytes. `consumer` are further arguments of its consumer."""
+    """A declared handler. Times in seconds, sizes in bytes. `consumer` are further arguments of its consumer."""
 
     call: Callable[..., Any]
     takes_context: bool
@@ -66,16 +66,16 @@ class RecordHandler:
 
     @property
     def is_coroutine(self) -> bool:
-        """Whether it runs in the event loop; else it runs in threads."""
+        """Whether it runs in the event loop; if not, it runs in threads."""
         return inspect.iscoroutinefunction(self.call)
 
     @property
     def name(self) -> str:
-        """For logs and errors."""
+        """Its name in logs and errors."""
         return getattr(self.call, "__qualname__", repr(self.call))
 
     def pause_s(self, attempts: int) -> float:
-        """How long to wait after this many attempts: doubling, between half and whole of it."""
+        """Return how long to wait after this many attempts: doubling, and randomly shortened, to half at most."""
         return Backoff(self.backoff_s, self.backoff_most_s, attempts - 1).next()
 
 
@@ -86,7 +86,7 @@ def handler_of(
     settings: Mapping[str, Any],
     consumer: Mapping[str, Any],
 ) -> RecordHandler:
-    """Raises ConfigError for what can't be. `settings` are App.on's arguments."""
+    """Return the handler for App.on's arguments, `settings`. Raises ConfigError for invalid ones."""
     takes_context, annotation = _parameters(call)
     value = settings["value"]
     if value is None:
@@ -127,7 +127,7 @@ def handler_of(
 
 
 def checked_consumer(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of ottla.Consumer that an App leaves to its user. Raises ConfigError for any other."""
+    """Return the arguments if an App lets its user set all of them on the Consumer; else raise ConfigError."""
     for name in arguments:
         if name in _OURS:
             hint = _SET_ELSEWHERE.get(name, "leave it out")
@@ -171,12 +171,12 @@ def _check_callable(call: Any) -> None:
 
 
 def _parameters(call: Any) -> tuple[bool, Any]:
-    """Whether it takes a context, and how its first parameter is annotated."""
+    """Return whether the handler takes a context, and the annotation of its first parameter."""
     _check_callable(call)
     try:
         parameters = list(inspect.signature(call).parameters.values())
     except (TypeError, ValueError):
-        return False, inspect.Parameter.empty  # a builtin says nothing about itself
+        return False, inspect.Parameter.empty  # a builtin has no signature
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     needed = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if not positional or len(needed) > 2 or any(p.kind is p.KEYWORD_ONLY for p in needed):
@@ -191,7 +191,7 @@ def _parameters(call: Any) -> tuple[bool, Any]:
 
 
 def _names_around(call: Any) -> dict[str, Any]:
-    """The module in which a function was written, however it is wrapped."""
+    """Return the names of the module that defines the function, however it is wrapped."""
     call = inspect.unwrap(call)
     while isinstance(call, functools.partial):
         call = inspect.unwrap(call.func)
@@ -200,7 +200,7 @@ def _names_around(call: Any) -> dict[str, Any]:
 
 
 def _value_type(call: Any, annotation: Any) -> Any:
-    """The deserializer for the first parameter's annotation; `X | None` is X, since null is always None."""
+    """Return the deserializer for the first parameter's annotation; `X | None` is X, since null is always None."""
     if annotation in (inspect.Parameter.empty, Any, "Any", object):
         return "auto"
     try:

@@ -1,4 +1,4 @@
-"""What an App has done so far, in figures."""
+"""The metrics of an App."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ METRICS: Final = {
     "records-in-flight": "records that were read and are not finished: waiting, running, or to be tried again",
     "handlers-running": "handlers that run at the moment",
 }
-"""Names and meanings; totals count from when the App was started last."""
+"""Names and meanings. Totals count since the last start of the App."""
 
 
 def metrics_of(workers: Iterable[Worker]) -> dict[str, float]:
-    """All of METRICS as of now, summed over the handlers."""
+    """Return the current values of METRICS, summed over the handlers."""
     running = list(workers)
     return {
         "records-handled-total": float(sum(worker.attempts.handled for worker in running)),

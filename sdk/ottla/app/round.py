@@ -1,4 +1,4 @@
-"""One round of an app that is exact: a transaction, for the records that are handled in it and for what they send."""
+"""One round of an exactly-once app: a transaction for the records handled in it and the records they send."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ class Round:
         self._transaction: Final = AsyncExitStack()
 
     async def begin(self) -> None:
-        """Raises like `ottla.aio.Producer.transaction`."""
+        """Begin the transaction. Raises like `ottla.aio.Producer.transaction`."""
         await self._transaction.enter_async_context(self._producer.transaction())
 
     def send(self, value: Any, **arguments: Any) -> Sending:
-        """Like aio.Producer.send. A handler that has outlived its round would write into the next one: it may not."""
+        """Like aio.Producer.send. Raises if the round is over: the record would go into the next round."""
         if self._is_over:
             raise _aborted("the round of this record is over, and the record is handled again")
         return self._producer.send(value, **arguments)
 
     async def end(self, offsets: Offsets, group: GroupMetadata) -> None:
-        """Commit, with the offsets, as `group`; where it is spoiled, or that can't be, abort and raise why."""
+        """Commit with the offsets, as `group`. If the round is spoiled or can't be committed, abort and raise why."""
         self._is_over = True
         async with self._transaction:
             if self.spoiled:
                 raise _aborted("the round was given up")
-            if group.generation < 0 or group.member_id != self.member_id:  # it would not be checked who it is
+            if group.generation < 0 or group.member_id != self.member_id:  # the coordinator would not check the member
                 raise CommitFailedError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has gone on without this member")
             await self._producer.send_offsets_to_transaction(offsets, group)
 

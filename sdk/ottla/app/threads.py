@@ -17,7 +17,7 @@ _Call = tuple["Future[Any]", Callable[[], Any]]
 
 
 class HandlerThreads:
-    """Up to `most` threads, started as they are needed. Used from one event loop."""
+    """Up to `most` threads, started as needed. Use it from one event loop."""
 
     def __init__(self, name: str, most: int) -> None:
         self._name: Final = name
@@ -27,7 +27,7 @@ class HandlerThreads:
         self._busy = 0
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What the function returns or raises; no more than `most` calls at a time."""
+        """Call the function in a thread, and return or raise what it does; at most `most` calls at a time."""
         future: Future[Any] = Future()
         context = contextvars.copy_context()
         self._busy += 1
@@ -41,7 +41,7 @@ class HandlerThreads:
             self._busy -= 1
 
     def close(self) -> None:
-        """No more; calls that run are not waited for."""
+        """Take no more calls; don't wait for those that run."""
         for _ in range(self._started):
             self._calls.put(None)
 
@@ -52,7 +52,7 @@ class HandlerThreads:
                 continue
             try:
                 result = function()
-            except StopIteration as error:  # a future can't hold it
+            except StopIteration as error:  # a future can't hold a StopIteration
                 raised = RuntimeError("the handler raised StopIteration")
                 raised.__cause__ = error
                 future.set_exception(raised)

@@ -1,7 +1,7 @@
-"""One handler at work: what it reads, runs and commits.
+"""Runs one handler: reads records, calls the handler and commits.
 
-All state belongs to the event loop. The consumer has a thread of its own, on which it is polled, commits, and tells of
-rebalances; from there the loop is asked and waited for, never the other way round.
+All state belongs to the event loop. The consumer has a thread of its own, on which it is polled, commits, and reports
+rebalances. That thread calls into the loop and waits for it, never the other way round.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _POLL_S: Final = 0.5
 _POLL_LEAST_S: Final = 0.01
 _MOST_AT_ONCE: Final = 500
 _TICK_S: Final = 0.1
-"""How often the group's member acts while there is no room to read."""
+"""How often the group's member may act while there is no room to read more."""
 
 _COMMIT_S: Final = 5.0
 _COMMIT_AGAIN_S: Final = 0.2
 _GRACE_S: Final = 5.0
 _RECORD_BYTES: Final = 256
-"""What a record takes beside its key, value and headers, about."""
+"""Roughly what a record takes besides its key, value and headers."""
 
 
 class Worker:
-    """Runs one handler. `drain_s` bounds the wait for handlers that run when partitions go or the app stops."""
+    """Runs one handler. `drain_s` bounds the wait for running handlers when partitions are revoked or the app stops."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Worker:
         self._tasks: Final[dict[asyncio.Task[None], Job[Work]]] = {}
         self._stopping = False
         self._is_full = False
-        self._largest_bytes = handler.max_in_flight_bytes  # so that the first poll, which knows of none, takes one
+        self._largest_bytes = handler.max_in_flight_bytes  # so that the first poll, with no size known, takes one
         self._poll_s: Final = max(_POLL_LEAST_S, min(_POLL_S, handler.commit_interval_s))
         self._commit_at = self._loop.time() + handler.commit_interval_s
         self._commit_again_at = 0.0
@@ -74,9 +74,9 @@ class Worker:
         self._thread: Final = ThreadPoolExecutor(1, thread_name_prefix=self._consumer.client_id)
 
     async def run(self) -> None:
-        """Until `stop`, or until the consumer raises; then what runs is waited for, and committed."""
+        """Work until `stop`, or until the consumer raises; then wait for running handlers, and commit."""
         try:
-            with suppress(WakeupError):  # of `stop`
+            with suppress(WakeupError):  # `stop` raises it
                 while not self._stopping:
                     await self._read()
                     self._start_jobs()
@@ -87,7 +87,7 @@ class Worker:
             await self._close()
 
     def stop(self) -> None:
-        """Begin nothing any more. In the loop's thread."""
+        """Start no more handlers. Call it in the loop's thread."""
         self._stopping = True
         self._changed.set()
         self._consumer.wakeup()
@@ -108,7 +108,7 @@ class Worker:
             await asyncio.wait_for(self._changed.wait(), _TICK_S)
 
     def _room(self) -> int:
-        """How many records may be read now; 0 until a quarter of the room is free, so that few polls bring many."""
+        """Return how many records may be read now; 0 until a quarter of the room is free, so that polls are few."""
         handler = self._handler
         records = handler.max_in_flight - self._in_flight.count
         size_bytes = handler.max_in_flight_bytes - self.lanes.size_bytes
@@ -169,7 +169,7 @@ class Worker:
     # ---- committing ----------------------------------------------------------------------------------------------
 
     def _is_commit_due(self) -> bool:
-        """From time to time, and where half of what may be in flight waits for nothing else."""
+        """Return whether to commit: at each interval, and once half of `max_in_flight` waits only for that."""
         now = self._loop.time()
         due = now >= self._commit_at or 2 * self._in_flight.front >= self._handler.max_in_flight
         return due and now >= self._commit_again_at
@@ -184,7 +184,7 @@ class Worker:
         try:
             await self._on_thread(self._consumer.commit, self._in_topics(offsets), timeout=_COMMIT_S)
         except (CommitFailedError, RebalanceInProgressError, RetriableError) as error:
-            if error.code == ErrorCode.UNKNOWN_TOPIC_ID and len(offsets) > 1:  # of which of them it does not say
+            if error.code == ErrorCode.UNKNOWN_TOPIC_ID and len(offsets) > 1:  # the error does not say which topic
                 for partition, offset in offsets.items():
                     await self._commit_these({partition: offset})
                 return
@@ -197,13 +197,14 @@ class Worker:
             self._in_flight.on_committed(offsets)
 
     def _in_topics(self, offsets: Mapping[TopicPartition, int]) -> Offsets:
-        """In the topics that they were read from."""
+        """Return the offsets with the ids of the topics that the records were read from."""
         return {p: OffsetAndMetadata(offset, topic_id=self._in_flight.topic_id(p)) for p, offset in offsets.items()}
 
     # ---- giving up -----------------------------------------------------------------------------------------------
 
     async def hand_back(self, partitions: Partitions) -> Offsets:
-        """These go to others: begin nothing of them any more, wait for what runs, and say what is to be committed."""
+        """Stop work on partitions that go to other members: start nothing more, wait for running handlers, and return
+        the offsets to commit."""
         self._in_flight.give_up(partitions)
         self.lanes.drop(partitions)
         running = [task for task, job in self._tasks.items() if job.partition in partitions]
@@ -221,12 +222,12 @@ class Worker:
         return self._in_topics(self._in_flight.to_commit(partitions))
 
     def forget(self, partitions: Partitions) -> None:
-        """These are others' by now. What runs of them continues, and counts for nothing."""
+        """Forget partitions that other members already have. Their running handlers go on, and count for nothing."""
         self.lanes.drop(partitions)
         self._in_flight.forget(partitions)
 
     async def _close(self) -> None:
-        """Closing the consumer hands all partitions back, and so waits and commits."""
+        """Close the consumer, which hands all partitions back, and so waits and commits."""
         try:
             await self._on_thread(self._consumer.close)
         finally:
@@ -243,7 +244,7 @@ class Worker:
     # ---- on the consumer's thread --------------------------------------------------------------------------------
 
     def on_revoked(self, partitions: Partitions) -> None:
-        """Wait for the loop to hand them back, and commit."""
+        """Wait until the loop hands the partitions back, and commit."""
         try:
             offsets = self._run_in_loop(self.hand_back(partitions), self._drain_s + _GRACE_S)
             if offsets:
@@ -255,11 +256,11 @@ class Worker:
     def _commit_last(self, offsets: Offsets) -> None:
         try:
             self._consumer.commit(offsets, timeout=_COMMIT_S)
-        except WakeupError:  # of a `stop` that came just now
+        except WakeupError:  # a `stop` came just now
             self._consumer.commit(offsets, timeout=_COMMIT_S)
 
     def on_lost(self, partitions: Partitions) -> None:
-        """Let the loop forget them, before it gets anything that is read afterwards."""
+        """Make the loop forget the partitions before it gets any records read afterwards."""
         self._loop.call_soon_threadsafe(self.forget, partitions)
 
     def _run_in_loop(self, question: Coroutine[Any, Any, T], timeout: float) -> T:
@@ -269,7 +270,7 @@ class Worker:
 def consumer_of(
     handler: RecordHandler, arguments: Mapping[str, Any], listener: RebalanceListener | None = None
 ) -> Consumer[bytes, bytes]:
-    """What reads for a handler. Raises ConfigError for arguments that can't be; nothing is opened yet."""
+    """Return the consumer for a handler. Raises ConfigError for invalid arguments; opens nothing yet."""
     return Consumer(
         *handler.topics,
         group=handler.group,
