@@ -81,7 +81,9 @@ class App:
         producer: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(name, str) or not name:
-            raise config_error(f"App({name!r}) has no name", hint="give one: it is the group, too, unless another is")
+            raise config_error(
+                f"App({name!r}) has no name", hint="give one: it is also the default group of its handlers"
+            )
         self.name: Final = name
         bootstrap_addresses(bootstrap)
         self._bootstrap: Final = bootstrap
@@ -156,7 +158,9 @@ class App:
 
     def _check_twice(self, new: RecordHandler) -> None:
         if self._running is not None:
-            raise config_error(f"{new.name} comes too late: the app runs", hint="declare handlers first")
+            raise config_error(
+                f"{new.name} is declared too late: the app is running", hint="declare handlers before it runs"
+            )
         for other in self._handlers:
             common = set(new.topics) & set(other.topics)
             if new.group == other.group and common:
@@ -187,7 +191,7 @@ class App:
         if not self._handlers:
             raise config_error(f"the app {self.name!r} has no handlers", hint='declare one by @app.on("a-topic")')
         if self._running is not None:
-            raise config_error(f"the app {self.name!r} runs already", hint="make another App")
+            raise config_error(f"the app {self.name!r} is already running", hint="make another App")
         running = self._running = _Running(asyncio.get_running_loop())
         running.stopped, self._stopped_before, self._served = self._stopped_before, False, True
         make_producer = functools.partial(Producer, self._bootstrap, **{"client_id": self.name, **self._producer})

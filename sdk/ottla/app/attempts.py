@@ -31,9 +31,9 @@ Work = tuple[RawRecord, PartitionProgress]
 class HandlingOutcome(Enum):
     """The outcome of an attempt."""
 
-    DONE = "it is handled, or stands in the dead letters"
-    AGAIN = "it is to be tried again"
-    LEFT = "it is not handled, and the next reader from the last commit on will come to it"
+    DONE = "it is handled, or in the dead letters"
+    AGAIN = "it will be tried again"
+    LEFT = "it is not handled; it will be read again from the last commit"
 
 
 class Rounds(Protocol):

@@ -228,7 +228,9 @@ class ExactlyOnceWorker(Worker):
             try:
                 committed = self._consumer.committed(*mine) if mine else {}
             except RetriableError as error:
-                logger.warning("group %s: where to read on is not known yet: %s", self._handler.group, error)
+                logger.warning(
+                    "group %s: the offsets to continue from are not known yet: %s", self._handler.group, error
+                )
                 continue
             for partition in mine:
                 if committed[partition] is None:

@@ -131,11 +131,11 @@ def checked_consumer(arguments: Mapping[str, Any]) -> dict[str, Any]:
     for name in arguments:
         if name in _OURS:
             hint = _SET_ELSEWHERE.get(name, "leave it out")
-            raise config_error(f"{name}= of the consumer is the App's own business", hint=hint)
+            raise config_error(f"{name}= of the consumer is set by the App", hint=hint)
         if name not in _CONSUMERS:
             raise config_error(
                 f"{name}= is not an argument of App.on nor of ottla.Consumer",
-                hint=f"of the consumer there are {', '.join(sorted(n for n in _CONSUMERS if n[0] != '_'))}",
+                hint=f"the Consumer's arguments are {', '.join(sorted(n for n in _CONSUMERS if n[0] != '_'))}",
             )
     return dict(arguments)
 
@@ -156,7 +156,7 @@ def _checked_group(group: Any) -> str:
 
 def _checked_retries(retries: Any) -> int:
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise config_error(f"retries={retries!r} is not legal", hint="give how often to try again: 0 for never")
+        raise config_error(f"retries={retries!r} is not legal", hint="give a number of retries: 0 for none")
     return retries
 
 
@@ -209,7 +209,7 @@ def _value_type(call: Any, annotation: Any) -> Any:
     except Exception as error:
         raise config_error(
             f"the annotation {annotation!r} of the handler's value can't be looked up: {error}",
-            hint="import the type at the module's top, or say what it is by value=",
+            hint="import the type at the module's top, or set it with value=",
         ) from None
     rest = [other for other in typing.get_args(kind) if other is not type(None)]
     if type(None) in typing.get_args(kind) and len(rest) == 1:
@@ -219,7 +219,7 @@ def _value_type(call: Any, annotation: Any) -> Any:
     if is_plain_type(kind) or objects.is_object_type(kind):
         return kind
     raise config_error(
-        f"nothing is known of reading a {kind!r}",
+        f"there is no deserializer for {kind!r}",
         hint="annotate the value by a dataclass, a pydantic model, bytes, str, int, float, UUID, dict or list, or give "
         "value=; ctx.record is the whole record",
     )

@@ -48,4 +48,4 @@ class Round:
 
 
 def _aborted(message: str) -> TransactionAborted:
-    return TransactionAborted(ErrorCode.TRANSACTION_ABORTABLE, message, hint="nothing: it is aborted")
+    return TransactionAborted(ErrorCode.TRANSACTION_ABORTABLE, message, hint="nothing to do: it is aborted")

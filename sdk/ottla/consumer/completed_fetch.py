@@ -1,7 +1,7 @@
-"""A completed fetch being read: what one fetch brought for one partition, opened batch by batch.
+"""A completed fetch being read: the data that one fetch brought for one partition, opened batch by batch.
 
-A batch is checked and decompressed when the reader comes to it, whole, so nothing is raised between two of its records.
-What may be in it and is not handed out: records below the position (a batch comes whole, rule 57), records at or
+When the reader reaches a batch, the whole batch is checked and decompressed, so nothing is raised between two of its
+records. Some of the data is not returned: records below the position (a batch comes whole, rule 57), records at or
 after the stop, control batches, and records of aborted transactions (rule 38). Their offsets count all the same.
 """
 
@@ -22,7 +22,7 @@ from ottla_core.records.record import RawRecord
 
 
 class OpenBatch:
-    """All records of one batch: its bytes, of which records are made when they are wanted."""
+    """All records of one batch, as bytes; a record object is made only when it is needed."""
 
     __slots__ = ("_records", "first_offset", "has_log_append_time", "next_offset")
 
@@ -39,7 +39,7 @@ class OpenBatch:
         return iter(self._records)
 
     def columns(self, *fields: int) -> Sequence[list[Any]]:
-        """These fields of all records, a list a field: OFFSET, TIMESTAMP and so on of `ottla_core.records.record`."""
+        """Return these fields of all records, one list each: OFFSET, TIMESTAMP … of `ottla_core.records.record`."""
         return self._records.columns(*fields)
 
 
@@ -53,21 +53,21 @@ class Records(list[RawRecord]):
         self.has_log_append_time = has_log_append_time
 
     def columns(self, *fields: int) -> Sequence[list[Any]]:
-        """As of a whole batch."""
+        """Like OpenBatch.columns, of these records."""
         return [[raw[field] for raw in self] for field in fields]
 
 
 RecordRange = OpenBatch | Records
-"""Some records of one partition in their order; those that are handed out are never none."""
+"""Some records of one partition, in order; a range that is returned is never empty."""
 
 
 def first_offset(part: RecordRange) -> int:
-    """No record of `part` is below it."""
+    """Return an offset that no record of `part` is below."""
     return part.first_offset if isinstance(part, OpenBatch) else part[0][0]
 
 
 def next_offset(part: RecordRange) -> int:
-    """Where reading continues after `part`."""
+    """Return the offset at which reading continues after `part`."""
     return part.next_offset if isinstance(part, OpenBatch) else part[-1][0] + 1
 
 
@@ -103,11 +103,11 @@ class CompletedFetch:
 
     @property
     def stale(self) -> bool:
-        """Whether the user has moved the position meanwhile."""
+        """Whether the user has moved the position since the fetch."""
         return self.version != self.position.version
 
     def stream(self) -> Iterator[RawRecord]:
-        """The records that are left, one by one. Raises CORRUPT_MESSAGE before a batch that can't be read."""
+        """Iterate over the remaining records. Raises CORRUPT_MESSAGE before a batch that can't be read."""
         while True:
             if self._current is None:
                 opened = next(self._batches, None)
@@ -119,7 +119,7 @@ class CompletedFetch:
             self._current = None
 
     def part(self, limit: int) -> RecordRange | None:
-        """The next records, up to `limit`, all of one batch; None at the end. Raises like `stream`."""
+        """Return the next records, up to `limit`, all of one batch; None at the end. Raises like `stream`."""
         while True:
             if self._current is None:
                 opened = next(self._batches, None)
@@ -139,7 +139,7 @@ class CompletedFetch:
                 return raws
 
     def _open_batches(self) -> Iterator[RecordRange]:
-        """Each batch when the one before it is used up; as a list where not all of its records are wanted."""
+        """Open each batch when the one before it is used up; as a list, if not all of its records are needed."""
         data = memoryview(self.fetched.records)
         first, stop = self.next_offset, self.position.stop
         aborted = AbortedTransactions(self.fetched.aborted) if self.fetched.aborted else None
@@ -167,7 +167,7 @@ class CompletedFetch:
             return OpenBatch(header, data)
         except OttlaError as error:
             hint = (
-                "read again; if it stays, the log is damaged there: "
+                "read again; if the error stays, the log is damaged there: "
                 f"to continue without that batch, seek to {header.next_offset}"
             )
             raise error_from_code(error.code, f"{self.partition}: {error.message}", hint=hint) from None

@@ -132,5 +132,5 @@ def _concurrent(who: str, me: Thread) -> ConcurrentUseError:
     return ConcurrentUseError(
         ErrorCode.INVALID_REQUEST,
         f"the thread {who} this consumer while {me.name} calls it",
-        hint="give each thread a consumer of its own; only wakeup, close and metrics are for any thread",
+        hint="give each thread a consumer of its own; only wakeup, close and metrics are safe from any thread",
     )

@@ -1,4 +1,4 @@
-"""What the parts of one consumer share."""
+"""What all parts of one consumer share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.machines.subscription import SubscriptionState
 
 @dataclass(frozen=True)
 class ConsumerContext:
-    """Times in seconds; every call to a broker is waited for up to `request_timeout_s`."""
+    """What all parts share. Times are in seconds; every call to a broker may take up to `request_timeout_s`."""
 
     client_id: str
     subscription: SubscriptionState
@@ -24,7 +24,7 @@ class ConsumerContext:
     metadata_max_age_s: float
 
     def start_updater(self, on_change: Callable[[ClusterView], None], *, all_topics: bool = False) -> MetadataUpdater:
-        """Follow the cluster's metadata from now on, until it is closed."""
+        """Follow the cluster's metadata from now on, until the updater is closed."""
         return MetadataUpdater(
             self.cluster,
             name=self.client_id,

@@ -1,7 +1,7 @@
-"""The consumer's IO: fetches go out whenever a partition wants more, and what comes waits to be read.
+"""The consumer's IO: it sends a fetch whenever a partition needs more data, and keeps responses until they are read.
 
-There is no thread of its own. Each event pumps: the streams' readers when a response comes, the user's thread
-when it has read something or waits, the metadata thread when a leader moved.
+It has no thread of its own. Other threads pump at each event: a stream's reader when a response comes, the user's
+thread when it has read something or waits, the metadata thread when a leader has moved.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ logger = logging.getLogger("ottla.consumer")
 
 _LONGEST_WAIT_S: Final = 1.0
 _RESPONSE_S: Final = 0.5
-"""What a broker needs to answer, on top of the wait that was requested."""
+"""How long a broker may take to answer, on top of the requested wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions:
-    """What goes into each fetch; `max_wait_s` is how long a broker may wait for `min_bytes`."""
+    """The settings of each fetch; `max_wait_s` is how long a broker may wait for `min_bytes`."""
 
     min_bytes: int
     max_bytes: int
@@ -47,7 +47,8 @@ class FetchOptions:
 
 
 class Fetcher:
-    """`lock` guards the subscription and is signalled when something came, failed or was closed."""
+    """Fetches for one consumer. `lock` guards the subscription, and is signalled after each response, failure or
+    close."""
 
     def __init__(
         self, subscription: SubscriptionState, cluster: ClusterClient, options: FetchOptions, request_timeout: float
@@ -56,7 +57,7 @@ class Fetcher:
         self.closed = False
         self.attention_at = float("inf")  # when the assignment needs the reader's thread
         self.consumed: Final = Consumed()
-        self.hurried = False  # whether the reader is to come back with what it has
+        self.hurried = False  # whether the reader has to return with what it has
         self.raised: OttlaError | None = None  # the last interruption that was requested, and raised
         self._interruption: OttlaError | None = None
         self._bug: BaseException | None = None
@@ -69,10 +70,10 @@ class Fetcher:
             Broker.FETCH, cluster.connection, cluster.clock, self._on_response, self._on_failed, self.fail
         )
         self._to_send: Final[deque[Fetch]] = deque()
-        self._sending: Final = RLock()  # fetches of a session go out in their order
+        self._sending: Final = RLock()  # keeps the fetches of a session in order
         self.locks: Final = (self.lock, self._sending)
         self._brokers: Mapping[int, BrokerView] = {}
-        self._gone_since: dict[str, float] = {}  # topics with a stop that is not reached
+        self._gone_since: dict[str, float] = {}  # missing topics whose stop is not reached
         self._updater: MetadataUpdater | None = None
         self._validator: Final = Validator(subscription, cluster, self.lock, self._after, self.fail)
 
@@ -81,16 +82,16 @@ class Fetcher:
         self._updater = updater
 
     def on_metadata(self, view: ClusterView) -> None:
-        """A leader may have moved; the reader may wait for a partition."""
+        """Act on new metadata: a leader may have moved, and the reader may wait for a partition."""
         with self.lock:
             self.lock.notify_all()
         try:
             self.pump()
-        except BaseException as bug:  # the fetch that it was about to send is under way for ever
+        except BaseException as bug:  # a fetch that it was about to send would count as in flight for ever
             self.fail(bug)
 
     def pump(self) -> None:
-        """Send the fetches that make sense now."""
+        """Send the fetches that are due now."""
         updater = self._updater
         if updater is None:
             return
@@ -98,7 +99,7 @@ class Fetcher:
             if self.closed:
                 return
             now, view = self.clock.monotonic(), updater.view
-            if view.brokers is not self._brokers:  # another view, and not a leader more that was learnt
+            if view.brokers is not self._brokers:  # a new view, not just another known leader
                 self._brokers = view.brokers
                 self._subscription.on_view(now, view.routes, view.brokers)
                 self._look_for_deleted(now, view)
@@ -117,7 +118,7 @@ class Fetcher:
                 self._streams.send(address, self._request(fetch), fetch, timeout=self._timeout, lane=lane)
 
     def _look_for_deleted(self, now: float, view: ClusterView) -> None:
-        """What has an end is not to wait without end for a topic that no broker has known for some seconds."""
+        """Fail a read with a stop if no broker has known its topic for some seconds: it would wait for ever."""
         gone: dict[str, float] = {}
         for position in self._subscription.positions.values():
             if position.stop is None or position.is_behind_stop(position.fetch_offset):
@@ -132,9 +133,9 @@ class Fetcher:
         self._gone_since = gone
 
     def take(self, timeout: float) -> FetchedData | None:
-        """The next fetched data, waited for up to `timeout` seconds. None also where the client was closed or is done.
+        """Return the next fetched data; None after `timeout` seconds, or if the client is closed or done.
 
-        Raises a broker's error that another try does not mend.
+        Raises a broker's error that is not retriable.
         """
         deadline_at = self.clock.monotonic() + timeout
         while True:
@@ -156,32 +157,32 @@ class Fetcher:
                 self.lock.wait(max(0.0, wake_at - now))
 
     def interrupt(self, error: OttlaError) -> None:
-        """Let the reader raise `error`, now where it waits, else the next time that it comes here."""
+        """Make the reader raise `error`: now, if it waits, else the next time it gets here."""
         with self.lock:
             self._interruption = error
             self.lock.notify_all()
 
     def call_attention(self) -> None:
-        """Let the reader attend to its assignment now where it waits, else before it waits the next time."""
+        """Make the reader attend to its assignment: now, if it waits, else before its next wait."""
         with self.lock:
             self.attention_at = float("-inf")
             self.lock.notify_all()
 
     def hurry(self, hurried: bool) -> None:
-        """Let the reader come back with what it has, now and until this is taken back."""
+        """Make the reader return with what it has, from now until this is reversed."""
         with self.lock:
             self.hurried = hurried
             self.lock.notify_all()
 
     def fail(self, bug: BaseException) -> None:
-        """Let the reader raise what failed on another thread, and fetch anew: who knows what that has left undone."""
+        """Make the reader raise an error of another thread, and fetch again: that thread may have left work undone."""
         logger.error("a consumer's thread failed", exc_info=bug)
         with self.lock:
             self._bug = bug if self._bug is None else self._bug
             self.lock.notify_all()
 
     def check_failed(self) -> None:
-        """Raise what `fail` was called with, once."""
+        """Raise the error that `fail` was called with, once."""
         if self._bug is not None:
             with self.lock:
                 self._subscription.start_over()
@@ -189,19 +190,19 @@ class Fetcher:
             raise consumer_failed(bug)
 
     def check_interrupted(self) -> None:
-        """Raise what `interrupt` was called with, once."""
+        """Raise the error that `interrupt` was called with, once."""
         if self._interruption is not None:
             self.raised, self._interruption = self._interruption, None
             raise self.raised
 
     def check_open(self) -> None:
-        """Raise where a wait is to end: the consumer was interrupted or closed."""
+        """Raise if a wait has to end because the consumer was interrupted or closed."""
         self.check_interrupted()
         if self.closed:
             raise closed_error()
 
     def end(self) -> None:
-        """Let the reader come to its end; does not wait for it."""
+        """Make the reader end; does not wait for it."""
         with self.lock:
             self.closed = True
             self.lock.notify_all()
@@ -276,5 +277,5 @@ class Fetcher:
 
 
 def closed_error() -> OttlaError:
-    """For a consumer that was closed and is used."""
+    """Return the error for using a closed consumer."""
     return ConfigError(ErrorCode.INVALID_REQUEST, "the consumer is closed", hint="make another one")

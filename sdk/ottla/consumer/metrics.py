@@ -1,4 +1,4 @@
-"""What a consumer has done so far, in figures with Kafka's names and units."""
+"""The metrics of a consumer, with Kafka's names and units."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ METRICS: Final = {
     "position-reset-total": "positions that were not in the log and went to auto_offset_reset (not Kafka's)",
     "truncation-total": "new leaders that lacked what had been read (not Kafka's)",
 }
-"""Names and meanings; since the consumer was made, where they count something."""
+"""Names and meanings. Totals count from when the consumer was made."""
 
 
 class Consumed:
-    """Counts. Records are counted by whole batches while they are iterated over: never one by one."""
+    """Counts of what was read. Iteration counts records by whole batches, never one by one."""
 
     __slots__ = ("bytes", "fetches", "latency_max_s", "latency_sum_s", "records")
 
@@ -33,13 +33,13 @@ class Consumed:
         self.latency_max_s = 0.0
 
     def on_fetch_response(self, latency_s: float) -> None:
-        """A fetch was answered after `latency_s`."""
+        """Note that a fetch got its response after `latency_s`."""
         self.fetches += 1
         self.latency_sum_s += latency_s
         self.latency_max_s = max(self.latency_max_s, latency_s)
 
     def metrics(self, subscription: SubscriptionState) -> dict[str, float]:
-        """All of METRICS as of now."""
+        """Return the current values of METRICS."""
         positions = subscription.positions.values()
         return {
             "records-consumed-total": float(self.records),

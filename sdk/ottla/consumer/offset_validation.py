@@ -1,7 +1,7 @@
 """Validates a consumer's positions in the logs of new leaders (Broker.OffsetsForLeaderEpoch, KIP-320).
 
-On a thread that lives as long as there are questions: leaders change rarely, and none that hangs may hold up what is
-read from the others.
+The thread lives only as long as there are positions to check: leaders change rarely, and one that hangs must not hold
+up reads from the others.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _TRY_S: Final = 2.0
 
 
 class Validator:
-    """`lock` guards the subscription; `after` acts on the result of a response, without it.
+    """`lock` guards the subscription; `after` acts on the result of a response, without the lock.
 
-    `on_bug` gets an unforeseen error that ended the thread.
+    `on_bug` gets an unforeseen error that has ended the thread.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Validator:
         self._thread: Thread | None = None
 
     def validate(self, checks: Sequence[EpochCheck]) -> None:
-        """Have these answered. Does not block; the lock is held."""
+        """Start these checks. Does not block; the lock is held."""
         by_leader: dict[str, list[EpochCheck]] = defaultdict(list)
         for check in checks:
             by_leader[check.route.address].append(check)
@@ -80,7 +80,9 @@ class Validator:
         except OttlaError as error:
             return self._enter(checks, {}, error)
         responses = {PartitionId(TopicId(p.topic_id), p.partition): p for p in response.partitions}
-        return self._enter(checks, responses, OttlaError(ErrorCode.NETWORK_EXCEPTION, "the answer left it out"))
+        return self._enter(
+            checks, responses, OttlaError(ErrorCode.NETWORK_EXCEPTION, "the response left the partition out")
+        )
 
     def _enter(
         self, checks: Sequence[EpochCheck], responses: dict[PartitionId, pb.EpochEndOfPartition], missing: OttlaError

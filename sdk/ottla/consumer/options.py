@@ -22,7 +22,8 @@ _LEVELS: Final = ("read_committed", "read_uncommitted")
 
 @dataclass(frozen=True)
 class ConsumerOptions:
-    """Times in seconds. `plan` says what to read: a group's share, or these partitions. `max_records`: None for all."""
+    """Checked arguments, times in seconds. `plan` says what to read: a group's share, or these partitions.
+    `max_records` None is no limit."""
 
     bootstrap: list[str]
     plan: ReadingPlan | GroupOptions
@@ -38,7 +39,7 @@ class ConsumerOptions:
 
 
 def consumer_options(topics: Sequence[str], settings: Mapping[str, Any]) -> ConsumerOptions:
-    """`settings` are the Consumer's arguments under their names. Raises ConfigError for what can't be."""
+    """Return the options for the Consumer's arguments, `settings`. Raises ConfigError for invalid ones."""
     stop = settings["stop"]
     return ConsumerOptions(
         bootstrap=bootstrap_addresses(settings["bootstrap"]),

@@ -1,13 +1,13 @@
-"""How a consumer hands out what it fetched: record by record or in lists, from one run to the next.
+"""How a consumer returns what it fetched: record by record or in batches, from one run to the next.
 
-Whichever way, a partition's position is the offset after the last record that was handed out, even where a signal's
-handler raises in the midst of it, or the caller was cancelled:
+Either way, a partition's position is the offset after its last returned record, even if a signal handler raises in the
+middle of a call, or the caller is cancelled:
 
-* From when something is being gathered until the caller has it, `_in_hand` is true, and
-  `_before` says where the positions were. `on_handed_out` is the last that happens, and a few assignments: no interrupt
-  comes in between them, nor before the caller's own next step.
-* The next call that finds something in hand takes it back: the positions are where they were, and everything else
-  is fetched again, for the point of the interrupt is not known.
+* From the start of a gathering until the caller has the records, `_in_hand` is true and `_before` holds the earlier
+  positions. `on_handed_out` comes last. It is a few assignments: no interrupt comes between them, nor before the
+  caller's own next step.
+* The next call that finds something in hand takes it back: it restores the positions and fetches everything else
+  again, because the point of the interrupt is not known.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NO_WAIT: Final = 0.0
 
 
 class AssignedPositions(Protocol):
-    """What a reader needs of an assignment: its partitions, and the position in each of them."""
+    """What a reader needs from an assignment: its partitions, and the position in each of them."""
 
     def ensure(self) -> None: ...
     def resolve(self) -> None: ...
@@ -44,7 +44,7 @@ class AssignedPositions(Protocol):
 
 
 class RecordReader(Generic[K, V]):
-    """One consumer's reading. `gather` is for one thread at a time; `most` records in all, None for any number."""
+    """Reads for one consumer. One thread at a time may `gather`. It ends after `most` records; None is no limit."""
 
     def __init__(
         self,
@@ -66,12 +66,12 @@ class RecordReader(Generic[K, V]):
         self._run: CompletedFetch | None = None
         self._handing: Handing | None = None
         self._in_hand = False
-        # Offset, epoch and the topic of what was handed out, before the last gathering.
+        # Offset, epoch and topic of what was returned before the last gathering.
         self._before: dict[Position, tuple[int, int, TopicId | None]] = {}
         self._gathered = 0  # records that are in hand
 
     def records(self, owner: object, use_guard: ConcurrentUseGuard) -> Iterator[Record[K, V]]:
-        """Record by record, until the stop or until the consumer is closed. `owner` lives as long as the reading."""
+        """Iterate record by record until the stop, or until the consumer is closed; keeps `owner` alive meanwhile."""
         loop = object()
         rewound = False
         try:
@@ -91,7 +91,7 @@ class RecordReader(Generic[K, V]):
             use_guard.leave(loop)
 
     def gather(self, limit: int, wait_first: float, wait_more: float) -> Batch[K, V]:
-        """Up to `limit` records; waits `wait_first` seconds for the first and from then `wait_more` for the others.
+        """Gather up to `limit` records: wait `wait_first` seconds for the first, then `wait_more` for the others.
 
         They are in hand until `on_handed_out`.
         """
@@ -106,7 +106,7 @@ class RecordReader(Generic[K, V]):
         return self.batch(segments)
 
     def batch(self, segments: list[Segment]) -> Batch[K, V]:
-        """Records as they are handed out."""
+        """Make the batch that is returned."""
         return Batch(segments, self._serdes, positions=self._positions_of(segments))
 
     def _positions_of(self, segments: list[Segment]) -> dict[TopicPartition, int]:
@@ -115,14 +115,14 @@ class RecordReader(Generic[K, V]):
         return {partition: at.offset for partition, at in found if at is not None and at.offset is not None}
 
     def on_handed_out(self) -> None:
-        """The caller has what was gathered."""
+        """Note that the caller has the gathered records."""
         if self._left is not None:
             self._left -= self._gathered
         self._gathered = 0
         self._in_hand = False
 
     def hand_out(self, batch: Batch[K, V]) -> Iterator[Record[K, V]]:
-        """The records of the batch that was gathered last, one by one; the positions go along."""
+        """Iterate over the records of the batch that was gathered last, moving the positions along."""
         handing = Handing(batch.segments, self._subscription.positions)
         self._handing = handing
         self._before, self._gathered, self._in_hand = {}, 0, False
@@ -138,16 +138,16 @@ class RecordReader(Generic[K, V]):
                 record = make(partition, raw)
                 position.offset = raw[0] + 1
                 if counts:
-                    self._left -= 1  # type: ignore[operator]  # not None where it counts
+                    self._left -= 1  # type: ignore[operator]  # not None if it counts
                 yield record
                 if position.version != version:  # a seek
                     break
-        if self._handing is handing:  # else another call has read meanwhile
+        if self._handing is handing:  # otherwise another call has read meanwhile
             handing.finish()
             self._handing = None
 
     def take_back(self) -> None:
-        """What was gathered and never reached the caller is read again."""
+        """Read again what was gathered and never reached the caller."""
         if not self._in_hand:
             return
         with self._fetcher.lock:
@@ -161,12 +161,12 @@ class RecordReader(Generic[K, V]):
 
     @property
     def finished(self) -> bool:
-        """Whether nothing will come any more: the stop is reached, or the consumer closed."""
+        """Whether no more records will come: the stop is reached, or the consumer is closed."""
         over = self._fetcher.closed or self._left == 0 or (self._run is None and self._subscription.done)
         return over and self._handing is None
 
     def on_pause(self, position: Position) -> None:
-        """Leave a partition that is being read, or handed out: what is left is read again when it is resumed."""
+        """Leave a partition that is being read or returned; the rest is read again when it is resumed."""
         if self._run is not None and self._run.position is position:
             self._rewind(self._run)
         if self._handing is not None and position in self._handing.left():
@@ -175,12 +175,12 @@ class RecordReader(Generic[K, V]):
                 self._subscription.seek(position, position.offset)
 
     def on_seek(self, position: Position) -> None:
-        """A seek: the position before does not count."""
+        """Note a seek: the earlier position does not count."""
         self._before.pop(position, None)
         position.read_topic_id = None
 
     def _begin(self) -> None:
-        """Whatever was handed out before is; what an abandoned loop did not reach is read again."""
+        """Begin a call: records returned before stay returned; those an abandoned loop did not reach are read again."""
         self.take_back()
         if (handing := self._handing) is not None:
             with self._fetcher.lock:
@@ -190,7 +190,7 @@ class RecordReader(Generic[K, V]):
         self._before, self._gathered = {}, 0
 
     def _segments(self, limit: int, wait_first: float, wait_more: float) -> list[Segment]:
-        """The records of one partition after the other."""
+        """Return the records of one partition after the other."""
         segments: list[Segment] = []
         wait, deadline_at = wait_first, FOREVER
         while limit > 0:
@@ -215,9 +215,10 @@ class RecordReader(Generic[K, V]):
         return segments
 
     def _next_run(self, timeout: float, *, holding: bool = False) -> CompletedFetch | None:
-        """What is being read, or the next fetched data; None at the stop, after a close and after `timeout` seconds.
+        """Return the run being read, or the next fetched data; None at the stop, after a close or after `timeout`.
 
-        While `holding` records that were not handed out, partitions can't be given up or taken over: it does not wait.
+        While it is `holding` records that are not returned yet, partitions can't be given up or taken over, so it does
+        not wait.
         """
         deadline_at = self._clock.monotonic() + timeout
         while not self._fetcher.closed and self._left != self._gathered:
@@ -242,7 +243,7 @@ class RecordReader(Generic[K, V]):
         return None
 
     def _being_read(self) -> CompletedFetch | None:
-        """Return the run that is being read, unless its position has moved; a signal's handler may take it away."""
+        """Return the run that is being read, unless its position has moved; a signal handler may take it away."""
         if (run := self._run) is not None:
             if not run.stale:
                 return run
@@ -266,7 +267,7 @@ class RecordReader(Generic[K, V]):
         self._end(run)
 
     def _counted(self, run: CompletedFetch) -> Iterator[Record[K, V]]:
-        """The same up to the stop."""
+        """Iterate over the records of `run`, up to the stop."""
         before = self._consumed.records
         for count, record in enumerate(self._records_of(run), 1):
             assert self._left is not None
@@ -277,14 +278,14 @@ class RecordReader(Generic[K, V]):
                 return
 
     def _until_next_run(self) -> CompletedFetch | None:
-        """For an iteration: however long it takes."""
+        """Wait for the next run of an iteration, however long it takes."""
         self._begin()
         run = self._next_run(FOREVER)
         self._in_hand = False
         return run
 
     def _located(self) -> bool:
-        """Look up the topics and the positions that are not known; False where the consumer was closed."""
+        """Look up unknown topics and positions; return False if the consumer was closed."""
         try:
             self._assignment.ensure()
             self._assignment.resolve()
@@ -296,7 +297,7 @@ class RecordReader(Generic[K, V]):
         return True
 
     def _take(self, run: CompletedFetch, limit: int) -> RecordRange | None:
-        """The next records of `run`; None where it is at its end, or all of them are skipped."""
+        """Return the next records of `run`; None at its end, or if all of them are skipped."""
         position = run.position
         try:
             part = run.part(limit if self._left is None else min(limit, self._left - self._gathered))
@@ -316,13 +317,13 @@ class RecordReader(Generic[K, V]):
         return part
 
     def _end(self, run: CompletedFetch) -> None:
-        """`run` was read to its end, which may lie behind its last record."""
+        """Note that `run` was read to its end, which may lie behind its last record."""
         if not run.stale and self._left != self._gathered:
             run.position.offset = max(run.next_offset, run.position.offset or 0)
         self._forget(run)
 
     def _rewind(self, run: CompletedFetch) -> None:
-        """Leave `run` where it is; what is left of it is fetched again when the partition is read on."""
+        """Leave `run` where it is; its rest is fetched again when the partition is read again."""
         with self._fetcher.lock:
             if not run.stale and run.position.offset is not None:
                 self._subscription.seek(run.position, run.position.offset)

@@ -1,4 +1,4 @@
-"""A batch whose records are handed out one by one."""
+"""A batch whose records are returned one by one."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ottla_core.model import TopicPartition
 
 
 class Handing:
-    """Each position goes back to where its records begin, and along with them; `ends` says where it ends."""
+    """Moves each position back to where its records begin, then along with them; `ends` says where each ends."""
 
     def __init__(self, segments: list[Segment], positions: dict[TopicPartition, Position]) -> None:
         self.segments: Final = segments
-        self.at: Position | None = None  # of the record that was handed out last
+        self.at: Position | None = None  # of the last returned record
         self.ends: Final[dict[Position, tuple[int, int, int]]] = {}  # version; offset and epoch after all of them
         for partition, part in reversed(segments):
             position = positions.get(partition)
@@ -25,11 +25,11 @@ class Handing:
                 position.offset, position.offset_epoch = first_offset(part), NO_EPOCH
 
     def is_good(self, position: Position) -> bool:
-        """Whether there was no seek in that partition, and it was not given up."""
+        """Return whether the partition was neither moved by a seek nor given up."""
         return position in self.ends and position.version == self.ends[position][0]
 
     def left(self) -> dict[Position, int]:
-        """The partitions whose records are not all handed out, and where they continue."""
+        """Return the partitions with records that were not returned yet, and where they continue."""
         return {
             position: position.offset
             for position, (_, end, _) in self.ends.items()
@@ -37,7 +37,7 @@ class Handing:
         }
 
     def finish(self) -> None:
-        """All are handed out; the ends may lie behind the last of them."""
+        """Note that all are returned; the ends may lie behind the last records."""
         for position, (_, end, epoch) in self.ends.items():
             if self.is_good(position):
                 position.offset, position.offset_epoch = end, epoch

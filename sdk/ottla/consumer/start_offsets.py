@@ -1,4 +1,4 @@
-"""Where a consumer begins and ends: its arguments, checked, and looked up in the cluster when reading begins."""
+"""Where a consumer begins and ends: checks the arguments, and looks the offsets up when reading begins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _warned: list[str] = []
 class PartitionRange:
     """Where one partition begins (an `offset`, or a `timestamp` as in ListOffsets) and stops, in which topic.
 
-    Both are None if nothing says where the partition begins and auto_offset_reset is "none". Then only a seek can.
+    Both are None if no start is given and auto_offset_reset is "none"; then only a seek can set one.
     """
 
     partition: TopicPartition
@@ -67,7 +67,7 @@ class ReadingPlan:
     def ranges(
         self, topics: Sequence[TopicView], cluster: ClusterClient, timeout: float, *, read_committed: bool = True
     ) -> list[PartitionRange]:
-        """Where each partition begins and stops, looked up now. Raises ConfigError for one that does not exist."""
+        """Look up where each partition begins and stops. Raises ConfigError for one that does not exist."""
         existing = [TopicPartition(topic.name, n) for topic in topics for n in range(len(topic.partitions))]
         partitions = existing if self._partitions is None else self._partitions
         offsets = self._start if isinstance(self._start, dict) else {}
@@ -111,9 +111,9 @@ def stop_offsets(
     read_committed: bool,
     topic_ids: dict[TopicPartition, TopicId],
 ) -> Mapping[TopicPartition, int]:
-    """Where each partition's reading ends, looked up now, `topic_ids` with the topic that it was looked up in.
+    """Look up the offset at which each partition stops; empty if reading does not stop at an offset.
 
-    None where it does not end at an offset.
+    The ids of the topics in which it was looked up are added to `topic_ids`.
     """
     if stop is None or isinstance(stop, int):
         return {}
@@ -125,7 +125,7 @@ def stop_offsets(
 
 
 def checked_topics(topics: Sequence[str]) -> tuple[str, ...]:
-    """Names of topics, each once. Raises ConfigError."""
+    """Return the names of topics, each once. Raises ConfigError."""
     if not topics:
         raise config_error("no topic to read", hint="name one: Consumer('orders', …)")
     for topic in topics:
@@ -165,7 +165,7 @@ def _offsets(offsets_like: Mapping[Any, Any], name: str) -> dict[TopicPartition,
 
 
 def checked_stop(stop: Any) -> Any:
-    """Where reading ends. Raises ConfigError."""
+    """Return the checked stop. Raises ConfigError."""
     if stop is None or stop == "end" or isinstance(stop, datetime | timedelta):
         return stop
     if isinstance(stop, int) and not isinstance(stop, bool) and stop >= 0:
@@ -177,7 +177,7 @@ def checked_stop(stop: Any) -> Any:
 
 
 def checked_reset(reset: Any, start: Any) -> Reset:
-    """Where to continue from an invalid position; by `start` where it is not set. Raises ConfigError."""
+    """Return where to continue from an invalid position; by default this depends on `start`. Raises ConfigError."""
     if reset is None:
         return "earliest" if start == "earliest" or isinstance(start, datetime | timedelta) else "latest"
     checked: Reset = one_of(reset, "auto_offset_reset", ("earliest", "latest", "none"))

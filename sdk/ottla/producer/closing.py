@@ -32,7 +32,7 @@ _CLOSE_AT_EXIT_S: Final = 5.0
 _ABORT_S: Final = 5.0
 """How long a close tries to abort what is open; after that its coordinator does, in its time."""
 
-_GARBAGE: Final = "now that nothing has it any more"
+_GARBAGE: Final = "since it is garbage-collected"
 
 _open: Final[set[Closing]] = set()
 """Of the producers that have not come to their end."""
@@ -77,9 +77,7 @@ class Closing:
             if self.manager is not None:
                 self.manager.close(min(limit_s, _ABORT_S))
             if not self.sender.flush(min(quiet_s, limit_s)) and quiet_s < limit_s:
-                message = (
-                    "%s: %d batches are not acknowledged yet; waiting for up to %g s more, or until another Ctrl-C"
-                )
+                message = "%s: batches not acknowledged yet: %d; waiting for up to %g s more, or until another Ctrl-C"
                 left = len(self.sender.accumulator.incomplete)
                 logger.warning(message, self.announcer.name, left, limit_s - quiet_s)
                 self.sender.flush(limit_s - quiet_s)

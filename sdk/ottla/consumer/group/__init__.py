@@ -1,4 +1,4 @@
-"""A consumer's membership in a group: the coordinator, heartbeats, rebalances, commits, and reading by their leave.
+"""A consumer's membership in a group: the coordinator, heartbeats, rebalances, commits, and reading as they allow.
 
-The rules are in `ottla.machines.membership` and `ottla.machines.leading`; here is what waits, calls and is called back.
+The rules are in `ottla.machines.membership` and `ottla.machines.leading`; this package waits, calls and is called back.
 """

@@ -1,8 +1,8 @@
-"""What a member reads: it joins, gives up and takes over partitions, all of it in the thread that reads.
+"""The partitions of a group member: it joins, gives up and takes over partitions, all in the thread that reads.
 
-Calls that may take long are on threads of their own (`Call`); the reader's thread calls `ensure`, which takes their
-results, and reads the partitions that it has meanwhile. So nothing here waits for the other members: only for
-commits before partitions are given up, and for the user's own callbacks.
+Calls that may take long run on threads of their own (`Call`). The reader's thread calls `ensure`, which picks up their
+results, and meanwhile reads the partitions that it has. So this module never waits for other members, only for commits
+before partitions are given up, and for the user's callbacks.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from ottla.machines.membership import NEVER, Meaning, Membership, MemberState
 from ottla.machines.metadata import ClusterView
 from ottla.machines.position import Position
 from ottla_core.model import TopicId, TopicPartition
+from ottla_core.plural import counted
 
 logger = logging.getLogger("ottla.group")
 
@@ -40,7 +41,7 @@ _LOG_EVERY_S: Final = 10.0
 
 
 class GroupAssignment:
-    """The partitions of one member; the same face as ottla.consumer.assignment.Assignment."""
+    """The partitions of one member, with the interface of ottla.consumer.assignment.Assignment."""
 
     def __init__(self, options: GroupOptions, context: ConsumerContext) -> None:
         cluster, fetcher = context.cluster, context.fetcher
@@ -68,19 +69,19 @@ class GroupAssignment:
         self._updater: MetadataUpdater | None = None
         self._started = False
         self._joining: Call[JoinResult | JoinFailure] | None = None
-        self._assigned: Sequence[TopicPartition] | None = None  # what it is to take over
-        self._unreported: Final[set[TopicPartition]] = set()  # what it has taken over, before `on_assigned` was called
+        self._assigned: Sequence[TopicPartition] | None = None  # the new assignment, not taken over yet
+        self._unreported: Final[set[TopicPartition]] = set()  # taken over, but `on_assigned` was not called yet
         self._former: tuple[TopicPartition, ...] = ()
-        self._led: Mapping[str, int] = {}  # the topics that this member gave out, with their partitions
+        self._led: Mapping[str, int] = {}  # the topics that it assigned as leader, and their partition counts
         self._joined_topics: frozenset[str] = frozenset()
-        self.busy = False  # in `ensure`: a callback may read
+        self.busy = False  # whether `ensure` runs: a callback may read
         self._callbacks: Final = Callbacks()
         self._logged_at = -NEVER
 
-    # ---- the face ------------------------------------------------------------------------------------------------
+    # ---- the interface of an assignment --------------------------------------------------------------------------
 
     def ensure(self) -> None:
-        """Do what is to be done for the group now. Raises what the user has to know, and what callbacks raise."""
+        """Take the steps that the group needs now. Raises errors that the user has to know, and those of callbacks."""
         if self.busy:  # a callback reads
             return
         self.busy = True
@@ -90,35 +91,35 @@ class GroupAssignment:
             self.busy = False
 
     def positions(self) -> Mapping[TopicPartition, Position]:
-        """Those of the partitions that it has at the moment."""
+        """Return the positions of the partitions that are assigned at the moment."""
         with self._fetcher.lock:
             return dict(self._subscription.positions)
 
     def of(self, partitions: Sequence[tuple[str, int]]) -> list[Position]:
-        """The positions of `partitions`, of all where none is named. Raises ConfigError for one that it has not."""
+        """Return the positions of `partitions`, or of all for none. Raises ConfigError for one that is not assigned."""
         positions = self.positions()
         for partition in partitions:
             if partition not in positions:
                 raise config_error(
-                    f"{TopicPartition(*partition)} is not this member's at the moment",
-                    hint="assignment() says which partitions are; reading lets it join the group",
+                    f"{TopicPartition(*partition)} is not assigned to this member at the moment",
+                    hint="assignment() returns its partitions; it joins the group when it reads",
                 )
         return [positions[TopicPartition(*partition)] for partition in partitions] or list(positions.values())
 
     def resolve(self) -> None:
-        """Look up where those positions are that went to an end (`auto_offset_reset`) or a time."""
+        """Look up the offsets of positions that are known only as an end (`auto_offset_reset`) or a time."""
         resolve(self._context)
 
     def check_starts(self) -> None:
-        """A group's partitions begin where it left off, or where `auto_offset_reset` says."""
+        """Do nothing: a group's partitions begin at the committed offset, or by `auto_offset_reset`."""
 
     def locate(self) -> None:
-        """The same, and wait until it is known where the group left off."""
+        """Like `resolve`, but first wait until the committed offsets are known."""
         self._initializer.wait()
         self.resolve()
 
     def wake(self) -> None:
-        """Let threads that wait in here check whether they are to continue."""
+        """Wake threads that wait in this object, so that they check whether to go on."""
         if self._updater is not None:
             self._updater.nudge()
         self._initializer.wake()
@@ -126,29 +127,29 @@ class GroupAssignment:
             self.lock.notify_all()
 
     def close(self) -> None:
-        """End every thread. A member that did not `leave` does so now; that may take a moment."""
+        """End every thread. A member that has not left leaves now, which may take a moment."""
         if self.member.state is not MemberState.LEFT:
             self._leave("the consumer was dropped")
 
     def metadata(self, topic_ids: Mapping[TopicPartition, TopicId]) -> GroupMetadata:
-        """As whom it is in the group, or was while it has not joined anew, and what it has read."""
+        """Return the member's identity, or the last one while it has not joined again, and the topics it has read."""
         who = self.member.commits_as
         return GroupMetadata(self.options.group, who.generation, who.member_id, who.instance_id, topic_ids)
 
     @property
     def in_group(self) -> bool:
-        """Whether the coordinator is to be told when it ends."""
+        """Whether the coordinator has to be told when the member ends."""
         return bool(self.member.member_id)
 
-    # ---- what the reader says ------------------------------------------------------------------------------------
+    # ---- calls of the reader -------------------------------------------------------------------------------------
 
     def on_poll(self) -> None:
-        """The user's thread polls: whatever it got before is processed."""
+        """Note that the user's thread polls, so everything that it got before is processed."""
         with self.lock:
             self.member.on_poll(self._clock.monotonic())
 
     def enforce_rebalance(self, reason: str) -> None:
-        """Join again when the user's thread comes by."""
+        """Join again when the user's thread next reads."""
         with self.lock:
             self.member.rejoin(reason)
 
@@ -158,7 +159,7 @@ class GroupAssignment:
             found = ((name, positions.get(name)) for name in partitions)
             return {name: topic_id for name, at in found if at and (topic_id := at.read_topic_id or at.topic_id)}
 
-    # ---- coming by -----------------------------------------------------------------------------------------------
+    # ---- the steps of a rebalance --------------------------------------------------------------------------------
 
     def _attend(self) -> None:
         with self._fetcher.lock:
@@ -181,7 +182,7 @@ class GroupAssignment:
         return min(at, self.committer.next_at, self._initializer.next_at())
 
     def _step(self) -> bool:
-        """One step of a rebalance; False where another member, or the coordinator, has to act first."""
+        """Take one step of a rebalance; return False if another member, or the coordinator, has to act first."""
         if self._joining is not None:
             if not self._joining.start().done:
                 return False
@@ -216,12 +217,13 @@ class GroupAssignment:
     # ---- joining -------------------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        """Commit and give up what must be, before the others are joined again."""
+        """Before joining again, commit, and give up the partitions that have to be given up."""
         held = sorted(self.positions())
         if held and not self.member.lost:
             self.committer.commit_before_rebalance()
-        if held and self.member.lost:  # which the commit may have found out
-            logger.warning("group %s: %d partitions are lost: %s", self.options.group, len(held), self.member.lost)
+        if held and self.member.lost:  # the commit may have found that out
+            lost = counted(len(held), "partition")
+            logger.warning("group %s: this consumer has lost %s: %s", self.options.group, lost, self.member.lost)
             self._give_up(held, self.options.listener.on_lost)
         elif held and not self.options.cooperative:
             self._give_up(held, self.options.listener.on_revoked)
@@ -240,7 +242,7 @@ class GroupAssignment:
         joining.start()
 
     def _on_join_result(self, joining: Call[JoinResult | JoinFailure]) -> None:
-        """Cleared only at the end: after an interrupt in here the next call does it again."""
+        """Act on the result. `_joining` is cleared only at the end: after an interrupt the next call repeats it."""
         if joining.error is not None:
             self._joining = None
             raise joining.error
@@ -252,10 +254,10 @@ class GroupAssignment:
         self._led = result.partitions_of
         self._started_updater().follow_only(self._followed(result))
         logger.info(
-            "group %s: %s has %d partitions in generation %d",
+            "group %s: %s has %s in generation %d",
             self.options.group,
             self.member.member_id,
-            len(result.partitions),
+            counted(len(result.partitions), "partition"),
             self.member.generation,
         )
         self._assigned = result.partitions
@@ -263,14 +265,14 @@ class GroupAssignment:
         self._joining = None
 
     def _followed(self, result: JoinResult) -> set[str]:
-        """The topics whose metadata is wanted from now on. By a pattern all are seen: those that are away need not be
-        asked for."""
+        """Return the topics whose metadata to follow from now on. With a pattern, every topic is fetched anyway, so
+        missing ones need not be named."""
         topics = {*self.options.topics, *(partition.topic for partition in (*result.partitions, *self.positions()))}
         by_pattern = self.options.pattern is not None
         return topics.union(name for name, count in result.partitions_of.items() if count or not by_pattern)
 
     def _on_join_failed(self, failure: JoinFailure) -> None:
-        """A retriable failure is logged now and then, and raised where the group was never reached at all."""
+        """Log a retriable failure from time to time; raise it if the group was never reached at all."""
         error, now = failure.error, self._clock.monotonic()
         if failure.meaning is Meaning.FATAL:
             self._joining = None
@@ -285,7 +287,7 @@ class GroupAssignment:
                 logger.warning("group %s is not joined yet: %s", self.options.group, error)
 
     def _adopt(self, assigned: Sequence[TopicPartition]) -> None:
-        """After an interruption in here the caller does it again."""
+        """Take over the assigned partitions. After an interrupt the caller repeats it."""
         held = set(self.positions())
         added = sorted(set(assigned) - held)
         self._former = tuple(assigned)
@@ -293,7 +295,7 @@ class GroupAssignment:
         if gone:
             self.committer.commit_before_rebalance()
             with self.lock:
-                self.member.rejoin(f"it gave up {len(gone)} partitions")
+                self.member.rejoin(f"it gave up {counted(len(gone), 'partition')}")
             listener = self.options.listener
             self._give_up(gone, listener.on_lost if self.member.lost else listener.on_revoked)
         for partition in (*gone, *added):
@@ -301,7 +303,7 @@ class GroupAssignment:
         self._unreported.update(added)
         with self._fetcher.lock:
             for partition in self._unreported:
-                self._subscription.assign(partition, None)  # where the group left off, which is looked up
+                self._subscription.assign(partition, None)  # at the committed offset, which is looked up
         self._callbacks.call(self.options.listener.on_assigned, sorted(self._unreported))
         self._unreported.clear()
 
@@ -320,7 +322,7 @@ class GroupAssignment:
         return self._updater
 
     def _topics(self, view: ClusterView) -> frozenset[str]:
-        """The topics to subscribe to: those that are named, or match."""
+        """Return the topics to subscribe to: those that are named, or that match the pattern."""
         if self.options.pattern is None:
             return frozenset(self.options.topics)
         return frozenset(topic.name for topic in view.topics.values() if self.options.wants(topic))
@@ -330,7 +332,7 @@ class GroupAssignment:
         self._fetcher.on_metadata(view)
 
     def _look_for_changes(self, view: ClusterView) -> None:
-        """Join again where there is something else to be given out, or to be subscribed to."""
+        """Join again if there are other partitions to assign, or other topics to subscribe to."""
         counts = {name: len(t.partitions) for name in self._led if (t := view.topics.get(name)) and not t.error}
         reason = changed_topics(self._led, counts)
         if self.options.pattern is not None and self._topics(view) != self._joined_topics:
@@ -345,7 +347,7 @@ class GroupAssignment:
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def leave(self, offsets: Offsets, timeout: float) -> None:
-        """Commit `offsets`, give all up and leave, within `timeout` seconds; raises what callbacks raise."""
+        """Commit `offsets`, give up all partitions and leave, within `timeout` seconds; raises errors of callbacks."""
         self.busy = True
         held = sorted(self.positions())
         lost = bool(self.member.lost)

@@ -1,6 +1,6 @@
 """A call on a thread of its own: joining waits for the slowest member, and the reader has to stay responsive.
 
-The reader may be interrupted while the thread is started, and then it is not known whether it was.
+If the reader is interrupted while it starts the thread, it does not know whether the thread was started.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Call(Generic[T]):
-    """`work`, once it is started; `on_done` is called, on that thread, when there is an outcome."""
+    """Runs `work` once it is started; `on_done` is called on that thread when there is an outcome."""
 
     def __init__(self, name: str, work: Callable[[], T], on_done: Callable[[], None]) -> None:
         self.done = False
@@ -25,13 +25,13 @@ class Call(Generic[T]):
         self.error: BaseException | None = None
 
     def start(self) -> Call[T]:
-        """CompletedFetch, unless it does."""
+        """Start the thread, unless it runs."""
         if not self._running.locked():
             Thread(target=self._run, name=self._name, daemon=True).start()
         return self
 
     def result(self) -> T:
-        """Its result, once it is `done`; raises what it raised."""
+        """Return the result, or raise the error, of a call that is `done`."""
         if self.error is not None:
             raise self.error
         return self._outcome  # type: ignore[return-value]  # there is one where there is no error
@@ -41,7 +41,7 @@ class Call(Generic[T]):
             return
         try:
             self._outcome = self._work()
-        except BaseException as error:  # SystemExit of an assignor, too: who waits is to have it
+        except BaseException as error:  # also an assignor's SystemExit: the waiting thread raises it
             self.error = error
         self.done = True
         self._on_done()

@@ -1,7 +1,7 @@
 """Commits that wait go to the coordinator together, with the newest offset of each partition.
 
-So a loop that commits each record waits for as many round trips as there is time for, and not for one a record. What
-failed for one partition fails only the commits of that partition.
+So a loop that commits each record does not wait for one round trip per record. A failure of one partition fails only
+that partition's commits.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from ottla.machines.membership import MemberIdentity
 from ottla_core.model import TopicId, TopicPartition
 
 OnCommitted = Callable[[Offsets, OttlaError | None], object]
-"""A callback gets the offsets, and the error that prevented the commit, or None."""
+"""A callback, which gets the offsets, and the error that prevented the commit, or None."""
 
 
 class Commit:
-    """One commit: `done` once there is an outcome, `error` where it failed. `retries` while it is waited for."""
+    """One commit. It is `done` once there is an outcome; `error` is set if it failed. It `retries` while the caller
+    waits."""
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class Commit:
         self.error: OttlaError | None = None
 
     def absorb(self, later: Commit) -> bool:
-        """Take over what a later one commits, if no caller asks about either. So what waits has a bound."""
+        """Take over the offsets of a later commit, if no caller waits for either. That bounds the waiting commits."""
         has_caller = self.retries or later.retries or self.callback or later.callback
         if has_caller or self.who != later.who:
             return False
@@ -51,7 +52,7 @@ class Commit:
 
 
 class CommitRound:
-    """`left` is still to be committed for the commits that are `pending`, all of the member `who`."""
+    """Pending commits of the member `who` that are sent together; `left` are the offsets still to be committed."""
 
     def __init__(self, commits: Sequence[Commit]) -> None:
         self.who: Final = commits[0].who
@@ -63,7 +64,7 @@ class CommitRound:
     def settle(
         self, failures: Mapping[TopicPartition, OttlaError], give_up: Callable[[Commit, OttlaError], bool]
     ) -> Iterable[tuple[Commit, OttlaError | None]]:
-        """All that was left was sent, with these failures. Yield the commits that have an outcome now, in order."""
+        """Note that every offset left was sent, with these failures; yield the commits with an outcome, in order."""
         pending, self.pending = self.pending, []
         for commit in pending:
             error = next((failures[p] for p in commit.in_topics if p in failures), None)
@@ -71,6 +72,6 @@ class CommitRound:
                 yield commit, error
             else:
                 self.pending.append(commit)
-        # A partition that a later commit has moved on is never sent again with an older offset.
+        # If a later commit has moved a partition on, its older offset is never sent again.
         pending_partitions = {partition for commit in self.pending for partition in commit.in_topics}
         self.left = {p: self.left[p] for p in failures.keys() & pending_partitions}

@@ -1,8 +1,8 @@
-"""Commits offsets, one round after the other: a later commit never ends up below what came before.
+"""Commits offsets, one round after the other, so that an earlier commit never overwrites a later one.
 
-What waits goes out together. A commit that is waited for is tried until it succeeds or can't; any other is tried once,
-for a later one says more than a repeated one. Rounds go out on a thread that lives as long as there are some; callbacks
-run in the user's thread.
+Waiting commits are sent together. A commit that the caller waits for is retried until it succeeds or can't; any other
+is tried once, because a later commit is worth more than a repeated one. A thread sends the rounds, and lives as long as
+there are any; callbacks run in the user's thread.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ logger = logging.getLogger("ottla.group")
 _RETRYING: Final = (Meaning.FIND, Meaning.AGAIN)
 
 _GONE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-"""Of a topic that is no more, or that was made a moment ago; one that is another now is not waited for."""
+"""Codes for a topic that is deleted, or was created a moment ago. A commit for a recreated topic is not retried."""
 
 
 class Commits:
-    """`lock` guards the member, and what is noted here; it is signalled when a commit is done, then `on_done` runs."""
+    """The commits of one member. `lock` guards the member and this object's state; when a commit is done it is
+    signalled, and then `on_done` runs."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class Commits:
         on_done: Callable[[], None],
         topic_ids: Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, TopicId]],
     ) -> None:
-        self.known: Final[Offsets] = {}  # what the group has last committed, as far as known
+        self.known: Final[Offsets] = {}  # the group's committed offsets, as far as known
         self.count = 0
         self._member: Final = member
         self._coordinator: Final = coordinator
@@ -61,7 +62,7 @@ class Commits:
         self._running = False
 
     def begin(self, offsets: Offsets, *, retries: bool = False, callback: OnCommitted | None = None) -> Commit:
-        """Commit after all that was begun before, as the member of now. What `retries` is to be waited for."""
+        """Commit after all earlier commits, with the current identity. The caller has to wait for one that `retries`."""
         topic_ids = self._topic_ids(offsets)
         with self._lock:
             commit = Commit(self._member.commits_as, offsets, topic_ids, retries, callback)
@@ -71,7 +72,7 @@ class Commits:
         return commit
 
     def wait(self, commit: Commit, timeout: float, check: Callable[[], None]) -> None:
-        """Until it is done, or for `timeout` seconds. `check` raises to end the wait; raises what the commit did."""
+        """Wait until it is done, or for `timeout` seconds. `check` may raise to end the wait. Raises its error."""
         deadline_at = self._cluster.clock.monotonic() + timeout
         try:
             with self._lock:
@@ -89,7 +90,7 @@ class Commits:
             raise commit.error
 
     def run_callbacks(self) -> None:
-        """Call back for the commits that are done, in their order, in this thread."""
+        """Call back for finished commits, in order, in this thread."""
         while True:
             with self._lock:
                 if not self._to_call:
@@ -110,9 +111,9 @@ class Commits:
         timeout: float,
         topic_ids: dict[TopicPartition, TopicId] | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What is committed for these, without those for which nothing is; asked until `timeout` seconds are over.
+        """Return the committed offsets of these partitions, without those that have none; retry for `timeout` seconds.
 
-        `topic_ids` gets the topics in which that was, where the coordinator knows them.
+        The ids of the topics that the offsets belong to are added to `topic_ids`, if the coordinator knows them.
         """
         requested = [pb.GroupPartition(topic=topic, partition=number) for topic, number in partitions]
         found: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -128,9 +129,9 @@ class Commits:
         return found
 
     def commit_first(self, offsets: Offsets) -> None:
-        """Commit, as the member of now, in those of the partitions in which the group has committed nothing yet.
+        """Commit the offsets of those partitions in which the group has committed nothing yet.
 
-        It is tried once. Nothing is raised: what is not committed is found out by `fetch`.
+        It is tried once, with the current member identity, and never raises: `fetch` shows what is committed.
         """
         with self._lock:
             who = self._member.commits_as
@@ -155,7 +156,7 @@ class Commits:
     # ---- the thread ----------------------------------------------------------------------------------------------
 
     def _ensure_thread(self) -> None:
-        """The caller that began a commit may have been interrupted before the thread ran."""
+        """Start the thread if none runs: the caller that began a commit may have been interrupted before that."""
         if self._waiting and not self._running:
             Thread(target=self._run, name=f"ottla-commit-{self._coordinator.group}", daemon=True).start()
 
@@ -173,13 +174,13 @@ class Commits:
                 commits = self._take()
             try:
                 self._run_round(CommitRound(commits))
-            except Exception as unforeseen:  # it is these commits' alone: others come after them
+            except Exception as unforeseen:  # it concerns only these commits; others come after them
                 logger.exception("group %s: a commit failed", self._coordinator.group)
                 error = OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the commit failed: {unforeseen!r}")
                 self._end((commit, error) for commit in commits if not commit.done)
 
     def _take(self) -> list[Commit]:
-        """Take those that go out next: of those that wait, the oldest and what follows it of the same member."""
+        """Take the next commits to send: the oldest waiting one, and those after it with the same member identity."""
         commits = [self._waiting.popleft()]
         while self._waiting and self._waiting[0].who == commits[0].who:
             commits.append(self._waiting.popleft())
@@ -198,12 +199,12 @@ class Commits:
         self._on_done()
 
     def _run_round(self, sent: CommitRound) -> None:
-        """Send what is left of it until each of its commits has an outcome."""
+        """Send the round until each of its commits has an outcome."""
         backoff, gone_at = Backoff(), self._cluster.clock.monotonic() + UNKNOWN_TOPIC_GRACE_S
         while True:
             failures = self._send(sent.who, sent.left)
             waits_for_topics = self._cluster.clock.monotonic() < gone_at
-            errors = {error.code: error for error in failures.values()}  # thousands of partitions may have the same
+            errors = {error.code: error for error in failures.values()}  # thousands of partitions may share one
             final = {
                 code
                 for code, error in errors.items()
@@ -235,7 +236,7 @@ class Commits:
     ) -> dict[TopicPartition, OttlaError]:
         """Return why each partition whose offset was not committed failed."""
         if who.generation == NO_GENERATION:
-            error = OttlaError(ErrorCode.UNKNOWN_MEMBER_ID, "it is not in the group at the moment")
+            error = OttlaError(ErrorCode.UNKNOWN_MEMBER_ID, "the consumer is not in the group at the moment")
             return dict.fromkeys(offsets, error)
         failures: dict[TopicPartition, OttlaError] = {}
         unsent = dict.fromkeys(offsets)

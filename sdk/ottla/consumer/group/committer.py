@@ -1,4 +1,4 @@
-"""When a member commits, and what: its interval, a rebalance, the end, and the user's own commits."""
+"""When a member commits which offsets: at intervals, before a rebalance, at the end, and when the user calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger("ottla.group")
 
 
 class OffsetCommitter:
-    """For the reader's thread. `next_at` is when the next auto commit is due."""
+    """Commits for the reader's thread. `next_at` is when the next auto commit is due."""
 
     def __init__(self, options: GroupOptions, member: Membership, commits: Commits, context: ConsumerContext) -> None:
         self._options: Final = options
@@ -32,7 +32,7 @@ class OffsetCommitter:
             self.next_at = self._clock.monotonic() + options.auto_commit_interval_s
 
     def handed_out(self, partitions: Iterable[TopicPartition] | None = None) -> Offsets:
-        """For each partition, or each of `partitions`, the offset after the records that were handed out."""
+        """Return, for each partition or each of `partitions`, the offset after the records that were returned."""
         subscription = self._context.subscription
         with self._context.fetcher.lock:
             positions = subscription.positions
@@ -44,9 +44,9 @@ class OffsetCommitter:
             }
 
     def to_commit(self, offsets: OffsetsLike | None) -> Offsets:
-        """What the user wants to commit, None for all that was handed out. Raises ConfigError for what is no offset.
+        """Return the offsets to commit; None: those after all returned records. Raises ConfigError for invalid ones.
 
-        What continues where the position is, is of the position's topic; all else is of the one that was read last.
+        An offset equal to the current position belongs to the position's topic, any other to the topic read last.
         """
         if offsets is None:
             return self.handed_out()
@@ -60,23 +60,23 @@ class OffsetCommitter:
         }
 
     def topic_ids(self) -> dict[TopicPartition, TopicId]:
-        """Of each partition of which something was handed out the topic of what was so last."""
+        """Return, for each partition, the id of the topic that its last returned record came from."""
         with self._context.fetcher.lock:
             positions = self._context.subscription.positions.items()
             return {partition: topic_id for partition, at in positions if (topic_id := at.read_topic_id)}
 
     def uncommitted(self, offsets: Offsets) -> Offsets:
-        """Those of them that the group does not have yet, as far as known."""
+        """Return the offsets that are not committed yet, as far as known."""
         return {p: committed for p, committed in offsets.items() if not _is_same(self._commits.known.get(p), committed)}
 
     def commit(self, offsets: Offsets, timeout: float | None = None) -> None:
-        """Commit, and wait for it. Raises CommitFailedError and whatever else prevents the commit."""
+        """Commit, and wait for it. Raises CommitFailedError, or any other error that prevents the commit."""
         if offsets:
             limit_s = self._context.request_timeout_s if timeout is None else timeout
             self._commits.wait(self._commits.begin(offsets, retries=True), limit_s, self._check_open)
 
     def commit_due(self) -> None:
-        """The auto commit, if it is due: of what was handed out before, which counts as processed."""
+        """Do the auto commit if it is due: all records returned before count as processed."""
         now = self._clock.monotonic()
         if now < self.next_at:
             return
@@ -86,7 +86,7 @@ class OffsetCommitter:
             self._commits.begin(offsets, callback=self._on_auto_commit)
 
     def commit_before_rebalance(self) -> None:
-        """What was handed out is processed by now; the partitions' next owners continue after it."""
+        """Commit the returned records, which are processed by now, so that the next owners continue after them."""
         if self._options.commit == "manual":
             return
         try:
@@ -129,16 +129,16 @@ class OffsetCommitter:
             logger.info("group %s: an auto commit failed: %s", self._options.group, error)
 
     def _check_open(self) -> None:
-        """Raise where the wait is to end, except at the end of the consumer, when nothing else would commit."""
+        """Raise if the wait has to end, except when the consumer closes: nothing else would commit then."""
         if not self._leaving:
             self._context.fetcher.check_open()
 
 
 def _is_same(known: OffsetAndMetadata | None, committed: OffsetAndMetadata) -> bool:
-    """Whether both are one place: the same offset in a topic that was made anew is another."""
+    """Return whether both are the same offset in the same topic; a recreated topic is another one."""
     return known is not None and known.offset == committed.offset and _is_same_topic(known, committed)
 
 
 def _is_same_topic(known: OffsetAndMetadata, committed: OffsetAndMetadata) -> bool:
-    """Whether both may be of the topic with one id: either may be without an id."""
+    """Return whether both may be in the same topic. If one has no topic id, they may be."""
     return not known.topic_id or not committed.topic_id or known.topic_id == committed.topic_id

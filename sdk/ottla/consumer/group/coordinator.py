@@ -1,4 +1,4 @@
-"""A client of a group's coordinator: the owner of the shard that the group's id hashes to, as some broker knows it."""
+"""A client of a group's coordinator: the owner of the shard that the group's id hashes to. Any broker names it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
 TRY_S: Final = 5.0
-"""For a response that waits for no other member; after that another node may be the coordinator."""
+"""How long to wait for a response that waits for no other member; after that another node may be the coordinator."""
 
 
 class CoordinatorClient:
-    """Thread-safe. Nothing here tries again: an error's meaning says what to do (ottla.machines.membership)."""
+    """Thread-safe. It never retries: the meaning of an error says what to do (ottla.machines.membership)."""
 
     def __init__(self, cluster: ClusterClient, group: str, request_timeout: float) -> None:
         self.group: Final = group
@@ -33,7 +33,7 @@ class CoordinatorClient:
         self._address = ""
 
     def ask(self, method: Method[Request, Response], request: Request, *, timeout: float = TRY_S) -> Response:
-        """The response as it is, with the error that it may carry. Raises the SDK's errors where none comes."""
+        """Return the response as it is, possibly with an error in it. Raises the SDK's errors if none comes."""
         address = self._found()
         try:
             response = self._cluster.connection(address).ask(method, request, timeout=timeout)
@@ -44,13 +44,13 @@ class CoordinatorClient:
         return response
 
     def call(self, method: Method[Request, Response], request: Request, *, timeout: float = TRY_S) -> Response:
-        """The response; raises what it carries."""
+        """Return the response, or raise the error in it."""
         response = self.ask(method, request, timeout=timeout)
         raise_if(response.error, self._address)  # type: ignore[attr-defined]  # every response of a group's has one
         return response
 
     def leave_if_moved(self) -> None:
-        """Disconnect from a coordinator that is not the coordinator any more: one that hangs answers nothing."""
+        """Disconnect from a coordinator that is no longer the group's: if it hangs, it never says so."""
         with self._lock:
             known = self._address
         if known and self._look_up() not in ("", known):
@@ -74,7 +74,7 @@ class CoordinatorClient:
         return found
 
     def _look_up(self) -> str:
-        """The owner's address, "" for none. Raises where no broker answers."""
+        """Return the owner's address, "" for none. Raises if no broker answers."""
         owners = shard_owners(self._cluster, timeout=self._timeout)
         return owners[shard_of(self.group, len(owners))] if owners else ""
 
@@ -86,6 +86,6 @@ class CoordinatorClient:
 
 
 def raise_if(error: Error, broker: str = "") -> None:
-    """Raise what a response, or a part of it, carries."""
+    """Raise the error that a response, or a part of it, carries."""
     if error.code:
         raise error_from_code(error.code, error.message, broker=broker)

@@ -1,4 +1,4 @@
-"""Sends a member's heartbeats, on a thread of its own: the user's may be busy with its records.
+"""Sends a member's heartbeats, on a thread of its own: the user's thread may be busy with its records.
 
 The thread decides nothing about partitions. It notes the responses, and the reader acts on them at its next step.
 """
@@ -24,9 +24,9 @@ _LEAVE_S: Final = 2.0
 
 
 class Heartbeats:
-    """`lock` guards the member; `on_change` wakes the reader. `error` is what no heartbeat will mend.
+    """`lock` guards the member; `on_change` wakes the reader. `error` is an error that no later heartbeat can clear.
 
-    `on_bug` gets an unforeseen error that ended the thread: the next `start` starts another.
+    `on_bug` gets an unforeseen error that has ended the thread; the next `start` starts another.
     """
 
     def __init__(
@@ -49,19 +49,19 @@ class Heartbeats:
         self._running: Final = Lock()
 
     def start(self, name: str) -> None:
-        """From now on, whenever the member is in the group; does nothing while it runs."""
+        """Send heartbeats from now on, while the member is in the group; does nothing if that runs already."""
         if not self._running.locked():
             Thread(target=self._run, name=f"ottla-heartbeat-{name}", daemon=True).start()
 
     def stop(self) -> None:
-        """No more; a heartbeat that is under way is not waited for."""
+        """Stop, without waiting for a heartbeat that is under way."""
         with self._lock:
             self._stopped = True
             self._lock.notify_all()
 
     def _run(self) -> None:
         if not self._running.acquire(blocking=False):
-            return  # an interrupt came when another thread was started, so that it was not known
+            return  # an interrupt hid that another thread was started already
         try:
             self._send_heartbeats()
         except BaseException as bug:
@@ -70,7 +70,7 @@ class Heartbeats:
 
     def _send_heartbeats(self) -> None:
         member = self._member
-        looks_at = NEVER  # when to look whether a coordinator that lets it wait still is one
+        looks_at = NEVER  # when to check whether a coordinator that does not answer still is the group's
         while True:
             with self._lock:
                 if self._stopped:
@@ -124,8 +124,8 @@ class Heartbeats:
         with self._lock:
             who, reason = self._member.on_poll_overdue()
         logger.warning(
-            "group %s: this consumer leaves: %s; poll more often: fewer records a poll (max_poll_records), or a longer "
-            "max_poll_interval",
+            "group %s: this consumer leaves: %s; poll more often, read fewer records per poll (max_poll_records) or "
+            "raise max_poll_interval",
             self._coordinator.group,
             reason,
         )
@@ -141,16 +141,16 @@ class Heartbeats:
 
 
 def leave(coordinator: CoordinatorClient, who: MemberIdentity, reason: str) -> None:
-    """Leave, so that the group does not wait for this member; without a leave its session ends. Never raises."""
+    """Leave, so that the group does not wait until this member's session times out. Never raises."""
     request = pb.LeaveRequest(group=coordinator.group, members=[pb.Leaver(member=spoken(who), reason=reason)])
     try:
         response = coordinator.call(Group.LEAVE, request, timeout=_LEAVE_S)
         for left in response.members:
             raise_if(left.error)
     except OttlaError as error:
-        logger.info("group %s was not told that its member left: %s", coordinator.group, error)
+        logger.info("group %s: the leave request of a member failed: %s", coordinator.group, error)
 
 
 def spoken(who: MemberIdentity) -> pb.Member:
-    """A member as it names itself."""
+    """Return the member's identity as requests carry it."""
     return pb.Member(member_id=who.member_id, instance_id=who.instance_id)

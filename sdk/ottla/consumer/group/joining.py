@@ -1,4 +1,4 @@
-"""One joining of a group: JoinGroup, giving out the partitions where this member leads, SyncGroup. On one thread."""
+"""Joins a group once, on one thread: JoinGroup, the assignment of partitions if this member leads, SyncGroup."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _METADATA_S: Final = 10.0
 
 
 class JoinResult(NamedTuple):
-    """A join results in the `partitions` assigned to this member. If it leads, `partitions_of` has the number of
-    assigned partitions of each topic that members read: 0 for a topic that does not exist at the moment."""
+    """The `partitions` assigned to this member. If it leads, `partitions_of` has the number of assigned partitions of
+    each topic that members read: 0 for a topic that does not exist at the moment."""
 
     partitions: tuple[TopicPartition, ...]
     partitions_of: Mapping[str, int]
 
 
 class JoinFailure(NamedTuple):
-    """Nothing came of it. The member is UNJOINED, and joins again when it may."""
+    """The join failed. The member is UNJOINED, and joins again when it may."""
 
     error: OttlaError
     meaning: Meaning
@@ -46,7 +46,7 @@ class JoinFailure(NamedTuple):
 
 @dataclass(frozen=True)
 class Claims:
-    """What the member says of itself: `held` it still reads, `former` it had by its last assignment."""
+    """What the member reports of itself: it still reads `held`, and its last assignment was `former`."""
 
     topics: frozenset[str]
     held: tuple[TopicPartition, ...]
@@ -56,7 +56,7 @@ class Claims:
 
 
 class Joining:
-    """`lock` guards the member, which takes every step of the joining."""
+    """Carries out a join. `lock` guards the member, which records every step."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Joining:
         self._claims: Final = claims
 
     def run(self) -> JoinResult | JoinFailure:
-        """Raises what an assignor of the user's own raises."""
+        """Join. Raises the error of a user's own assignor."""
         try:
             return self._synced(self._joined())
         except OttlaError as error:
@@ -131,7 +131,7 @@ class Joining:
                 led = self._given_out(topics)
             else:
                 partitions_of = self._partitions_of(topics)
-                led = dict.fromkeys(topics, 0) | partitions_of  # those that are away are watched for, too
+                led = dict.fromkeys(topics, 0) | partitions_of  # missing topics are watched for, too
                 assignments = self._assign(joined.protocol, partitions_of, members)
         with self._lock:
             who = self._checked().identity
@@ -166,7 +166,7 @@ class Joining:
         return encode_assignments(made)
 
     def _given_out(self, topics: set[str]) -> dict[str, int]:
-        """Return how many partitions of each topic are assigned. A leader that comes back has missed those that were
+        """Return how many partitions of each topic are assigned. A leader that restarts has missed partitions that were
         added meanwhile."""
         request = pb.DescribeGroupsRequest(groups=[self._coordinator.group])
         (described,) = self._coordinator.call(Group.DESCRIBE_GROUPS, request).groups
@@ -191,7 +191,7 @@ class Joining:
             )
 
     def _checked(self) -> Membership:
-        """The member, unless the consumer was closed meanwhile."""
+        """Return the member, unless the consumer was closed meanwhile."""
         if self._member.state is MemberState.LEFT:
             raise closed_error()
         return self._member

@@ -1,4 +1,4 @@
-"""Callbacks for partitions that come and go: Kafka's ConsumerRebalanceListener."""
+"""Callbacks for assigned and revoked partitions: Kafka's ConsumerRebalanceListener."""
 
 from __future__ import annotations
 
@@ -10,44 +10,45 @@ from ottla.errors import config_error
 from ottla_core.model import TopicPartition
 
 Partitions = list[TopicPartition]
-"""In their order."""
+"""Sorted."""
 
 Listener = Callable[[Partitions], object]
 
 
 class RebalanceListener:
-    """Subclass it, or give a consumer callables. All of it runs in the thread that reads, inside of its reading.
+    """Subclass it, or pass callables to a consumer. Its methods run in the reading thread, during a read.
 
-    What it raises, the reading raises, after the rebalance went on. The consumer may be used in here: to seek in
-    `on_assigned`, to commit in `on_revoked`.
+    If a method raises, the rebalance goes on, and then the read raises that error. You may use the consumer in these
+    methods: to seek in `on_assigned`, to commit in `on_revoked`.
     """
 
     def on_assigned(self, partitions: Partitions) -> object:
-        """A rebalance is over, and these are new (there may be none). They are read from where the group left off."""
+        """Called after a rebalance with the new partitions (maybe none). They are read from the committed offsets."""
 
     def on_revoked(self, partitions: Partitions) -> object:
-        """These are about to go to others; until this returns they are still ours, and may be committed."""
+        """Called before partitions go to other members. Until it returns they are still ours, and you may commit."""
 
     def on_lost(self, partitions: Partitions) -> object:
-        """These are others' already: this member was left behind, and can't commit. By default as `on_revoked`."""
+        """Called for partitions that others may have already: this member was evicted, and can't commit. Calls
+        `on_revoked` by default."""
         return self.on_revoked(partitions)
 
 
 class Callbacks:
-    """Calls listeners; what the first of them raises is kept until the partitions are updated."""
+    """Calls listeners, and keeps the first error until the partitions are updated."""
 
     def __init__(self) -> None:
         self._error: Exception | None = None
 
     def call(self, listener: Listener, partitions: Iterable[TopicPartition]) -> None:
-        """Never raises."""
+        """Call the listener; never raises."""
         try:
             listener(list(partitions))
         except Exception as error:
             self._error = self._error or error
 
     def raise_error(self) -> None:
-        """Raise what was kept, once."""
+        """Raise the kept error, once."""
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -75,15 +76,17 @@ def listener_of(
     on_revoked: Listener | None,
     on_lost: Listener | None,
 ) -> RebalanceListener:
-    """One object. Raises ConfigError for both kinds at once, for what can't be called, and for coroutine functions."""
+    """Return one listener. Raises ConfigError if both kinds are given, or for non-callables and coroutine functions."""
     callbacks = {"on_assigned": on_assigned, "on_revoked": on_revoked, "on_lost": on_lost}
     if listener is not None:
         if any(callbacks.values()):
-            raise config_error("listener= and callables exclude each other", hint="give either")
+            raise config_error("listener= and callables exclude each other", hint="give one or the other")
         callbacks = {name: getattr(listener, name, None) for name in callbacks}
     for name, call in callbacks.items():
         if inspect.iscoroutinefunction(call):
             raise config_error(f"{name} is a coroutine function", hint="give a plain one: it is called while reading")
         if not callable(call) and (call is not None or listener is not None):
-            raise config_error(f"{name}={call!r} can't be called", hint="give a function of a list of partitions")
+            raise config_error(
+                f"{name}={call!r} can't be called", hint="give a function that takes a list of partitions"
+            )
     return _Callables(callbacks["on_assigned"], callbacks["on_revoked"], callbacks["on_lost"])

@@ -1,4 +1,4 @@
-"""What a member of a group has done so far, in figures with Kafka's names and units."""
+"""The metrics of a group member, with Kafka's names and units."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ METRICS: Final = {
     "last-heartbeat-seconds-ago": "seconds since a heartbeat was sent; -1 before the first",
     "last-poll-seconds-ago": "seconds since the last poll; -1 before the first",
 }
-"""Names and meanings; since the consumer was made, where they count something."""
+"""Names and meanings. Totals count from when the consumer was made."""
 
 
 def group_metrics(group: GroupAssignment, now: float) -> dict[str, float]:
-    """All of METRICS. From any thread; `now` is monotonic seconds."""
+    """Return the values of METRICS; `now` is monotonic seconds. Any thread."""
     with group.lock:
         member = group.member
         return {

@@ -45,17 +45,17 @@ class GroupOptions:
 
     @property
     def cooperative(self) -> bool:
-        """Whether members keep reading while they rebalance: where every assignor that may be chosen allows it."""
+        """Whether members keep reading while they rebalance, which every assignor that may be chosen has to allow."""
         return all(assignor.cooperative for assignor in self.assignors)
 
     def wants(self, topic: TopicView) -> bool:
-        """Whether the topic is read by the pattern, which has to match its whole name."""
+        """Return whether the pattern matches the topic's whole name."""
         matches = self.pattern is not None and self.pattern.fullmatch(topic.name) is not None
         return matches and not topic.is_internal and not topic.error
 
 
 def group_options(topics: Sequence[str], settings: Mapping[str, Any], listener: RebalanceListener) -> GroupOptions:
-    """Raises ConfigError for what can't be."""
+    """Return the checked options. Raises ConfigError for invalid arguments."""
     group, pattern, start = settings["group"], settings["pattern"], settings["start"]
     if not isinstance(group, str) or not group:
         raise config_error(f"group={group!r} is not a group id", hint="give a name that all its members share")
@@ -84,7 +84,7 @@ def group_options(topics: Sequence[str], settings: Mapping[str, Any], listener: 
 
 
 def check_no_group(settings: Mapping[str, Any]) -> None:
-    """Raise ConfigError for arguments that say nothing without a group."""
+    """Raise ConfigError for arguments that mean nothing without a group."""
     for name in _GROUP_ONLY:
         if settings[name] is not None:
             raise config_error(f"{name}= needs a group", hint="give group=, the id that all members share")

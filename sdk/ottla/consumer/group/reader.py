@@ -1,8 +1,8 @@
-"""How a member hands out records: by polls, so that it is known what was processed.
+"""How a member returns records: poll by poll, so that it is known which of them are processed.
 
-What one poll hands out counts as processed when the next one begins. Iterating goes by polls too: of as many records as
-take about half a second, so that rebalances and commits never wait for long. A record counts as processed when
-the next one is requested; what an abandoned loop did not reach is handed out again.
+The records of one poll count as processed when the next poll begins. Iteration polls too, for as many records as take
+about half a second, so that rebalances and commits never wait for long. There a record counts as processed when the
+next one is requested; records that an abandoned loop did not reach are returned again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STRIDE_S: Final = 0.5
 
 
 class Stride:
-    """How many records an iteration takes at a time: what takes half a second, and at most `most`."""
+    """How many records an iteration takes at a time: as many as take half a second, and at most `most`."""
 
     def __init__(self, clock: Clock, most: int) -> None:
         self._clock: Final = clock
@@ -36,19 +36,19 @@ class Stride:
         self._began_at = clock.monotonic()
 
     def next(self) -> int:
-        """For the next poll, by the time that the last one's records took."""
+        """Return the number for the next poll, by the time that the last poll's records took."""
         now = self._clock.monotonic()
         took_s, self._began_at = now - self._began_at, now
         self._count = min(self._most, 2 * self._count) if took_s < _STRIDE_S else max(1, self._count // 2)
         return self._count
 
     def begin(self) -> None:
-        """The records are there: their time begins."""
+        """Start the clock: the records of a poll have come."""
         self._began_at = self._clock.monotonic()
 
 
 class GroupReader(RecordReader[K, V]):
-    """A Reader that goes by polls."""
+    """A RecordReader that polls."""
 
     def __init__(
         self,
@@ -62,12 +62,12 @@ class GroupReader(RecordReader[K, V]):
     ) -> None:
         super().__init__(assignment, context, serdes, skip_bad=skip_bad, most=most)
         self.stride: Final = Stride(context.fetcher.clock, max_poll_records)
-        self.polls = False  # whether it is `poll` that gathers: then the end of a `with` block is the records' end too
+        self.polls = False  # whether `poll` gathers: then the end of a `with` block ends their processing
         self._member: Final = assignment
         self._commits_first: Final = assignment.options.commit == "at_most_once"
 
     def records(self, owner: object, use_guard: ConcurrentUseGuard) -> Iterator[Record[K, V]]:
-        """Record by record, until the stop or until the consumer is closed. `owner` lives as long as the reading."""
+        """Iterate record by record until the stop, or until the consumer is closed; keeps `owner` alive meanwhile."""
         loop = object()
         try:
             while batch := use_guard.step(loop, self._next_stride):
@@ -76,7 +76,7 @@ class GroupReader(RecordReader[K, V]):
             use_guard.leave(loop)
 
     def gather(self, limit: int, wait_first: float, wait_more: float) -> Batch[K, V]:
-        """One poll: up to `limit` records; waits like Reader.gather."""
+        """Poll up to `limit` records; waits like RecordReader.gather."""
         deadline_at = self._clock.monotonic() + wait_first
         self._begin()
         while True:
@@ -88,17 +88,17 @@ class GroupReader(RecordReader[K, V]):
                 return batch
 
     def batch(self, segments: list[Segment]) -> Batch[K, V]:
-        """Records as they are handed out, to the member of now."""
+        """Make the batch that is returned, with the current member identity."""
         read = {position.partition: topic_id for position in self._before if (topic_id := position.read_topic_id)}
         return Batch(segments, self._serdes, self._member.metadata(read), self._positions_of(segments))
 
     def take_back(self) -> None:
-        """Like Reader.take_back, except in a callback of the group: it leaves what is being gathered alone."""
+        """Like RecordReader.take_back, but does nothing in a callback of the group, during a gathering."""
         if not self._member.busy:
             super().take_back()
 
     def processed(self, *, well: bool) -> Offsets:
-        """Where each partition continues after the processed records; `well`: so are those of the last poll."""
+        """Return each partition's offset after the processed records; with `well`, those of the last poll included."""
         self.take_back()
         offsets = self._member.committer.handed_out()
         if self._commits_first:
@@ -107,7 +107,7 @@ class GroupReader(RecordReader[K, V]):
         if handing is not None and handing.at is not None and handing.is_good(handing.at) and handing.at.offset:
             offsets[handing.at.partition] = offset_and_epoch(handing.at.offset - 1, NO_EPOCH, handing.at.read_topic_id)
         for position, (offset, epoch, _) in () if well and self.polls else self._before.items():
-            at = offsets.get(position.partition)  # none where it was reset since
+            at = offsets.get(position.partition)  # none if it was reset since
             if at and self._subscription.positions.get(position.partition) is position and offset < at.offset:
                 offsets[position.partition] = offset_and_epoch(offset, epoch, position.read_topic_id)
         return offsets
@@ -118,7 +118,7 @@ class GroupReader(RecordReader[K, V]):
         return batch
 
     def _attend(self) -> bool:
-        """Let the group's member act; False where the consumer was closed."""
+        """Let the group's member act; return False if the consumer was closed."""
         try:
             self._member.on_poll()
             self._member.ensure()
@@ -128,7 +128,7 @@ class GroupReader(RecordReader[K, V]):
         return not self._fetcher.closed
 
     def _is_committed(self) -> bool:
-        """Commit what was gathered before it is handed out. False where that can't be now: it is taken back then."""
+        """Commit the gathered records before they are returned. If that fails, take them back and return False."""
         try:
             committer = self._member.committer
             committer.commit(committer.uncommitted(committer.handed_out()))

@@ -1,11 +1,11 @@
-"""Where a member begins in partitions that it was assigned: after the last commit, else by `auto_offset_reset`.
+"""Where a member begins in its assigned partitions: at the committed offset, else by `auto_offset_reset`.
 
-With "latest" a group begins in a topic where the topic ends, in all its partitions at once: the first member that finds
-no commit there commits those ends. So a partition without a commit is younger than the group's beginning, and is read
-from its first record on: what was written to it before a member found it is not skipped.
+With "latest" a group starts at the end of a topic in all its partitions at once: the first member that finds no commit
+in the topic commits the ends. So if a partition has no commit later, it was added after the group started, and is read
+from its first record: records written before a member found the partition are not skipped.
 
-`StartPositionFinder` looks that up on a thread of its own; `PositionInitializer` sets the positions when it is known.
-The other partitions are read meanwhile.
+`StartPositionFinder` looks the offsets up on a thread of its own; `PositionInitializer` sets the positions when they
+are known. Meanwhile the other partitions are read.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ _RETRY_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """Where one partition begins, and in which epoch the record before it was written; `stop` where it ends, in which
-    topic.
+    """Where one partition begins, the leader epoch of the record before it, and where it stops, in which topic.
 
-    `topic_id` is that of the topic in which it was committed, if the coordinator knows. `error` instead where nothing
-    is committed and auto_offset_reset is "none".
+    `topic_id` is the id of the topic in which the offset was committed, if the coordinator knows it. If nothing is
+    committed and auto_offset_reset is "none", there is only an `error`.
     """
 
     offset: int = 0
@@ -56,7 +55,7 @@ StartPositions = dict[TopicPartition, StartPosition]
 
 
 class StartPositionFinder:
-    """Asks the coordinator, then leaders; each response is waited for up to `timeout` seconds. For any thread."""
+    """Asks the coordinator, then leaders, and waits up to `timeout` seconds for each response. Thread-safe."""
 
     def __init__(
         self, commits: Commits, cluster: ClusterClient, options: GroupOptions, timeout: float, *, read_committed: bool
@@ -68,7 +67,7 @@ class StartPositionFinder:
         self._read_committed: Final = read_committed
 
     def find(self, partitions: Sequence[TopicPartition]) -> StartPositions:
-        """The start position of each partition. Raises where no broker answers."""
+        """Return the start position of each partition. Raises if no broker answers."""
         topic_ids: dict[TopicPartition, TopicId] = {}
         stop_ids: dict[TopicPartition, TopicId] = {}
         committed = self._commits.fetch(partitions, self._timeout, topic_ids)
@@ -102,7 +101,7 @@ class StartPositionFinder:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Begin in the topics of these partitions, unless the group has done so. Return what is committed for them now.
 
-        Where another member has just begun, its commits may be under way: they are waited for, for a moment.
+        If another member has just begun, its commits may be under way; it waits a moment for them.
         """
         names = {partition.topic for partition in uncommitted}
         views = self._cluster.fetch_metadata(sorted(names), timeout=self._timeout).topics
@@ -155,7 +154,7 @@ class StartPositionFinder:
 
 
 class PositionInitializer:
-    """For the reader's thread. A position that the user has moved meanwhile is left as it is."""
+    """Sets start positions in the reader's thread. A position that the user has moved meanwhile stays as it is."""
 
     def __init__(self, finder: StartPositionFinder, commits: Commits, context: ConsumerContext) -> None:
         self._finder: Final = finder
@@ -165,11 +164,11 @@ class PositionInitializer:
         self._name: Final = context.client_id
         self._found: Final = Condition()
         self._call: Call[StartPositions] | None = None
-        self._requested: dict[Position, int] = {}  # positions that are looked up, and their version then
+        self._requested: dict[Position, int] = {}  # positions being looked up, with their version at that time
         self._retry_at = 0.0
 
     def update(self) -> None:
-        """Set the positions that were found, and look up the missing ones. Raises where one has no start."""
+        """Set the positions that were found, and look up the missing ones. Raises if one has no start."""
         if self._call is not None and self._call.done:
             call, self._call = self._call, None
             self._on_found(call)
@@ -181,7 +180,7 @@ class PositionInitializer:
             self._call = Call(name, lambda: self._finder.find(partitions), self._on_done).start()
 
     def wait(self) -> None:
-        """Until no position is missing. Raises like `update`, and what interrupts or closes the consumer."""
+        """Wait until no position is missing. Raises like `update`, or if the consumer is interrupted or closed."""
         while self._missing():
             self.update()
             with self._found:
@@ -190,12 +189,12 @@ class PositionInitializer:
                     self._found.wait(_RETRY_S)
 
     def wake(self) -> None:
-        """Let a thread in `wait` check whether it is to continue."""
+        """Wake a thread in `wait`, so that it checks whether to go on."""
         with self._found:
             self._found.notify_all()
 
     def next_at(self) -> float:
-        """When `update` is to be called if nothing else happens."""
+        """Return when `update` has to be called if nothing else happens."""
         return self._retry_at if self._call is None and self._missing() else NEVER
 
     def _missing(self) -> list[Position]:

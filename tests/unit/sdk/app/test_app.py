@@ -635,7 +635,7 @@ async def test_an_app_runs_once_at_a_time_and_takes_no_handlers_meanwhile() -> N
     desk = desk_of(app)
     async with app:
         await until(lambda: desk.seen == [0])
-        with pytest.raises(ottla.ConfigError, match="runs already"):
+        with pytest.raises(ottla.ConfigError, match="is already running"):
             await app.serve()
         with pytest.raises(ottla.ConfigError, match="too late"):
             app.on("u")(print_nothing)

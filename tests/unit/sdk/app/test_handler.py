@@ -125,7 +125,7 @@ def unreadable(value: ottla.Context) -> None: ...
 def unknown(value: Later) -> None: ...
 
 
-@pytest.mark.parametrize(("call", "hint"), [(unreadable, "or give value="), (unknown, "say what it is by value=")])
+@pytest.mark.parametrize(("call", "hint"), [(unreadable, "or give value="), (unknown, "or set it with value=")])
 def test_an_annotation_that_says_nothing_of_bytes_is_refused(call: Callable[..., Any], hint: str) -> None:
     with pytest.raises(ottla.ConfigError) as refused:
         declared(call)
@@ -151,7 +151,7 @@ def test_an_annotation_that_says_nothing_of_bytes_is_refused(call: Callable[...,
         ({"group": ""}, "not a group id"),
         ({"key": 5}, "key=5"),
         ({"value": 5}, "value=5"),
-        ({"commit": "manual"}, "the App's own business"),
+        ({"commit": "manual"}, "is set by the App"),
         ({"max_pol_interval": 5}, "not an argument of App.on nor of ottla.Consumer"),
     ],
 )
