@@ -135,7 +135,7 @@ class Attempts:
         if not is_last:
             self.retried += 1
             level = logging.WARNING if job.attempts == 1 else logging.INFO
-            logger.log(level, "%s, will be tried again", self._message(job, error), exc_info=job.attempts == 1)
+            logger.log(level, "%s; it will be tried again", self._message(job, error), exc_info=job.attempts == 1)
         if self.rounds is not None:
             self.failed[job.partition, job.work[0][0]] = job.attempts, error if is_last else None
             pause_s = 0.0 if is_last else self._handler.pause_s(job.attempts)
@@ -182,7 +182,7 @@ class Attempts:
 
     def _log_dead_letter(self, message: str, error: BaseException) -> None:
         self.dead_lettered += 1
-        logger.error("%s, stands in %r now", message, self._handler.dead_letter, exc_info=error)
+        logger.error("%s; the record is now in %r", message, self._handler.dead_letter, exc_info=error)
 
     def _failure(self, job: Job[Work], error: BaseException, hint: str, where: str = "") -> HandlerError:
         failure = HandlerError(

@@ -1,4 +1,4 @@
-"""A dict by partition that a plain (topic, partition) tuple looks up as well, for type checkers, too."""
+"""A dict by partition in which a plain (topic, partition) tuple works as a key too, also for type checkers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ottla_core.model import TopicPartition
 T = TypeVar("T")
 
 OffsetsByPartition = Mapping[tuple[str, int], int] | Mapping[TopicPartition, int]
-"""What a caller gives; mappings are invariant in their keys, so both are named."""
+"""What a caller passes; mappings are invariant in their keys, so both types are named."""
 
 
 class ByPartition(dict[TopicPartition, T]):
-    """At run time a dict; a TopicPartition equals the tuple of its two."""
+    """At run time a dict; a TopicPartition equals the tuple of its two fields."""
 
     if TYPE_CHECKING:
 

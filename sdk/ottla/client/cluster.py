@@ -1,11 +1,12 @@
-"""The way to a cluster: connections by address, and Broker.Metadata from whichever broker answers.
+"""A client's connections to a cluster, by address, and Broker.Metadata from whichever broker answers.
 
-Any broker that is given suffices; the others are learned from it. A call that may be sent again is sent to the next
-broker, until one answers or the deadline has passed; then the error names every address and says why it is silent.
+One broker's address is enough; the client learns the others from it. If a call may be repeated, it goes to one broker
+after the other until one answers or the deadline has passed. Then the error names every address and says why it is
+silent.
 
-The first contact is another matter than an outage later: where nothing listens at the given addresses, or something
-else than a broker, they are most likely wrong, and the caller learns it in seconds. A client that has been answered
-once waits for as long as its timeouts say.
+The first contact differs from a later outage: if nothing, or something other than a broker, listens at the given
+addresses, they are most likely wrong, and the caller gets an error within seconds. Once a broker has answered, the
+client waits as long as its timeouts say.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ UNKNOWN_TOPIC_GRACE_S: Final = 5.0
 
 _FIRST_TRY_S: Final = 1.0
 _LONGEST_TRY_S: Final = 5.0
-"""How long one broker is given before the next is asked, where any would do: at first, and when all are slow."""
+"""How long to wait for one broker before trying the next, if any will do: at first, and when all are slow."""
 
 _GIVE: Final = "give bootstrap= (or OTTLA_BOOTSTRAP) the gRPC address of a running broker"
 _START: Final = (
@@ -56,11 +57,11 @@ _START: Final = (
 )
 
 _PROBE_S: Final = 1.0
-"""How long a server that is no broker is asked what it is."""
+"""How long to probe a server that is not a broker for what it is."""
 
 _SILENT: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
 _SUSPECT_S: Final = 10.0
-"""For this long a broker that did not answer comes after the others: it may be hanging."""
+"""How long a broker that did not answer is tried after the others: it may be hanging."""
 
 
 class ClusterClient:
@@ -82,7 +83,7 @@ class ClusterClient:
         self._connect_timeout: Final = connect_timeout
         self._diagnose: Final = diagnose
         self.out_of_reach = False
-        """No broker answered the first contact at the last try: waiting longer is in vain."""
+        """Whether the last try of the first contact got no answer, so that waiting longer is in vain."""
         self._contacted = False
         self._strangers: dict[str, Diagnosis] = {}
         self._connections: dict[str, Connection] = {}
@@ -96,8 +97,8 @@ class ClusterClient:
         self._suspects: dict[str, float] = {}
 
     def connection(self, address: str) -> Connection:
-        """The one connection to `address`. Raises ConnectError once the client is closed, and ConfigError in a child of
-        the process that made the client."""
+        """Return the one connection to `address`. Raises ConnectError once the client is closed, and ConfigError in a
+        child of the process that made the client."""
         self.guard.check_process()
         with self._lock:
             if self._closed:
@@ -108,23 +109,24 @@ class ClusterClient:
             return connection
 
     def disconnect(self, address: str) -> None:
-        """Let go of the connection to `address`: calls that are open there fail, and the next one connects anew."""
+        """Drop the connection to `address`: open calls on it fail, and the next call connects again."""
         with self._lock:
             connection = self._connections.pop(address, None)
         if connection is not None:
             connection.close()
 
     def call(self, address: str, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
-        """One call to one address. Raises the SDK's errors."""
+        """Call one address. Raises the SDK's errors."""
         try:
             return self.connection(address).call(method, request, timeout=timeout)
         except OttlaError as error:
             raise from_core(error, broker=address) from None
 
     def call_any(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
-        """A call that any broker can answer: each in turn, until `timeout` seconds have passed.
+        """Make a call that any broker can answer, trying one after the other for `timeout` seconds.
 
-        Raises ConnectError or TimeoutError where none did; at once NotABrokerError, and what is not retriable.
+        Raises ConnectError or TimeoutError if none answers; raises NotABrokerError and errors that are not retriable at
+        once.
         """
         now = self.clock.monotonic()
         deadline_at = now + timeout
@@ -147,7 +149,7 @@ class ClusterClient:
     def _try_brokers(
         self, method: Method[Request, Response], request: Request, deadline_at: float, try_s: float
     ) -> Response | OttlaError:
-        """The first answer, or the last error where no broker gave one."""
+        """Return the first response, or the last error if no broker gives one."""
         last = OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"{method.name} had no time left")
         for address in self._addresses():
             left = deadline_at - self.clock.monotonic()
@@ -167,7 +169,7 @@ class ClusterClient:
         return last
 
     def _serves(self, address: str, method: Method[Any, Any]) -> bool:
-        """Whether the server there serves this call."""
+        """Return whether the server there serves this call."""
         try:
             self.connection(address).ask(method, method.request(), timeout=_PROBE_S)
         except OttlaError as error:
@@ -175,19 +177,19 @@ class ClusterClient:
         return True
 
     def suspect(self, address: str) -> None:
-        """A broker did not answer: where any of them would do, others come first for a while."""
+        """Note that a broker did not answer: for a while, calls that any broker can answer go to others first."""
         with self._lock:
             self._suspects[address] = self.clock.monotonic() + _SUSPECT_S
 
     def fetch_metadata(self, topics: Iterable[str] = (), *, all_topics: bool = False, timeout: float) -> ClusterView:
-        """The cluster as some broker sees it, with the requested topics. Raises like `call_any`."""
+        """Return the cluster as some broker sees it, with the requested topics. Raises like `call_any`."""
         request = pb.MetadataRequest(topics=list(topics), all_topics=all_topics)
         view = view_of(self.call_any(Broker.METADATA, request, timeout=timeout))
         self.view = view
         return view
 
     def unknown_topic(self, name: str, otherwise: str = "create it with Admin().topics.create(…)") -> UnknownTopicError:
-        """The error for a topic that does not exist, with the nearest of others; `otherwise` for want of them."""
+        """Return the error for a missing topic; its hint names the nearest others, or is `otherwise` without them."""
         try:
             names = list(self.fetch_metadata(all_topics=True, timeout=2.0).topics)
         except OttlaError:
@@ -196,7 +198,7 @@ class ClusterClient:
         return UnknownTopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {name!r} does not exist", hint=hint)
 
     def wait(self, pause: float) -> None:
-        """Let `pause` seconds pass before another try. Raises ConnectError where the client is closed meanwhile."""
+        """Wait `pause` seconds before another try. Raises ConnectError if the client is closed meanwhile."""
         with self._ended:
             if not self._closed:
                 self._ended.wait(pause)
@@ -204,7 +206,7 @@ class ClusterClient:
                 raise closed_error()
 
     def at_close(self, end: Callable[[], None]) -> None:
-        """What lives no longer than the client: `end` is called when that is closed, now where it is closed already."""
+        """Call `end` when the client is closed; now, if it already is."""
         with self._ended:
             if not self._closed:
                 self._to_end.append(end)
@@ -212,7 +214,7 @@ class ClusterClient:
         end()
 
     def close(self) -> None:
-        """Close every connection; calls that are open fail. In a child after a fork, they are the parent's."""
+        """Close every connection; open calls fail. In a child after a fork, leave them: they are the parent's."""
         if self.guard.foreign:
             return
         with self._ended:
@@ -228,7 +230,7 @@ class ClusterClient:
             connection.close()
 
     def _addresses(self) -> list[str]:
-        """Brokers that are known, then the given addresses, each time beginning with another one; suspects last."""
+        """Return known brokers, then the given addresses, each time beginning with another one; suspects last."""
         known = [broker.address for broker in self.view.brokers.values() if not broker.fenced]
         addresses = list(dict.fromkeys([*known, *self._bootstrap]))
         self._turn += 1
@@ -240,7 +242,7 @@ class ClusterClient:
             return sorted(turned, key=self._suspects.__contains__)
 
     def _give_up(self, last: OttlaError, timeout: float, *, over: bool, late: bool) -> None:
-        """Raise if no given address is, or will be, a broker's; if none answers in time; if the time is over."""
+        """Raise if no given address is, or will be, a broker's, if none answers in time, or if the time is over."""
         requested = self._bootstrap[:3]
         found = diagnose_all(requested, lambda address: self._strangers.get(address) or self._diagnose(address))
         reasons = "; ".join(diagnosis.message for diagnosis in found)
@@ -260,12 +262,12 @@ class ClusterClient:
 
 
 def closed_error() -> OttlaError:
-    """For a client that was closed while something in it waits or connects."""
+    """Return the error for a client that is closed while a call waits or connects."""
     return error_from_code(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
 
 
 def view_of(response: pb.MetadataResponse) -> ClusterView:
-    """The response as a value of ours."""
+    """Convert the response to a ClusterView."""
     brokers = [BrokerView(b.id, b.address, b.rack, b.kafka_address, b.fenced) for b in response.brokers]
     controller = (response.controller.id, response.controller.address) if response.HasField("controller") else (-1, "")
     return build_view(response.cluster_id, controller, brokers, map(_topic_of, response.topics))

@@ -1,4 +1,4 @@
-"""Which node coordinates which group or transactional id: the owner of the shard that it hashes to, as any broker says.
+"""Finds the coordinator of a group or transactional id: the owner of the shard that it hashes to. Any broker names it.
 
 Owners change when a coordinator starts or stops. After NOT_COORDINATOR, or without a response, the owners are looked up
 again.
@@ -24,7 +24,7 @@ Response = TypeVar("Response", bound=Message)
 Found = TypeVar("Found")
 
 TRY_S: Final = 10.0
-"""How long one coordinator may take before it is looked for again."""
+"""How long one coordinator may take before the owners are looked up again."""
 
 _LOST: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
@@ -41,7 +41,7 @@ class Coordinators:
         self._owners: tuple[str, ...] = ()  # addresses by shard, "" for one without an owner
 
     def of(self, name: str, *, timeout: float) -> str:
-        """The address of the coordinator of that name, from memory if it is known.
+        """Return the address of the coordinator of that name, from memory if it is known.
 
         Raises COORDINATOR_NOT_AVAILABLE while there is none, and what `ClusterClient.call_any` raises.
         """
@@ -53,7 +53,7 @@ class Coordinators:
         return address
 
     def all(self, *, timeout: float) -> list[str]:
-        """The addresses of all that own a shard now. Raises COORDINATOR_NOT_AVAILABLE where a shard has no owner."""
+        """Return the addresses of all shard owners. Raises COORDINATOR_NOT_AVAILABLE if a shard has no owner."""
         owners = self._look_up(timeout)
         if not all(owners) or not owners:
             self.forget()
@@ -86,7 +86,7 @@ class Coordinators:
         return self.retrying(once, timeout=timeout)
 
     def forget(self) -> None:
-        """Look the owners up again at the next `of`: the one that was known is wrong, or silent."""
+        """Look the owners up again at the next `of`, because the known one is wrong or silent."""
         self._owners = ()
 
     def call(
@@ -100,8 +100,8 @@ class Coordinators:
     ) -> Response:
         """Call the coordinator of that name, and the next one if it moves, until `timeout` seconds have passed.
 
-        `check` raises what the response says in band; it also hears whether an earlier try was lost, so that all of it
-        may have been carried out before. Raises the last error where it is not retriable, or where the time is over.
+        `check` raises the error in a response. It is also told whether an earlier try was lost, in which case the
+        request may have been carried out already. Raises the last error if it is not retriable, or if the time is over.
         """
         repeated = False
 
@@ -119,7 +119,7 @@ class Coordinators:
         return self.retrying(once, timeout=timeout)
 
     def retrying(self, once: Callable[[float], Found], *, timeout: float) -> Found:
-        """The result of `once`, which gets the seconds that are left; again while its error is retriable."""
+        """Return the result of `once`, which gets the seconds left; repeat it while its error is retriable."""
         clock = self._cluster.clock
         over_at = clock.monotonic() + timeout
         backoff = Backoff()
@@ -128,10 +128,12 @@ class Coordinators:
                 return once(max(0.001, over_at - clock.monotonic()))
             except OttlaError as error:
                 pause = backoff.next()
-                is_final = not error.retriable or error.code == ErrorCode.UNKNOWN_TOPIC_ID  # it stays another topic
+                is_final = (
+                    not error.retriable or error.code == ErrorCode.UNKNOWN_TOPIC_ID
+                )  # a recreated topic stays another topic
                 if is_final or clock.monotonic() + pause >= over_at:
                     raise
-                if error.code != ErrorCode.CONCURRENT_TRANSACTIONS:  # else it is the right one, and is busy
+                if error.code != ErrorCode.CONCURRENT_TRANSACTIONS:  # otherwise it is the right coordinator, and busy
                     self.forget()
             self._cluster.wait(pause)
 
@@ -141,7 +143,7 @@ class Coordinators:
 
 
 def shard_owners(cluster: ClusterClient, kind: str = GROUP, *, timeout: float) -> tuple[str, ...]:
-    """The address of each shard's owner, as some broker knows it now: "" for a shard without an owner.
+    """Return the address of each shard's owner, as some broker knows it now, "" for a shard without an owner.
 
     Raises what `ClusterClient.call_any` raises.
     """

@@ -1,8 +1,8 @@
 """Why an address does not answer, in plain words: nothing listens, or something other than a broker.
 
-Asked only after a connection failed, for at most a second an address. A Kafka broker answers an ApiVersions request, an
-HTTP server answers anything with a status line, a TLS port with an alert, and a gRPC server with an HTTP/2 settings
-frame.
+It runs only after a connection has failed, and takes at most a second per address. A Kafka broker answers an
+ApiVersions request, an HTTP server answers anything with a status line, a TLS port with an alert, and a gRPC server
+with an HTTP/2 settings frame.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Diagnosis(NamedTuple):
 
 
 def diagnose_all(addresses: Sequence[str], diagnose: Callable[[str], Diagnosis]) -> list[Diagnosis]:
-    """All at once, within seconds: name lookups may take longer, and are not waited for."""
+    """Diagnose all addresses at once, within seconds; name lookups that take longer are not waited for."""
     found = {address: Diagnosis(f"{address} can't be reached", hopeless=False) for address in addresses}
 
     def look(address: str) -> None:
@@ -59,7 +59,7 @@ def diagnose_all(addresses: Sequence[str], diagnose: Callable[[str], Diagnosis])
 
 
 def stranger(address: str, serves: Callable[[Method[Any, Any]], bool]) -> Diagnosis:
-    """Of a gRPC server that knows no brokers' calls: which of the stack's other ports it is, by the calls it knows."""
+    """Return which of the stack's other ports it is, for a gRPC server that lacks a broker's calls."""
     for service, method in _OTHER_SERVICES.items():
         if serves(method):
             return Diagnosis(f"{address} is a {service}'s port, not a broker's gRPC port (usually 9650)", hopeless=True)
@@ -68,7 +68,7 @@ def stranger(address: str, serves: Callable[[Method[Any, Any]], bool]) -> Diagno
 
 
 def diagnose_address(address: str) -> Diagnosis:
-    """Why nothing sensible comes from `address` ("host:port"). Takes up to a second; never raises."""
+    """Return why `address` ("host:port") gives no sensible response. Takes up to a second; never raises."""
     host, _, port = address.rpartition(":")
     try:
         response = _first_bytes(host, int(port), API_VERSIONS)
@@ -87,18 +87,18 @@ def _named(address: str, response: bytes) -> Diagnosis:
     protocol = protocol_of(response)
     if protocol == "kafka":
         message = (
-            f"{address} speaks the Kafka protocol; the SDK wants a broker's gRPC address (9650 where Kafka's is 9092)"
+            f"{address} speaks the Kafka protocol; the SDK needs a broker's gRPC address (9650 where Kafka's is 9092)"
         )
         return Diagnosis(message, hopeless=True)
     if protocol == "http":
         return Diagnosis(f"{address} is an HTTP port, not a broker's gRPC port (usually 9650)", hopeless=True)
     if protocol == "tls":
-        return Diagnosis(f"{address} wants TLS, which is not served yet", hopeless=True)
+        return Diagnosis(f"{address} expects TLS, which is not supported yet", hopeless=True)
     return Diagnosis(f"{address} accepts connections but did not answer in time", hopeless=False, listening=True)
 
 
 def _first_bytes(host: str, port: int, question: bytes) -> bytes:
-    """The first bytes that come back, b"" for none."""
+    """Return the first bytes that come back, b"" for none."""
     with socket.create_connection((host.strip("[]"), port), timeout=_TIMEOUT_S) as connection:
         connection.settimeout(_TIMEOUT_S)
         try:
@@ -109,7 +109,7 @@ def _first_bytes(host: str, port: int, question: bytes) -> bytes:
 
 
 def protocol_of(response: bytes) -> Protocol:
-    """Which protocol it is, by the first bytes of a response to API_VERSIONS or to GET; "" for an unknown one."""
+    """Return the protocol by the first bytes of a response to API_VERSIONS or to GET; "" for an unknown one."""
     if len(response) >= 8 and struct.unpack_from(">i", response, 4)[0] == CORRELATION_ID:
         return "kafka"
     if response.startswith(b"HTTP/"):

@@ -1,9 +1,9 @@
-"""Who may not use a client: a child of the process that made it, and a signal handler in the midst of a call to it.
+"""Refuses calls to a client from a child of the process that made it, and from a signal handler during another call.
 
-A child that was forked has the client's memory and neither its threads nor its connections: what it sent would never
-leave, and what it waited for never come. A signal handler, or a finalizer, runs between any two lines of the thread
-that it interrupts; where those belong together, the thread holds one of the client's locks, and to wait for another
-then is to wait for oneself. Both get an error at once.
+A forked child has the client's memory, but neither its threads nor its connections: its requests would never leave, and
+responses never come. A signal handler, or a finalizer, may run between any two lines of the thread that it interrupts.
+If that thread holds one of the client's locks, the handler would wait for another lock, and so for its own thread. Both
+get an error at once.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from ottla.errors import ConfigError, ErrorCode
 
 
 def whether_owned(lock: Any) -> Callable[[], bool]:
-    """What says whether the current thread has the lock: an RLock, or a Condition over one."""
-    owned: Callable[[], bool] = lock._is_owned  # what Condition itself asks, and as old
+    """Return a function that says whether the current thread holds the lock, an RLock or a Condition over one."""
+    owned: Callable[[], bool] = lock._is_owned  # Condition itself uses it, and it is as old
     return owned
 
 
 def in_children(call: Callable[[], None]) -> None:
-    """Have it called in every child that is forked from now on."""
+    """Call it in every child that is forked from now on."""
     os.register_at_fork(after_in_child=call)
 
 
 class Guard:
-    """Of one client; `client` names it, such as "the producer". `locks` are re-entrant, or conditions over such."""
+    """The guard of one client. `client` names it, such as "the producer". `locks` are re-entrant, or conditions over
+    re-entrant locks."""
 
     def __init__(self, client: str, *locks: Any) -> None:
         self._client: Final = client
@@ -35,7 +36,7 @@ class Guard:
         self._owned: Final = [whether_owned(lock) for lock in locks]
 
     def watch(self, *locks: Any) -> None:
-        """Locks that are made later."""
+        """Add locks that are made later."""
         self._owned.extend(map(whether_owned, locks))
 
     @property
@@ -44,7 +45,7 @@ class Guard:
         return os.getpid() != self._pid
 
     def check_process(self) -> None:
-        """Raise ConfigError in a child."""
+        """Raise ConfigError in a child process."""
         if self.foreign:
             raise ConfigError(
                 ErrorCode.INVALID_REQUEST,
@@ -54,13 +55,14 @@ class Guard:
             )
 
     def check(self) -> None:
-        """Raise ConfigError for a caller that must not wait for this client: in a child, or in between."""
+        """Raise ConfigError for a caller that must not wait for this client: in a child process, or in a signal handler
+        that interrupts a call."""
         self.check_process()
         if any(owned() for owned in self._owned):
             raise self.in_between()
 
     def in_between(self) -> ConfigError:
-        """The error for a signal handler that came where it can't be served."""
+        """Return the error for a signal handler that interrupts a call."""
         return ConfigError(
             ErrorCode.INVALID_REQUEST,
             f"{self._client} was called by a signal handler that interrupts a call of the same thread to it: "

@@ -1,8 +1,8 @@
-"""A look at an address where Kafka's protocol may be spoken: what is there, and what it reports of its cluster.
+"""Probes an address for Kafka's protocol: what server is there, and what it reports of its cluster.
 
-Two requests, ApiVersions v0 and Metadata v2 without topics, which every Kafka broker since 0.10.1 answers; no client
-library. Any other server is recognised by its first bytes (`diagnose`), and a TLS port, which may just hang
-up, by a handshake. Metadata v2 begins with brokers (id int32, host string, port int32, rack string?), then cluster id
+It needs no client library: two requests, ApiVersions v0 and Metadata v2 without topics, which every Kafka broker since
+0.10.1 answers. Any other server is recognised by its first bytes (`diagnose`), and a TLS port, which may just hang up,
+by a handshake. Metadata v2 begins with brokers (id int32, host string, port int32, rack string?), then cluster id
 string?, then controller id int32.
 """
 
@@ -30,16 +30,16 @@ _INT: Final = struct.Struct(">i")
 
 
 class Met(Enum):
-    """What is at an address."""
+    """The kind of server at an address."""
 
     KAFKA = "ok"
     GRPC = "grpc"
     HTTP = "http"
     TLS = "tls"
     MUTE = "mute"
-    """It takes the connection and says nothing that is understood."""
+    """It accepts the connection, but sends nothing that is understood."""
     WARY = "wary"
-    """It speaks Kafka's protocol and reports nothing of its cluster: a client has to authenticate first."""
+    """It speaks Kafka's protocol, but reports nothing of its cluster: a client has to authenticate first."""
     CONNECTION_REFUSED = "refused"
     UNREACHED = "unreached"
     UNRESOLVED = "unresolved"
@@ -47,9 +47,10 @@ class Met(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was found at `address` (host:port); all but `met` is known of KAFKA only.
+    """What was found at `address` (host:port). Everything but `met` is known only for KAFKA.
 
-    `brokers`: host:port of each broker by its id. `controller`: a broker of ottla names itself: any forwards requests.
+    `brokers` has the host:port of each broker by its id. As `controller` a broker of ottla names itself, because every
+    broker forwards requests.
     """
 
     address: str
@@ -61,7 +62,7 @@ class Look:
 
 
 def look_at_all(addresses: Iterable[str], limit_s: float) -> dict[str, Look]:
-    """A look at each of them, side by side. One takes up to three times the limit; a resolver has its own. No raise."""
+    """Probe all addresses in parallel. One takes up to three times the limit; a resolver has its own. Never raises."""
     once = list(dict.fromkeys(addresses))
     with ThreadPoolExecutor(min(len(once), _MAX_THREADS) or 1) as threads:
         return dict(zip(once, threads.map(lambda address: look_at(address, limit_s), once), strict=True))
@@ -88,7 +89,7 @@ def look_at(address: str, limit_s: float) -> Look:
 
 
 def _probe(address: str, line: _Line) -> Look | None:
-    """None where the response is not a Kafka broker's and could be of several protocols."""
+    """Return what is there; None if the response is not a Kafka broker's and could belong to several protocols."""
     response = line.request(API_VERSIONS)
     protocol = protocol_of(response)
     if protocol != "kafka":
@@ -101,7 +102,7 @@ def _probe(address: str, line: _Line) -> Look | None:
 
 
 def _other_protocol(host: str, port: int, limit_s: float) -> Met:
-    """Which other protocol is spoken: each is tried with its own first bytes, on a connection of its own."""
+    """Return which other protocol is spoken: each is tried with its own first bytes, on a connection of its own."""
     with _Line(host, port, limit_s) as line:
         if protocol_of(line.request(GET)) == "http":
             return Met.HTTP
@@ -110,7 +111,7 @@ def _other_protocol(host: str, port: int, limit_s: float) -> Met:
 
 def _shakes_hands(host: str, port: int, limit_s: float) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # whose certificate it is does not matter here
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the certificate does not matter here
     try:
         with socket.create_connection((host, port), timeout=limit_s) as plain, context.wrap_socket(plain):
             return True
@@ -121,7 +122,7 @@ def _shakes_hands(host: str, port: int, limit_s: float) -> bool:
 
 
 def _read(address: str, response: bytes) -> Look:
-    """Of a response to _METADATA, with its size. Raises struct.error where it ends too early."""
+    """Read a response to _METADATA, with its size. Raises struct.error if it ends too early."""
     at, brokers = 8, {}
     (count,) = _INT.unpack_from(response, at)
     at += 4
@@ -145,7 +146,7 @@ def _string(data: bytes, at: int) -> tuple[str, int]:
 
 
 class _Line:
-    """A connection with one deadline for all requests on it. Raises OSError where it can't be made."""
+    """A connection with one deadline for all requests on it. Raises OSError if it can't be made."""
 
     def __init__(self, host: str, port: int, limit_s: float) -> None:
         self._over_at = time.monotonic() + limit_s
@@ -158,7 +159,7 @@ class _Line:
         self._socket.close()
 
     def request(self, question: bytes) -> bytes:
-        """What is answered: a frame of Kafka's protocol whole, anything else as far as it comes."""
+        """Return the response: a whole frame of Kafka's protocol, or as much as comes of anything else."""
         response = bytearray()
         try:
             self._left()
@@ -177,7 +178,7 @@ class _Line:
 
 
 def _expected_bytes(response: bytearray) -> int:
-    """How many bytes the response has, as far as its beginning says."""
+    """Return the length of the response, as its beginning states it."""
     if protocol_of(bytes(response[:9])) != "kafka":
         return 9 if len(response) < 9 else len(response)
     return min(4 + int(_INT.unpack_from(response)[0]), _MAX_RESPONSE_BYTES)

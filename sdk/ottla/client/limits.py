@@ -1,4 +1,4 @@
-"""What the clients' merged settings come to in numbers, checked against each other."""
+"""The limits that result from the clients' merged settings, checked against each other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
 
 
 def producer_limits(settings: Mapping[str, Any]) -> ProducerLimits:
-    """The accumulator's limits. Raises ConfigError."""
+    """Return the accumulator's limits. Raises ConfigError."""
     label = settings["compression"] or "none"
     request_bytes = size_bytes(settings["max_request_size"], "max_request_size")
     if not 0 < request_bytes <= _MAX_REQUEST_BYTES:
@@ -54,10 +54,10 @@ def producer_limits(settings: Mapping[str, Any]) -> ProducerLimits:
 
 
 def _idempotence(settings: Mapping[str, Any]) -> bool:
-    """Whether the producer is idempotent. An explicit setting is honoured or rejected (rule 66).
+    """Return whether the producer is idempotent. An explicit setting is honoured or rejected (rule 66).
 
-    What was not is on, and goes off where acks or retries exclude it; more requests in flight than it allows are an
-    error, for they would be slower in silence (Kafka's ProducerConfig does the same).
+    By default it is on, unless acks or retries rule it out. More requests in flight than it allows are an error,
+    because the producer would silently be slower (Kafka's ProducerConfig does the same).
     """
     requested, transactional = settings["enable_idempotence"], settings["transactional_id"] is not None
     if requested not in (None, True, False):
@@ -91,7 +91,7 @@ def _idempotence(settings: Mapping[str, Any]) -> bool:
 
 
 def check_timeouts(limits: ProducerLimits, request_s: float) -> None:
-    """Raise ConfigError unless a record can live through its linger and one request (KIP-91)."""
+    """Raise ConfigError unless the delivery timeout leaves time for the linger and one request (KIP-91)."""
     if limits.delivery_timeout_s < limits.linger_s + request_s:
         raise config_error(
             f"delivery_timeout={limits.delivery_timeout_s:g} s is less than linger + request_timeout "
@@ -101,7 +101,7 @@ def check_timeouts(limits: ProducerLimits, request_s: float) -> None:
 
 
 def acks_code(acks: Any) -> int:
-    """-1, 1 or 0 for "all" (or -1), 1 and 0. Raises ConfigError with INVALID_REQUIRED_ACKS."""
+    """Return -1, 1 or 0 for "all" (or -1), 1 and 0. Raises ConfigError with INVALID_REQUIRED_ACKS."""
     if not isinstance(acks, bool):
         if acks in _ACKS:
             return _ACKS[acks]
@@ -115,7 +115,7 @@ def acks_code(acks: Any) -> int:
 
 
 def fetch_limits(settings: Mapping[str, Any]) -> FetchLimits:
-    """The subscription's limits. Raises ConfigError."""
+    """Return the subscription's limits. Raises ConfigError."""
     return FetchLimits(
         prefetch_bytes=size_bytes(settings["prefetch"], "prefetch"),
         partition_bytes=size_bytes(settings["max_partition_fetch_bytes"], "max_partition_fetch_bytes"),

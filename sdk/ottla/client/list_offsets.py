@@ -1,4 +1,4 @@
-"""Broker.ListOffsets for many partitions at once: each leader gets its own, until all have answered."""
+"""Broker.ListOffsets for many partitions at once: each leader is asked for its partitions, until all have answered."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
 
 TRY_S: Final = 3.0
-"""How long a leader is given before the metadata is asked who leads now."""
+"""How long to wait for a leader before looking up the leaders again."""
 
 
 OffsetSpec = Literal["earliest", "latest"] | datetime | timedelta
@@ -24,7 +24,7 @@ OffsetSpec = Literal["earliest", "latest"] | datetime | timedelta
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """An offset, and the timestamp in ms of the record there; -1 where none was looked for."""
+    """An offset, and the timestamp in ms of the record there; -1 if it was not looked up by time."""
 
     offset: int
     timestamp: int
@@ -38,10 +38,11 @@ def list_offsets(
     read_committed: bool = False,
     topic_ids: dict[TopicPartition, TopicId] | None = None,
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-    """By timestamp: -1 is the end, of committed records where the first open transaction begins.
+    """Look up offsets by timestamp: -1 is the end; with `read_committed`, where the first open transaction begins.
 
-    -2 is the beginning, else the first record at or after it (ms). None where no record is that young. `topic_ids` gets
-    the topics in which that is. Raises UnknownTopicError, and what the brokers said last after `timeout` seconds.
+    -2 is the beginning; any other timestamp (ms) is the first record at or after it, None if no record is that recent.
+    The ids of the topics are added to `topic_ids`. Raises UnknownTopicError, or after `timeout` seconds the brokers'
+    last error.
     """
     started_at = cluster.clock.monotonic()
     found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
@@ -70,7 +71,7 @@ def list_offsets_or_end(
     read_committed: bool = False,
     topic_ids: dict[TopicPartition, TopicId] | None = None,
 ) -> dict[TopicPartition, int]:
-    """Like `list_offsets`, with the end of the log where no record is that young."""
+    """Like `list_offsets`, but returns the end of the log if no record is that recent."""
     how: Any = {"timeout": timeout, "read_committed": read_committed, "topic_ids": topic_ids}
     found = list_offsets(cluster, timestamps, **how)
     offsets = {partition: at.offset for partition, at in found.items() if at is not None}
@@ -89,7 +90,7 @@ def _request_leaders(
     *,
     read_committed: bool,
 ) -> OttlaError | None:
-    """Enter the leaders' responses into `found`; the last error where some partition is still missing."""
+    """Enter the leaders' responses into `found`; return the last error if a partition is still missing."""
     by_leader: dict[str, dict[TopicPartition, Route]] = {}
     last: OttlaError | None = None
     for partition in timestamps:
@@ -143,7 +144,7 @@ def _no_leader(view: ClusterView, partition: TopicPartition) -> OttlaError:
     topic = view.topics.get(partition.topic)
     if topic is None or topic.error:
         code = topic.error if topic is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return error_from_code(code, f"the topic {partition.topic!r} is not there")
+        return error_from_code(code, f"the topic {partition.topic!r} does not exist")
     if not 0 <= partition.partition < len(topic.partitions):
         return error_from_code(
             ErrorCode.INVALID_PARTITIONS,
@@ -154,7 +155,7 @@ def _no_leader(view: ClusterView, partition: TopicPartition) -> OttlaError:
 
 
 def spec_timestamp(spec: OffsetSpec, *, now_ms: int) -> int:
-    """ListOffsets' timestamp of a spec. Raises ConfigError."""
+    """Return ListOffsets' timestamp for a spec. Raises ConfigError."""
     if isinstance(spec, datetime | timedelta):
         return timestamp_ms(spec, now_ms=now_ms)
     if spec == "earliest":

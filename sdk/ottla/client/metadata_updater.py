@@ -1,7 +1,7 @@
 """Keeps a client's view of the cluster fresh, on a thread of its own, so that senders do not wait for metadata.
 
-Requested: when a topic is new to the client, after an error that says the view is wrong, while a partition has no
-leader, and every `max_age` seconds. The leaders that brokers name in their responses are taken over at once.
+It requests metadata when a topic is new to the client, after an error which shows that the view is wrong, while a
+partition has no leader, and every `max_age` seconds. Leaders that brokers name in their responses are used at once.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ _LOG_AGAIN_S: Final = 60.0
 
 _PACE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 0.25
-"""While a partition has no leader: an election takes seconds, and the wait should not be much longer."""
+"""The longest pause while a partition has no leader: an election takes seconds, and the client should know soon."""
 
 
 class MetadataUpdater:
     """`view` is replaced whole; `on_change` runs without locks, after each change, on the thread that made it.
 
-    It ends with its client at the latest: the thread that starts it may be interrupted before it keeps it.
+    It ends when its client does, at the latest: the thread that starts it may be interrupted before it keeps a
+    reference.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class MetadataUpdater:
         self._waiting = 0
         self._closed = False
         self._error: OttlaError | None = None
-        self._logged, self._log_again_at = "", 0.0  # the last warning, and when it is given again
+        self._logged, self._log_again_at = "", 0.0  # the last warning, and when to log it again
         self._thread: Final = Thread(target=self._run, name=f"ottla-metadata-{name}", daemon=True)
         cluster.at_close(self.close)
         self._thread.start()
@@ -72,20 +73,20 @@ class MetadataUpdater:
             self._changed.notify_all()
 
     def nudge(self) -> None:
-        """Let threads in `until_known` call their `check`."""
+        """Make threads in `until_known` call their `check`."""
         with self._changed:
             self._changed.notify_all()
 
     def until_known(
         self, topics: Iterable[str], timeout: float, *, check: Callable[[], None] | None = None
     ) -> list[TopicView]:
-        """The topics, once some broker knows them; from now on they are kept fresh. `check` raises to end the wait.
+        """Wait until some broker knows the topics, and return them; from now on they are kept fresh.
 
-        Without a name: once some broker answers.
+        Without a name, it waits until some broker answers. `check` may raise to end the wait.
 
-        Raises UnknownTopicError after a grace of seconds, ConnectError or TimeoutError where no broker answers within
-        `timeout` seconds, or has ever answered within the time for the first contact, and at once what is not
-        retriable.
+        Raises UnknownTopicError after a grace of seconds; ConnectError or TimeoutError if no broker answers within
+        `timeout` seconds, or if none has ever answered within the time for the first contact; an error that is not
+        retriable at once.
         """
         names = list(topics)
         with self._changed:
@@ -126,22 +127,22 @@ class MetadataUpdater:
             raise self._cluster.unknown_topic(missing[0])
 
     def follow(self, topics: Iterable[str]) -> None:
-        """Keep these fresh too, from the next time on."""
+        """Keep these topics fresh too, from the next fetch on."""
         with self._changed:
             self._topics |= dict.fromkeys(topics)
 
     def follow_only(self, topics: Iterable[str]) -> None:
-        """Keep these fresh and no others, from the next time on."""
+        """Keep only these topics fresh, from the next fetch on."""
         with self._changed:
             self._topics = dict.fromkeys(topics)
 
     def forget(self, topic: str) -> None:
-        """Keep it fresh no more."""
+        """Stop keeping the topic fresh."""
         with self._changed:
             self._topics.pop(topic, None)
 
     def learn(self, partitions: Iterable[pb.PartitionFetched | pb.PartitionAppended]) -> None:
-        """Take over the leaders that a broker has named in its response, all at once (KIP-951)."""
+        """Use the leaders that a broker has named in its response, all at once (KIP-951)."""
         leaders = [
             (PartitionId(TopicId(p.topic_id), p.partition), p.current_leader.address, p.current_leader.leader_epoch)
             for p in partitions
@@ -162,11 +163,11 @@ class MetadataUpdater:
             self._changed.notify_all()
 
     def _is_over(self, topic: str, waited: float, timeout: float) -> bool:
-        """Whether a topic is to be reported as unknown; raises where something else is wrong with it."""
+        """Return whether to report a topic as unknown; raises if it has another error."""
         view = self.view.topics.get(topic)
         error = self._error
         if error is not None and (not error.retriable or waited >= timeout or self._cluster.out_of_reach):
-            raise error.with_traceback(None)  # its traceback is of another thread, and of no use
+            raise error.with_traceback(None)  # its traceback belongs to another thread, and is of no use
         if view is not None and view.error not in (
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ErrorCode.LEADER_NOT_AVAILABLE,
@@ -174,7 +175,7 @@ class MetadataUpdater:
             raise error_from_code(view.error, view.error_message or f"the topic {topic!r} can't be used")
         if view is not None:
             return waited >= min(timeout, UNKNOWN_TOPIC_GRACE_S)
-        if waited >= timeout + LIMIT_S:  # the fetch under way knows the reason sooner
+        if waited >= timeout + LIMIT_S:  # a fetch under way would give a better reason
             raise error_from_code(ErrorCode.REQUEST_TIMED_OUT, f"no broker described {topic!r} within {timeout:g} s")
         return False
 
@@ -194,7 +195,7 @@ class MetadataUpdater:
             try:
                 complete = self._fetch(topics)
             except Exception:  # without this thread the client would never learn of another leader
-                logger.exception("what the metadata says could not be taken over; trying again")
+                logger.exception("new metadata could not be applied; trying again")
                 complete = False
             fetched_at = self._clock.monotonic()
             if complete:
@@ -208,14 +209,14 @@ class MetadataUpdater:
         return fetched_at + self._max_age - self._clock.monotonic()
 
     def _log(self, error: OttlaError) -> None:
-        """Log the error, and the same one again only after a while: it comes with each try."""
+        """Log the error; repeat the same one only after a while, since every try fails with it."""
         now = self._clock.monotonic()
         if str(error) != self._logged or now >= self._log_again_at:
             self._logged, self._log_again_at = str(error), now + _LOG_AGAIN_S
             logger.warning("no metadata: %s", error)
 
     def _fetch(self, topics: list[str]) -> bool:
-        """Replace the view; False where it has to be fetched again soon."""
+        """Replace the view; return False if it has to be fetched again soon."""
         try:
             view = self._cluster.fetch_metadata(topics, all_topics=self._all_topics, timeout=self._timeout)
         except OttlaError as error:

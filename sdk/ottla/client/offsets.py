@@ -1,4 +1,4 @@
-"""Committed offsets as values: what is committed, and what the coordinator says is."""
+"""Committed offsets as values, in requests and in responses."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ottla_proto import group_pb2 as pb
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed position: `offset` is of the next record to read, `metadata` a note of your own.
+    """A committed position: `offset` is that of the next record to read, `metadata` a note of your own.
 
-    `leader_epoch` is of the record before it, None where it is not known: by it a reader sees that a log was truncated.
-    `topic_id` is of the topic in which it is valid: None for the one whose records were handed out last, b"" for the
-    one that has the name.
+    `leader_epoch` is that of the record before it, None if unknown; with it a reader notices that a log was truncated.
+    `topic_id` is the id of the topic in which the offset is valid: None for the topic whose records were returned last,
+    b"" for the one that has the name now.
     """
 
     offset: int
@@ -34,9 +34,9 @@ OffsetsLike = Mapping[Any, int | OffsetAndMetadata]
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """As whom a consumer is in its group; `generation` is -1 and `member_id` "" while it is not.
+    """A consumer's identity in its group; `generation` is -1 and `member_id` "" while it is not a member.
 
-    `topic_ids` are of the topics whose records it was handed out last: offsets are valid in those.
+    `topic_ids` are the ids of the topics whose records it returned last: offsets are valid in those.
     """
 
     group: str
@@ -47,9 +47,9 @@ class GroupMetadata:
 
 
 def checked_offsets(offsets: OffsetsLike) -> Offsets:
-    """Raises ConfigError for what is not an offset, and for whatever no request can carry."""
+    """Return the checked offsets. Raises ConfigError for one that is invalid, or that no request can carry."""
     if not isinstance(offsets, Mapping):
-        raise config_error(f"offsets={offsets!r} are none", hint="give {(topic, partition): offset}")
+        raise config_error(f"offsets={offsets!r} is not legal", hint="give {(topic, partition): offset}")
     return {
         _checked_partition(partition): _checked_offset(partition, committed) for partition, committed in offsets.items()
     }
@@ -69,9 +69,9 @@ def _checked_offset(partition: Any, offset: Any) -> OffsetAndMetadata:
             f"offset={offset!r} of {partition} is not an offset", hint="give the next one to read, from 0"
         )
     if committed.leader_epoch is not None and not _is_within(committed.leader_epoch, 31):
-        raise config_error(f"leader_epoch={committed.leader_epoch!r} of {partition} is none", hint="leave it out")
+        raise config_error(f"leader_epoch={committed.leader_epoch!r} of {partition} is not legal", hint="leave it out")
     if committed.topic_id is not None and not _is_topic_id(committed.topic_id):
-        raise config_error(f"topic_id={committed.topic_id!r} of {partition} is none", hint="leave it out")
+        raise config_error(f"topic_id={committed.topic_id!r} of {partition} is not legal", hint="leave it out")
     if not isinstance(committed.metadata, str):
         raise config_error(
             f"metadata={committed.metadata!r} of {partition} is not a str", hint="give a note as text, or none"
@@ -88,7 +88,7 @@ def _is_topic_id(given: Any) -> bool:
 
 
 def to_commit(offsets: Offsets, topic_ids: Mapping[TopicPartition, TopicId]) -> list[pb.OffsetToCommit]:
-    """As CommitOffsets carries them, with the ids of their topics: `topic_ids` where an offset does not say which."""
+    """Return the offsets as CommitOffsets carries them; `topic_ids` has the ids for offsets without one."""
     return [
         pb.OffsetToCommit(
             topic=partition.topic,
@@ -103,12 +103,12 @@ def to_commit(offsets: Offsets, topic_ids: Mapping[TopicPartition, TopicId]) -> 
 
 
 def committed_topic_id(response: pb.CommittedOffset) -> TopicId | None:
-    """Of which topic; None where that was not known when it was committed."""
+    """Return the id of the topic; None if it was not known at the commit."""
     return TopicId(response.topic_id) if response.topic_id else None
 
 
 def committed_offset(response: pb.CommittedOffset) -> OffsetAndMetadata | None:
-    """What the coordinator says of one partition; None where nothing is committed."""
+    """Return a partition's committed offset as the coordinator reports it; None if nothing is committed."""
     if response.offset < 0:
         return None
     epoch = response.leader_epoch if response.HasField("leader_epoch") else None
@@ -116,5 +116,5 @@ def committed_offset(response: pb.CommittedOffset) -> OffsetAndMetadata | None:
 
 
 def offset_and_epoch(offset: int, epoch: int, topic_id: bytes | None) -> OffsetAndMetadata:
-    """A position as it is committed."""
+    """Return a position as it is committed."""
     return OffsetAndMetadata(offset, "", None if epoch == NO_EPOCH else epoch, topic_id)

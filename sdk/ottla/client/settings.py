@@ -1,8 +1,8 @@
 """The clients' settings: snake_case arguments with real types, and Kafka's dotted names for the same things.
 
-`config={"linger.ms": 5}` means `linger=0.005`: one table a client says which name is which argument. A name that Kafka
-has and this release does not serve is rejected with a reason, an unknown one with the nearest that exists; the same
-setting given both ways with different values is an error. Nothing is ignored silently.
+`config={"linger.ms": 5}` means `linger=0.005`: each client has a table that maps names to arguments. A name of Kafka's
+that this release does not support is rejected with a reason, an unknown name with the nearest existing one. A setting
+given both ways with different values is an error. Nothing is ignored silently.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Convert = Callable[[str, Any], Any]
 
 
 def reject_unknown(client: str, unknown: Mapping[str, Any], names: Mapping[str, tuple[str, Convert]]) -> None:
-    """Raise TypeError for arguments that a client does not have. Those of other clients are named as they are here."""
+    """Raise TypeError for arguments that a client does not have. For Kafka's name the hint is ottla's argument."""
     for name in unknown:
         ours, _ = names.get(name.replace("_", "."), ("", _text))
         known = [each for each, _ in names.values() if each]
@@ -36,7 +36,8 @@ def reject_unknown(client: str, unknown: Mapping[str, Any], names: Mapping[str, 
 
 
 def bootstrap_addresses(bootstrap: str | Sequence[str] | None) -> list[str]:
-    """Addresses of brokers' gRPC ports: as given, or OTTLA_BOOTSTRAP, or localhost:9650. Raises ConfigError."""
+    """Return addresses of brokers' gRPC ports: as given, else OTTLA_BOOTSTRAP, else localhost:9650. Raises
+    ConfigError."""
     if isinstance(bootstrap, Mapping):
         raise config_error("bootstrap is a mapping", hint="give settings under Kafka's names in config={…}")
     like = bootstrap or os.environ.get("OTTLA_BOOTSTRAP") or DEFAULT_BOOTSTRAP
@@ -55,7 +56,7 @@ def bootstrap_addresses(bootstrap: str | Sequence[str] | None) -> list[str]:
 
 
 def read_properties(path: str | Path) -> dict[str, str]:
-    """A Java properties file as a mapping: `name=value` lines; `#` and `!` begin comments. Raises ConfigError."""
+    """Read a Java properties file: `name=value` lines; `#` and `!` begin comments. Raises ConfigError."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -66,13 +67,15 @@ def read_properties(path: str | Path) -> dict[str, str]:
             continue
         name, equals, value = line.partition("=")
         if not equals:
-            raise config_error(f"{path}, line {number}: {line!r} is not a name=value", hint="write one setting a line")
+            raise config_error(
+                f"{path}, line {number}: {line!r} is not a name=value", hint="write one setting per line"
+            )
         pairs[name.strip()] = value.strip()
     return pairs
 
 
 class _UseError(ValueError):
-    """What to write instead."""
+    """An error whose message says what to write instead."""
 
 
 def _ms(_name: str, value: Any) -> float:
@@ -130,7 +133,7 @@ def _serde(name: str, value: Any) -> Any:
 
 def _plaintext(_name: str, value: Any) -> None:
     if str(value).upper() != "PLAINTEXT":
-        raise ValueError("only PLAINTEXT is served so far")
+        raise ValueError("only PLAINTEXT is supported so far")
 
 
 def _in_flight(_name: str, value: Any) -> int:
@@ -166,7 +169,7 @@ _JAVA_ASSIGNORS: Final = {
 
 
 def _strategies(_name: str, value: Any) -> Any:
-    """Java classes of Kafka's own, names of ours, or assignors; one, several, or several with commas."""
+    """Java classes of Kafka's own, names of ours, or assignors; one, several, or several separated by commas."""
     like = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
     names = [strategy.strip() if isinstance(strategy, str) else strategy for strategy in like]
     return tuple(
@@ -228,8 +231,8 @@ ADMIN_NAMES: Final[dict[str, tuple[str, Convert]]] = _SHARED
 
 _NOT_SERVED: Final = {
     "interceptor.classes": "give interceptors= objects instead",
-    "sasl.mechanism": "authentication is not served yet",
-    "sasl.jaas.config": "authentication is not served yet",
+    "sasl.mechanism": "authentication is not supported yet",
+    "sasl.jaas.config": "authentication is not supported yet",
 }
 
 
@@ -239,9 +242,9 @@ def merge_config(
     defaults: Mapping[str, Any],
     config: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """`arguments` with what `config` says under Kafka's names. Raises ConfigError as the module says.
+    """Return `arguments` merged with `config`, which uses Kafka's names. Raises ConfigError as the module says.
 
-    An argument counts as given where it differs from its default.
+    An argument counts as given if it differs from its default.
     """
     merged = dict(arguments)
     for name, raw in config.items():
@@ -264,14 +267,14 @@ def merge_config(
 
 
 def one_of(value: Any, name: str, legal: Sequence[Any]) -> Any:
-    """`value` if it is one of `legal`, else ConfigError naming them."""
+    """Return `value` if it is one of `legal`, else raise a ConfigError that names them."""
     if isinstance(value, bool) or value not in legal:
         raise config_error(f"{name}={value!r} is not legal", hint=f"use one of {', '.join(map(repr, legal))}")
     return value
 
 
 def positive(value: Any, name: str) -> int:
-    """`value` if it is an int above 0, else ConfigError."""
+    """Return `value` if it is an int above 0, else raise ConfigError."""
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
     raise config_error(f"{name}={value!r} is not legal", hint="give a whole number above 0")

@@ -1,9 +1,9 @@
-"""One long-lived stream per broker (and lane) for one method: each frame goes out with a context and comes back with it
+"""One long-lived stream per broker (and lane) for one method. Each frame is sent with a context, and returns with it
 once.
 
-Once means: answered, or failed because the stream broke, was closed, or did not answer in time. A frame that is not
-answered within its timeout breaks its stream, as a client of Kafka closes the connection: what hangs there is not to be
-waited for, and the next frame opens another stream.
+Once means that it is answered, or fails because the stream broke, was closed, or did not answer in time. A frame
+without a response within its timeout breaks its stream, as Kafka's clients close the connection: whatever hangs there
+is not waited for, and the next frame opens another stream.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Context = TypeVar("Context")
 P = ParamSpec("P")
 
 _GRACE_S: Final = 0.5
-"""The broker ends a frame at its timeout by an error response: give it the time to arrive."""
+"""At its timeout, the broker answers a frame with an error: this is the time for that response to arrive."""
 
 
 @dataclass(slots=True)
@@ -47,9 +47,10 @@ class BrokerStreams(Generic[Request, Response, Context]):
         on_failed: Callable[[list[Context], OttlaError], None],
         on_bug: Callable[[BaseException], None],
     ) -> None:
-        """The callbacks run on the streams' threads, and `on_failed` also on the thread that sends.
+        """The callbacks run on the streams' threads, and `on_failed` also on the sending thread.
 
-        `on_bug` gets what the others raise on a stream's thread, where no caller would: the frame is not open any more.
+        `on_bug` gets errors that the other callbacks raise on a stream's thread, where no caller would get them; the
+        frame is no longer open then.
         """
         self._method: Final = method
         self._connection: Final = connection
@@ -58,7 +59,7 @@ class BrokerStreams(Generic[Request, Response, Context]):
         self._on_failed: Final = on_failed
         self._on_bug: Final = on_bug
         self._streams: dict[tuple[str, Hashable], _BrokerStream[Request, Response, Context]] = {}
-        self._lock: Final = RLock()  # a forgotten client may be closed by the collector, anywhere
+        self._lock: Final = RLock()  # the garbage collector may close a forgotten client anywhere
         self._closed = False
 
     def send(
@@ -71,7 +72,7 @@ class BrokerStreams(Generic[Request, Response, Context]):
         answered: bool = True,
         lane: Hashable = None,
     ) -> bool:
-        """Send `body`; False where that failed at once (`on_failed` has been called then)."""
+        """Send `body`; return False if that failed at once (`on_failed` has been called then)."""
         try:
             self._stream_to((address, lane)).send(body, context, timeout, answered)
         except OttlaError as error:
@@ -80,7 +81,7 @@ class BrokerStreams(Generic[Request, Response, Context]):
         return True
 
     def break_overdue(self) -> float:
-        """Break the streams with a frame past its deadline; the monotonic time at which to ask again."""
+        """Break the streams with a frame past its deadline; return the monotonic time at which to check again."""
         now = self._clock.monotonic()
         with self._lock:
             streams = list(self._streams.values())
@@ -98,7 +99,7 @@ class BrokerStreams(Generic[Request, Response, Context]):
         return earliest
 
     def close(self, *, timeout: float = 0.0) -> None:
-        """Close every stream; open frames fail. Brokers have `timeout` seconds to take unanswered requests (acks=0)."""
+        """Close every stream; open frames fail. Brokers have `timeout` seconds to take requests with acks=0."""
         with self._lock:
             self._closed = True
             streams = list(self._streams.values())
@@ -130,14 +131,14 @@ class _BrokerStream(Generic[Request, Response, Context]):
         self.key: Final = key
         self.address: Final = key[0]
         self._streams: Final = streams
-        self._lock: Final = RLock()  # a signal handler may read, too
+        self._lock: Final = RLock()  # a signal handler may read too
         self._open: dict[int, _Open[Context]] = {}
         self._reason: OttlaError | None = None
         self._stream: Stream[Request] = streams._open(self)
 
     def send(self, body: Request, context: Context, timeout: float, answered: bool) -> None:
         deadline_at = self._streams._clock.monotonic() + timeout + _GRACE_S
-        with self._lock:  # an answer can't be looked up before its frame has been noted
+        with self._lock:  # a response finds its frame only after the frame has been noted
             try:
                 frame = self._stream.send(body, timeout_ms=max(1, int(timeout * 1000)), answered=answered)
             except OttlaError:

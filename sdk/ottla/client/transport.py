@@ -1,6 +1,6 @@
-"""What the clients need of a connection, and no more. `ottla_core.rpc.client.Peer` is the real one.
+"""The interface of a connection, as far as the clients need it. `ottla_core.rpc.client.Peer` is the real one.
 
-`ottla.fakes.scripted` is its twin without sockets: brokers that a test scripts, frame by frame.
+`ottla.fakes.scripted` is its counterpart without sockets: brokers that a test scripts, frame by frame.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ class Stream(Protocol[Sent]):
     """One long-lived stream of frames to one broker."""
 
     def send(self, body: Sent, *, timeout_ms: int, answered: bool = True) -> int:
-        """Hand over a frame without blocking; its correlation id. Raises OttlaError where the stream is broken."""
+        """Send a frame without blocking, and return its correlation id. Raises OttlaError if the stream is broken."""
         ...
 
     def close(self, *, timeout: float = 0.0) -> None:
-        """End the stream; open frames are reported as failed, after `timeout` seconds for the broker to take them."""
+        """End the stream, after up to `timeout` seconds for the broker to take open frames; those are reported as
+        failed."""
         ...
 
 
@@ -34,11 +35,11 @@ class Connection(Protocol):
     """One broker's or controller's address, connected lazily and again by itself."""
 
     def call(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
-        """One unary call. Raises OttlaError: of the transport, or what the response carries."""
+        """Make a unary call. Raises OttlaError, of the transport or from the response."""
         ...
 
     def ask(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
-        """The same, but the response comes as it is, with the error that it may carry."""
+        """Make a unary call, and return the response as it is, possibly with an error in it."""
         ...
 
     def open_stream(
@@ -47,11 +48,11 @@ class Connection(Protocol):
         on_response: Callable[[int, Response], None],
         on_broken: Callable[[OttlaError, list[int]], None],
     ) -> Stream[Request]:
-        """Both callbacks run on a thread of the stream's own; `on_broken` once, as the last, with the open frames."""
+        """Open a stream. Both callbacks run on a thread of its own; `on_broken` runs once, last, with open frames."""
         ...
 
     def close(self) -> None:
-        """Let go of the connection; streams break."""
+        """Close the connection; its streams break."""
         ...
 
 

@@ -25,7 +25,7 @@ _NUMBER_AND_UNIT: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
 
 
 def seconds(value: Duration, name: str) -> float:
-    """`value` in seconds. Raises ConfigError naming the argument where it is negative or no number."""
+    """Return `value` in seconds. Raises a ConfigError with the argument's name if it is negative or not a number."""
     if isinstance(value, timedelta):
         value = value.total_seconds()
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
@@ -34,7 +34,7 @@ def seconds(value: Duration, name: str) -> float:
 
 
 def size_bytes(value: Size, name: str) -> int:
-    """`value` in bytes. Raises ConfigError naming the argument."""
+    """Return `value` in bytes. Raises a ConfigError with the argument's name."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     if isinstance(value, str) and (match := _NUMBER_AND_UNIT.fullmatch(value)):
@@ -47,7 +47,7 @@ def size_bytes(value: Size, name: str) -> int:
 
 
 def parse_duration(text: str, name: str) -> float:
-    """Seconds of text such as "250ms", "10s", "15m", "12h", "7d", "2w"; a number without a unit is seconds."""
+    """Parse text such as "250ms", "10s", "15m", "12h", "7d", "2w" to seconds; a bare number is seconds."""
     if match := _NUMBER_AND_UNIT.fullmatch(text):
         factor = _TIME_UNITS.get(match[2].lower() or "s")
         if factor is not None:
@@ -58,14 +58,14 @@ def parse_duration(text: str, name: str) -> float:
 
 
 def timestamp_ms(moment: datetime | timedelta, *, now_ms: int) -> int:
-    """Milliseconds since the epoch. A datetime without a zone is local time; a timedelta is from now (-1 h: ago)."""
+    """Return ms since the epoch. A datetime without a zone is local time; a timedelta is from now (-1 h: ago)."""
     if isinstance(moment, timedelta):
         return now_ms + round(moment / timedelta(milliseconds=1))
     return round(moment.timestamp() * 1000)
 
 
 def config_text(name: str, value: object) -> str:
-    """A topic's or broker's config as Kafka spells it.
+    """Return the value of a topic's or broker's config as Kafka spells it.
 
     True → "true", a timedelta or "7d" for a name in `.ms` → milliseconds, "1GiB" for a name in `.bytes` → bytes, a list
     → comma-joined text; anything else is its own text.

@@ -5,8 +5,8 @@
         producer.send({"id": 1}, key="eu")
         assert producer.sent[0].value == {"id": 1}
 
-Serializers, partitioning, batches, offsets, callbacks and errors are those of `ottla`: it is the same code, only the
-connections are not there. Needs no server, port or disk. A topic that was not created has one partition.
+Serializers, partitioning, batches, offsets, callbacks and errors are those of `ottla`: it is the same code without the
+connections. It needs no server, port or disk. A topic that was not created has one partition.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _numbers: Final = itertools.count(1)
 
 
 class FakeCluster(ScriptedCluster):
-    """Brokers in memory at `bootstrap`, an address of its own or the one that the application under test uses.
+    """Brokers in memory at `bootstrap`: an address of its own, or the one that the application under test uses.
 
-    Fakes with that address meet here, while the cluster is referenced and until its `with` block ends; any
-    other fake is alone with its data (`fake.cluster`). `topics` says how many partitions a topic has.
+    Fakes with that address share this cluster, as long as it is referenced and its `with` block has not ended. Any
+    other fake has a cluster of its own (`fake.cluster`). `topics` maps names to numbers of partitions.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class FakeCluster(ScriptedCluster):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """It can't be found any more. Its clients are to be closed by the code that made them."""
+        """Make the cluster unreachable for new fakes. The code that made its clients has to close them."""
         with _lock:
             for address in self.addresses:
                 _clusters.pop(address, None)
@@ -90,14 +90,14 @@ _lock: Final = Lock()
 
 
 def cluster_at(bootstrap: str | Sequence[str] | None) -> FakeCluster:
-    """The cluster that is referenced at that address, else a new one."""
+    """Return the referenced cluster at that address, else a new one."""
     with _lock:
         found = next((c for c in map(_clusters.get, bootstrap_addresses(bootstrap)) if c is not None), None)
     return found or FakeCluster()
 
 
 class FakeProducer(Producer[K, V]):
-    """ottla.Producer over brokers in memory. `sent` is what arrived, `fail_next` lets a record fail."""
+    """ottla.Producer over brokers in memory. `sent` has the records that arrived; `fail_next` makes a record fail."""
 
     @same_arguments(Producer[K, V])
     def __init__(self, bootstrap: str | Sequence[str] | None = None, **arguments: Any) -> None:
@@ -153,7 +153,7 @@ class FakeProducer(Producer[K, V]):
 
     @property
     def sent(self) -> list[Record[K, V]]:
-        """What was sent and has arrived, in the order of the sends, with keys and values as they were given."""
+        """The records that were sent and have arrived, in the order of the sends, with the keys and values you gave."""
         self._sender.flush(self._delivery_s)
         return [
             Record(*delivery.result(), key, value, list(headers))  # type: ignore[arg-type]  # as they were given
@@ -162,9 +162,11 @@ class FakeProducer(Producer[K, V]):
         ]
 
     def fail_next(self, error: OttlaError) -> None:
-        """Let the next record that is sent fail with `error`, as if the broker had rejected it. Others are unharmed."""
+        """Make the next record that is sent fail with `error`, as if the broker had rejected it. Others don't fail."""
         if not isinstance(error, OttlaError):
-            raise config_error(f"{error!r} is none of ottla's errors", hint="give one, such as ottla.TimeoutError(…)")
+            raise config_error(
+                f"{error!r} is not one of ottla's errors", hint="give one, such as ottla.TimeoutError(…)"
+            )
         self._errors.append(error)
 
     def _raise_unretrieved(self) -> None:
@@ -183,13 +185,13 @@ class FakeConsumer(Consumer[K, V]):
         super().__init__(*topics, bootstrap=self.cluster.bootstrap, **{**arguments, "_transport": self.cluster.connect})
 
     def fail_next(self, error: OttlaError) -> None:
-        """Let the next reading raise `error`, or the one that waits. Nothing is lost: the one after it continues."""
+        """Make the waiting or the next read raise `error`. Nothing is lost: the read after it continues."""
         self._fetcher.interrupt(error)
         self._assignment.wake()
 
 
 class _Failed(Delivery):
-    """One that failed as planned: with the very error that the test gave. `awaited`: the outcome was asked for."""
+    """A record that failed as planned, with the error that the test gave. `awaited`: its outcome was read."""
 
     __slots__ = ("awaited", "planned")
 
@@ -197,7 +199,7 @@ class _Failed(Delivery):
         super().__init__(delivery._batch, delivery._index, delivery._timestamp)
         self.planned: Final = planned
         self.awaited = False
-        ticket_of(delivery._batch).seen = True  # the fake raises it itself, however fast the answer came
+        ticket_of(delivery._batch).seen = True  # the fake raises it itself, however fast the response came
 
     def exception(self, timeout: float | None = None) -> OttlaError | None:
         self.awaited = True

@@ -1,14 +1,14 @@
-"""Who reads what: the strategies by which a group's leader assigns the partitions to the members.
+"""The strategies by which a group's leader assigns partitions to members.
 
-Names and results are Kafka's, so that members of other makers may lead or follow:
+Names and results are Kafka's, so that members with other clients may lead or follow:
 
-* `range`: of every topic, each member gets a run of partitions; topics of equal size are split alike.
+* `range`: each member gets a contiguous range of every topic's partitions; topics of equal size are split alike.
 * `roundrobin`: the partitions of all topics are dealt out one by one.
-* `sticky`: even to within one, and as many as possible stay where they are (KIP-54).
-* `cooperative-sticky`: the same, and what moves has no owner in this round: its old owner keeps reading the rest,
-  gives it up, and the next round hands it on (KIP-429).
+* `sticky`: even to within one partition, and as many as possible stay with their member (KIP-54).
+* `cooperative-sticky`: like `sticky`, but a partition that moves has no owner in this round: its old owner gives it up
+  while it goes on reading the rest, and the next round assigns it (KIP-429).
 
-The coordinator gives members in no certain order; all results depend on ids alone, never on that order.
+The coordinator lists members in no particular order; all results depend on ids alone, never on that order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _GENERATION_BYTES: Final = 4
 
 
 class Subscriber(NamedTuple):
-    """A member that is to be given partitions."""
+    """A member that gets partitions."""
 
     member_id: str
     subscription: Subscription
@@ -36,27 +36,27 @@ class Subscriber(NamedTuple):
 
     @property
     def rank(self) -> tuple[bool, str]:
-        """By which members are ordered: static ones first, for theirs is the order that outlives restarts."""
+        """The sort key of members: static ones first, because their order survives restarts."""
         return (self.instance_id is None, self.instance_id or self.member_id)
 
 
 Assignments = dict[str, list[TopicPartition]]
-"""By member id. Every member stands in it, and every partition of a subscribed topic stands once in it."""
+"""The partitions by member id. It has every member, and every partition of a subscribed topic once."""
 
 
 class Assignor(ABC):
-    """To make one of your own, subclass this, give it a `name`, and pass an instance: `assignors=[mine]`."""
+    """A strategy. To make one of your own, subclass it, give it a `name`, and pass an instance: `assignors=[mine]`."""
 
     name: ClassVar[str]
     cooperative: ClassVar[bool] = False
-    """Whether members keep reading what they own while the group rebalances."""
+    """Whether members keep reading their partitions while the group rebalances."""
 
     @abstractmethod
     def assign(self, partitions_of: Mapping[str, int], members: Iterable[Subscriber]) -> Assignments:
-        """`partitions_of`: the number of partitions of each topic that a member subscribes to and that exists."""
+        """Assign the partitions. `partitions_of` has the number of partitions of each existing subscribed topic."""
 
     def user_data(self, owned: Iterable[TopicPartition], generation: int) -> bytes:
-        """What a member adds to its subscription, for the assignor in the leading member."""
+        """Return what a member adds to its subscription, for the assignor of the group's leader."""
         return b""
 
 
@@ -104,7 +104,7 @@ def _indexes_by_topic(ranked: Sequence[Subscriber]) -> dict[str, list[int]]:
 
 
 class StickyAssignor(Assignor):
-    """A member says what it owns in its user data, as Java's does."""
+    """A member lists its partitions in its user data, as Java's does."""
 
     name = "sticky"
 
@@ -128,12 +128,12 @@ class StickyAssignor(Assignor):
             partitions = read_partitions(reader)
             generation = reader.int32() if reader.left >= _GENERATION_BYTES else UNKNOWN_GENERATION
         except MalformedError:
-            return Owned(UNKNOWN_GENERATION, ())  # it keeps nothing, and the group continues
+            return Owned(UNKNOWN_GENERATION, ())  # the member keeps nothing, and the group goes on
         return Owned(generation, partitions)
 
 
 class CooperativeStickyAssignor(StickyAssignor):
-    """A member says what it owns in its subscription; only the generation is in the user data of older clients."""
+    """A member lists its partitions in its subscription; older clients have only the generation in their user data."""
 
     name = "cooperative-sticky"
     cooperative = True
@@ -156,9 +156,9 @@ class CooperativeStickyAssignor(StickyAssignor):
 
 
 def withhold_moving(target: Assignments, owned: Mapping[str, Owned]) -> Assignments:
-    """`target` without what another member still holds: no member may get it before that one has given it up.
+    """Return `target` without partitions that another member still holds: that member has to give them up first.
 
-    Who claims a partition by an older generation than another does not hold it: it has missed that it moved.
+    If two members claim a partition, the one with the older generation does not hold it: it has missed that it moved.
     """
     holders: dict[TopicPartition, tuple[int, set[str]]] = {}
     for member_id, (generation, partitions) in owned.items():
@@ -176,7 +176,7 @@ def withhold_moving(target: Assignments, owned: Mapping[str, Owned]) -> Assignme
 
 
 def all_partitions(partitions_of: Mapping[str, int]) -> Iterable[TopicPartition]:
-    """In the order of topics and numbers."""
+    """Return all partitions, by topic and number."""
     for topic in sorted(partitions_of):
         for number in range(partitions_of[topic]):
             yield TopicPartition(topic, number)

@@ -1,4 +1,4 @@
-"""What the clients say when something is not as it should be: which record or partition, why, and what to do."""
+"""The clients' error messages: which record or partition, why, and what to do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla_core.model import TopicPartition
 
 
 def not_serialized(error: Exception, topic: str, key: object) -> SerializationError:
-    """A serializer raised, or gave something else than bytes."""
+    """A serializer raised, or returned something other than bytes."""
     record = f"a record to {topic}" if key is None else f"the record to {topic} with the key {key!r:.60}"
     if isinstance(error, SerializationError):
         return SerializationError(f"{record} was not sent: {error.message}", hint=error.hint, topic=topic)
@@ -28,7 +28,7 @@ def not_serialized(error: Exception, topic: str, key: object) -> SerializationEr
 
 
 def no_timestamp(timestamp: object) -> ConfigError:
-    """Something else than milliseconds was given."""
+    """A timestamp is not in milliseconds."""
     return ConfigError(
         ErrorCode.INVALID_TIMESTAMP,
         f"timestamp={timestamp!r} is not a timestamp",
@@ -37,7 +37,7 @@ def no_timestamp(timestamp: object) -> ConfigError:
 
 
 def no_position(partition: TopicPartition) -> OttlaError:
-    """A consumer without a group knows no start of a partition, and may not choose one."""
+    """A consumer without a group has no start offset for a partition, and may not choose one."""
     return error_from_code(
         ErrorCode.OFFSET_OUT_OF_RANGE,
         f"nothing says where {partition} begins: start= doesn't, and auto_offset_reset is 'none'",
@@ -46,7 +46,7 @@ def no_position(partition: TopicPartition) -> OttlaError:
 
 
 def buffer_full(buffer_bytes: int, waited_s: float) -> BufferFullError:
-    """There was no room for a record for as long as it may wait."""
+    """The buffer had no room for a record during `max_block`."""
     return BufferFullError(
         ErrorCode.REQUEST_TIMED_OUT,
         f"the buffer of {buffer_bytes} bytes stayed full for max_block={waited_s:g} s; the record was not sent",
@@ -55,7 +55,7 @@ def buffer_full(buffer_bytes: int, waited_s: float) -> BufferFullError:
 
 
 def line_full(line_bytes: int) -> BufferFullError:
-    """Buffer and line are full, and a coroutine is not held up by `send`."""
+    """Buffer and line are full, and `send` must not block a coroutine."""
     return BufferFullError(
         ErrorCode.REQUEST_TIMED_OUT,
         f"the buffer is full, and {line_bytes} bytes of records wait for room in it; the record was not sent",
@@ -64,7 +64,7 @@ def line_full(line_bytes: int) -> BufferFullError:
 
 
 def not_flushed(batches: int) -> OttlaError:
-    """The time for a flush is over."""
+    """A flush has timed out."""
     return error_from_code(
         ErrorCode.REQUEST_TIMED_OUT,
         f"{batches} batches have no outcome yet",
@@ -73,16 +73,16 @@ def not_flushed(batches: int) -> OttlaError:
 
 
 def callbacks_late(timeout_s: float) -> OttlaError:
-    """All is settled, but callbacks of the user still run."""
+    """All batches are settled, but callbacks of the user still run."""
     return error_from_code(
         ErrorCode.REQUEST_TIMED_OUT,
         f"all records have their outcomes, but not all delivery callbacks have returned within {timeout_s:g} s",
-        hint="wait longer, or do in callbacks only what does not take long",
+        hint="wait longer, or keep callbacks short",
     )
 
 
 def topic_recreated(topic: str, reset: str) -> OttlaError:
-    """The topic of that name is not the one that was read."""
+    """The topic of that name is no longer the one that was read."""
     then = "" if reset == "none" else f"; it is read from the {reset} record on, as auto_offset_reset says"
     return error_from_code(
         ErrorCode.UNKNOWN_TOPIC_ID,
@@ -102,14 +102,14 @@ def stop_gone(topic: str, *, recreated: bool) -> OttlaError:
 
 
 def sender_failed(bug: BaseException) -> FatalError:
-    """The thread that sends failed by a bug: it does not send any more."""
+    """The sending thread failed by a bug, and sends nothing any more."""
     return _by_a_bug(
         "the producer's sender failed, so it sends nothing any more", bug, "close the producer and make another one"
     )
 
 
 def consumer_failed(bug: BaseException) -> FatalError:
-    """A thread of a consumer failed by a bug: what it was about to do is done anew from the positions on."""
+    """A thread of a consumer failed by a bug; the consumer fetches again from its positions."""
     return _by_a_bug("one of the consumer's threads failed", bug, "read on, which fetches anew, or close the consumer")
 
 
@@ -120,7 +120,7 @@ def _by_a_bug(what: str, bug: BaseException, hint: str) -> FatalError:
 
 
 def not_delivered(failed: int, first: OttlaError) -> DeliveryError:
-    """Records failed, and their outcomes were not awaited. To be raised from `first`."""
+    """Records failed, and their outcomes were not awaited. Raise it from `first`."""
     message = f"{failed} records were not delivered; the first: {first.message}"
     return DeliveryError(first.code, message, failed=failed, hint=first.hint)
 
@@ -140,7 +140,7 @@ def broker_error(batch: ProducerBatch, response: BatchResponse) -> OttlaError:
 
 
 def other_topic(batch: ProducerBatch) -> OttlaError:
-    """Return the error of a batch that is meant for one topic, where another topic has its name by now."""
+    """A batch is meant for one topic, but another topic has its name by now."""
     return error_from_code(
         ErrorCode.UNKNOWN_TOPIC_ID,
         f"{batch.partition} was deleted and created again: the batch was meant for the former topic",
@@ -149,7 +149,7 @@ def other_topic(batch: ProducerBatch) -> OttlaError:
 
 
 def too_late(batch: ProducerBatch, timeout_s: float, no_producer_id: OttlaError | None) -> OttlaError:
-    """A batch's time is over; `no_producer_id` says why it never left, where that was what it waited for."""
+    """A batch's time is over; if it never left for want of a producer id, `no_producer_id` says why."""
     tries = f"after {batch.attempts} tries; the last said: {batch.error}" if batch.error else "and never sent"
     if no_producer_id is not None and not batch.attempts:
         tries += f": no broker gave a producer id ({no_producer_id.message})"
@@ -162,12 +162,12 @@ def too_late(batch: ProducerBatch, timeout_s: float, no_producer_id: OttlaError 
 
 
 def left_behind(address: str, overdue_s: float) -> str:
-    """A broker that may hang is not waited for any more."""
+    """A broker may hang, and the producer stops waiting for it."""
     return f"{address} has not answered for {overdue_s:g} s, and another leader is known"
 
 
 def forgotten(partition: TopicPartition, response: BatchResponse) -> str:
-    """A broker does not know what it has acknowledged; reported once for everything that was under way."""
+    """A broker does not know what it has acknowledged; reported once for all batches in flight."""
     return (
         f"{partition}: the broker's memory of this producer is not what it acknowledged ({response.message}); "
         "continuing in a new epoch: records that were on their way may be written twice or out of order"
@@ -175,7 +175,7 @@ def forgotten(partition: TopicPartition, response: BatchResponse) -> str:
 
 
 def position_reset(partition: TopicPartition, offset: int, message: str, reset: str) -> str:
-    """A position is not in the log (any more)."""
+    """A position is not, or no longer, in the log."""
     return (
         f"{partition}: offset {offset} is not in the log ({message}); continuing at the {reset} one, as "
         "auto_offset_reset says"
@@ -183,7 +183,7 @@ def position_reset(partition: TopicPartition, offset: int, message: str, reset: 
 
 
 def log_truncated(partition: TopicPartition, offset: int, epoch: int, end: int | None) -> TruncationError:
-    """Records that were read are not in the new leader's log, from `end` on; None: it does not know."""
+    """Records that were read are not in the new leader's log, from `end` on; None: from an unknown offset on."""
     where = (
         "the new leader's log does not know that epoch"
         if end is None
@@ -197,7 +197,7 @@ def log_truncated(partition: TopicPartition, offset: int, epoch: int, end: int |
 
 
 def not_committed(group: str, error: OttlaError, left_behind: str) -> CommitFailedError:
-    """The group has gone on without the member that wanted to commit."""
+    """The group has rebalanced without the member that tried to commit."""
     reason = left_behind if left_behind and left_behind != error.message else "its partitions may be others' by now"
     return CommitFailedError(
         error.code,

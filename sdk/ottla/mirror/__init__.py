@@ -1,1 +1,1 @@
-"""What programs and operators want of a mirror: how it is, where offsets are in the copies, failover."""
+"""The client side of mirroring: the state of flows, translation of offsets, failover and failback, verification."""

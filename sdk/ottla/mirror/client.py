@@ -1,13 +1,13 @@
-"""MirrorClient: a mirror's flows, where offsets of a source are in its copies, pause, failover and failback, verify.
+"""MirrorClient: a mirror's flows, translation of offsets to the copies, pause, failover and failback, verification.
 
     with ottla.MirrorClient("mirror-0:9680") as mirror:
         at = mirror.translate("east->west", {ottla.TopicPartition("orders", 3): 41200})
         mirror.failover("east->west", groups=["billing"])
 
-With `redis=`, the URL that the mirrors' file has, offsets are looked up there, and the mirror is the second choice.
+With `redis=`, the URL in the mirrors' file, offsets are looked up in Redis first, and in the mirror only if that fails.
 
-Several mirrors of a flow share its partitions. Any of them translates, pauses and moves groups; `flow` and `verify` are
-of the partitions that the one has that is asked.
+Several mirrors of a flow share its partitions. Any of them can translate, pause and move groups; `flow` and `verify`
+cover only the partitions of the mirror that you connect to.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _REDIS_S: Final = 1.0
 _client_numbers = itertools.count(1)
 
 _MOVE_S: Final = 60.0
-"""A mirror that moves groups waits for each cluster in turn, and for one that is away until it is sure of that."""
+"""How long moving groups may take: the mirror waits for each cluster in turn, and for a while if one is unreachable."""
 
 
 class MirrorClient:
-    """Of the mirror at one gRPC address: `address`, by default OTTLA_MIRROR, then localhost:9680. Thread-safe.
+    """A client of the mirror at the gRPC `address`, by default OTTLA_MIRROR, then localhost:9680. Thread-safe.
 
     `request_timeout` is in seconds, for each call. `redis` is a URL such as redis://localhost:6379/0: `translate` and
     `positions` look there first, for a second at most. It needs `pip install 'ottla[redis]'`.
 
-    Every method raises ConnectError or ottla.TimeoutError where the mirror does not answer in time, and FatalError
+    Every method raises ConnectError or ottla.TimeoutError if the mirror does not answer in time, and FatalError
     (INVALID_REQUEST) for a flow that it does not have.
     """
 
@@ -70,19 +70,20 @@ class MirrorClient:
         self._cluster: Final = ClusterClient([self.address], _transport or grpc_transport(self.client_id))
 
     def flows(self) -> list[FlowInfo]:
-        """All flows of this mirror."""
+        """Return all flows of this mirror."""
         return self._flows("")
 
     def flow(self, name: str) -> FlowInfo:
-        """One of them."""
+        """Return one flow of this mirror."""
         (found,) = self._flows(name)
         return found
 
     def translate(self, flow: str, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Where readers of the source at these offsets (of the next record to read) go on, by partitions of the copies.
+        """Translate offsets of the source (next records to read) to the copies, by partitions of the copies.
 
-        Never behind a record that such a reader has not had: exactly between the mirror's syncs, else late. Raises
-        UnknownTopicError for a partition that is not copied, or of which nothing is known there.
+        A reader that continues there skips no record that it has not read. Within the ranges that the mirror keeps, the
+        translation is exact; elsewhere it is earlier, so the reader gets some records again. Raises UnknownTopicError
+        for a partition that is not copied, or if nothing is known at that offset.
         """
         if self._redis is not None and (found := self._redis.translate(flow, positions)) is not None:
             return found
@@ -93,43 +94,53 @@ class MirrorClient:
         return {TopicPartition(each.copy, each.partition): each.offset for each in response.offsets}
 
     def positions(self, flow: str, group: str) -> dict[TopicPartition, int]:
-        """Where the group goes on in the copies by its last checkpoints; empty where it has none."""
+        """Return the group's offsets in the copies by its last checkpoints; empty if it has none."""
         if self._redis is not None and (found := self._redis.positions(flow, group)) is not None:
             return found
         response = self._call(Mirror.GROUP_POSITIONS, pb.GroupPositionsRequest(flow=flow, group=group))
         return {TopicPartition(at.copy, at.partition): at.offset for at in response.positions}
 
     def pause(self, flow: str) -> None:
-        """Have all mirrors of the flow stop copying, also those that start later, until it is resumed."""
+        """Stop copying in all mirrors of the flow, even those that start later, until it is resumed."""
         self._call(Mirror.PAUSE_FLOW, pb.PauseFlowRequest(flow=flow, paused=True))
 
     def resume(self, flow: str) -> None:
-        """Have them go on where they stopped."""
+        """Continue a paused flow where it stopped."""
         self._call(Mirror.PAUSE_FLOW, pb.PauseFlowRequest(flow=flow))
 
     def failover(self, flow: str, groups: Sequence[str] = (), *, dry_run: bool = False) -> MovedGroups:
-        """Pause the flow, and commit for groups (all by default) in the target where they are in the source.
+        """Pause the flow, and commit in the target the translated source offsets of groups (all by default).
 
-        With the source away it is by the last checkpoints. A group that has members in the target is not moved, and
-        none is led back. A dry run changes nothing, and returns what would be done.
+        If the source is unreachable, the last checkpoints count. A group that has members in the target is not moved,
+        and no group is moved backwards. A dry run changes nothing, and returns what would be done.
         """
         return self._move(Mirror.FAILOVER, flow, groups, dry_run)
 
     def failback(self, flow: str, groups: Sequence[str] = (), *, dry_run: bool = False) -> MovedGroups:
-        """Commit for groups in the source where they are in the copies, and have the flow go on; likewise."""
+        """Commit in the source the translated offsets of groups in the copies, and resume the flow.
+
+        The rules of `failover` apply.
+        """
         return self._move(Mirror.FAILBACK, flow, groups, dry_run)
 
     def verify(self, flow: str, topics: Collection[str] = (), *, state: Path | None = None) -> list[CopyCheck]:
-        """Compare each partition that this mirror copies with its copy, record by record; as long as that takes.
+        """Compare each partition that this mirror copies with its copy, record by record, however long it takes.
 
-        `state` is a file that remembers how far it came, for the next call to go on from. `topics` are the source's.
+        `topics` are topics of the source. `state` is a file that stores the progress, from which the next call
+        continues.
         """
         found, known = self.flow(flow), VerifiedUpTo(state)
         if found.policy == "marked":
-            raise config_error(f"{flow} can't be verified: its copies have records of their own", hint="count those")
+            raise config_error(
+                f"{flow} can't be verified: its copies have other records too",
+                hint="compare the counts of records instead",
+            )
         for address in (*found.source_bootstrap, *found.target_bootstrap):
             if "://" in address:
-                raise config_error(f"{flow} can't be verified: {address} is no ottla cluster", hint="count its records")
+                raise config_error(
+                    f"{flow} can't be verified: {address} is no ottla cluster",
+                    hint="compare the counts of records instead",
+                )
         return [
             verify_copy(found.source_bootstrap, found.target_bootstrap, partition, known)
             for partition in sorted(found.partitions, key=lambda p: (p.topic, p.partition))

@@ -1,4 +1,4 @@
-"""How it is with a mirror's flows, and what became of groups that were moved."""
+"""The state of a mirror's flows, and the results of moving groups."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from ottla_proto import mirror_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class MirroredPartition:
-    """A partition of the source, by `topic` and `partition`, and its copy, in the topic `copy` of the target.
+    """A partition of the source, by `topic` and `partition`, and its copy in the target's topic `copy`.
 
-    What lies before `position` in the source is in the copy. `lag` counts offsets from there to the end of what is
-    committed, and `lag_s` is the age in seconds of the newest record that was copied, 0 without a lag; each is None
-    where it is not known. `records` and `bytes` count since this mirror has it. `trouble` says why it is not copied.
+    The copy has everything before the source offset `position`. `lag` counts the offsets from there to the end of
+    committed records; `lag_s` is the age in seconds of the newest copied record, 0 without a lag. Each is None if it
+    is not known. `records` and `bytes` count since this mirror took over the partition. `trouble` says why it is not
+    copied.
     """
 
     topic: str
@@ -47,11 +48,11 @@ class MirroredPartition:
 
 @dataclass(frozen=True, slots=True)
 class FlowInfo:
-    """A flow, such as `east->west`, and the partitions that the mirror which was asked copies of it.
+    """A flow, such as `east->west`, and those of its partitions that the mirror you asked copies.
 
-    `delivery` is at_least_once or exactly_once, `policy` prefix or identity, `leads` whether this mirror creates topics
-    and moves groups' offsets. `trouble` says why the flow stands still; `topics` and `groups` of each copy, and of each
-    group, why it is not as it should be. Addresses are the clusters', as the mirror knows them.
+    `delivery` is at_least_once or exactly_once, `policy` prefix or identity, and `leads` whether this mirror creates
+    topics and moves groups' offsets. `trouble` says why the flow does not move; `topics` and `groups` map each copied
+    topic or group with a problem to its cause. Addresses are those of the clusters, as the mirror knows them.
     """
 
     name: str
@@ -89,7 +90,7 @@ class FlowInfo:
         )
 
     def troubles(self) -> Iterator[str]:
-        """All that is not as it should be, a sentence each."""
+        """Yield every problem of the flow as a sentence."""
         if self.paused:
             yield f"{self.name} is paused; go on with: ottla mirror resume '{self.name}'"
         if self.trouble:
@@ -100,14 +101,14 @@ class FlowInfo:
         for copy, trouble in self.topics.items():
             yield f"{self.name}: {copy}: {trouble}"
         for group, trouble in self.groups.items():
-            yield f"{self.name}: {group} has not its offsets in the target: {trouble}"
+            yield f"{self.name}: {group} does not have its offsets in the target: {trouble}"
 
 
 @dataclass(frozen=True, slots=True)
 class MovedPosition:
-    """A group is at the offset `before` of `partition`, and goes on at the offset `after` of `to`, where it `had` one.
+    """A group's move from the offset `before` of `partition` to the offset `after` of `to`, where it `had` committed.
 
-    It does not where there is an `obstacle`, in words; `after` is None where its place is not known.
+    If an `obstacle` says why, the offset is not moved. `after` is None if the matching offset is not known.
     """
 
     partition: TopicPartition
@@ -120,14 +121,14 @@ class MovedPosition:
 
 @dataclass(frozen=True, slots=True)
 class MovedGroup:
-    """With an `error` nothing is moved."""
+    """A group and its positions. If there is an `error`, nothing is moved."""
 
     group: str
     positions: Sequence[MovedPosition]
     error: OttlaError | None
 
     def troubles(self) -> Iterator[str]:
-        """What of it does not go on in the other cluster, a sentence each."""
+        """Yield a sentence for everything of the group that does not continue in the other cluster."""
         if self.error is not None:
             yield f"{self.group} stays where it is: {self.error.message}"
         elif not self.positions:
@@ -139,7 +140,7 @@ class MovedGroup:
 
 @dataclass(frozen=True, slots=True)
 class MovedGroups:
-    """What a failover or a failback has done, or would do. With `source_reached` False groups go on by their last
+    """What a failover or a failback has done, or would do. If `source_reached` is False, groups continue by their last
     checkpoints."""
 
     source_reached: bool
@@ -150,7 +151,7 @@ class MovedGroups:
         return cls(response.source_reached, [_moved(group) for group in response.groups])
 
     def troubles(self) -> Iterator[str]:
-        """What does not go on in the other cluster, a sentence each."""
+        """Yield a sentence for everything that does not continue in the other cluster."""
         for group in self.groups:
             yield from group.troubles()
 

@@ -1,4 +1,4 @@
-"""Looking up in Redis, in one round trip, what a flow's mirrors keep there of its offsets.
+"""Looks up in Redis, in one round trip, the offsets that a flow's mirrors keep there.
 
     ottla:mirror:<flow>:current                       exists while all of this is current: it expires unless renewed
     ottla:mirror:<flow>:writer                        which mirror has written this, and how often
@@ -6,7 +6,7 @@
     ottla:mirror:<flow>:offsets:<topic>:<partition>   sorted set by `source`: "source target length", of a stretch
     ottla:mirror:<flow>:group:<group>                 hash: "copy:partition", the group's offset there
 
-`length` records from offset `source` on lie from `target` on in the copy. A score is a double: exact up to 2**53.
+`length` records from offset `source` on are at `target` and after in the copy. A score is a double: exact up to 2**53.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class RedisKeys:
-    """Of one flow; `pattern` matches all of them."""
+    """The keys of one flow; `pattern` matches all of them."""
 
     def __init__(self, flow: str) -> None:
         self._start: Final = f"ottla:mirror:{flow}:"
@@ -34,27 +34,28 @@ class RedisKeys:
         self.copies: Final = f"{self._start}copies"
 
     def offsets(self, topic: str, partition: int) -> str:
-        """The stretches of a partition of the source."""
+        """Return the key of a source partition's stretches."""
         return f"{self._start}offsets:{topic}:{partition}"
 
     def group(self, group: str) -> str:
-        """A group's last checkpoints."""
+        """Return the key of a group's last checkpoints."""
         return f"{self._start}group:{group}"
 
 
 def member_of(source: int, target: int, length: int) -> str:
-    """A stretch as it lies in the sorted set."""
+    """Return a stretch as the sorted set holds it."""
     return f"{source} {target} {length}"
 
 
 def translate_by(member: str, offset: int) -> int:
-    """Where a reader at `offset` goes on, by the last stretch that begins at it or before: late behind its end."""
+    """Translate `offset` by the last stretch that begins at or before it; behind the stretch, return its end."""
     source, target, length = map(int, member.split())
     return target + min(offset - source, length)
 
 
 def open_redis(url: str, timeout_s: float) -> Redis:
-    """For any thread. No call of it takes longer, or is repeated. Raises ConfigError; connects with the first call."""
+    """Return a thread-safe client that connects at its first call. No call takes longer than `timeout_s` or is
+    retried. Raises ConfigError."""
     try:
         from redis import Redis
         from redis.backoff import NoBackoff
@@ -75,25 +76,25 @@ def open_redis(url: str, timeout_s: float) -> Redis:
 
 @contextmanager
 def redis_errors() -> Iterator[None]:
-    """Redis' errors as ours."""
+    """Turn errors of Redis into ottla's."""
     from redis import RedisError
 
     try:
         yield
     except RedisError as error:
         raise ConnectError(
-            ErrorCode.NETWORK_EXCEPTION, f"Redis: {error}", hint="see whether it runs, and where"
+            ErrorCode.NETWORK_EXCEPTION, f"Redis: {error}", hint="check that it runs, and its address"
         ) from error
 
 
 class RedisOffsets:
-    """Every method returns None where Redis is away, or not current, or does not know all that was requested."""
+    """Every method returns None if Redis is unreachable, not current, or lacks some of what was requested."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
         self._redis: Final = open_redis(url, timeout_s)
 
     def translate(self, flow: str, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int] | None:
-        """As `MirrorClient.translate`."""
+        """Like `MirrorClient.translate`."""
         keys = RedisKeys(flow)
 
         def look_up(pipeline: Pipeline) -> None:
@@ -110,7 +111,7 @@ class RedisOffsets:
         return translated
 
     def positions(self, flow: str, group: str) -> dict[TopicPartition, int] | None:
-        """As `MirrorClient.positions`."""
+        """Like `MirrorClient.positions`."""
         keys = RedisKeys(flow)
         found = self._read(keys, lambda pipeline: pipeline.hgetall(keys.group(group)))
         if not found or not found[0]:
@@ -119,11 +120,11 @@ class RedisOffsets:
         return {TopicPartition(copy, int(partition)): int(offset) for (copy, _, partition), offset in fields}
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         self._redis.close()
 
     def _read(self, keys: RedisKeys, look_up: Callable[[Pipeline], object]) -> list[Any] | None:
-        """At one moment."""
+        """Read all keys in one transaction."""
         try:
             with redis_errors(), self._redis.pipeline() as pipeline:
                 pipeline.exists(keys.current)

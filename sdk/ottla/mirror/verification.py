@@ -1,4 +1,4 @@
-"""Reading a partition and its copy in another cluster, and what is different."""
+"""Compares a partition with its copy in another cluster."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _EXAMPLES: Final = 10
 
 @dataclass(slots=True)
 class CopyCheck:
-    """A partition of the source and its copy: how many records of the copy were compared, how often which fault was
-    found, and the first examples. `position`: what comes before it in the source is in the copy."""
+    """A partition of the source and its copy: how many records of the copy were compared, how often each fault was
+    found, and the first examples. The copy has everything before the source offset `position`."""
 
     topic: str
     partition: int
@@ -37,7 +37,7 @@ class CopyCheck:
 
 
 class VerifiedUpTo:
-    """How far earlier runs have come, in a file: offsets in the source and in the copy, by partition."""
+    """A file with the progress of earlier runs: offsets in the source and in the copy, by partition."""
 
     def __init__(self, file: Path | None) -> None:
         self._file: Final = file
@@ -46,7 +46,9 @@ class VerifiedUpTo:
             try:
                 self._at = {str(name): [int(at[0]), int(at[1])] for name, at in json.loads(file.read_text()).items()}
             except (OSError, ValueError, LookupError, TypeError, AttributeError):
-                raise config_error(f"{file} is not what a run has written", hint="remove it to begin anew") from None
+                raise config_error(
+                    f"{file} was not written by an earlier run", hint="remove it to start from the beginning"
+                ) from None
 
     def get(self, copied: CopyCheck) -> tuple[int, int] | None:
         at = self._at.get(f"{copied.copy}-{copied.partition}")
@@ -63,13 +65,13 @@ class VerifiedUpTo:
 def verify_copy(
     source: Sequence[str], target: Sequence[str], mirrored: MirroredPartition, known: VerifiedUpTo
 ) -> CopyCheck:
-    """Compare what is in both now, behind what was compared before. Raises what reading raises."""
+    """Compare what is in both now, after what was compared before. Raises the errors of reading."""
     check = CopyCheck(mirrored.topic, mirrored.partition, mirrored.copy, mirrored.position or 0)
     at = known.get(check)
     starts: tuple[Any, Any] = ("earliest", "earliest")
     if at is not None:
         starts = {(check.topic, check.partition): at[0]}, {(check.copy, check.partition): at[1]}
-    with Admin(list(target)) as admin:  # up to there, though a transaction that was left open is to be waited for
+    with Admin(list(target)) as admin:  # up to there, even if that means waiting for an open transaction
         end = admin.topics.offsets(check.copy, "latest")[check.partition]
     original = _open(source, check.topic, check.partition, starts[0], "end")
     copy = _open(target, check.copy, check.partition, starts[1], {(check.copy, check.partition): end})
@@ -77,7 +79,7 @@ def verify_copy(
         comparison = CopyComparison(_seen(original), _seen(copy))
         for finding in comparison.findings():
             if finding.fault is Fault.MISSING and finding.offset >= check.position:
-                continue  # it may be on its way
+                continue  # it may still be on its way
             check.counts[finding.fault] += 1
             if len(check.examples) < _EXAMPLES:
                 check.examples.append(finding)

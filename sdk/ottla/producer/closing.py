@@ -1,6 +1,7 @@
-"""How a producer ends: when it is closed, when nothing has it any more, and when the process ends.
+"""How a producer ends: when it is closed, when it is garbage-collected, and when the process ends.
 
-All of it is of the parts that a producer consists of, which its threads keep: so they can be closed when it is garbage.
+This module refers only to the producer's parts, which its threads keep alive, so it can close them after the producer
+itself is garbage.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ from ottla.producer.transaction_manager import TransactionManager
 logger = logging.getLogger("ottla.producer")
 
 _LAST_CALLBACKS_S: Final = 1.0
-"""The least time for callbacks that report a close whose time is over."""
+"""The least time for the last callbacks, even if the time of a close is over."""
 
 _CLOSE_AT_EXIT_S: Final = 5.0
 
 _ABORT_S: Final = 5.0
-"""How long a close tries to abort what is open; after that its coordinator does, in its time."""
+"""How long a close tries to abort an open transaction; after that the coordinator does, when it times out."""
 
 _GARBAGE: Final = "since it is garbage-collected"
 
 _open: Final[set[Closing]] = set()
-"""Of the producers that have not come to their end."""
+"""The Closing of each producer that has not ended."""
 
 
 @dataclass(eq=False)
 class Closing:
-    """One producer's."""
+    """Closes one producer."""
 
     cluster: ClusterClient
     sender: Sender
@@ -51,12 +52,12 @@ class Closing:
     ended: Event = field(default_factory=Event)
 
     def watch(self, producer: object) -> None:
-        """Close when `producer` is garbage, or when the process ends."""
+        """Close when `producer` is garbage-collected, or when the process ends."""
         _open.add(self)
         weakref.finalize(producer, self._on_garbage).atexit = False
 
     def close(self, limit_s: float, quiet_s: float = float("inf"), *, unasked: str = "") -> None:
-        """Close, with a word in the log after `quiet_s` seconds of waiting, and one at once where it is `unasked`."""
+        """Close, with a line in the log after `quiet_s` seconds of waiting, and one at once if it is `unasked`."""
         deadline_at = self.cluster.clock.monotonic() + limit_s
         with self.sender.lock:
             self.sender.end_by(deadline_at)
@@ -90,22 +91,22 @@ class Closing:
             self.announcer.close(max(_LAST_CALLBACKS_S, deadline_at - self.cluster.clock.monotonic()))
 
     def _on_garbage(self) -> None:
-        """The garbage collector may call this anywhere, whichever locks are held: another thread does the work.
+        """Close on another thread, because the garbage collector may call this anywhere, whatever locks are held.
 
-        That is a daemon thread, for starting another kind takes a lock of `threading`.
+        It is a daemon thread, because starting any other takes a lock of `threading`.
         """
         if not self.closed and not self.announcer.guard.foreign:
             limit_s, name = self.sender.accumulator.limits.delivery_timeout_s, f"ottla-goodbye-{self.announcer.name}"
             Thread(target=self.close_unasked, args=(limit_s, _GARBAGE), name=name, daemon=True).start()
 
     def close_unasked(self, limit_s: float, reason: str) -> None:
-        """Close what its owner did not."""
-        with contextlib.suppress(OttlaError):  # what was not delivered has been logged
+        """Close a producer that its owner did not close."""
+        with contextlib.suppress(OttlaError):  # failures have been logged
             self.close(limit_s, unasked=reason)
 
 
 def _disown() -> None:
-    """In a child after a fork: what is called for each record asks for no process id, so it has to be told."""
+    """Mark producers in a child after a fork: code that runs for each record does not check the process id."""
     for closing in _open:
         closing.targets.clear()
         closing.announcer.disowned = True
@@ -122,5 +123,5 @@ def _close_at_exit() -> None:
     for closing in closings:
         closing.close_unasked(_CLOSE_AT_EXIT_S, "at exit")
     give_up_at = monotonic() + _CLOSE_AT_EXIT_S + _LAST_CALLBACKS_S
-    for closing in closings:  # those that other threads close
+    for closing in closings:  # other threads may still be closing some
         closing.ended.wait(max(0.0, give_up_at - monotonic()))

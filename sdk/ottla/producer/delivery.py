@@ -337,7 +337,7 @@ class Announcer:
             return
         thread.join(timeout)
         if thread.is_alive():
-            message = "%s: delivery callbacks have not returned within %g s; they are not waited for any more"
+            message = "%s: delivery callbacks have not returned within %g s; the producer stops waiting for them"
             logger.warning(message, self.name, timeout)
 
     def _count(self, ticket: Ticket, batch: ProducerBatch, error: OttlaError) -> None:

@@ -1,4 +1,4 @@
-"""What a producer has done so far, in figures with Kafka's names and units."""
+"""The metrics of a producer, with Kafka's names and units."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ METRICS: Final = {
     "buffer-total-bytes": "buffer_memory",
     "buffer-available-bytes": "what is free of it, now",
 }
-"""Names and meanings; since the producer was made, where they count something."""
+"""Names and meanings. Totals count from when the producer was made."""
 
 
 class Mean:
-    """An average and a maximum of what was seen, 0 before anything was."""
+    """The average and maximum of the values so far, 0 before the first."""
 
     __slots__ = ("count", "most", "total")
 
@@ -39,19 +39,19 @@ class Mean:
         self.most = 0.0
 
     def add(self, value: float) -> None:
-        """One more."""
+        """Add a value."""
         self.count += 1
         self.total += value
         self.most = max(self.most, value)
 
     @property
     def average(self) -> float:
-        """Of all so far."""
+        """The average of all values so far."""
         return self.total / self.count if self.count else 0.0
 
 
 class Produced:
-    """Counts, by batches and requests. Change and read it with the producer's lock held."""
+    """Counts batches and requests. Change and read it with the producer's lock held."""
 
     def __init__(self) -> None:
         self._sent = self._retried = self._failed = 0
@@ -61,7 +61,7 @@ class Produced:
         self._queued_ms = Mean()
 
     def on_sent(self, request: OutgoingRequest, sizes_bytes: list[int], now: float) -> None:
-        """A request leaves, with batches of these sizes, in its order."""
+        """Note that a request leaves, with batches of these sizes, in its order."""
         batches = [batch for part in request.parts for batch in part.batches]
         for batch, size_bytes in zip(batches, sizes_bytes, strict=True):
             self._batch_bytes.add(size_bytes)
@@ -73,15 +73,15 @@ class Produced:
         self._request_records.add(sum(batch.count for batch in batches))
 
     def on_response(self, latency_s: float) -> None:
-        """A request was answered after `latency_s`."""
+        """Note that a request got its response after `latency_s`."""
         self._latency_ms.add(1000 * latency_s)
 
     def on_settled(self, batches: list[ProducerBatch]) -> None:
-        """These batches have their outcome."""
+        """Note that these batches have their outcomes."""
         self._failed += sum(batch.count for batch in batches if batch.error is not None)
 
     def metrics(self, in_flight: int, buffer_bytes: int, used_bytes: int) -> dict[str, float]:
-        """All of METRICS as of now."""
+        """Return the current values of METRICS."""
         return {
             "record-send-total": float(self._sent),
             "record-retry-total": float(self._retried),

@@ -15,12 +15,12 @@ from ottla.producer.target import PartitionerLike, check_partitioner
 from ottla.serdes.serdes import Serializer, serializer
 
 _LONGEST_ID_BYTES: Final = 2**15 - 1
-"""Of a string in Kafka's protocol."""
+"""The longest string in Kafka's protocol."""
 
 
 @dataclass(frozen=True)
 class ProducerOptions:
-    """Times in seconds; `acks` as in the protocol."""
+    """Checked arguments. Times are in seconds; `acks` is as in the protocol."""
 
     bootstrap: list[str]
     topic: str | None
@@ -39,7 +39,7 @@ class ProducerOptions:
 
 
 def producer_options(topic: str | None, settings: Mapping[str, Any]) -> ProducerOptions:
-    """`settings` are the Producer's arguments under their names. Raises ConfigError for what can't be."""
+    """Return the options for the Producer's arguments, `settings`. Raises ConfigError for invalid ones."""
     limits = producer_limits(settings)
     request_timeout_s = seconds(settings["request_timeout"], "request_timeout")
     check_timeouts(limits, request_timeout_s)

@@ -1,4 +1,4 @@
-"""Producer ids for one producer, from whichever broker answers (Broker.InitProducerId), asked for in the background."""
+"""Gets producer ids for one producer in the background, from whichever broker answers (Broker.InitProducerId)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger("ottla.producer")
 
 
 class ProducerIdSource:
-    """`on_id` hears of each new id; `on_failure` of each failure, which is the last one where it is not retriable."""
+    """`on_id` gets each new id, `on_failure` each failure; a failure that is not retriable is the last."""
 
     def __init__(
         self,
@@ -35,14 +35,14 @@ class ProducerIdSource:
         self._closed: Final = Event()
 
     def request(self) -> None:
-        """Have another id sent to `on_id`, unless one is being asked for. Does not block."""
+        """Request another id for `on_id`, unless a request is under way. Does not block."""
         with self._lock:
             if self._thread is None and not self._closed.is_set():
                 self._thread = Thread(target=self._run, name="ottla-producer-id", daemon=True)
                 self._thread.start()
 
     def close(self) -> None:
-        """Ask no more. A call that is under way ends with the cluster's connections."""
+        """Request no more ids. A call that is under way ends with the cluster's connections."""
         self._closed.set()
 
     def _run(self) -> None:
@@ -69,6 +69,6 @@ class ProducerIdSource:
         return response.producer_id
 
     def _done(self) -> None:
-        """From now on another one may be asked for."""
+        """Allow another request."""
         with self._lock:
             self._thread = None

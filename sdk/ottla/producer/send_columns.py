@@ -1,7 +1,7 @@
-"""Rows of bytes on their way out, a column each: for connectors, whose rows come so and by the million.
+"""Rows of bytes to be sent, as columns: for connectors, whose rows come as columns and by the million.
 
-A row costs a third of what `send` takes: no serializer, no Delivery, and the lock once for many rows. What became of
-them, `flush` reports.
+A row costs a third of a `send`: no serializer, no Delivery, and the lock only once for many rows. `flush` reports the
+outcomes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from ottla.producer.target import Target
 from ottla_core.records.record import Header
 
 QueuedRow: TypeAlias = tuple[PartitionQueue | None, bytes | None, bytes | None, Sequence[Header]]
-"""A row with the queue of its partition; None where whichever batch is being filled will do."""
+"""A row with the queue of its partition, or None if any batch that is being filled will do."""
 
 _ROWS_A_SLICE: Final = 500
-"""A fraction of a millisecond: what waits for the producer's lock meanwhile is not felt."""
+"""They take a fraction of a millisecond, so other threads hardly wait for the producer's lock."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByteColumns:
-    """Rows for one topic; columns of one length, or None for one that is null in every row.
+    """Rows for one topic, as columns of equal length, or None for a column that is null in every row.
 
-    A partition that is null is chosen as `send` would.
+    If a row's partition is null, it is chosen as `send` would.
     """
 
     values: Sequence[bytes | None]
@@ -35,9 +35,9 @@ class ByteColumns:
     partitions: Sequence[int | None] | None = None
 
     def slices(self, target: Target) -> Iterator[list[QueuedRow]]:
-        """All rows in their order, some hundreds at a time. Raises ConfigError for a partition that is not there."""
+        """Yield all rows in order, some hundreds at a time. Raises ConfigError for a partition that does not exist."""
         columns = self._queues(target), self.keys or repeat(None), self.values, self.headers or repeat(())
-        rows = zip(*columns, strict=False)  # what repeats has no end
+        rows = zip(*columns, strict=False)  # repeated values have no end
         while rows_of_slice := list(islice(rows, _ROWS_A_SLICE)):
             yield rows_of_slice
 

@@ -1,8 +1,8 @@
-"""The producer's IO: a thread that drains the accumulator into requests, and the answers that come back.
+"""The producer's IO: a thread drains the accumulator into requests, and responses are entered as they come.
 
-One lock guards the accumulator. `send` appends under it, this thread drains under it, answers are entered under it;
-building batches, compressing, sending and telling outcomes happen outside. The lock is re-entrant only so that it can
-checked who owns it (guard.py): no thread takes it twice.
+One lock guards the accumulator. It is held while `send` appends, while this thread drains, and while responses are
+entered; building batches, compressing, sending and announcing outcomes happen without it. The lock is re-entrant only
+so that guard.py can check which thread owns it: no thread takes it twice.
 
 An unforeseen error here ends the sending, and every caller gets it: `failed` says why.
 """
@@ -43,7 +43,8 @@ _UNANSWERED_S: Final = 5.0
 
 
 class Sender:
-    """`room` is signalled when batches are settled; `wake` says that there may be something to send."""
+    """Sends the accumulator's batches. `room` is signalled when batches are settled; `wake` wakes the sending
+    thread."""
 
     def __init__(
         self, accumulator: Accumulator, cluster: ClusterClient, announcer: Announcer, options: ProducerOptions
@@ -80,33 +81,33 @@ class Sender:
         self._thread.start()
 
     def on_metadata(self, view: ClusterView) -> None:
-        """Partitions may have another leader, or have one at last."""
+        """Act on new metadata: partitions may have another leader, or a leader at last."""
         with self.lock:
             self.wake()
 
     def wake(self) -> None:
-        """There may be something to send. The lock is held."""
+        """Wake the thread, since there may be something to send. The lock is held."""
         self._woken = True
         self.work.notify()
 
     def metrics(self) -> dict[str, float]:
-        """What was sent so far, under Kafka's names."""
+        """Return counts of what was sent so far, under Kafka's names."""
         with self.lock:
             limits, used_bytes = self.accumulator.limits, self.accumulator.used_bytes
             return self.produced.metrics(self.accumulator.requests_in_flight, limits.buffer_bytes, used_bytes)
 
     def end_by(self, end_at: float) -> None:
-        """No wait goes beyond that monotonic time any more. The lock is held."""
+        """End every wait at that monotonic time. The lock is held."""
         self._end_at = min(self._end_at, end_at)
         self.room.notify_all()
 
     def check(self) -> None:
-        """Raise where this has failed: nothing is sent any more."""
+        """Raise if the sender has failed, so that nothing is sent any more."""
         if self.failed is not None:
             raise sender_failed(self.failed)
 
     def flush(self, timeout: float) -> bool:
-        """Wait until everything that was sent so far is settled and announced; False where `timeout` seconds passed."""
+        """Wait until everything sent so far is settled and announced; return False after `timeout` seconds."""
         deadline_at = self._clock.monotonic() + timeout
         with self.lock:
             waited_for = list(reversed(self.accumulator.incomplete))
@@ -126,7 +127,7 @@ class Sender:
         return True
 
     def close(self) -> None:
-        """Fail what is left, end the thread and the streams."""
+        """Fail the batches that are left, end the thread and close the streams."""
         self._closed = True
         self._ids.close()
         reason = "the producer was closed before the broker had answered"
@@ -135,12 +136,12 @@ class Sender:
         self._streams.close(timeout=_UNANSWERED_S if self._acks == 0 else 0.0)
 
     def _fail(self, bug: BaseException) -> None:
-        """Nothing is sent any more: threads that wait, and those that send later, get the error."""
+        """Stop sending: threads that wait, and those that send later, get the error."""
         if self.failed is None:
             logger.error("the sender failed", exc_info=bug)
             self.failed = bug
         self._fail_all(sender_failed(bug))
-        with self.lock:  # what was just being announced when it failed
+        with self.lock:  # batches that were being announced when it failed
             self.accumulator.incomplete.clear()
             self.room.notify_all()
 
@@ -172,10 +173,10 @@ class Sender:
                     self.work.wait(max(0.0, min(due_at, drained.wake_at, now + _LONGEST_WAIT_S) - now))
 
     def _pump(self) -> None:
-        """Send right here, on a thread that brought an answer, what waited for it.
+        """Send the batches that waited for a response, on the thread that brought it.
 
-        While the user's thread is busy, waking the sender's takes longer than the broker. That one is woken all the
-        same: it knows when to come back, and sends what is left if another thread is sending just now.
+        While the user's thread is busy, waking the sender's thread takes longer than the broker does. The sender's
+        thread is woken all the same: it knows when to act next, and sends the rest if another thread is sending now.
         """
         if self._sending.acquire(blocking=False):
             try:
@@ -184,7 +185,7 @@ class Sender:
                 self._sending.release()
 
     def _send_round(self) -> Drained:
-        """Send what may leave now. With `_sending` held: batches leave in the order in which they are drained."""
+        """Send what may leave now. `_sending` is held, so batches leave in the order in which they are drained."""
         assert self._updater is not None
         with self.lock:
             drained = self.accumulator.drain(self._clock.monotonic(), self._updater.view.routes)
@@ -212,7 +213,7 @@ class Sender:
         sizes_bytes = []
         for part in request.parts:
             for batch in part.batches:
-                sizes_bytes.append(len(batch.encoded or b""))  # None where a close has failed it meanwhile
+                sizes_bytes.append(len(batch.encoded or b""))  # None if a close has failed it meanwhile
                 hot = self._hot_keys.on_batch(batch.first_key, sizes_bytes[-1])
                 if hot is not None:
                     logger.warning(
@@ -229,7 +230,7 @@ class Sender:
     def _add_records(self, body: pb.ProduceRequest, part: PartitionBatches) -> None:
         codec = self.accumulator.limits.codec
         encoded = [batch.encode(codec, self._attributes) for batch in part.batches]
-        body.partitions.add(  # where it is: a message that is put into another one is copied
+        body.partitions.add(  # built in place: a message that is put into another one is copied
             topic_id=part.route.partition_id.topic_id,
             partition=part.route.partition_id.partition,
             current_leader_epoch=part.route.leader_epoch,
@@ -261,7 +262,7 @@ class Sender:
 
     def _on_failed(self, requests: list[OutgoingRequest], error: OttlaError) -> None:
         assert self._updater is not None
-        self._updater.refresh()  # a broker rejects an acks=0 by ending the stream, without a response (rule 66)
+        self._updater.refresh()  # a broker rejects acks=0 by ending the stream, without a response (rule 66)
         for request in requests:
             with self.lock:
                 reported = self.accumulator.on_failed(request, error.code, error.message, self._clock.monotonic())
@@ -292,7 +293,7 @@ class Sender:
             self.announce(reported.settled)
 
     def announce(self, settled: list[ProducerBatch]) -> None:
-        """These batches are settled: wake the threads that wait. Call without the lock."""
+        """Announce that these batches are settled, and wake waiting threads. Call it without the lock."""
         self._announcer.announce(settled)
         with self.lock:
             self.produced.on_settled(settled)

@@ -1,7 +1,8 @@
-"""One topic as a producer's destination: a queue a partition, and how a record's partition is chosen.
+"""One topic as a producer's destination: a queue for each partition, and the choice of a record's partition.
 
-A partition that `send` names is taken as it is. Else the partitioner says: "default" (the key's, or the one whose batch
-is being filled), "round_robin" or "random" (any partition that has a leader, whatever the key), or a callable.
+A partition that `send` names is used as it is. Otherwise the partitioner decides: "default" (by the key, or the
+partition whose batch is being filled), "round_robin" or "random" (any partition that has a leader, whatever the key),
+or a callable.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _first_turns = itertools.count()
 
 
 def check_partitioner(like: Any) -> PartitionerLike:
-    """`like`; raises ConfigError unless it is a PartitionerLike."""
+    """Return `like`; raise ConfigError unless it is a PartitionerLike."""
     if like not in PARTITIONERS and not callable(like):
         raise config_error(
             f"partitioner={like!r} is not legal",
@@ -38,12 +39,13 @@ def check_partitioner(like: Any) -> PartitionerLike:
 
 
 class Target:
-    """`queues[n]` is partition n's. A topic that grows gets another Target with the same queues and more."""
+    """A topic to send to. `queues[n]` is partition n's. If the topic grows, another Target gets these queues and
+    more."""
 
     __slots__ = ("_custom", "_keyed", "_spreading", "keyed", "keyless_anywhere", "queues", "sticky", "topic", "used_at")
 
     def __init__(self, topic: str, queues: list[PartitionQueue], partitioner: PartitionerLike, now: float) -> None:
-        """`now`: monotonic seconds; `used_at` is when a batch was begun last."""
+        """`now` is monotonic seconds; `used_at` is the time at which the last batch was begun."""
         self.topic = topic
         self.used_at = now
         self.queues = queues
@@ -55,22 +57,22 @@ class Target:
             self._spreading = SpreadingPartitioner(in_turn(first) if partitioner == "round_robin" else _by_chance)
         self._custom = None if isinstance(partitioner, str) else partitioner
         self.keyed = partitioner == "default" and len(queues) > 1  # keys decide where records go
-        self.keyless_anywhere = partitioner == "default"  # spares `send` a call where it is sure to be answered by None
+        self.keyless_anywhere = partitioner == "default"  # spares `send` a call that would return None
 
     def is_idle(self, since: float) -> bool:
-        """Whether no batch was begun since then, none is on its way, and no open transaction has sent any."""
+        """Return whether no batch was begun since then, none is in flight, and no open transaction has sent any."""
         return self.used_at < since and all(queue.idle for queue in self.queues)
 
     def on_metadata(self, available: tuple[int, ...]) -> None:
-        """The partitions that have a leader now."""
+        """Set the partitions that have a leader now."""
         self.sticky.on_metadata(available, len(self.queues))
         if self._spreading is not None:
             self._spreading.on_metadata(available, len(self.queues))
 
     def queue_for(self, partition: int | None, key: bytes | None, value: bytes | None) -> PartitionQueue | None:
-        """The partition asked for, the user's choice, the key's; None where whichever batch is being filled will do.
+        """Return the queue of the named partition, or of the partitioner's choice, by default the key's partition.
 
-        Raises ConfigError where there is no such partition.
+        None means that any batch that is being filled will do. Raises ConfigError if there is no such partition.
         """
         if partition is not None:
             return self.numbered(partition)
@@ -81,7 +83,7 @@ class Target:
         return None if key is None else self.queues[self._keyed.partition(key)]
 
     def numbered(self, partition: int) -> PartitionQueue:
-        """Partition `partition`'s. Raises ConfigError where there is no such partition."""
+        """Return the queue of a partition by its number. Raises ConfigError if there is no such partition."""
         if isinstance(partition, int) and 0 <= partition < len(self.queues):
             return self.queues[partition]
         raise ConfigError(

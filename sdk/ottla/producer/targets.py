@@ -1,4 +1,4 @@
-"""The topics that a producer sends to, kept as their metadata changes, and dropped when nothing is sent to them."""
+"""The topics that a producer sends to: adapted as their metadata changes, and dropped when nothing is sent to them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Targets:
         )
 
     def find(self, topic: str | None) -> Target:
-        """The topic's target, after waiting for its metadata. Raises UnknownTopicError, ConfigError, ConnectError."""
+        """Wait for the topic's metadata, and return its target. Raises UnknownTopicError, ConfigError, ConnectError."""
         if topic is None:
             raise config_error("send() got no topic", hint="give topic= to send() or to the Producer")
         target = self.by_topic.get(topic)
@@ -50,17 +50,17 @@ class Targets:
         return target
 
     def retain(self, target: Target) -> None:
-        """The target is used again: if it was dropped as idle, follow its topic again. The lock is held."""
+        """Keep a target that is used again: if it was dropped as idle, follow its topic again. The lock is held."""
         if target.topic not in self.by_topic:
             self.by_topic[target.topic] = target
             self.updater.follow([target.topic])
 
     def refresh(self, topic: str) -> None:
-        """Ask a broker now: what is known of the topic may be minutes old."""
+        """Ask a broker now, because the known metadata of the topic may be minutes old."""
         view = self._cluster.fetch_metadata([topic], timeout=self._options.max_block_s).topics.get(topic)
         if view is not None and not view.error:
             self._update(view)
-            self.updater.follow([topic])  # it may be new to this producer, or have partitions that are
+            self.updater.follow([topic])  # the topic or some of its partitions may be new to this producer
 
     def _on_metadata(self, view: ClusterView) -> None:
         for name in list(self.by_topic):
@@ -71,7 +71,7 @@ class Targets:
         self._sender.on_metadata(view)
 
     def _forget_idle(self) -> None:
-        """A producer that uses a topic for each customer is not to hold all of them for ever."""
+        """Forget idle topics: a producer that uses one topic per customer must not keep all of them for ever."""
         idle_since = self._clock.monotonic() - self._options.metadata_max_idle_s
         with self._lock:
             for target in [target for target in self.by_topic.values() if target.is_idle(idle_since)]:

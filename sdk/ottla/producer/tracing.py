@@ -1,6 +1,6 @@
-"""OpenTelemetry, where it is installed and set up: a span for each record that is sent, and `traceparent` with it.
+"""OpenTelemetry, if it is installed and set up: a span for each sent record, and a `traceparent` header.
 
-`ottla` does not depend on opentelemetry-api. A producer looks once, when it is made, whether the application has set a
+`ottla` does not depend on opentelemetry-api. When a producer is made, it checks once whether the application has set a
 tracer provider; without one it does nothing for any record.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def tracing(client_id: str) -> SendTracing | None:
-    """What traces a producer's records, None where OpenTelemetry is not set up."""
+    """Return the hook that traces a producer's records, or None if OpenTelemetry is not set up."""
     try:
         from opentelemetry import trace
     except ImportError:
@@ -33,7 +33,7 @@ def tracing(client_id: str) -> SendTracing | None:
 
 
 def hooks_of(interceptors: Sequence[object], client_id: str) -> list[Hook]:
-    """What sees a producer's records: the user's interceptors, then OpenTelemetry where it is set up."""
+    """Return the hooks for a producer's records: the user's interceptors, then OpenTelemetry if it is set up."""
     hooks: list[Hook] = [InterceptorHook(interceptor) for interceptor in interceptors]
     if traced := tracing(client_id):
         hooks.append(traced)
@@ -41,14 +41,14 @@ def hooks_of(interceptors: Sequence[object], client_id: str) -> list[Hook]:
 
 
 class SendTracing:
-    """The hook. A span lasts from `send` to the outcome; its parent is the sender's current span."""
+    """The hook of OpenTelemetry. A span lasts from `send` to the outcome; its parent is the sender's current span."""
 
     def __init__(self, tracer: Tracer, client_id: str) -> None:
         self._tracer = tracer
         self._client_id = client_id
 
     def on_send(self, record: ProducerRecord[Any, Any]) -> tuple[ProducerRecord[Any, Any], OnOutcome | None]:
-        """The record with the headers of its span (W3C trace context, or what the application has chosen)."""
+        """Return the record with the headers of its span (W3C trace context, or what the application has chosen)."""
         from opentelemetry import propagate, trace
 
         span = self._tracer.start_span(
@@ -67,12 +67,12 @@ class SendTracing:
 
 
 def _with(headers: Any, carrier: Mapping[str, str]) -> HeadersLike:
-    """`headers` and what the carrier holds, which wins. What are no headers stay as they are, for `send` to reject."""
+    """Return `headers` with the carrier's, which win. Invalid headers stay as they are, for `send` to reject."""
     try:
         pairs = list(headers.items() if isinstance(headers, Mapping) else headers or ())
         return [*((name, text) for name, text in pairs if name not in carrier), *carrier.items()]
     except (TypeError, ValueError):
-        return headers  # type: ignore[no-any-return]  # no headers: `send` raises for them
+        return headers  # type: ignore[no-any-return]  # invalid: `send` raises for them
 
 
 def _end(span: Span, where: RecordMetadata, error: OttlaError | None) -> None:

@@ -1,7 +1,7 @@
-"""A producer's transactions, carried out: what the machine decides (ottla.machines.transaction), the coordinator hears.
+"""Carries out a producer's transactions: the machine decides (ottla.machines.transaction), this calls the coordinator.
 
-The machine is guarded by the sender's lock, under which records are taken and answers entered. A second lock, held
-through a call, lets one thread end a transaction at a time. Every wait has a deadline.
+The sender's lock guards the machine; it is also held while records are appended and responses entered. A second lock is
+held throughout a call, so that only one thread at a time ends a transaction. Every wait has a deadline.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ AGAIN: Final = "begin another one with the same work"
 
 
 class TransactionManager:
-    """One producer's. Raises what the machine raises, and ottla.TimeoutError where a coordinator did not answer."""
+    """The transactions of one producer. Raises the machine's errors, and ottla.TimeoutError if a coordinator does not
+    answer."""
 
     def __init__(
         self,
@@ -54,22 +55,22 @@ class TransactionManager:
         self._announcer: Final = announcer
 
     def init(self) -> None:
-        """Be the producer of the id from now on: who was it before is fenced, and what that left open aborted."""
+        """Become the producer of the id: fence the previous producer and abort its open transaction."""
         with self._in_turn(self._block_s):
             if self.transactions.state is TransactionState.UNINITIALIZED:
                 producer = self._client.init(None, timeout=self._block_s)
                 with self._sender.lock:
                     self.transactions.initialize(producer)
             else:
-                self.transactions.initialize(self.transactions.producer)  # raises: once is enough
+                self.transactions.initialize(self.transactions.producer)  # raises on a second call
 
     def begin(self) -> None:
-        """Begin the next one."""
+        """Begin the next transaction."""
         with self._sender.lock:
             self.transactions.begin()
 
     def send_offsets(self, group: GroupMetadata, offsets: Offsets) -> None:
-        """Commit offsets of a group with the transaction. Where that fails, the transaction has failed."""
+        """Commit a group's offsets with the transaction. If that fails, the transaction has failed."""
         with self._in_turn(self._block_s):
             with self._sender.lock:
                 self.transactions.check_open()
@@ -91,13 +92,13 @@ class TransactionManager:
                 raise
 
     def commit(self) -> None:
-        """Wait for what was sent, and commit. Raises TransactionAborted where that can't be."""
+        """Wait for every send, and commit. Raises TransactionAborted if that is impossible."""
         with self._in_turn(self._flush_s):
             self._flush()
             self._end(committed=True, timeout=self._block_s)
 
     def prepare(self) -> PreparedTransaction | None:
-        """Wait for what was sent, and leave the end to whom the result is given; None where nothing was sent."""
+        """Wait for every send, and keep the transaction open for the holder of the result; None if nothing was sent."""
         with self._in_turn(self._flush_s):
             self._flush()
             with self._sender.lock:
@@ -119,12 +120,12 @@ class TransactionManager:
         return PreparedTransaction(self.id, producer.producer_id, producer.epoch)
 
     def abort(self) -> None:
-        """Let go of what was sent, and abort. Raises FencedError where another producer has done so."""
+        """Drop the records that are left, and abort. Raises FencedError if another producer has fenced this one."""
         with self._in_turn(self._block_s):
             self._end(committed=False, timeout=self._block_s)
 
     def close(self, timeout: float) -> None:
-        """What is open is aborted, as far as that can be done in `timeout` seconds; else the coordinator does it."""
+        """Abort an open transaction within `timeout` seconds; if that fails, the coordinator aborts it later."""
         state = self.transactions.state
         if state in (
             TransactionState.UNINITIALIZED,
@@ -168,19 +169,19 @@ class TransactionManager:
             raise failure
 
     def _decide(self, *, committed: bool) -> tuple[ProducerEpoch, bool]:
-        """The producer whose transaction it is, and whether its coordinator has to hear of it."""
+        """Return the transaction's producer, and whether the coordinator has to be called."""
         with self._sender.lock:
             needed = self.transactions.end(committed=committed)
             if not committed:
                 self._accumulator.abort(self.transactions.reason())
             dropped = [batch for batch in self._accumulator.incomplete if batch.settled]
-        self._sender.announce(dropped)  # those of an abort that was interrupted here, too
+        self._sender.announce(dropped)  # including those of an interrupted abort
         with contextlib.suppress(DeliveryError):
-            self._announcer.raise_failures()  # the transaction has them
+            self._announcer.raise_failures()  # the transaction reports them
         return self.transactions.producer, needed
 
     def _renewed(self, producer: ProducerEpoch, error: OttlaError, cause: str, timeout: float) -> ProducerEpoch:
-        """An epoch for the next one, where the coordinator has ended this one without being asked; else raises."""
+        """Return an epoch for the next transaction, if the coordinator ended this one on its own; else raise."""
         if wants_new_epoch(error.code):
             try:
                 return self._client.init(producer, timeout=timeout)
@@ -217,7 +218,7 @@ def _interrupted(error: BaseException) -> OttlaError:
 def manager_of(
     options: ProducerOptions, cluster: ClusterClient, sender: Sender, announcer: Announcer, guard: Guard
 ) -> TransactionManager | None:
-    """Of a transactional producer."""
+    """Return the manager of a transactional producer, None for any other."""
     if not isinstance(sender.accumulator, TransactionalAccumulator):
         return None
     manager = TransactionManager(options, cluster, sender, sender.accumulator, announcer)

@@ -136,7 +136,9 @@ class Transaction:
         """
         group = batch.group_metadata
         if group is None:
-            raise config_error("the batch is of no group, so it has no offsets to commit", hint="give Consumer(group=)")
+            raise config_error(
+                "the batch is of no group, so it has no offsets to commit", hint="read it with Consumer(group=…)"
+            )
         offsets = {partition: OffsetAndMetadata(offset) for partition, offset in batch.offsets.items()}
         self._producer.send_offsets_to_transaction(offsets, group)
 

@@ -1,6 +1,6 @@
-"""The calls of one transactional id: to its coordinator, and to the coordinators of the groups whose offsets it takes.
+"""The calls of one transactional id, to its coordinator and to the coordinators of groups whose offsets it commits.
 
-Each is tried again, where the coordinator may have moved or is busy, until its time is over.
+If the coordinator may have moved, or is busy, a call is tried again until its time is over.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class TxnClient:
         self._groups: Final = Coordinators(cluster)
 
     def init(self, producer: ProducerEpoch | None, *, timeout: float) -> ProducerEpoch:
-        """An epoch. What was open is aborted; as `producer`, only where no other has come since (KIP-360)."""
+        """Return a new epoch, and abort an open transaction. With `producer`, only if no other has come since
+        (KIP-360)."""
         request = txn_pb2.InitProducerRequest(
             transactional_id=self._id,
             timeout_ms=self._timeout_ms,
@@ -43,7 +44,7 @@ class TxnClient:
         return _epoch(self._txn.call(self._id, Txn.INIT_PRODUCER, request, timeout=timeout).producer)
 
     def end(self, producer: ProducerEpoch, *, committed: bool, timeout: float) -> ProducerEpoch:
-        """Have it decided. The producer of the next transaction."""
+        """Decide the transaction, and return the producer of the next one."""
         request = txn_pb2.EndTxnRequest(
             transactional_id=self._id,
             producer=_message(producer),
@@ -53,14 +54,14 @@ class TxnClient:
         return _epoch(self._txn.call(self._id, Txn.END_TXN, request, timeout=timeout).producer)
 
     def prepare(self, producer: ProducerEpoch, *, timeout: float) -> None:
-        """Have it kept open until it is decided; a repeat changes nothing."""
+        """Keep the transaction open until it is decided; repeating the call changes nothing."""
         request = txn_pb2.PrepareRequest(transactional_id=self._id, producer=_message(producer))
         self._txn.call(self._id, Txn.PREPARE, request, timeout=timeout)
 
     def commit_offsets(
         self, producer: ProducerEpoch, group: GroupMetadata, offsets: Offsets, *, timeout: float
     ) -> None:
-        """They count for the group once the transaction is committed."""
+        """Commit offsets that count for the group once the transaction is committed."""
         whole = group_pb2.CommitOffsetsRequest(
             group=group.group,
             member=group_pb2.Member(member_id=group.member_id, instance_id=group.instance_id),
@@ -75,7 +76,7 @@ class TxnClient:
             self._groups.call(group.group, Group.COMMIT_OFFSETS, part, timeout=left_s, check=_raise_first)
 
     def explain(self, producer: ProducerEpoch) -> str:
-        """What has ended the epoch of `producer`: who, when and why; "" where that is not known. Never raises."""
+        """Return which client ended the epoch of `producer`, when and why; "" if that is not known. Never raises."""
         request = txn_pb2.DescribeTransactionsRequest(transactional_ids=[self._id])
         try:
             response = self._txn.call(self._id, Txn.DESCRIBE_TRANSACTIONS, request, timeout=_EXPLAIN_S)

@@ -1,4 +1,5 @@
-"""A topic as a table: `view` holds the latest value of each key, `follower` keeps it up, `table` is the face.
+"""A topic as a table: `view` holds the latest value of each key, `follower` keeps it up to date, `table` is the public
+class.
 
-`watch` is for those who want each change, `snapshot` for a fast start.
+`watch` reports each change; `snapshot` makes a start fast.
 """

@@ -1,4 +1,4 @@
-"""What a table keeps of a record: the bytes of its value, deserialized when it is looked at."""
+"""What a table keeps of a record: the bytes of its value, which are deserialized when you look at it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ottla.errors import OttlaError, SerializationError
 from ottla.serdes.serdes import Deserializer
 
 Entry: TypeAlias = bytes | tuple[Deserializer, bytes]
-"""A value's bytes; with the deserializer that its record's headers name, where that is not the table's own."""
+"""A value's bytes; with a deserializer, if the record's headers name another one than the table's."""
 
 
 def read_value(topic: str, read: Deserializer, key: Any, entry: Entry | None) -> Any:
-    """The value, None for no entry; `read` is the table's deserializer. Raises SerializationError."""
+    """Return the value, None for no entry; `read` is the table's deserializer. Raises SerializationError."""
     if entry is None:
         return None
     try:

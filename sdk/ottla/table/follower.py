@@ -1,7 +1,7 @@
-"""What keeps a table up with its topic: a consumer of its own, on a thread of its own.
+"""Keeps a table up to date with its topic, by a consumer of its own on a thread of its own.
 
-Where the consumer's position is not in the log any more (the topic was made anew, records were deleted below which it
-was to continue, a new leader lacks what was read), what the table holds can't be mended: it is emptied, and a new
+The consumer's position may no longer be in the log: the topic was recreated, unread records were deleted, or a new
+leader lacks records that were read. Then the table's content can't be repaired: the table is emptied, and a new
 consumer reads everything again.
 """
 
@@ -30,11 +30,11 @@ _JOIN_S: Final = 5.0
 _WRITE_S: Final = 60.0
 
 _MADE_ANEW: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INVALID_PARTITIONS)
-"""The topic has another id; the topic of that name has fewer partitions."""
+"""Codes after which the table is loaded again: the topic has another id, or fewer partitions."""
 
 
 class Follower:
-    """`consume` makes a consumer of the whole topic, from its beginning, that does not go elsewhere by itself."""
+    """`consume` makes a consumer of the whole topic, from its beginning, that never resets its position by itself."""
 
     def __init__(
         self, view: TableView, consume: Callable[[], Consumer[bytes, bytes]], snapshot: TableSnapshot | None = None
@@ -48,7 +48,7 @@ class Follower:
         self._thread: Final = Thread(target=self._run, name=f"ottla-table-{view.topic}", daemon=True)
 
     def start(self) -> None:
-        """Begin; once."""
+        """Start the thread; call it once."""
         self._thread.start()
 
     def attend(self) -> None:
@@ -57,13 +57,13 @@ class Follower:
             consumer.wakeup()
 
     def end(self) -> None:
-        """Come to the end; does not wait for it."""
+        """Make the thread end; does not wait for it."""
         self._view.close()
         if self._consumer is not None:
             self._consumer.close()
 
     def join(self) -> None:
-        """Wait for the end, for some seconds; longer where a snapshot is written."""
+        """Wait some seconds for the thread to end; longer if it writes a snapshot."""
         if self._thread.is_alive() and current_thread() is not self._thread:
             self._thread.join(_JOIN_S if self._snapshot is None else _WRITE_S)
 
@@ -75,19 +75,20 @@ class Follower:
                     self._follow(self._consumer)
             if self._snapshot is not None:
                 self._snapshot.write()
-        except BaseException as error:  # else those who wait would never learn of it
-            logger.error("the table %r is not kept up any more: %s", self._view.topic, error)  # noqa: TRY400
+        except BaseException as error:  # otherwise waiting calls would never learn of it
+            logger.error("the table %r stopped following its topic: %s", self._view.topic, error)  # noqa: TRY400
             self._view.fail(error)
 
     def _follow(self, consumer: Consumer[bytes, bytes]) -> None:
-        """Until the table is closed, or is to be loaded anew. Raises what another try does not mend."""
+        """Follow the topic until the table is closed, or has to be loaded again. Raises errors that retries don't
+        solve."""
         timeout = 0.0
         while not self._view.closed:
             try:
                 self._step(consumer, timeout)
                 timeout = _POLL_S
             except WakeupError:
-                timeout = 0.0  # there are goals to look at
+                timeout = 0.0  # goals have to be looked up
             except SerializationError:
                 raise
             except OttlaError as error:
@@ -95,18 +96,18 @@ class Follower:
                     return
 
     def _goes_on_after(self, error: OttlaError) -> bool:
-        """Whether to try again, after a while; False where the table is closed, or loads anew."""
+        """Return whether to try again after a while; False if the table is closed, or is loaded again."""
         view = self._view
         if view.closed:
             return False
         elsewhere = isinstance(error, OffsetOutOfRangeError) or error.code in _MADE_ANEW
         if elsewhere:
-            logger.warning("the table %r is emptied and loaded anew: %s", view.topic, error.message)
+            logger.warning("the table %r is emptied and loaded again: %s", view.topic, error.message)
             view.clear()
             if self._snapshot is not None:
                 self._snapshot.clear()
         else:
-            logger.warning("the table %r can't be kept up; trying again: %s", view.topic, error)
+            logger.warning("the table %r can't follow its topic; trying again: %s", view.topic, error)
             view.fail(error)
         view.pause(self._backoff.next())
         return not elsewhere
@@ -130,7 +131,7 @@ class Follower:
             snapshot.on_step(consumer, caught_up=caught_up)
 
     def _check_topic(self, consumer: Consumer[Any, Any]) -> None:
-        """Raise UnknownTopicError once no broker has known the topic for some seconds: the consumer would wait."""
+        """Raise UnknownTopicError if no broker has known the topic for some seconds; the consumer itself would wait."""
         topic, now = _updater(consumer).view.topics.get(self._view.topic), consumer._cluster.clock.monotonic()
         if topic is not None and not topic.error:
             self._missing_since = None
@@ -140,7 +141,7 @@ class Follower:
             raise consumer._cluster.unknown_topic(self._view.topic)
 
     def _look_up(self, consumer: Consumer[Any, Any], goals: list[Goal], topic_ids: set[TopicId | None]) -> None:
-        """Where the topic ends, for those who wait to see that, unless it is another one, or has more partitions."""
+        """Look up the topic's ends for calls that wait for them, unless it was recreated or has more partitions."""
         known = self._view.position.keys()
         up_to_date = all(known >= goal.ends.keys() for goal in goals if goal.ends is not None)
         if to_look_up := [goal for goal in goals if goal.ends is None]:
@@ -155,7 +156,7 @@ class Follower:
 
 
 def _updater(consumer: Consumer[Any, Any]) -> MetadataUpdater:
-    """What the consumer, which has been polled, follows its topic with."""
+    """Return the metadata updater of a consumer that has been polled."""
     assert isinstance(consumer._assignment, Assignment)
     assert consumer._assignment._updater is not None
     return consumer._assignment._updater

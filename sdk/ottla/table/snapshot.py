@@ -1,10 +1,10 @@
-"""A table's snapshot on the local disk, for a start that reads only what came since (docs/use/tables.md).
+"""A table's snapshot on the local disk, so that a start reads only newer records (docs/use/tables.md).
 
-It is used where it can't differ from what the topic would give: the topic has the same id, its log begins where it
-began and still has the positions, the table reads at the same isolation level, and no removal can have been forgotten,
-for brokers keep one for `delete.retention.ms`. That counts from a time at which the table had demonstrably all that was
-there: a table that is cut off does not notice. Of a topic with retention there is none, for what retention deletes goes
-without a removal.
+A snapshot is used only if loading the topic would give the same table: the topic has the same id, its log begins where
+it began and still has the snapshot's positions, and the table reads at the same isolation level. The snapshot must also
+be younger than `delete.retention.ms`, because brokers keep a tombstone only that long, so an older one could miss
+removals. Its age counts from a time at which the table provably had every record: a table that is cut off does not
+notice. A topic with retention gets no snapshot, because retention deletes records without a tombstone.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ PathLike: TypeAlias = str | Path
 _EVERY_S: Final = 300.0
 _YOUNG_MS: Final = 3_600_000
 _LOOK_UP_S: Final = 5.0
-"""What a lookup may take for a snapshot's sake: the table does not follow meanwhile."""
+"""How long a lookup for a snapshot may take: meanwhile the table does not follow its topic."""
 
 
 class TableSnapshot:
-    """Of one table, for the thread that follows the topic: it has the same records raw, and writes them."""
+    """The snapshot of one table, for the thread that follows the topic: it keeps the raw records, and writes them."""
 
     def __init__(self, directory: Path, topic: str) -> None:
         self._topic: Final = topic
         self._path: Final = directory / f"{topic}.snapshot"
         self._latest: dict[bytes, Stored] = {}
         self._as_of_ms: int | None = None
-        self._ends: tuple[int, dict[TopicPartition, int]] | None = None  # and when that was looked up
+        self._ends: tuple[int, dict[TopicPartition, int]] | None = None  # the time of a lookup, and its result
         self._look_at = 0.0
         self._state: tuple[str, dict[int, tuple[int, int]]] | None = None
-        self._first: dict[int, int] | None = None  # offsets of the logs when they were read from there
+        self._first: dict[int, int] | None = None  # where the logs began when they were first read
         self._unfit: str | None = None  # why no snapshot is written
         self._written: Head | None = None
         self._clock: Clock | None = None  # the consumer's, once there is one
@@ -57,7 +57,7 @@ class TableSnapshot:
         self._is_restored = False
 
     def keeping(self, raws: Iterable[RawRecord]) -> Iterator[RawRecord]:
-        """The same records, on their way to the view."""
+        """Pass the records on to the view, keeping a copy."""
         latest = self._latest
         for raw in raws:
             _, _, key, value, headers = raw
@@ -68,15 +68,15 @@ class TableSnapshot:
             yield raw
 
     def clear(self) -> None:
-        """What the view has held is not in the topic."""
+        """Forget all records: the view's content is no longer in the topic."""
         self._latest, self._as_of_ms, self._ends, self._state = {}, None, None, None
         self._first, self._look_at = None, 0.0
 
     def restore(self, consumer: Consumer[Any, Any], view: TableView) -> None:
-        """Begin with the snapshot, once, before anything was read; where it can't be used, a line in the log."""
+        """Load the snapshot, once, before anything is read. If it can't be used, log why."""
         if self._is_restored:
             return
-        consumer.assignment()  # raises where no broker answers, or the topic is not there
+        consumer.assignment()  # raises if no broker answers, or the topic is missing
         self._is_restored = True
         try:
             self._first = first = self._first_offsets(consumer)
@@ -93,7 +93,7 @@ class TableSnapshot:
             logger.warning("the snapshot %s is not used: %s", self._path, error)
 
     def _check(self, head: Head, first: Mapping[int, int], consumer: Consumer[Any, Any]) -> None:
-        """Raise ValueError or OttlaError unless the topic still has all that follows."""
+        """Raise ValueError or OttlaError unless the topic still has every record after the snapshot."""
         cluster = consumer._cluster
         if head.topic_id != cluster.view.topics[self._topic].id.hex():
             raise ValueError("it is of another topic of that name")
@@ -116,11 +116,11 @@ class TableSnapshot:
             for number, (offset, epoch) in head.positions.items():
                 position = positions[TopicPartition(self._topic, number)]
                 consumer._subscription.seek(position, offset, epoch)
-                position.topic_id = TopicId(bytes.fromhex(head.topic_id))  # in another one it is not valid
+                position.topic_id = TopicId(bytes.fromhex(head.topic_id))  # the offset is valid only in that topic
         self._as_of_ms, self._written = head.as_of_ms, head
 
     def on_step(self, consumer: Consumer[Any, Any], *, caught_up: bool) -> None:
-        """Write every so often, once everything that was there at some time is reflected."""
+        """Write from time to time, once the table reflects everything that was in the topic at some point."""
         positions = consumer._assignment.positions()
         clock = self._clock = consumer._cluster.clock
         self._read_committed = consumer._fetcher.read_committed
@@ -148,7 +148,7 @@ class TableSnapshot:
     def _look_up(
         self, consumer: Consumer[Any, Any], partitions: Iterable[TopicPartition]
     ) -> tuple[int, dict[TopicPartition, int]]:
-        """Return a time, and the ends that the logs had then. Raise ValueError where no snapshot would be of use, and
+        """Return a time, and the ends of the logs at that time. Raises ValueError if a snapshot would be useless, and
         OttlaError."""
         as_of_ms = consumer._cluster.clock.wall_ms()
         deleted_kept_ms(consumer, self._topic)
@@ -169,11 +169,11 @@ class TableSnapshot:
         return {partition.partition: at or 0 for partition, at in consumer.offsets("earliest").items()}
 
     def _is_aging(self, now_ms: int) -> bool:
-        """Whether the file is to be made young, though nothing has changed."""
+        """Return whether the file has to be renewed because of its age, though nothing has changed."""
         return self._written is not None and now_ms - self._written.as_of_ms > _YOUNG_MS
 
     def write(self) -> None:
-        """Where there is anything that the file has not. What fails is logged, and tried again later."""
+        """Write the file, if there is anything new. A failure is logged, and tried again later."""
         if self._state is None or self._as_of_ms is None or self._first is None:
             return
         topic_id, positions = self._state
@@ -187,9 +187,9 @@ class TableSnapshot:
             logger.warning("the snapshot %s can't be written: %s", self._path, error.strerror)
 
     def _has_later(self, head: Head) -> bool:
-        """Whether another table of the topic has written the file, with all that was there at a later time.
+        """Return whether another table of the topic has written a file with a later time.
 
-        A time that has not come yet is of a clock that was set back: no start would use that file.
+        A time in the future comes from a clock that was set back: no start would use that file.
         """
         with suppress(OSError, ValueError, TypeError, AttributeError), open_snapshot(self._path) as (found, _):
             is_later = self._clock is not None and head.as_of_ms < found.as_of_ms <= self._clock.wall_ms()
@@ -198,8 +198,8 @@ class TableSnapshot:
 
 
 def deleted_kept_ms(consumer: Consumer[Any, Any], topic: str) -> int:
-    """Return for how long brokers keep a record that removes a key. Raises OttlaError, and ValueError where records are
-    deleted without one."""
+    """Return how long brokers keep a tombstone. Raises OttlaError, and ValueError if records are deleted without
+    one."""
     configs = Configs(ControllerChannel(consumer._cluster, _LOOK_UP_S)).get(topic=topic)
     if "delete" in configs["cleanup.policy"].value:
         raise ValueError("cleanup.policy has delete, and retention deletes keys without a tombstone")
@@ -207,7 +207,7 @@ def deleted_kept_ms(consumer: Consumer[Any, Any], topic: str) -> int:
 
 
 def directory_at(like: PathLike) -> Path:
-    """It, made where it is missing. Raises ConfigError."""
+    """Return the directory, created if missing. Raises ConfigError."""
     try:
         Path(like).mkdir(parents=True, exist_ok=True)
     except (OSError, TypeError, ValueError) as error:

@@ -1,7 +1,7 @@
-"""The file of a table's snapshot: records as they lie in the topic, and how far they reflect it.
+"""The file of a table's snapshot: records as they are in the topic, and how far they reflect it.
 
 In this order: magic with the version, length of the head, head as JSON, record batches, CRC-32C of everything before.
-It is replaced whole, so a process that is killed leaves the one before. Keys and values are bytes, whatever
+The file is replaced whole, so a process that is killed leaves the previous one. Keys and values are bytes, whatever
 deserializers the table has.
 """
 
@@ -28,14 +28,14 @@ _PIECE: Final = 1 << 20
 _LEFT_OVER_S: Final = 86_400.0
 
 Stored: TypeAlias = bytes | tuple[bytes, tuple[Header, ...]]
-"""A value; with its headers, where it has any: a million pairs are work for the garbage collector, bytes are none."""
+"""A value, with its headers only if it has any: a million pairs cost the garbage collector time, bytes cost none."""
 
 
 class Head(NamedTuple):
-    """What a snapshot is of, and how far it reflects that.
+    """The topic of a snapshot, and how far the snapshot reflects it.
 
-    `positions` has (next offset, leader epoch of the record before it or -1) by partition, and `first_offsets` where
-    each log began when the table began to read it. Whatever was in the topic at `as_of_ms` is reflected.
+    `positions` has (next offset, leader epoch of the record before it or -1) by partition; `first_offsets` is where
+    each log began when the table began to read it. Everything that was in the topic at `as_of_ms` is reflected.
     """
 
     topic_id: str
@@ -46,7 +46,7 @@ class Head(NamedTuple):
 
 
 def write_snapshot(path: Path, head: Head, latest: Mapping[bytes, Stored]) -> None:
-    """Replace the file. Raises OSError; then it is what it was."""
+    """Replace the file. If it raises OSError, the file is unchanged."""
     with NamedTemporaryFile(dir=path.parent, prefix=f"{path.name}.", suffix=".tmp", delete=False) as file:
         try:
             crc = 0
@@ -65,7 +65,7 @@ def write_snapshot(path: Path, head: Head, latest: Mapping[bytes, Stored]) -> No
         os.fsync(directory)
     finally:
         os.close(directory)
-    for left_over in path.parent.glob(f"{path.name}.*.tmp"):  # of a process that was killed
+    for left_over in path.parent.glob(f"{path.name}.*.tmp"):  # a process was killed
         with suppress(FileNotFoundError):
             if left_over.stat().st_mtime < time.time() - _LEFT_OVER_S:
                 left_over.unlink()
@@ -73,9 +73,9 @@ def write_snapshot(path: Path, head: Head, latest: Mapping[bytes, Stored]) -> No
 
 @contextmanager
 def open_snapshot(path: Path) -> Iterator[tuple[Head, Iterator[Iterator[RawRecord]]]]:
-    """Its head, and its records batch by batch; every byte was checked before.
+    """Return the head, and the records batch by batch, after checking every byte.
 
-    Raises FileNotFoundError, OSError, or ValueError for a file that is torn or of another kind.
+    Raises FileNotFoundError, OSError, or ValueError for a file that is torn or no snapshot.
     """
     if path.exists() and not path.is_file():
         raise ValueError("it is no regular file")
@@ -107,7 +107,7 @@ def _pieces(head: Head, latest: Mapping[bytes, Stored]) -> Iterator[bytes]:
 
 
 def _check(file: BinaryIO) -> None:
-    """Come to what follows the magic."""
+    """Check the file, and move behind the magic."""
     if file.read(len(_MAGIC)) != _MAGIC:
         raise ValueError("it is of another version, or no snapshot")
     crc, left = extend_crc(0, _MAGIC), os.fstat(file.fileno()).st_size - len(_MAGIC) - _U32.size
@@ -119,7 +119,7 @@ def _check(file: BinaryIO) -> None:
 
 
 def _batches(file: BinaryIO) -> Iterator[Iterator[RawRecord]]:
-    """A record's offset is -1: which one it had is not kept."""
-    while len(start := file.read(LOG_OVERHEAD)) == LOG_OVERHEAD:  # else it is the CRC
+    """Iterate over the batches. Each record's offset is -1: offsets are not kept."""
+    while len(start := file.read(LOG_OVERHEAD)) == LOG_OVERHEAD:  # otherwise it is the CRC
         batch = start + file.read(int.from_bytes(start[8:], "big"))
         yield ((-1, 0, key, value, headers) for _, _, key, value, headers in read_records(batch))

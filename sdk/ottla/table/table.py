@@ -1,4 +1,4 @@
-"""Table: a compacted topic as the latest value of each of its keys."""
+"""Table: the latest value of each key of a compacted topic."""
 
 from __future__ import annotations
 
@@ -32,36 +32,36 @@ _client_numbers = itertools.count(1)
 
 
 class Table(Generic[K, V]):
-    """The latest value of each key of a topic, kept up in the background.
+    """The latest value of each key of a topic, kept up to date in the background.
 
         with ottla.Table("orders") as table:
             table.wait_until_caught_up()
             print(table.get("eu"), len(table))
 
-    It reads all partitions from their beginning, side by side, then what is written; a record without a value removes
-    its key. Records without a key are skipped, logged once and counted. Values are kept as bytes, and deserialized
-    when they are looked at. Keys are deserialized once, and must be hashable; those that are equal in Python are one.
+    It reads all partitions in parallel from their beginning, then follows new records; a record without a value removes
+    its key. Records without a key are skipped, logged once and counted. Values are kept as bytes, and deserialized when
+    you look at them. Keys are deserialized once, and must be hashable; keys that are equal in Python are one key.
 
-    `get`, `[]`, `in`, `len` and `items` answer from memory with what is there so far, from any thread and also while no
-    broker can be reached. What goes wrong in the background is logged, tried again, and raised by calls that wait.
+    `get`, `[]`, `in`, `len` and `items` answer from memory with what is loaded so far, from any thread, even while no
+    broker can be reached. Errors in the background are logged and retried, and calls that wait raise them.
 
-    Where the topic was made anew, records were deleted that were yet to be read, or a new leader lacks what was read,
-    the table is emptied and loads again. A table whose process was cut off for longer than `delete.retention.ms`
-    may keep keys whose removal it never saw, as every reader of a compacted topic may.
+    If the topic is recreated, if unread records are deleted, or if a new leader lacks records that were read, the table
+    is emptied and loaded again. A process that was cut off for longer than `delete.retention.ms` may keep keys whose
+    removal it never saw, as any reader of a compacted topic may.
 
     Args:
-        topic: its name. One that is not compacted will do; but it is read from its beginning.
-        on_bad_record: a record whose key can't be deserialized: "raise" (the table stays where it is, and calls that
-            wait raise SerializationError) or "skip" it with a line in the log. A value that can't be raises where it is
-            looked at.
-        bootstrap, key, value, client_rack, request_timeout, connect_timeout, metadata_max_age, client_id: as of a
-            Consumer. A partition that is added is found within `metadata_max_age` seconds, or when it is waited for.
-        snapshot: a directory for a snapshot of the table, `<topic>.snapshot`: written every five minutes and when the
-            table is closed, read at the next start. Raw bytes; it costs their keys once more in memory.
-        config: settings of a Consumer under Kafka's names, such as {"fetch.max.bytes": 8388608}. Without a group.
+        topic: its name. The topic need not be compacted, but it is read from its beginning.
+        on_bad_record: what to do with a record whose key can't be deserialized: "raise" (the table stops there, and
+            calls that wait raise SerializationError) or "skip" it with a line in the log. A value that can't be
+            deserialized raises when you look at it.
+        bootstrap, key, value, client_rack, request_timeout, connect_timeout, metadata_max_age, client_id: as for a
+            Consumer. A new partition is found within `metadata_max_age` seconds, or when a call waits for it.
+        snapshot: a directory for a snapshot of the table, `<topic>.snapshot`. It is written every five minutes and on
+            close, and read at the next start. It holds raw bytes, and keeps the raw keys in memory a second time.
+        config: settings of a Consumer under Kafka's names, such as {"fetch.max.bytes": 8388608}. A table has no group.
 
     Raises:
-        ConfigError: an argument that can't be. The topic is looked up when the table is started.
+        ConfigError: an argument is not valid. The topic is looked up when the table starts.
     """
 
     def __init__(
@@ -91,19 +91,19 @@ class Table(Generic[K, V]):
         skip_bad = one_of(settings["on_bad_record"], "on_bad_record", ("raise", "skip")) == "skip"
         self.client_id: Final[str] = settings["client_id"] or f"ottla-table-{next(_client_numbers)}"
         ours = {**settings, **_OURS, "client_id": self.client_id, "_transport": _transport}
-        Consumer(topic, **ours).close()  # it has opened nothing; but it has looked at the arguments
+        Consumer(topic, **ours).close()  # it opens nothing, but checks the arguments
         self._view: Final = TableView(topic, serdes, skip_bad=skip_bad)
         self._read: Final = serdes.value
         local = None if snapshot is None else TableSnapshot(directory_at(snapshot), topic)
         self._follower: Final = Follower(self._view, lambda: Consumer(topic, **ours), local)
         self._guard: Final = self._view.guard
-        self._is_open = False  # from its start to its end; `get` has no time to look which process this is
+        self._is_open = False  # from start to end; `get` has no time to check which process this is
         _tables.add(self)
         self._end: Final = weakref.finalize(self, _end, self._follower, self._guard)
         self._end.atexit = False
 
     def start(self) -> Self:
-        """Begin to load. A `with` block does, and so does whatever waits. A second call does nothing."""
+        """Start loading. A `with` block and every call that waits do so too. A second call does nothing."""
         self._guard.check()
         if self._is_open:
             return self
@@ -111,53 +111,54 @@ class Table(Generic[K, V]):
             if self._view.closed:
                 raise closed_error(self._view.topic)
             if not self._is_open:
-                self._is_open = True  # before: a signal may come while the thread starts, which it does once
+                self._is_open = True  # set first: a signal may come while the thread starts, and it can start only once
                 self._follower.start()
         return self
 
-    # ---- what is there ---------------------------------------------------------------------------------------------
+    # ---- content ---------------------------------------------------------------------------------------------------
 
     @overload
     def get(self, key: K) -> V | None: ...
     @overload
     def get(self, key: K, default: D) -> V | D: ...
     def get(self, key: K, default: Any = None) -> Any:
-        """The value of `key`, or `default`. Raises SerializationError, and ConfigError where it was not started."""
+        """Return the value of `key`, or `default`. Raises SerializationError, and ConfigError if not started."""
         if not self._is_open:
             self._refuse()
         entry = self._view.entries.get(key)
         return default if entry is None else read_value(self._view.topic, self._read, key, entry)
 
     def __getitem__(self, key: K) -> V:
-        """The same; raises KeyError for a key that is not there."""
+        """Like `get`, but raises KeyError for a missing key."""
         value = self.get(key, _MISSING)
         if value is _MISSING:
             raise KeyError(key)
         return value  # type: ignore[return-value]  # not the sentinel
 
     def __contains__(self, key: object) -> bool:
-        """Whether the key has a value."""
+        """Return whether the key has a value."""
         self._check()
         return key in self._view.entries
 
     def __len__(self) -> int:
-        """How many keys have a value."""
+        """Return how many keys have a value."""
         self._check()
         return len(self._view.entries)
 
     def __iter__(self) -> Iterator[K]:
-        """The keys that are there now."""
+        """Iterate over the current keys."""
         self._check()
         return iter(list(self._view.entries))
 
     def keys(self) -> Iterator[K]:
-        """The same."""
+        """Iterate over the current keys."""
         return iter(self)
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Each key that is there now, with its value when it is its turn; keys that are removed meanwhile are left out.
+        """Iterate over the current keys, each with its value at that moment.
 
-        The table may change meanwhile. Raises SerializationError.
+        The table may change during the iteration; keys that are removed meanwhile are left out. Raises
+        SerializationError.
         """
         self._check()
         entries = self._view.entries
@@ -166,44 +167,46 @@ class Table(Generic[K, V]):
         return ((key, read_value(self._view.topic, self._read, key, entry)) for key, entry in found)
 
     def watch(self, key: K | None = None) -> Watch[K, V]:
-        """An iterator over the changes from now on, of all keys or of one; starts the table.
+        """Return an iterator over the changes from now on, of all keys or of one; starts the table.
 
-        While a watch is slow, changes of one key become one. Those of the loading are among them: to begin with what is
-        there, watch first and look at `items` then. Iterating waits, and ends when the table is closed.
+        If a watch is slow, several changes of a key are merged into one. Changes during loading are included: to start
+        from the current content, call `watch` first and then look at `items`. Iterating waits for changes, and ends
+        when the table is closed.
         """
-        hash(key)  # no record has one that can't be
+        hash(key)  # every record's key is hashable
         self.start()
         return Watch(self, self._view, key)
 
-    # ---- how far it is ---------------------------------------------------------------------------------------------
+    # ---- progress --------------------------------------------------------------------------------------------------
 
     @property
     def caught_up(self) -> bool:
-        """Whether the view has come to the ends of all partitions that brokers have reported so far: those looked up
-        when it began to load, and with each fetch since. False while something keeps it from following."""
+        """Whether the table has reached the end of every partition, as last reported by the brokers: when it began to
+        load, and with each fetch since. False while an error keeps it from following."""
         return self._view.caught_up
 
     @property
     def position(self) -> dict[int, int]:
-        """The next offset of each partition: the records below are in the view. Empty before anything is loaded."""
+        """The next offset of each partition: all records below it are in the table. Empty before anything is loaded."""
         return dict(self._view.position)
 
     @property
     def metrics(self) -> dict[str, float]:
-        """`keys` in the view, `records-skipped-total` for want of a (readable) key, `loads-total`: 1, and one more for
-        each time that it was emptied and loaded anew."""
+        """`keys` in the table; `records-skipped-total`, without a (readable) key; `loads-total`, which is 1 plus the
+        number of times that the table was emptied and loaded again."""
         view = self._view
         return {"keys": len(view.entries), "records-skipped-total": view.skipped, "loads-total": view.loads}
 
     def wait_until_caught_up(self, timeout: Duration = 60.0) -> None:
-        """Wait until the view reflects all that is in the log at the time of this call, which is looked up.
+        """Look up the current end of the log, and wait until the table reflects every record before it.
 
-        Raises what keeps it from there (UnknownTopicError, ConnectError, SerializationError …), ottla.TimeoutError.
+        Raises the error that prevents this (UnknownTopicError, ConnectError, SerializationError …), or
+        ottla.TimeoutError.
         """
         self._wait(Goal(), seconds(timeout, "timeout"))
 
     def wait_for(self, partition: int, offset: int, timeout: Duration = 60.0) -> None:
-        """Wait until the view reflects the record at `offset` of `partition`, such as one that was just sent.
+        """Wait until the table reflects the record at `offset` of `partition`, such as one that you have just sent.
 
         Raises like `wait_until_caught_up`.
         """
@@ -216,7 +219,7 @@ class Table(Generic[K, V]):
 
     @contextmanager
     def _aiming_at(self, goal: Goal) -> Iterator[None]:
-        """For one who waits until the goal is reached: the table's thread knows of it meanwhile."""
+        """Tell the table's thread of a goal while a call waits for it."""
         self.start()
         self._view.goals[goal] = None
         try:
@@ -229,16 +232,16 @@ class Table(Generic[K, V]):
     # ---- the end ---------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of everything: who waits gets an error, watches end. A second call does nothing.
+        """Release everything: calls that wait get an error, and watches end. A second call does nothing.
 
-        In a signal handler that interrupts a call of the same thread it does not wait for the table's thread. In a
+        In a signal handler that interrupts a call of the same thread, it does not wait for the table's thread. In a
         child after a fork it does nothing.
         """
         if self._guard.foreign:
             return
         self._is_open = False
         self._follower.end()
-        self._end.detach()  # after: a second call ends what a signal has interrupted
+        self._end.detach()  # last: a second call finishes a close that a signal has interrupted
         if not whether_owned(self._view.changed)():
             self._follower.join()
 
@@ -255,7 +258,7 @@ class Table(Generic[K, V]):
             self._refuse()
 
     def _refuse(self) -> None:
-        """Raise why the table can't be used here and now."""
+        """Raise the reason why the table can't be used now in this process."""
         self._guard.check_process()
         if self._view.closed:
             raise closed_error(self._view.topic)
@@ -277,7 +280,7 @@ _DEFAULTS: Final = (Table.__init__.__kwdefaults__ or {}).keys() & _CONSUMERS.key
 
 
 def record_goal(partition: int, offset: int) -> Goal:
-    """That the record there is reflected. Raises ConfigError."""
+    """Return the goal that the record at that offset is reflected. Raises ConfigError."""
     for name, number in (("partition", partition), ("offset", offset)):
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             raise config_error(f"{name}={number!r} is not legal", hint="give a number, as RecordMetadata has it")
@@ -285,7 +288,7 @@ def record_goal(partition: int, offset: int) -> Goal:
 
 
 def _end(follower: Follower, guard: Guard) -> None:
-    """Of a table that is closed, or garbage; in a child after a fork all of it is the parent's."""
+    """End a table that is closed or garbage; in a child after a fork do nothing, since everything is the parent's."""
     if not guard.foreign:
         follower.end()
 

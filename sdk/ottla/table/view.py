@@ -1,8 +1,8 @@
 """What a table holds: the latest value of each key, and how far that reflects the topic.
 
-One thread applies records, any thread looks. To look takes no lock: `entries` changes by one key at a time, `position`
-is replaced whole, and where the table is loaded anew `entries` is another dict. `changed` guards the rest, and is
-notified when the position, an error or the end is there.
+One thread applies records, any thread may look. Looking takes no lock: `entries` changes by one key at a time,
+`position` is replaced whole, and when the table is loaded again `entries` becomes another dict. `changed` guards the
+rest, and is notified of a new position, of an error and of the end.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ logger = logging.getLogger("ottla.table")
 
 
 class Watcher(Protocol):
-    """Someone who is called for each change, by the thread that makes it."""
+    """Is called for each change, by the thread that makes it."""
 
     def on_change(self, key: Any, before: Entry | None, after: Entry | None, partition: int, offset: int) -> None: ...
 
 
 class Goal:
-    """Where a position is to come to before a call that waits goes on.
+    """The position that has to be reached before a waiting call returns.
 
     `ends` are the next offsets by partition; None: the end of the log, not looked up yet.
     """
@@ -45,7 +45,7 @@ class Goal:
 
 
 class TableView:
-    """`topic` by its key. Serves one thread that applies, and any number of others."""
+    """The values of `topic` by key. One thread applies records, any number of others look."""
 
     def __init__(self, topic: str, serdes: Serdes, *, skip_bad: bool) -> None:
         self.topic: Final = topic
@@ -66,7 +66,7 @@ class TableView:
     # ---- the thread that applies -----------------------------------------------------------------------------------
 
     def apply(self, partition: TopicPartition, raws: Iterable[RawRecord]) -> None:
-        """Take over records of one partition, in their order. Raises SerializationError for a key."""
+        """Apply records of one partition, in order. Raises SerializationError for a key."""
         plain = self.serdes.value
         with self.changed:
             entries, watches = self.entries, list(self._watches)
@@ -92,14 +92,14 @@ class TableView:
                     entries[key] = after
 
     def reflect(self, position: Mapping[int, int], *, caught_up: bool) -> None:
-        """Everything below `position` is in; all is well."""
+        """Note that every record below `position` is applied, and that there is no error."""
         with self.changed:
             if (position, caught_up, None) != (self.position, self.caught_up, self._error):
                 self.position, self.caught_up, self._error = position, caught_up, None
                 self._notify()
 
     def clear(self) -> None:
-        """The topic, or its log, is not what it was: begin again with nothing."""
+        """Drop everything, because the topic or its log is no longer the same."""
         with self.changed:
             before, self.entries, self.position, self.caught_up = self.entries, {}, {}, False
             for watch in list(self._watches):
@@ -110,39 +110,39 @@ class TableView:
             self._notify()
 
     def fail(self, error: BaseException) -> None:
-        """What all who wait are to raise, until it goes well again."""
+        """Set the error that waiting calls raise, until the table can follow its topic again."""
         with self.changed:
             self._error, self.caught_up = error, False
             self._notify()
 
     def set_ends(self, goals: Iterable[Goal], ends: Mapping[int, int]) -> None:
-        """The end of the log was looked up for these."""
+        """Set the looked-up end of the log for these goals."""
         with self.changed:
             for goal in goals:
                 goal.ends = ends
             self._notify()
 
     def pause(self, seconds: float) -> None:
-        """Wait before another try; not once the table is closed."""
+        """Wait before another try, unless the table is closed."""
         with self.changed:
             self.changed.wait_for(lambda: self.closed, seconds)
 
-    # ---- the others ------------------------------------------------------------------------------------------------
+    # ---- other threads ---------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Calls that wait get an error, and watches come to their end."""
+        """Make waiting calls raise an error, and watches end."""
         with self.changed:
             self.closed = True
             self._notify()
 
     def watch(self, watch: Watcher) -> None:
-        """Tell it of changes for as long as it is referenced."""
+        """Report changes to the watch for as long as it is referenced."""
         with self.changed:
             self._watches.add(watch)
 
     @contextmanager
     def listening(self, listener: Callable[[], None]) -> Iterator[None]:
-        """Call it, from other threads, whenever `changed` is notified; it must not block."""
+        """Call the listener, from other threads, whenever `changed` is notified; it must not block."""
         name = object()
         self._listeners[name] = listener
         try:
@@ -151,7 +151,7 @@ class TableView:
             del self._listeners[name]
 
     def has_reached(self, goal: Goal) -> bool:
-        """Whether it was reached. Raises what keeps the table from coming there, or ConfigError where it is closed."""
+        """Return whether the goal is reached. Raises the error that prevents it, or ConfigError for a closed table."""
         ends, position = goal.ends, self.position
         if ends is not None and all(position.get(partition, -1) >= end for partition, end in ends.items()):
             return True
@@ -159,15 +159,15 @@ class TableView:
         return False
 
     def check(self) -> None:
-        """Raise what is wrong with the table."""
+        """Raise the table's error, if it has one."""
         if self.closed:
             raise closed_error(self.topic)
         if (error := self._error) is not None:
-            raise error.with_traceback(None)  # its traceback is of another thread, and grows with each raise
+            raise error.with_traceback(None)  # its traceback belongs to another thread, and grows with each raise
 
     def wait_for(self, reached: Callable[[], bool], timeout: float) -> bool:
-        """Wait until `reached`, for `timeout` seconds at most; whether it is. Raises what it raises, and ConfigError in
-        a child of a fork, where nothing would ever come."""
+        """Wait until `reached`, for at most `timeout` seconds; return whether it is. Raises what `reached` raises, and
+        ConfigError in a child after a fork, where nothing would ever come."""
         self.guard.check_process()
         with self.changed:
             return self.changed.wait_for(reached, min(timeout, TIMEOUT_MAX))
@@ -190,15 +190,15 @@ class TableView:
 
 
 def closed_error(topic: str) -> OttlaError:
-    """For a table that was closed and is used."""
+    """Return the error for using a closed table."""
     return config_error(f"the table {topic!r} is closed", hint="make another one")
 
 
 def late_error(view: TableView, goal: Goal, timeout: float) -> OttlaError:
-    """For a goal that was not reached in time."""
+    """Return the error for a goal that was not reached in time."""
     ends = "the end of its topic" if goal.ends is None else dict(goal.ends)
     return error_from_code(
         ErrorCode.REQUEST_TIMED_OUT,
-        f"the table {view.topic!r} has not come to {ends} within {timeout:g} s: it is at {dict(view.position)}",
+        f"the table {view.topic!r} has not reached {ends} within {timeout:g} s: it is at {dict(view.position)}",
         hint="wait longer; where its position stands still, see the log of the client and the brokers",
     )

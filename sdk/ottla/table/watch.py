@@ -1,7 +1,7 @@
-"""Changes of a table, for one who watches.
+"""A watch over a table's changes.
 
-A watch that is slow misses none of the keys: of each it has the latest change, with the value before the first that it
-has not seen. So what waits for it is bounded by the keys that it has seen and those that the table has.
+A slow watch misses no key: for each key it keeps the latest change, with the value from before the first change that it
+has not seen. So the changes that wait for it are bounded by the keys that it has seen and those in the table.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ottla.table.view import TableView
 
 
 class Change(Generic[K, V]):
-    """One key's value is another.
+    """A change of one key's value.
 
     Attributes:
-        key: of which.
-        partition, offset: of the record that changed it; -1 where the table was emptied to be loaded anew, or began
-            with its snapshot.
+        key: the key.
+        partition, offset: those of the record that changed it; -1 if the table was emptied to be loaded again, or
+            loaded from its snapshot.
     """
 
     __slots__ = ("_after", "_before", "_view", "key", "offset", "partition")
@@ -38,12 +38,12 @@ class Change(Generic[K, V]):
 
     @property
     def old(self) -> V | None:
-        """The value before, None for none. Raises SerializationError."""
+        """The old value, None if there was none. Raises SerializationError."""
         return self._read(self._before)
 
     @property
     def value(self) -> V | None:
-        """The value now, None where the key was removed. Raises SerializationError."""
+        """The new value, None if the key was removed. Raises SerializationError."""
         return self._read(self._after)
 
     def _read(self, entry: Entry | None) -> V | None:
@@ -55,7 +55,7 @@ class Change(Generic[K, V]):
 
 
 class Watch(Generic[K, V]):
-    """An iterator over changes, until the table is closed. While it is referenced, so is the table (`owner`)."""
+    """An iterator over changes, until the table is closed. It keeps the table (`owner`) alive."""
 
     def __init__(self, owner: object, view: TableView, only: K | None) -> None:
         self._owner: Final = owner
@@ -66,7 +66,7 @@ class Watch(Generic[K, V]):
         view.watch(self)
 
     def on_change(self, key: Any, before: Entry | None, after: Entry | None, partition: int, offset: int) -> None:
-        """Of the table's thread: keep it until it is taken; a change back to nothing is none."""
+        """Keep the change until it is taken; called by the table's thread. A change that is undone is dropped."""
         if self._only is not None and key != self._only:
             return
         with self._lock:
@@ -76,14 +76,14 @@ class Watch(Generic[K, V]):
                 self._waiting[key] = (before, after, partition, offset)
 
     def take(self) -> Change[K, V] | None:
-        """The next change if there is one."""
+        """Return the next change, or None if there is none now."""
         with self._lock:
             for key in self._waiting:
                 return Change(self._view, key, *self._waiting.pop(key))
         return None
 
     def poll(self, timeout: Duration = 1.0) -> Change[K, V] | None:
-        """The next change, waited for up to `timeout` seconds; None where there is none. Raises like iterating."""
+        """Wait up to `timeout` seconds for the next change; None if there is none. Raises like iterating."""
         self._view.wait_for(self.is_ready, seconds(timeout, "timeout"))
         if (change := self.take()) is None:
             self._view.check()
@@ -93,19 +93,19 @@ class Watch(Generic[K, V]):
         return self
 
     def __next__(self) -> Change[K, V]:
-        """The next change, however long it takes. Raises what is wrong with the table; the next call waits again."""
+        """Return the next change, however long it takes. Raises the table's error; the next call waits again."""
         while self._view.wait_for(self.is_ready, float("inf")) and not self.is_over:
-            if (change := self.take()) is not None:  # else another thread that iterates has taken it
+            if (change := self.take()) is not None:  # otherwise another thread that iterates has taken it
                 return change
         raise StopIteration
 
     def is_ready(self) -> bool:
-        """Whether there is a change, or the end. Raises what is wrong with the table."""
+        """Return whether there is a change, or the end. Raises the table's error."""
         if not self._waiting and not self._view.closed:
             self._view.check()
         return bool(self._waiting) or self._view.closed
 
     @property
     def is_over(self) -> bool:
-        """Whether the table is closed, and every change was taken."""
+        """Return whether the table is closed and every change was taken."""
         return self._view.closed and not self._waiting

@@ -62,7 +62,7 @@ class Commits:
         self._running = False
 
     def begin(self, offsets: Offsets, *, retries: bool = False, callback: OnCommitted | None = None) -> Commit:
-        """Commit after all earlier commits, with the current identity. The caller has to wait for one that `retries`."""
+        """Commit after all earlier commits, with the current identity. The caller then waits for one that `retries`."""
         topic_ids = self._topic_ids(offsets)
         with self._lock:
             commit = Commit(self._member.commits_as, offsets, topic_ids, retries, callback)

@@ -588,7 +588,7 @@ async def test_records_that_fail_after_they_have_sent_cost_a_round_for_each_atte
     assert transactions(cluster).count(False) == retries + 1
     assert sorted(map(int, out(cluster))) == list(range(0, 40, 2))
     assert sorted(map(int, out(cluster, "dlq"))) == list(range(1, 40, 2))
-    assert app.metrics["records-dead-lettered-total"] == caplog.text.count("stands in 'dlq' now") == 20
+    assert app.metrics["records-dead-lettered-total"] == caplog.text.count("the record is now in 'dlq'") == 20
 
 
 @pytest.mark.story("attempts-forgotten-with-another-partitions-round")
