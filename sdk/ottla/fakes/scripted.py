@@ -80,7 +80,7 @@ class ScriptedCluster:
                 del self.logs[partition], self.leaders[partition]
 
     def will(self, method: Method[Any, Any], *steps: Step | None) -> None:
-        """The results of the next calls or frames of `method`; None is one that succeeds."""
+        """Script the results of the next calls or frames of `method`; None is a success."""
         with self.changed:
             self._steps.setdefault(method.name, deque()).extend(steps)
 
@@ -131,12 +131,12 @@ class ScriptedCluster:
             self.logs[TopicPartition(topic, partition)].drop_after(after)
 
     def stop(self, broker: int) -> None:
-        """Let a broker hang, as SIGSTOP does: its connections stay open, and nothing is answered."""
+        """Make a broker hang, as SIGSTOP does: its connections stay open, and it answers nothing."""
         with self.changed:
             self.stopped.add(self.addresses[broker])
 
     def go_on(self, broker: int) -> None:
-        """Let a broker that hangs continue, with all that it was sent."""
+        """Let a hanging broker continue, with everything that it was sent."""
         with self.changed:
             self.stopped.discard(self.addresses[broker])
             self.changed.notify_all()

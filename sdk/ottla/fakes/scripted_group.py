@@ -74,7 +74,7 @@ class ScriptedGroups:
             self._gather(group)
 
     def respond(self, body: Message) -> Message | None:
-        """What the coordinator answers; None for what is not its business."""
+        """Return the coordinator's response; None for a request that does not concern it."""
         handlers: dict[type, Callable[[Any], Message]] = {
             pb.JoinRequest: self._join,
             pb.SyncRequest: self._sync,
@@ -214,7 +214,7 @@ class ScriptedGroups:
         return response
 
     def check(self, request: pb.CommitOffsetsRequest) -> None:
-        """Raise unless who commits may do so now."""
+        """Raise unless the sender may commit now."""
         group = self.group(request.group)
         self._check(group, request.member, request.generation)
         if group.assignments is None and not group.gathers:
@@ -231,7 +231,7 @@ class ScriptedGroups:
         return response
 
     def enter(self, request: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:
-        """Those of them that can be are committed."""
+        """Commit the offsets that can be committed."""
         response, offsets = self.judge(request), self.group(request.group).offsets
         for offset, outcome in zip(request.offsets, response.partitions, strict=True):
             partition = TopicPartition(offset.topic, offset.partition)

@@ -92,7 +92,7 @@ class ScriptedLog:
         return base
 
     def _offset_of(self, header: BatchHeader) -> int | None:
-        """Where the batch lies already, None for a new one."""
+        """Return the offset of a batch that the log already has, None for a new one."""
         if header.producer_id == NO_PRODUCER_ID:
             return None
         known = self.producers.get(header.producer_id)

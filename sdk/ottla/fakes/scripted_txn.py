@@ -26,7 +26,7 @@ _LAST_EPOCH = 2**15 - 2
 
 @dataclass(slots=True)
 class ScriptedTransaction:
-    """Of one transactional id: its producer now, who it was before, and the open transaction, if there is one."""
+    """A transactional id: its producer, the previous one, and the open transaction, if there is one."""
 
     producer: Producer
     former: Producer | None = None
@@ -51,7 +51,7 @@ class ScriptedTransactions:
         self.by_id: dict[str, ScriptedTransaction] = {}
 
     def respond(self, body: Message) -> Message | None:
-        """What the coordinator answers; None for what is not its business."""
+        """Return the coordinator's response; None for a request that does not concern it."""
         handlers: dict[type, Callable[[Any], Message]] = {
             txn_pb2.InitProducerRequest: self._init,
             txn_pb2.PrepareRequest: self._prepare,

@@ -7,9 +7,9 @@
 The rules this file owns (Kafka's classic protocol, KIP-62, 345, 394, 429):
 
 * A member is known by its id and generation. After UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION it has been left behind:
-  its partitions are `lost`, it forgets both and joins as a new member. Until it has, it commits as whom it was: that is
-  rejected, while a commit without a generation passes for one from outside the group. A response that belongs to an
-  earlier generation says nothing about this one.
+  its partitions are `lost`, it forgets both and joins as a new member. Until then it commits with its old identity. The
+  coordinator rejects that, whereas it would take a commit without a generation for one from outside the group. A
+  response that belongs to an earlier generation says nothing about this one.
 * REBALANCE_IN_PROGRESS: join again, and keep the id.
 * Trouble with the coordinator changes nothing: it is looked for again, and asked again after a back-off.
 * Heartbeats are sent from the join's response on, as long as the member is in the group: a leader may take long to give
@@ -79,7 +79,7 @@ def meaning_of(code: int) -> Meaning:
 
 
 class MemberIdentity(NamedTuple):
-    """As whom a member speaks: commits and heartbeats are taken from the current generation alone (rule 46)."""
+    """A member's identity: the coordinator takes commits and heartbeats only of the current generation (rule 46)."""
 
     member_id: str = ""
     generation: int = NO_GENERATION
@@ -104,7 +104,7 @@ class Membership:
         self.state = MemberState.UNJOINED
         self.member_id = ""
         self.generation = NO_GENERATION
-        self.commits_as = self.identity  # as whom it has, or had, its partitions
+        self.commits_as = self.identity  # the identity with which it has, or had, its partitions
         self.protocol = ""
         self.leads = False
         self.lost = ""
@@ -120,7 +120,7 @@ class Membership:
 
     @property
     def identity(self) -> MemberIdentity:
-        """As whom it speaks now."""
+        """The member's current identity."""
         return MemberIdentity(self.member_id, self.generation, self.settings.instance_id)
 
     # ---- joining: the user's thread ------------------------------------------------------------------------------
@@ -186,7 +186,8 @@ class Membership:
         return self.polled_at + self.settings.max_poll_interval_s if in_group else NEVER
 
     def on_poll_overdue(self) -> tuple[MemberIdentity, str]:
-        """It leaves by itself, as whom and why; what it owned is lost. A static member is waited for all the same."""
+        """Make it leave by itself, and return its identity and the reason; it loses its partitions. The group still
+        waits for a static member."""
         who = self.identity
         reason = f"it did not poll for {self.settings.max_poll_interval_s:g} s (max_poll_interval)"
         self._lose(reason)

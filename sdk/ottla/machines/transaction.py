@@ -27,7 +27,7 @@ from ottla_core.records.batch import NO_PRODUCER_ID
 
 
 class ProducerEpoch(NamedTuple):
-    """As whom a transactional producer writes."""
+    """A transactional producer's identity: its id and epoch."""
 
     producer_id: int
     epoch: int

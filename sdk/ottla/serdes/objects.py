@@ -1,8 +1,8 @@
 """Instances of your own classes as JSON, and back: dataclasses, pydantic models, and lists and dicts of them.
 
-What is read is checked against the class's annotations: a field that is missing and has no default, or that holds
-something else than its annotation says, is an error that names its path, such as `lines[2].price`. Fields that the
-class does not have are passed over, so that writers may add some before readers know them.
+Reading checks the JSON against the class's annotations: if a field without a default is missing, or a value does not
+match its annotation, the error names the path, such as `lines[2].price`. Fields that the class does not have are
+ignored, so writers may add fields before readers know them.
 
 | annotation | JSON |
 |---|---|
@@ -35,21 +35,21 @@ from uuid import UUID
 from ottla.errors import SerializationError, config_error
 
 Read = Callable[[Any], Any]
-"""What JSON holds → what the annotation says. Raises MismatchError."""
+"""Parsed JSON → a value of the annotated type. Raises MismatchError."""
 
 _UNIONS: Final = (typing.Union, types.UnionType)
 _SUPPORTED: Final = "see the table in docs/use/serializers.md, or give a callable"
 
 
 class MismatchError(ValueError):
-    """JSON that is not what an annotation says; `path` says where, from the inside out."""
+    """JSON that does not match an annotation; `path` says where, from the inside out."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.path: list[str] = []
 
     def inside(self, step: str) -> MismatchError:
-        """The same, seen from one level further out."""
+        """Return this error as seen from one level further out."""
         self.path.append(step)
         return self
 
@@ -59,14 +59,14 @@ class MismatchError(ValueError):
 
 
 def is_object_type(like: object) -> bool:
-    """Whether `writer_of` and `reader_of` take it: a dataclass, a pydantic model, or a list[…], dict[…], X | Y."""
+    """Return whether `writer_of` and `reader_of` take it: a dataclass, pydantic model, list[…], dict[…] or X | Y."""
     if typing.get_origin(like) is not None:
         return True
     return isinstance(like, type) and (dataclasses.is_dataclass(like) or _is_model(like))
 
 
 def writer_of(like: Any) -> Callable[[Any], bytes]:
-    """Instances of `like` as JSON. The writer raises SerializationError for other values."""
+    """Return a writer of `like` instances as JSON; it raises SerializationError for other values."""
     origin = typing.get_origin(like)
     kind: Any = object if origin in _UNIONS else origin or like
     name = like.__name__ if origin is None else str(like)
@@ -86,7 +86,7 @@ def writer_of(like: Any) -> Callable[[Any], bytes]:
 
 
 def reader_of(like: Any) -> Callable[[bytes], Any]:
-    """JSON as instances of `like`. Raises ConfigError for annotations that can't be read; the reader, ValueError."""
+    """Return a reader of JSON as `like`; it raises ValueError. Raises ConfigError for unsupported annotations."""
     if _is_model(like):
         return functools.partial(_read_model, like)
     read = _compile(like, {})
@@ -117,7 +117,7 @@ def _read_model(model: Any, data: bytes) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON's own types are made of, one level deep; the encoder calls again for what lies inside."""
+    """Convert a value to JSON's own types, one level deep; the encoder calls again for what is inside."""
     kind = type(value)
     if dataclasses.is_dataclass(kind):
         return {name: getattr(value, name) for name in _written_fields(kind)}
@@ -186,7 +186,7 @@ class _ObjectReader:
                     raise mismatch.inside(f".{name}") from None
         try:
             return self._kind(**fields)
-        except (ValueError, TypeError) as error:  # of its __post_init__
+        except (ValueError, TypeError) as error:  # its __post_init__ raised
             raise MismatchError(f"{self._kind.__name__} refuses it: {error}") from error
 
 

@@ -1,4 +1,4 @@
-"""Records from the bytes of their keys and values, by a pair of deserializers."""
+"""Reads records from the bytes of their keys and values, with a pair of deserializers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Serdes:
-    """How keys and values are read. A record that can't be read raises SerializationError, which names it."""
+    """A pair of deserializers. A record that can't be read raises a SerializationError that names it."""
 
     __slots__ = ("key", "value")
 
@@ -24,7 +24,7 @@ class Serdes:
         self.value = value
 
     def record(self, partition: TopicPartition, raw: RawRecord) -> Record[Any, Any]:
-        """`raw` with its key and value deserialized."""
+        """Return `raw` with its key and value deserialized."""
         offset, timestamp, key, value, headers = raw
         try:
             return Record(
@@ -40,24 +40,24 @@ class Serdes:
             raise unreadable(partition, offset, error) from error
 
     def marked(self, headers: Headers) -> Serdes:
-        """How the record is read that has these headers."""
+        """Return the deserializers for a record with these headers."""
         return self
 
     def keys(self, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:
-        """The key of each record; raises SerializationError for the first that can't be read."""
+        """Return the key of each record; raises SerializationError for the first that can't be read."""
         return _read(2, self.key, partition, raws)
 
     def values(self, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:
-        """The same for values."""
+        """Return the value of each record; raises SerializationError for the first that can't be read."""
         return _read(3, self.value, partition, raws)
 
     def headers(self, raws: Iterable[RawRecord]) -> list[Headers]:
-        """The headers of each record."""
+        """Return the headers of each record."""
         return [raw[4] for raw in raws]
 
 
 class AutoSerdes(Serdes):
-    """Of these two at least one is `auto`: a record's headers say what it is, and that is not shown."""
+    """A pair of which at least one is `auto`: marks in a record's headers say what was sent, and are then removed."""
 
     __slots__ = ("_as", "_hidden")
 
@@ -68,26 +68,26 @@ class AutoSerdes(Serdes):
         self._hidden = {mark for mark, read in ((AUTO_KEY, key), (AUTO_VALUE, value)) if read is deserialize_auto}
 
     def record(self, partition: TopicPartition, raw: RawRecord) -> Record[Any, Any]:
-        """The same, as it is marked."""
+        """Return `raw` with its key and value deserialized by its marks."""
         headers = raw[4]
         if not headers:
             return super().record(partition, raw)
         return self.marked(headers).record(partition, (*raw[:4], self._shown(headers)))
 
     def keys(self, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:
-        """The same, as they are marked."""
+        """Return the key of each record, read by its mark."""
         return [key for raw in raws for key in _read(2, self.marked(raw[4]).key, partition, (raw,))]
 
     def values(self, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:
-        """The same, as they are marked."""
+        """Return the value of each record, read by its mark."""
         return [value for raw in raws for value in _read(3, self.marked(raw[4]).value, partition, (raw,))]
 
     def headers(self, raws: Iterable[RawRecord]) -> list[Headers]:
-        """The same, without the marks."""
+        """Return the headers of each record, without the marks."""
         return [self._shown(raw[4]) for raw in raws]
 
     def marked(self, headers: Headers) -> Serdes:
-        """By its marks; an unknown one is ignored."""
+        """Return the deserializers by the marks in these headers; an unknown mark is ignored."""
         marks = {name: text for name, text in headers if name in self._hidden and text in AUTO_READERS}
         return self._as[marks.get(AUTO_KEY), marks.get(AUTO_VALUE)]
 
@@ -96,12 +96,12 @@ class AutoSerdes(Serdes):
 
 
 def serdes_of(key: Deserializer, value: Deserializer) -> Serdes:
-    """The two together."""
+    """Return the pair of these deserializers."""
     return (AutoSerdes if deserialize_auto in (key, value) else Serdes)(key, value)
 
 
 def unreadable(partition: TopicPartition, offset: int, error: Exception) -> SerializationError:
-    """What a deserializer's failure is raised as."""
+    """Return the error for a deserializer's failure."""
     message = error.message if isinstance(error, OttlaError) else str(error)
     return SerializationError(
         f"the record at offset {offset} of {partition} can't be deserialized: {message}",
@@ -113,7 +113,7 @@ def unreadable(partition: TopicPartition, offset: int, error: Exception) -> Seri
 
 
 def _read(field: Literal[2, 3], read: Deserializer, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:
-    """The key or value of each record; raises SerializationError for the first that can't be read."""
+    """Return the key or value of each record; raises SerializationError for the first that can't be read."""
     column: list[Any] = []
     for raw in raws:
         data = raw[field]

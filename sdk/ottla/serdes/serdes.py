@@ -11,7 +11,7 @@
 | json | dict, list | any JSON value, compact UTF-8 | any JSON value |
 | | dataclass, pydantic model, list[…], dict[…] | JSON | instances, checked (`ottla.serdes.objects`) |
 
-None is null with each of them, in both directions, and never reaches a callable: a null value is a tombstone.
+With each of them, None is null in both directions, and never reaches a callable: a null value is a tombstone.
 """  # noqa: E501 - a table
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _decode_json: Final = json.JSONDecoder().decode
 
 AUTO_KEY: Final = "ottla.auto.key"
 AUTO_VALUE: Final = "ottla.auto.value"
-"""Headers that say what `auto` was given: b"json" or b"bytes"; a record without them had a str, or is not ours."""
+"""Headers that say what `auto` serialized: b"json" or b"bytes". Without one it was a str, or another producer's."""
 
 
 def serialize_bytes(value: Any) -> bytes:
-    """bytes as they are; bytearray and memoryview copied."""
+    """Return bytes as they are; copy bytearray and memoryview."""
     if isinstance(value, bytes):
         return value
     if isinstance(value, bytearray | memoryview):
@@ -81,7 +81,7 @@ def serialize_int(value: Any) -> bytes:
 
 
 def serialize_float(value: Any) -> bytes:
-    """8 bytes, IEEE 754, big-endian; an int goes as the float it equals."""
+    """8 bytes, IEEE 754, big-endian; an int is written as the float that it equals."""
     if isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool)):
         with contextlib.suppress(OverflowError):
             return _DOUBLE.pack(float(value))
@@ -104,7 +104,7 @@ def serialize_json(value: Any) -> bytes:
 
 
 def serialize_auto(value: Any) -> bytes:
-    """By the value's type; what has no obvious bytes is rejected, so that nothing is written by accident."""
+    """Serialize by the value's type. A type without obvious bytes is rejected, so nothing is written by accident."""
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):
@@ -117,7 +117,7 @@ def serialize_auto(value: Any) -> bytes:
 
 
 class _ByType(dict[type, tuple[Header, ...]]):
-    """The mark of a key, or a value, by its type; worked out once for each type, for records are many."""
+    """The mark of a key or value by its type, worked out once for each type because there are many records."""
 
     def __init__(self, name: str, *, auto: bool) -> None:
         self._name = name
@@ -131,12 +131,12 @@ class _ByType(dict[type, tuple[Header, ...]]):
 
 
 class Marks:
-    """What a producer adds to a record's headers, so that its key or value comes back as the type that was sent."""
+    """Headers that a producer adds to a record, so that its key or value is read back as the type that was sent."""
 
     __slots__ = ("_auto_key", "_auto_value", "keys", "values")
 
     def __init__(self, *, key: bool, value: bool) -> None:
-        """Which of them go through `auto`."""
+        """`key` and `value` say which of the two `auto` serializes."""
         self._auto_key = key
         self._auto_value = value
         self.keys: Final = _ByType(AUTO_KEY, auto=key)
@@ -144,11 +144,11 @@ class Marks:
 
     @property
     def any(self) -> bool:
-        """Whether some record may need one."""
+        """Return whether some record may need a mark."""
         return self._auto_key or self._auto_value
 
     def among(self, headers: Sequence[Header], key: Any, value: Any) -> Sequence[Header]:
-        """`headers` with the marks of this key and value, instead of those that came along with another record's."""
+        """Return `headers` with the marks of this key and value, without marks that came from another record."""
         if self._auto_key and not isinstance(key, AsItWas):
             headers = [header for header in headers if header[0] != AUTO_KEY]
         if self._auto_value and not isinstance(value, AsItWas):
@@ -157,7 +157,7 @@ class Marks:
 
 
 class AsItWas(bytes):
-    """The bytes of another record, which keep its headers: what those say of them holds."""
+    """The bytes of another record, whose headers are kept, so their marks still hold."""
 
     __slots__ = ()
 
@@ -198,7 +198,7 @@ def deserialize_json(data: bytes) -> Any:
 
 
 def deserialize_auto(data: bytes) -> Any:
-    """What nothing is known of: str where it is UTF-8, else bytes. Never raises."""
+    """Read a key or value without a mark: str if it is UTF-8, else bytes. Never raises."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -208,12 +208,12 @@ def deserialize_auto(data: bytes) -> Any:
 def _marked_json(data: bytes) -> Any:
     try:
         return _decode_json(data.decode())
-    except (ValueError, RecursionError):  # the header of one record was put on another
+    except (ValueError, RecursionError):  # the header of another record
         return deserialize_auto(data)
 
 
 AUTO_READERS: Final[Mapping[bytes | None, Deserializer]] = {b"json": _marked_json, b"bytes": deserialize_bytes}
-"""How a key or value is read that has a mark."""
+"""How a marked key or value is read."""
 
 _PAIRS: Final[dict[str, tuple[Serializer, Deserializer]]] = {
     "auto": (serialize_auto, deserialize_auto),
@@ -236,7 +236,7 @@ _BY_TYPE: Final[dict[object, str]] = {
 
 
 def serializer(like: SerializerLike[Any], name: str) -> Serializer:
-    """What `key=` or `value=` (`name`) of a producer means. Raises ConfigError."""
+    """Return the serializer for a producer's `key=` or `value=` (`name`). Raises ConfigError."""
     known = _known(like)
     if known is not None:
         return known[0]
@@ -248,7 +248,7 @@ def serializer(like: SerializerLike[Any], name: str) -> Serializer:
 
 
 def deserializer(like: DeserializerLike[Any], name: str) -> Deserializer:
-    """What `key=` or `value=` (`name`) of a consumer means. Raises ConfigError."""
+    """Return the deserializer for a consumer's `key=` or `value=` (`name`). Raises ConfigError."""
     known = _known(like)
     if known is not None:
         return known[1]
@@ -260,7 +260,7 @@ def deserializer(like: DeserializerLike[Any], name: str) -> Deserializer:
 
 
 def is_plain_type(like: object) -> bool:
-    """Whether it is one of the types of the table."""
+    """Return whether it is one of the types in the table."""
     return isinstance(like, type) and like in _BY_TYPE
 
 
@@ -270,7 +270,7 @@ def _known(like: object) -> tuple[Serializer, Deserializer] | None:
 
 
 def header_pairs(headers: HeadersLike, topic: str) -> list[tuple[str, bytes | None]]:
-    """Headers as a batch holds them. Raises SerializationError."""
+    """Return headers as a batch holds them. Raises SerializationError."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     try:
         return [_header(name, text) for name, text in pairs]
