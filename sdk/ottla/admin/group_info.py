@@ -179,7 +179,7 @@ class OffsetReset:
 
     @property
     def moved(self) -> int:
-        """How many offsets it moves forwards; negative: so many are read again. 0 if nothing was committed."""
+        """How many offsets it moves forwards, negative if records are read again. 0 if nothing was committed."""
         return 0 if self.before is None else self.after - self.before
 
 

@@ -64,9 +64,10 @@ class Groups:
     # ---- look -------------------------------------------------------------------------------------------------------
 
     def list(self, *, states: Sequence[str] = (), timeout: Duration | None = None) -> Summaries:
-        """Return all groups by name, or those in the states: Empty, PreparingRebalance, CompletingRebalance, Stable.
+        """Return all groups, by name, or only those in `states`.
 
-        The list is complete, or an error is raised: while a shard has no coordinator, or is loading, the call waits.
+        The states are Empty, PreparingRebalance, CompletingRebalance and Stable. The list is complete, or an error is
+        raised: while a shard has no coordinator, or is loading, the call waits.
         """
         left_s = self._channel.deadline(timeout).left()
         responses = self._coordinators.listed(Group.LIST_GROUPS, pb.ListGroupsRequest(states=states), timeout=left_s)

@@ -53,7 +53,7 @@ _LEAST_LINE_BYTES: Final = 1 << 20
 """The line holds at least this many bytes, however small the buffer is."""
 
 _LINE_END_S: Final = 5.0
-"""How long a closed producer waits for the line: records that are still in it fail at once."""
+"""How long a close waits for the line's thread; records that are still in the line fail at once."""
 
 
 class Producer(Generic[K, V]):

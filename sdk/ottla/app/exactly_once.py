@@ -5,9 +5,8 @@
 
 The rules this file owns:
 
-* A round is one transaction, with all records that were read in it. It is committed once each of them is finished: if a
-  later record's output were committed before an earlier record is finished, it would be sent again, because the offset
-  of the earlier record is still the group's.
+* A round is one transaction, with all records that were read in it. It is committed once each of them is finished:
+  offsets can be committed only up to the first unfinished record, so the output of later records would be sent again.
 * A round ends long before its transaction times out (machines/round_pace.py).
 * What a failed attempt has sent must not count. So if it has sent something, the round is doomed: its remaining records
   are still handled, so that every record that fails does so now, and then the round is aborted. The attempts of each

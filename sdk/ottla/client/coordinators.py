@@ -128,9 +128,7 @@ class Coordinators:
                 return once(max(0.001, over_at - clock.monotonic()))
             except OttlaError as error:
                 pause = backoff.next()
-                is_final = (
-                    not error.retriable or error.code == ErrorCode.UNKNOWN_TOPIC_ID
-                )  # a recreated topic stays another topic
+                is_final = not error.retriable or error.code == ErrorCode.UNKNOWN_TOPIC_ID  # it stays another topic
                 if is_final or clock.monotonic() + pause >= over_at:
                     raise
                 if error.code != ErrorCode.CONCURRENT_TRANSACTIONS:  # otherwise it is the right coordinator, and busy

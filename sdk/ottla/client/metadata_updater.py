@@ -85,8 +85,8 @@ class MetadataUpdater:
         Without a name, it waits until some broker answers. `check` may raise to end the wait.
 
         Raises UnknownTopicError after a grace of seconds; ConnectError or TimeoutError if no broker answers within
-        `timeout` seconds, or if none has ever answered within the time for the first contact; an error that is not
-        retriable at once.
+        `timeout` seconds, or if none has ever answered within the time for the first contact. It raises an error that
+        is not retriable at once.
         """
         names = list(topics)
         with self._changed:

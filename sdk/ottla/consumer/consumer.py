@@ -370,7 +370,7 @@ def _close(
 
 
 def _leave_group(reader: GroupReader[Any, Any], assignment: GroupAssignment, cluster: ClusterClient) -> None:
-    """Commit what a loop has processed that was left, over a consumer that no block closes."""
+    """Commit what an abandoned loop has processed, over a consumer that no block closes."""
     try:
         if assignment.options.commit != "manual":
             assignment.committer.commit_last(reader.processed(well=False), _LEAVE_AT_EXIT_S)
