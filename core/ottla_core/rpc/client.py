@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import itertools
 import logging
-import os
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from threading import Lock, Thread, current_thread
@@ -21,6 +20,7 @@ import grpc
 from google.protobuf.message import Message
 
 from ottla_core.errors import ErrorCode
+from ottla_core.forks import in_children
 from ottla_core.rpc.context import client_metadata
 from ottla_core.rpc.frames import FrameTypes, frame_types
 from ottla_core.rpc.gevent_room import Room
@@ -44,7 +44,7 @@ _streams: WeakSet[FrameStream[Any, Any]] = WeakSet()
 
 
 # Those of a parent are unusable in its child, where no thread reads them: nothing is to be ended there.
-os.register_at_fork(after_in_child=_streams.clear)
+in_children(_streams.clear)
 
 
 @atexit.register

@@ -21,11 +21,6 @@ def whether_owned(lock: Any) -> Callable[[], bool]:
     return owned
 
 
-def in_children(call: Callable[[], None]) -> None:
-    """Call it in every child that is forked from now on."""
-    os.register_at_fork(after_in_child=call)
-
-
 class Guard:
     """The guard of one client. `client` names it, such as "the producer". `locks` are re-entrant, or conditions over
     re-entrant locks."""

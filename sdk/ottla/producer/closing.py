@@ -16,12 +16,12 @@ from time import monotonic
 from typing import Final
 
 from ottla.client.cluster import ClusterClient
-from ottla.client.guard import in_children
 from ottla.errors import OttlaError
 from ottla.producer.delivery import Announcer
 from ottla.producer.sender import Sender
 from ottla.producer.target import Target
 from ottla.producer.transaction_manager import TransactionManager
+from ottla_core.forks import in_children
 
 logger = logging.getLogger("ottla.producer")
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self, TypeVar, overload
 
-from ottla.client.guard import Guard, in_children, whether_owned
+from ottla.client.guard import Guard, whether_owned
 from ottla.client.settings import CONSUMER_NAMES, merge_config, one_of
 from ottla.client.transport import Transport
 from ottla.client.units import Duration, seconds
@@ -23,6 +23,7 @@ from ottla.table.follower import Follower
 from ottla.table.snapshot import PathLike, TableSnapshot, directory_at
 from ottla.table.view import Goal, TableView, closed_error, late_error
 from ottla.table.watch import Watch
+from ottla_core.forks import in_children
 
 D = TypeVar("D")
 

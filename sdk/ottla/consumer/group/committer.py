@@ -102,10 +102,12 @@ class OffsetCommitter:
         The user's own commits end first, and none of them is taken back.
         """
         self._leaving = True
+        deadline_at = self._clock.monotonic() + timeout
         try:
             if not self._member.lost and self._member.generation != NO_GENERATION:
                 self._commits.drain(timeout)
-                self.commit(self._beyond_known(self.uncommitted(offsets)), timeout)
+                left_s = max(0.0, deadline_at - self._clock.monotonic())
+                self.commit(self._beyond_known(self.uncommitted(offsets)), left_s)
         except OttlaError as error:
             logger.warning("group %s: records will be read again: %s", self._options.group, error)
 
