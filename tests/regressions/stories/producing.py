@@ -163,7 +163,7 @@ STORIES = (
     Story(
         "fork-without-a-word",
         "After a fork a producer accepted the child's records for ever; results, polls and commits never came",
-        skipped("ottla.client.guard:in_children"),
+        skipped("ottla_core.forks:in_children"),
         skipped("ottla.client.guard:Guard.check_process"),
     ),
     Story(

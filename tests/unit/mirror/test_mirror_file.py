@@ -130,7 +130,7 @@ def test_there_is_no_redis_unless_it_is_named(tmp_path: Path) -> None:
 def test_what_is_no_url_of_a_redis_database_is_not_taken_and_no_password_is_repeated(
     tmp_path: Path, redis: str
 ) -> None:
-    with pytest.raises(OttlaError, match=r"no URL of a Redis database .* such as redis = ") as raised:
+    with pytest.raises(OttlaError, match=r"not the URL of a Redis database .* such as redis = ") as raised:
         load(write(tmp_path, f'redis = "{redis}"\n' + TOML))
     assert "secret" not in str(raised.value)
 

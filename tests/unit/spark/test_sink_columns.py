@@ -84,7 +84,7 @@ def test_columns_that_can_not(given: dict[str, DataType], words: str) -> None:
 
 def test_two_columns_of_one_name() -> None:
     check_columns(columns(value=TEXT).add("other", TEXT).add("other", TEXT), "t")
-    with pytest.raises(ConfigError, match="the column value is there 2 times"):
+    with pytest.raises(ConfigError, match="the column value appears 2 times"):
         check_columns(columns(value=TEXT).add("value", BYTES), "t")
 
 

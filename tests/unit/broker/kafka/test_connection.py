@@ -300,7 +300,7 @@ async def test_who_takes_its_answers_too_slowly_is_cut(client: Client) -> None:
     client.transport.unsent_bytes -= enough - 1
     client.tick(LIMITS.write_s + 1)
     assert client.transport.closed
-    assert "not taken" in client.around.refused[0]
+    assert "did not take a response" in client.around.refused[0]
 
 
 @pytest.mark.story("announced-bytes-are-held")

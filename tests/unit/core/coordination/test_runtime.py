@@ -680,8 +680,8 @@ async def test_a_shard_that_can_not_be_loaded_is_in_the_log_and_the_metrics(capl
     process = Process(log, replace(LIMITS, retry_most_s=0.01))
     await process.shards.start()
     process.on_image(given(0, 2))
-    await until(lambda: len([r for r in caplog.records if "not served" in r.message]) >= 2)
-    telling = next(r for r in caplog.records if "not served" in r.message)
+    await until(lambda: len([r for r in caplog.records if "not been served" in r.message]) >= 2)
+    telling = next(r for r in caplog.records if "not been served" in r.message)
     assert telling.levelno == logging.ERROR
     assert "its log can't be read from offset 0 on, tried 8 times" in telling.message
     assert process.gauge("ottla_shard_loading_seconds") > 0
