@@ -686,7 +686,7 @@ def test_an_operator_settles_what_no_driver_follows(
     given = ["-b", query.cluster.bootstrap]
     assert ottla_command(["txn", "abort", *query.left(), "-y", *given]) == 2
     error = capsys.readouterr().err
-    assert f"`python -m pyspark_ottla.settle {query.id}` ends all of the write" in error
+    assert f"`python -m pyspark_ottla.settle {query.id}` ends the whole write" in error
     assert len(query.left()) == 2
     assert settle.main([query.left()[0], query.id, *given]) == 0
     assert capsys.readouterr().out.splitlines() == [f"{query.id}: {line}"]

@@ -62,7 +62,7 @@ def test_what_is_sent_is_there_and_can_be_read(
     matched = CONSUMED.fullmatch(line)
     assert matched is not None, line
     assert int(matched[1]) == 5000
-    assert printed.err == "measured gave 5,000 records of the 9,000 asked for\n"
+    assert printed.err == "measured returned 5,000 records of the 9,000 requested\n"
 
 
 def test_a_rate_that_is_kept_prints_a_line_every_five_seconds(

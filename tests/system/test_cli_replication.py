@@ -103,7 +103,7 @@ def test_partitions_without_a_leader_show_and_can_be_given_one_at_a_price(
     assert ottla("partition elect -t alone") == 1
     assert "PREFERRED_LEADER_NOT_AVAILABLE" in capsys.readouterr().err
     assert ottla("partition elect --all --unclean --dry-run") == 0
-    assert capsys.readouterr().err == "alone-0: no leader; the last in sync: 1; there now: 2\n"
+    assert capsys.readouterr().err == "alone-0: no leader; last in sync: 1; online now: 2\n"
     assert ottla("partition elect --all --unclean --yes") == 0
     assert items("partition ls alone")[0]["leader"] == 2
     assert cluster.read("alone") == [], "what only broker 1 had is lost: that is what was agreed to"

@@ -129,7 +129,7 @@ def _examine(bootstrap: str, ports: Ports) -> None:
     grpc = bootstrap.split(",")[0]
     code, states, said = doctor(grpc)
     assert (code, states) == (1, {(None, None): "grpc"})
-    assert f"{grpc} is a gRPC port, no Kafka port" in said
+    assert f"{grpc} is a gRPC port, not a Kafka port" in said
     code, _, said = doctor("-b", f"127.0.0.1:{ports.external[0]}")
     assert code == 1
     assert "speaks the Kafka protocol; the SDK needs a broker's gRPC address" in said
@@ -150,7 +150,7 @@ async def test_mistakes_of_a_real_cluster_are_named(tmp_path: Path) -> None:
         assert code == 1
         assert states == {(0, "PLAINTEXT"): "grpc", (1, "PLAINTEXT"): "other-broker", (2, "PLAINTEXT"): "ok"}
         assert f"broker 0, listener PLAINTEXT: localhost:{grpc} is a gRPC port" in said
-        assert f"broker 1 and broker 2 are both told as localhost:{third}" in said
+        assert f"broker 1 and broker 2 are both advertised as localhost:{third}" in said
 
 
 async def test_brokers_with_one_listener_and_with_two_in_one_cluster(tmp_path: Path) -> None:

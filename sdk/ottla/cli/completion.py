@@ -1,4 +1,4 @@
-"""The shell's completion of names, from the cluster, if it responds at once."""
+"""Shell completion of names, from the cluster if it responds at once."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _COMPLETION_S: Final = 0.3
 
 
 def complete_topic(ctx: typer.Context, incomplete: str) -> list[str]:
-    """For the shell's completion: topics of the cluster, if it answers at once."""
+    """Complete names of topics; none if the cluster does not respond at once."""
     return _complete(ctx, incomplete, lambda admin: admin.topics.list())
 
 
 def complete_group(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The same for consumer groups."""
+    """Complete names of consumer groups, likewise."""
     return _complete(ctx, incomplete, lambda admin: [group.name for group in admin.groups.list()])
 
 
 def complete_txn(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The same for transactional ids."""
+    """Complete transactional ids, likewise."""
     return _complete(ctx, incomplete, lambda admin: [found.name for found in admin.transactions.list()])
 
 

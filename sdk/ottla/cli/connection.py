@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 ASIDE_S: Final = 2.0
-"""How long additional information is waited for."""
+"""How long a command waits for information that it can do without."""
 
 _CONNECT_LIMIT_S: Final = 1.0
 
 
 def open_admin(settings: Settings, *, strict: bool = True) -> Admin:
-    """An Admin. With `strict=False` the settings of -X that are not an admin client's are left to another client."""
+    """Open an Admin. With `strict=False` it ignores settings of -X that are for another client."""
     from ottla.admin.admin import Admin
 
     check_listening(settings)
@@ -35,12 +35,12 @@ def open_admin(settings: Settings, *, strict: bool = True) -> Admin:
 
 
 def with_timeout(config: Mapping[str, Any], timeout: float, *names: str) -> dict[str, Any]:
-    """`config` with --timeout for each of `names` that -X does not say."""
+    """Return `config`, with --timeout for each of `names` that -X does not set."""
     return {**{name: round(timeout * 1000) for name in names}, **config}
 
 
 def or_nothing(call: Callable[[], Result]) -> Result | None:
-    """The answer, or None with a word about why: what else is known shall be seen all the same."""
+    """Return the result of `call`. If it fails, report why and return None, so that the rest can still be shown."""
     try:
         return call()
     except OttlaError as error:
@@ -55,7 +55,7 @@ def check_listening(settings: Settings) -> None:
         raise ConnectError(
             ErrorCode.NETWORK_EXCEPTION,
             f"no broker listens at {' or '.join(addresses)}",
-            hint="start a cluster with `ottla up`, or give -b (or OTTLA_BOOTSTRAP) a broker's gRPC address",
+            hint="start a cluster with `ottla up`, or set -b (or OTTLA_BOOTSTRAP) to a broker's gRPC address",
         )
 
 

@@ -1,4 +1,4 @@
-"""What a config is, from the table that this release was built with: no cluster is asked."""
+"""Explains configs from the table that this release was built with, without a cluster."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _TABLES: Final = (TOPIC_CONFIGS, BROKER_CONFIGS, OTHER_BROKER_CONFIGS, GROUP_CON
 
 
 def explained(names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Each config of `names` as an item; one that topics and brokers have comes twice. For no names all that mean
-    something in ottla, and none that is only taken as Kafka's.
+    """Yield each config of `names` as an item, twice if both topics and brokers have it.
 
-    Raises NotFoundError naming the nearest.
+    Without names, yield every config that has an effect in ottla, and none that ottla accepts only because Kafka has
+    it. Raises NotFoundError, which suggests the nearest name.
     """
     for name in names or sorted({*TOPIC_CONFIGS, *BROKER_CONFIGS}):
         keys = [table[name] for table in _TABLES if name in table]
@@ -32,12 +32,12 @@ def explained(names: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def of_client(name: str) -> str:
-    """Where a setting of clients, which no topic and no broker has, is to be given; "" for any other name."""
+    """Return a hint where to set a client setting, which no topic and no broker has; "" for any other name."""
     of = [kind for kind, names in (("producer", PRODUCER_NAMES), ("consumer", CONSUMER_NAMES)) if name in names]
     if not of:
         return ""
     clients = " or ".join(f"{kind.capitalize()}(config={{…}})" for kind in of)
-    return f"it is a setting of a {' and a '.join(of)}: give it to the client, with -X {name}=… or {clients}"
+    return f"it is a setting of a {' and a '.join(of)}: pass it to the client, with -X {name}=… or {clients}"
 
 
 def as_text(item: dict[str, Any]) -> str:
@@ -47,7 +47,7 @@ def as_text(item: dict[str, Any]) -> str:
     legal = f"; {item['legal']}" if item["legal"] else ""
     lines.append(f"  Default: {default}{legal}.")
     if item["synonyms"]:
-        lines.append(f"  Where a topic says nothing, the broker's {', '.join(item['synonyms'])} counts.")
+        lines.append(f"  If a topic does not set it, the broker's {', '.join(item['synonyms'])} applies.")
     if not item["dynamic"]:
         lines.append("  A setting of the broker's process; the cluster can't change it.")
     elif not item["enforced"]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A partition's first offset, the one that comes next, and the offsets of the positions that were looked up."""
+    """A partition's first offset, the offset of its next record, and the offsets of the requested positions."""
 
     start: int
     end: int
@@ -39,7 +39,7 @@ def look_up(
 ) -> dict[int, Extent]:
     """The extent of each partition of `topic`, or of those in `only`.
 
-    `timeout` in seconds is for each request; --timeout where it is None. Raises UnknownTopicError, NotFoundError.
+    `timeout` in seconds applies to each request; None means --timeout. Raises UnknownTopicError, NotFoundError.
     """
     starts = admin.topics.offsets(topic, "earliest", timeout=timeout)
     for number in only:
@@ -61,7 +61,7 @@ def check_reached(option: str, topic: str, position: PositionSpec, extents: Mapp
         if position.anchor is Anchor.OFFSET and position.number > extent.end:
             raise config_error(
                 f"{option} {position.number}: {topic}-{number} ends at {extent.end}",
-                hint=f"give {option} end, or one -p",
+                hint=f"give {option} end, or a single partition with -p",
             )
 
 

@@ -4,11 +4,11 @@
 |---|---|
 | 0 | done |
 | 1 | it failed |
-| 2 | the command was not understood, or asks for something that can't be |
-| 3 | a part of it failed |
+| 2 | the command line is wrong, or requests something impossible |
+| 3 | part of it failed |
 | 4 | the topic, partition, group, broker or config does not exist |
-| 124 | the time given was over, as for timeout(1) |
-| 130, 141 | Ctrl-C; the reader of the output went away: as for every program of a Unix shell |
+| 124 | it ran out of time, as for timeout(1) |
+| 130, 141 | Ctrl-C; the reader of the output has closed it: as for every program of a Unix shell |
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _CLI_TERMS: Final = {
     "bootstrap=": "-b ",
     "; where it is still starting, a longer connect_timeout=": "",
 }
-"""What the SDK's hints call by its own names."""
+"""Names of the SDK in its hints, and those of the command line."""
 
 
 class NotFoundError(FatalError):
@@ -121,7 +121,7 @@ def exit_code(error: BaseException) -> ExitCode:
 def sentence(error: BaseException) -> str:
     """What, why and what to do."""
     if isinstance(error, OttlaError):
-        # An error in what a user typed needs no number of Kafka's; a code of the cluster can be looked up by its name.
+        # An error in what the user typed needs no error name; one of the cluster can be looked up by its name.
         named = "" if isinstance(error, ConfigError | NotFoundError) else f" ({error.name})"
         return _in_cli_terms(f"{error.message}{named}" + (f"; {error.hint}" if error.hint else ""))
     if isinstance(error, TyperException):
@@ -135,7 +135,7 @@ def sentence(error: BaseException) -> str:
         return f"{error.filename or 'input or output'}: {error.strerror or error}"
     return (
         f"internal error, {type(error).__name__}: {error}; "
-        "please report it, with what OTTLA_DEBUG=1 in the environment adds"
+        "please report it, with what it prints with OTTLA_DEBUG=1 in the environment"
     )
 
 
@@ -158,8 +158,8 @@ def _in_cli_terms(text: str) -> str:
 
 
 class SdkWarnings(logging.Handler):
-    """Tells what the SDK warns of, such as brokers that are away while it waits. What it logs as an error it raises as
-    well, and the command reports that. A warning of a dry run is not repeated for the real one."""
+    """Prints the SDK's warnings, such as brokers that are away while it waits. An error that the SDK logs it raises as
+    well, and the command reports that. A warning of a dry run is not repeated when the change is made."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,7 +174,7 @@ class SdkWarnings(logging.Handler):
 
 
 def hear_sdk() -> None:
-    """Send the SDK's log to the user: its warnings, or all of it where OTTLA_DEBUG is set."""
+    """Send the SDK's log to the user: its warnings, or all of it if OTTLA_DEBUG is set."""
     log = logging.getLogger("ottla")
     if os.environ.get("OTTLA_DEBUG"):
         logging.basicConfig()
@@ -184,5 +184,5 @@ def hear_sdk() -> None:
 
 
 def let_go_of_stdout() -> None:
-    """The output has no reader any more: the interpreter must not try to flush it at its end."""
+    """Detach from an output that has no reader any more: the interpreter must not try to flush it as it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -13,12 +13,12 @@ r"""How `ottla consume` writes a record: the verbs of `-f`, in the manner of kca
 | %h | headers as name=value, joined by commas | {json} |
 | %% | a percent sign | |
 
-`\n`, `\t`, `\r`, `\0`, `\\` and `\x1f` are what they are in C. A null key, value or header is written as nothing, in
-{json} as null. Keys and values come out as the bytes that they are; {json} writes a JSON object or array as it is and
-other text as a JSON string.
+`\n`, `\t`, `\r`, `\0`, `\\` and `\x1f` are what they are in C. A null key, value or header is written as nothing, or
+as null with {json}. Keys and values are written byte for byte; {json} writes a JSON object or array as it is, and other
+text as a JSON string.
 
-`-f json` is one JSON object a line, with everything. Text that is not UTF-8 is base64 there, and `key_encoding` or
-`value_encoding` says so.
+`-f json` writes one JSON object a line, with every field. A key or value that is not UTF-8 is in base64, and
+`key_encoding` or `value_encoding` says so.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _encode: Final = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def compile_format(text: str) -> Piece:
-    """What turns a record into the bytes that `text` describes. Raises ConfigError naming what it can't read."""
+    """Return a function that turns a record into the bytes that `text` describes. Raises ConfigError for a bad verb."""
     if text == "json":
         return lambda record: _encode(as_json(record)).encode() + b"\n"
     pieces = [_piece(match) for match in _TOKEN.finditer(text)]
@@ -124,7 +124,7 @@ def _verb(verb: str, modifier: str, written: str) -> Piece:
         raise config_error(f"-f: {written!r} is not a format verb", hint=_hint())
     if modifier not in by_modifier:
         legal = ", ".join(f"%{verb}{{{name}}}" if name else f"%{verb}" for name in by_modifier)
-        raise config_error(f"-f: {written!r} is not a format verb", hint=f"there is {legal}")
+        raise config_error(f"-f: {written!r} is not a format verb", hint=f"write {legal}")
     return by_modifier[modifier]
 
 
@@ -150,7 +150,7 @@ def _json(data: bytes | None) -> bytes:
 
 
 def _shown(data: bytes) -> Any:
-    """For people: a dict or list where it looks like one in JSON, else text where it is UTF-8, else bytes."""
+    """Return a dict or list if it is JSON for one, else text if it is UTF-8, else bytes."""
     if data[:1] in (b"{", b"["):
         with contextlib.suppress(ValueError, RecursionError):
             return deserialize_json(data)
@@ -162,7 +162,7 @@ def _length(data: bytes | None) -> bytes:
 
 
 def _iso(timestamp_ms: int) -> bytes:
-    """2026-11-01T10:00:00.000Z; what is not a time (-1, Kafka's word for none) or beyond the calendar as its number."""
+    """2026-11-01T10:00:00.000Z; the number if it is no time (-1 is Kafka's none) or beyond the calendar."""
     if not 0 <= timestamp_ms <= _LAST_MS:
         return b"%d" % timestamp_ms
     moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC).replace(microsecond=timestamp_ms % 1000 * 1000)

@@ -32,7 +32,7 @@ def reset_target(text: str) -> ResetTarget:
             seconds, ms = divmod(position.number, 1000)
             return datetime.fromtimestamp(seconds, UTC).replace(microsecond=ms * 1000)
     raise config_error(
-        f"--to {text!r} is not a position for an offset", hint=f"say --shift {text} to move it from where it is"
+        f"--to {text!r} is not a position for an offset", hint=f"give --shift {text} to move it from where it is"
     )
 
 
@@ -51,7 +51,7 @@ def reset_item(reset: OffsetReset, action: str) -> dict[str, Any]:
 
 
 def report_clamped(resets: Iterable[OffsetReset]) -> None:
-    """Say which of them can't go where they were sent."""
+    """Report each offset that moves to an end of its partition, because the requested one is outside."""
     for reset in resets:
         if reset.after != reset.wanted:
             say(f"{reset.topic}-{reset.partition} has no offset {reset.wanted}: its nearest end is {reset.after}")

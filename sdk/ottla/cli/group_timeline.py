@@ -1,4 +1,4 @@
-"""What has happened to a group, as a story: who came and went and why, what each rebalance took and moved."""
+"""The history of a group: which members joined and left and why, and what each rebalance took and moved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def event_item(event: GroupEvent) -> dict[str, Any]:
 
 
 def timeline(events: Sequence[GroupEvent]) -> Iterator[str]:
-    """A line for each event, in local time, with a line for each day, and what it comes to."""
+    """Yield a line for each event, in local time, a line before the first event of each day, and a summary."""
     day = ""
     for event in events:
         at = event.datetime.astimezone()

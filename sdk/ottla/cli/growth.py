@@ -19,11 +19,11 @@ class PartitionAge(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """Bytes a day since the first records, as if they were an hour old at least, and from when on which config has old
-    segments deleted.
+    """Bytes a day since the first records, which count as an hour old at least; when old segments begin to be deleted,
+    and by which config.
 
-    `deletes_from_ms` is None, and `by` empty, where nothing does. It is when the first record's time is over; it goes
-    with its segment, when the newest record in that is over, too.
+    `deletes_from_ms` is None, and `by` empty, if no config deletes anything. It is when the first record expires; that
+    record is deleted with its segment, once the newest record of the segment has expired too.
     """
 
     bytes_per_day: int
@@ -35,16 +35,16 @@ class Growth(NamedTuple):
 
     def as_text(self, now_ms: int) -> str:
         if self.deletes_from_ms is None:
-            when = "nothing deletes them by time or size"
+            when = "nothing is deleted by time or size"
         elif self.deletes_from_ms <= now_ms:
-            when = f"{self.by} deletes the oldest"
+            when = f"{self.by} deletes the oldest segments"
         else:
             when = f"{self.by} begins to delete at {datetime.fromtimestamp(self.deletes_from_ms / 1000, UTC):%F %R} UTC"
         return f"{self.bytes_per_day:,} bytes a day; {when}"
 
 
 def growth(partitions: Sequence[PartitionAge], configs: Mapping[str, str], now_ms: int) -> Growth | None:
-    """Of a topic's partitions that hold records; None without one. `configs` are those in force."""
+    """Return the growth of a topic by its partitions that hold records; None if none does. `configs` are in force."""
     if not partitions:
         return None
     rates = [partition.size_bytes / max(_HOUR_MS, now_ms - partition.first_ms) for partition in partitions]

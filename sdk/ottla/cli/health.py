@@ -1,4 +1,4 @@
-"""Whether a cluster is healthy, and what to do where it is not. Pure: from what the cluster reported."""
+"""Whether a cluster is healthy, and what to do if it is not. Pure: from what the cluster reported."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Health:
 
     @property
     def to_recover(self) -> int:
-        """Partitions whose logs have to decide who leads: after unclean stops, or a restored store."""
+        """Partitions whose leader has to be chosen by their logs, after unclean stops or a restored store."""
         return sum(not (s.info.isr or s.info.elr) for s in self.partitions)
 
     @property
@@ -75,13 +75,13 @@ class Health:
 
     @property
     def under_min_isr(self) -> int | None:
-        """None where min.insync.replicas is not known and matters."""
+        """None if min.insync.replicas matters and is not known."""
         under = [status.is_under_min_isr for status in self.partitions]
         return None if None in under else sum(map(bool, under))
 
     @property
     def problems(self) -> list[Problem]:
-        """The causes first: most of the others go away with them."""
+        """Causes come first: most other problems go away with them."""
         return [*self._broken_services(), *self._broken_partitions()]
 
     def _broken_services(self) -> list[Problem]:
@@ -90,15 +90,17 @@ class Health:
             hint = "start a controller, or see in its log whether it reaches etcd; until then no leaders are elected"
             found.append(Problem("no controller is elected", hint))
         if not self.live:
-            found.append(Problem("no broker is live", "start the brokers, or see in their logs what keeps them back"))
+            found.append(Problem("no broker is live", "start the brokers, or see in their logs what holds them up"))
         if self.away:
-            found.append(Problem(f"away: {_brokers(self.away)}", "start it again, on the data that it had"))
+            hint = f"start {'it' if len(self.away) == 1 else 'each'} again, on the data that it had"
+            found.append(Problem(f"away: {_brokers(self.away)}", hint))
         if self.fenced:
-            hint = "it starts or ends; where it stays so, see in its log what keeps it back"
+            hint = "a fenced broker is starting or stopping; if it stays fenced, see in its log what holds it up"
             found.append(Problem(f"fenced: {_brokers(self.fenced)}", hint))
         if self.read_only:
             hint = (
-                "free space there, or shorten retention; it continues by itself, and others lead meanwhile if they can"
+                "free space there, or shorten retention; appends then resume by themselves, "
+                "and meanwhile other brokers lead if they can"
             )
             found.append(Problem(f"full disk: {_brokers(self.read_only)}", hint))
         return found
@@ -106,16 +108,16 @@ class Health:
     def _broken_partitions(self) -> list[Problem]:
         found = []
         if self.without_leader:
-            problem = f"{counted(self.without_leader, 'partition')} without a leader: neither written nor read"
-            hint = "start a broker of their ISR or ELR, which `ottla partition ls --offline` names"
+            problem = f"{counted(self.without_leader, 'partition')} without a leader: neither writable nor readable"
+            hint = "start a broker of their ISR or ELR; `ottla partition ls --offline` names these"
             found.append(Problem(problem, hint))
         if self.to_recover:
             problem = (
-                f"{counted(self.to_recover, 'partition')} where no replica is known to have all that was acknowledged"
+                f"{counted(self.to_recover, 'partition')} where no replica is known to have every acknowledged record"
             )
             hint = (
-                "start all brokers of their last known ELR, on the data that they had; where one is gone for good, "
-                "`ottla partition elect --unclean` gives what the others have"
+                "start all brokers of their last known ELR, on the data that they had; if one is gone for good, "
+                "`ottla partition elect --unclean` elects one of the others, with what it has"
             )
             found.append(Problem(problem, hint))
         if self.under_min_isr:
@@ -123,7 +125,7 @@ class Health:
             found.append(Problem(problem, "start the missing brokers; see `ottla partition ls --under-min-isr`"))
         if self.under_replicated:
             problem = f"{counted(self.under_replicated, 'partition')} under-replicated"
-            hint = "replicas that are there catch up by themselves; see `ottla partition ls --under-replicated`"
+            hint = "replicas of live brokers catch up by themselves; see `ottla partition ls --under-replicated`"
             found.append(Problem(problem, hint))
         if self.uncleanable:
             first = self.uncleanable[0]
@@ -132,12 +134,10 @@ class Health:
             found.append(Problem(problem, hint))
         if self.late_transactions:
             topic, partition = self.late_transactions[0]
-            problem = (
-                f"{counted(len(self.late_transactions), 'partition')} with a transaction that should long have ended"
-            )
-            hint = (
-                f"readers of committed records wait: see `ottla txn explain {topic} {partition}`, `ottla txn hanging`"
-            )
+            late = counted(len(self.late_transactions), "partition")
+            problem = f"{late} with a transaction that should have ended long ago"
+            see = f"see `ottla txn explain {topic} {partition}` and `ottla txn hanging`"
+            hint = f"readers of committed records wait: {see}"
             found.append(Problem(problem, hint))
         return found
 

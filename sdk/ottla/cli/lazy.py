@@ -1,7 +1,7 @@
-"""How the command line is put together: names first, modules when they are called, shared options on either side.
+"""How the command line is put together: commands are known by name, and imported when called.
 
-`ottla -o json topic ls` and `ottla topic ls -o json` are the same. Everything that has to know how Typer builds
-commands is in here.
+Shared options may come before or after the command: `ottla -o json topic ls` and `ottla topic ls -o json` are the same.
+Everything that has to know how Typer builds commands is in here.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from ottla_core.errors import ErrorCode
 
 ENTRY_POINTS: Final = "ottla.commands"
 SERVER_MODULES: Final = ("grpc_health", "prometheus_client")
-"""What the services import and the SDK does not: with them, the extra is installed."""
+"""What the services import and the SDK does not: if these are there, so is the extra."""
 
 MODULES: Final[Mapping[str, tuple[str, str]]] = {
     "topic": ("ottla.cli.commands.topic", "List, show, create, remove and alter topics."),
     "produce": ("ottla.cli.commands.produce", "Write the lines of a file, or of standard input, to a topic."),
     "consume": ("ottla.cli.commands.consume", "Read the records of a topic."),
     "config": ("ottla.cli.commands.config", "Get, set and explain the configs of topics, brokers and the cluster."),
-    "partition": ("ottla.cli.commands.partition", "List partitions with their replicas, elect their leaders."),
+    "partition": ("ottla.cli.commands.partition", "List partitions with their replicas, and elect leaders."),
     "group": ("ottla.cli.commands.group", "Show consumer groups, explain their rebalances; reset, kick and remove."),
-    "txn": ("ottla.cli.commands.txn", "Show transactions, explain who blocks readers, find what hangs; abort."),
-    "cluster": ("ottla.cli.commands.cluster", "Show the cluster, how it is, its brokers and controllers."),
-    "mirror": ("ottla.cli.commands.mirror", "Show a mirror's flows, translate offsets of their sources."),
-    "metadata": ("ottla.cli.commands.metadata", "Say that the metadata store was restored from a backup."),
+    "txn": ("ottla.cli.commands.txn", "Show transactions, explain which one blocks readers, find hanging ones; abort."),
+    "cluster": ("ottla.cli.commands.cluster", "Show the cluster, its health, its brokers and its controllers."),
+    "mirror": ("ottla.cli.commands.mirror", "Show a mirror's flows, translate offsets, pause, fail over."),
+    "metadata": ("ottla.cli.commands.metadata", "Declare that the metadata store was restored from a backup."),
     "doctor": (
         "ottla.cli.commands.doctor",
         "Find out why Kafka clients can't use the cluster from here; compare replicas.",
     ),
-    "bench": ("ottla.cli.commands.bench", "Measure what the cluster and this client reach."),
+    "bench": ("ottla.cli.commands.bench", "Measure how fast this client and the cluster are."),
 }
-"""Commands of the SDK: the module whose `app` it is, and a line for the list of commands."""
+"""Commands of the SDK: the module that has the `app`, and a line for the list of commands."""
 
 SERVER: Final[Mapping[str, str]] = {
     "up": "Start a cluster on this machine.",
-    "down": "Stop the cluster of this machine; its data stays.",
+    "down": "Stop the cluster on this machine; its data stays.",
     "status": "Show what runs on this machine.",
-    "log": "Look into the files of logs, check them, export them; without a cluster.",
+    "log": "Look into log files, check and export them, without a cluster.",
 }
 """Commands that come with the server, from the entry points."""
 
@@ -95,13 +95,13 @@ def _in_usage(argument: Any) -> str:
 
 
 def _shared(ctx: Any) -> list[Any]:
-    """The options of `ottla` itself; none where a command is tried without it."""
+    """The options of `ottla` itself; none if a command is run without it."""
     root = ctx.find_root().command
     return [option for option in root.params if option.name in Settings.NAMES] if root is not ctx.command else []
 
 
 def load(name: str) -> Any:
-    """The command of that name. Raises OttlaError where it comes with the server and that is not installed."""
+    """The command of that name. Raises OttlaError if it comes with the server and that is not installed."""
     if name in MODULES:
         return get_command(import_module(MODULES[name][0]).app)
     found = _from_server(name)

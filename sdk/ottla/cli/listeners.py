@@ -1,8 +1,8 @@
-"""Whether Kafka clients can use a cluster from where this runs, and which setting is wrong where they can't. Pure.
+"""Whether Kafka clients can use a cluster from where this runs, and which setting is wrong if they can't. Pure.
 
-A client dials one broker, gets an address for each (by the listener that it used), and dials those: the cluster
-is usable where every advertised address leads to the broker that it is of. What was found at an address is a
-`kafka_probe.Look`; `Looks` takes addresses and gives what was found at each.
+A client dials one broker, gets the address of each (on the listener that it used), and dials those. So the cluster is
+usable if every advertised address leads to the broker that advertises it. What was found at an address is a
+`kafka_probe.Look`; `Looks` takes addresses and returns what was found at each.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Looks = Callable[[Iterable[str]], Mapping[str, Look]]
 
 ELSEWHERE: Final = "elsewhere"
-"""The state of a listener for clients of another network, in a cluster that can be used from here by another one."""
+"""The state of a listener for clients of another network, if another listener makes the cluster usable from here."""
 
 _ONLY_LISTENER: Final = "PLAINTEXT"
 _LOOPBACK: Final = frozenset({"localhost", "::1", "[::1]"})
@@ -30,7 +30,7 @@ _KAFKA_PORTS: Final = "Kafka's port is 9092 where the gRPC port is 9650, 9093 wh
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One broker at one address. `broker` and `listener` are None where that is not known; no `problem`: all well."""
+    """One broker at one address. `broker` and `listener` are None if not known, `problem` is None if all is well."""
 
     address: str
     state: str
@@ -62,9 +62,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a client relies on: at each of `brokers` (broker id → host:port) is that broker, of that cluster.
+    """What a client relies on: each address of `brokers` (broker id → host:port) leads to that broker of that cluster.
 
-    `entry` is the address by which it came, "" for none; `named` says that brokers of this cluster name themselves.
+    `entry` is the address that it bootstrapped from, "" if none; `named` is whether brokers report which one they are.
     """
 
     brokers: Mapping[int, str]
@@ -89,7 +89,7 @@ class Expected:
     def _another_cluster(self, look: Look) -> Problem | None:
         if look.cluster_id == self.cluster_id:
             return None
-        problem = f"{look.address} is a broker of cluster {look.cluster_id}, and this is {self.cluster_id}"
+        problem = f"{look.address} is a broker of cluster {look.cluster_id}, but this cluster is {self.cluster_id}"
         return Problem(problem, self._advertise(look.address))
 
     def _another_broker(self, broker: int, look: Look) -> Problem | None:
@@ -97,11 +97,13 @@ class Expected:
             return None
         shared = [other for other, address in self.brokers.items() if address == look.address and other != broker]
         if shared:
-            problem = f"broker {broker} and broker {shared[0]} are both told as {look.address}"
-            return Problem(problem, "advertise an address of its own for each broker, by kafka_advertised")
+            problem = f"broker {broker} and broker {shared[0]} are both advertised as {look.address}"
+            return Problem(problem, "advertise a separate address for each broker, with kafka_advertised")
         if self.named:
             problem = f"broker {look.controller} answers at {look.address}"
-            return Problem(problem, "two brokers' ports are exchanged, in kafka_advertised or where they are published")
+            return Problem(
+                problem, "the ports of two brokers are swapped, in kafka_advertised or where they are published"
+            )
         return None
 
     def _unmet(self, look: Look) -> Problem:
@@ -111,46 +113,49 @@ class Expected:
             return Problem(problem, self._advertise(address))
         if look.met is Met.CONNECTION_REFUSED and came_as == host and self.entry not in self.brokers.values():
             problem = (
-                f"nothing listens at {address}, and a broker does at {self.entry}: a port published by another number"
+                f"nothing listens at {address}, but a broker does at {self.entry}: "
+                "its port is published under another number"
             )
             return Problem(problem, self._advertise(self.entry))
         return unmet(look, self._advertise(address))
 
     def _advertise(self, address: str) -> str:
-        """The hint for an address that leads to something else than its broker: what to set, as far as known."""
+        """Return the hint for an address that does not lead to its broker: what to set, as far as known."""
         host = host_of(self.entry) or "host"
         name = f"{self.listener}://" if self.listener else ""
         return f"advertise an address that clients here reach, such as kafka_advertised={name}{host}:{port_of(address)}"
 
 
 def unmet(look: Look, advertise: str) -> Problem:
-    """Why there is no Kafka broker to be met; `advertise` is the hint where an address is the wrong one."""
+    """Return why there is no Kafka broker at an address; `advertise` is the hint if the address is the wrong one."""
     address = look.address
     if look.met is Met.UNRESOLVED:
         return Problem(f"the name {host_of(address)} can't be resolved here", advertise)
     if look.met is Met.UNREACHED:
-        return Problem(f"{address} is not reached from here: another network, or a firewall", advertise)
+        return Problem(
+            f"{address} can't be reached from here: it is on another network, or behind a firewall", advertise
+        )
     if look.met is Met.CONNECTION_REFUSED:
         hint = "start the broker, publish the port, or correct it; the broker's log says where it listens"
         return Problem(f"nothing listens at {address}", hint)
     if look.met is Met.GRPC:
-        return Problem(f"{address} is a gRPC port, no Kafka port", f"{_KAFKA_PORTS}; {advertise}")
+        return Problem(f"{address} is a gRPC port, not a Kafka port", f"{_KAFKA_PORTS}; {advertise}")
     if look.met is Met.HTTP:
-        return Problem(f"{address} is an HTTP port, no Kafka port", f"{_KAFKA_PORTS}; {advertise}")
+        return Problem(f"{address} is an HTTP port, not a Kafka port", f"{_KAFKA_PORTS}; {advertise}")
     if look.met is Met.TLS:
-        return Problem(f"{address} wants TLS, which no listener serves yet", "see what else listens at that port")
+        return Problem(f"{address} requires TLS, which no listener supports yet", "see what else listens at that port")
     if look.met is Met.WARY:
-        hint = "it may want authentication, which is not served yet: see what listens at that port"
-        return Problem(f"{address} speaks Kafka's protocol and tells nothing of its cluster", hint)
-    hint = "a port that is published to where no program listens, or another program: see what listens there"
-    return Problem(f"{address} takes connections and does not answer", hint)
+        hint = "it may require authentication, which is not supported yet: see what listens at that port"
+        return Problem(f"{address} speaks Kafka's protocol but does not describe its cluster", hint)
+    hint = "the port is published to where no program listens, or another program has it: see what listens there"
+    return Problem(f"{address} accepts connections but does not answer", hint)
 
 
-# ---- a cluster that is known by its contract ----------------------------------------------------------------------
+# ---- a cluster that is reached by gRPC ----------------------------------------------------------------------------
 
 
 def check_cluster(info: ClusterInfo, entry_hosts: Sequence[str], looks: Looks) -> list[Finding]:
-    """Every listener of every registered broker. `entry_hosts`: by which this client has reached brokers' contracts."""
+    """Check every listener of every registered broker. `entry_hosts` are those of the gRPC addresses of this client."""
     findings: list[Finding] = []
     seen = looks(a for name in listener_names(info) for a in _advertised(info, name).values())
     for name in listener_names(info):
@@ -175,7 +180,7 @@ def listener_names(info: ClusterInfo) -> list[str]:
 
 
 def _advertised(info: ClusterInfo, listener: str) -> dict[int, str]:
-    """A broker of a release that knew one listener reports its only address, whatever the name."""
+    """Addresses by broker. A broker of a release that had only one listener reports that, whatever the name."""
     brokers = {
         b.id: b.kafka_listeners.get(listener, "") if b.kafka_listeners else b.kafka_address for b in info.brokers
     }
@@ -185,7 +190,7 @@ def _advertised(info: ClusterInfo, listener: str) -> dict[int, str]:
 def _by_another_host(
     expected: Expected, hosts: Sequence[str], looks: Looks, seen: Mapping[str, Look]
 ) -> tuple[Expected, Mapping[str, Look]]:
-    """What clients get that use the hosts which did work here: as they dialled, or what can't be reached."""
+    """Return what a client gets that bootstraps by one of `hosts`, which work from here, if a broker answers there."""
     tried = looks(f"{host}:{port_of(address)}" for host in hosts for address in expected.brokers.values())
     for look in tried.values():
         if _is_of(look, expected.cluster_id):
@@ -195,7 +200,7 @@ def _by_another_host(
 
 
 def _set_apart(findings: list[Finding]) -> list[Finding]:
-    """Where one listener leads to every broker, another that leads to none of them is for clients elsewhere."""
+    """If one listener leads to every broker, another that leads to none of them is for clients elsewhere."""
     names = {f.listener for f in findings if f.listener}
     whole = {name for name in names if not any(f.problem for f in findings if f.listener == name)}
     away = {name for name in names if all(f.state in _AWAY for f in findings if f.listener == name)}
@@ -203,8 +208,8 @@ def _set_apart(findings: list[Finding]) -> list[Finding]:
 
 
 def _without(broker: BrokerInfo, listener: str) -> Finding:
-    text = f"it has no listener {listener}: clients that come by it can't use what this broker leads"
-    problem = Problem(text, "give it one, by kafka_listeners and kafka_advertised")
+    text = f"it has no listener {listener}: clients that use it can't reach what this broker leads"
+    problem = Problem(text, "give it one, with kafka_listeners and kafka_advertised")
     return Finding("", "missing", broker.id, listener, problem)
 
 
@@ -212,11 +217,11 @@ def _unserved(broker: BrokerInfo) -> Finding:
     return Finding("", "missing", broker.id, None, Problem("it serves no Kafka listener", "start a release that does"))
 
 
-# ---- a cluster of which one knows an address of Kafka's protocol ---------------------------------------------------
+# ---- a cluster of which only Kafka addresses are known --------------------------------------------------------------
 
 
 def check_kafka(addresses: Sequence[str], looks: Looks) -> list[Finding]:
-    """What clients find that bootstrap from these addresses, and from each of those that they get there."""
+    """Check what clients find that bootstrap from these addresses, and dial each address that they get there."""
     entries = looks(addresses)
     findings: list[Finding] = []
     done = set()
@@ -236,11 +241,11 @@ def check_kafka(addresses: Sequence[str], looks: Looks) -> list[Finding]:
 def _at_entry(look: Look) -> Problem:
     if look.met is Met.GRPC:
         return Problem(
-            f"{look.address} is a gRPC port, no Kafka port",
-            f"{_KAFKA_PORTS}; by gRPC, ask with `ottla -b {look.address} doctor`",
+            f"{look.address} is a gRPC port, not a Kafka port",
+            f"{_KAFKA_PORTS}; to check by gRPC, run `ottla -b {look.address} doctor`",
         )
     if look.met is Met.KAFKA:
-        return Problem(f"{look.address} tells of no broker", "it has just started, or its cluster is not there yet")
+        return Problem(f"{look.address} reports no brokers", "it has just started, or its cluster is not up yet")
     return unmet(look, "give the address of a broker's Kafka listener")
 
 

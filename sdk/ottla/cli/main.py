@@ -39,17 +39,17 @@ def ottla(
             "--bootstrap",
             "-b",
             metavar="HOST:PORT,...",
-            help="Any of the cluster's brokers; else OTTLA_BOOTSTRAP, else localhost:9650.",
+            help="Any of the cluster's brokers; default: OTTLA_BOOTSTRAP, else localhost:9650.",
         ),
     ] = None,
     output: Annotated[
         Form | None,
-        typer.Option("--output", "-o", help="How data is written: else a table on a terminal, jsonl elsewhere."),
+        typer.Option("--output", "-o", help="Output format; default: a table on a terminal, jsonl elsewhere."),
     ] = None,
     timeout: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="How long the cluster may take: 10s, if nothing is said.")
+        str | None, typer.Option(metavar="DURATION", help="How long the cluster may take; default: 10s.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without prompting.")] = False,
     client_config: Annotated[
         list[str] | None,
         typer.Option("-X", metavar="NAME=VALUE", help="A client setting under Kafka's name, such as linger.ms=5."),
@@ -60,16 +60,16 @@ def ottla(
 ) -> None:
     """Event streams from the command line.
 
-    Data goes to standard output, messages go to standard error. -o json is one object with "kind" and "items".
+    Data goes to standard output, messages go to standard error. -o json writes one object with "kind" and "items".
 
-    Exit codes: 0 done, 1 failed, 2 not understood, 3 failed in part, 4 not found, 124 out of time.
+    Exit codes: 0 done, 1 failed, 2 usage error, 3 partly failed, 4 not found, 124 timed out.
     """
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; the exit code. Every failure is reported on standard error."""
+    """Run one command line and return its exit code. Every failure is reported on standard error."""
     try:
         code = get_command(app).main(list(arguments), prog_name="ottla", standalone_mode=False)
         sys.stdout.flush()

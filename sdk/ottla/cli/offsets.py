@@ -1,16 +1,16 @@
-"""Where reading begins and ends: what `--from` and `--to` of `ottla consume` may say, and which offset that is.
+"""Where reading begins and ends: what `--from` and `--to` of `ottla consume` accept, and which offset each means.
 
 | text | place in each partition |
 |---|---|
-| start, end | the first record that is still there; behind the last one |
+| start, end | the first record that is still there; after the last one |
 | 42 | offset 42 |
 | +5 | 5 records after the start |
 | -100 | 100 records before the end |
-| @2026-11-01T10:00 | the first record at or after that time, which is local unless it says Z or +02:00 |
+| @2026-11-01T10:00 | the first record at or after that time, which is local unless it has Z or +02:00 |
 | @1793523600000 | the same in milliseconds since the epoch |
-| @-1h | the same, so long ago (ms, s, m, h, d, w) |
+| @-1h | the same, this long ago (ms, s, m, h, d, w) |
 
-`--to` names the first record that is not read any more.
+`--to` names the first record that is not read.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class PositionSpec:
 
 @dataclass(frozen=True, slots=True)
 class PartitionBounds:
-    """A partition as it is now: its first offset, the one that comes next, and what a time was looked up as.
+    """A partition as it is now: its first offset, the offset of its next record, and the offset found for a time.
 
-    `at_time` is None where the partition has no record at or after the time.
+    `at_time` is None if the partition has no record at or after the time.
     """
 
     start: int
@@ -67,7 +67,7 @@ _NAMED_POSITIONS: Final = {
 
 
 def parse_position(text: str, option: str, *, now_ms: int) -> PositionSpec:
-    """The position that `option` (--from, --to) says. Raises ConfigError."""
+    """Return the position that `text`, the value of `option` (--from, --to), names. Raises ConfigError."""
     if text in _NAMED_POSITIONS:
         return _NAMED_POSITIONS[text]
     if text.startswith("@"):
@@ -82,7 +82,7 @@ def parse_position(text: str, option: str, *, now_ms: int) -> PositionSpec:
 
 
 def resolve(position: PositionSpec, bounds: PartitionBounds) -> int:
-    """The offset, never outside of what the partition holds: a position before the start is the start."""
+    """Return the offset, never outside what the partition holds: a position before the start is the start."""
     match position.anchor:
         case Anchor.START:
             offset = bounds.start + position.number

@@ -14,11 +14,11 @@ Topics = Annotated[
 ]
 AnyTopics = Annotated[
     list[str] | None,
-    typer.Argument(metavar="TOPIC", help="Names of topics; all of them without.", autocompletion=complete_topic),
+    typer.Argument(metavar="TOPIC", help="Names of topics; default: all.", autocompletion=complete_topic),
 ]
-Internal = Annotated[bool, typer.Option("--internal", help="Also those that ottla keeps for itself.")]
+Internal = Annotated[bool, typer.Option("--internal", help="Also those of internal topics.")]
 Numbers = Annotated[
     list[int] | None,
-    typer.Option("--partition", "-p", metavar="N", help="Only this one of the topic; may be said again."),
+    typer.Option("--partition", "-p", metavar="N", help="Only this partition of the topic; may be repeated."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and check it; change nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check and show what would be done; change nothing.")]

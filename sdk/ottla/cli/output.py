@@ -33,7 +33,7 @@ class Listing:
 
 
 def form_for(form: Form | None, stream: IO[str]) -> Form:
-    """What `-o` says, else a table on a terminal and jsonl where a program reads."""
+    """Return the form of `-o`; by default a table on a terminal, and jsonl for a program."""
     return form or ("table" if stream.isatty() else "jsonl")
 
 
@@ -61,7 +61,7 @@ def write_json(listing: Listing) -> None:
 
 
 def write_table(listing: Listing, *, indent: int = 0) -> None:
-    """A table without lines, as wide as it needs to be where no terminal bounds it; numbers are to the right."""
+    """Write a table without lines, as wide as it needs to be unless a terminal bounds it; numbers are to the right."""
     from rich.console import Console
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""The status of partitions: the leader, who is in sync, and which of kafka-topics' marks they bear."""
+"""The status of partitions: the leader, the in-sync replicas, and which marks of kafka-topics apply."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIN_ISR: Final = "min.insync.replicas"
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """One partition; `min_isr` is its topic's min.insync.replicas, None where that is not known."""
+    """One partition; `min_isr` is its topic's min.insync.replicas, None if not known."""
 
     topic: str
     info: PartitionInfo
@@ -31,7 +31,7 @@ class PartitionStatus:
 
     @property
     def is_under_min_isr(self) -> bool | None:
-        """Whether acks=all is rejected; None where that is not known.
+        """Whether acks=all is rejected; None if not known.
 
         With all replicas in sync it never is: min.insync.replicas can't ask for more than there are.
         """
@@ -78,12 +78,12 @@ def partition_statuses(admin: Admin, topics: Sequence[TopicInfo]) -> list[Partit
 def only_numbers(
     status: Iterable[PartitionStatus], topics: Sequence[str], numbers: Sequence[int]
 ) -> list[PartitionStatus]:
-    """Those that --partition names, all where it names none. Raises NotFoundError, ConfigError."""
+    """Return those that --partition names, or all if it names none. Raises NotFoundError, ConfigError."""
     everything = list(status)
     if not numbers:
         return everything
     if len(topics) != 1:
-        raise config_error("--partition is of one topic", hint="name that topic, and no other")
+        raise config_error("--partition needs exactly one topic", hint="name its topic, and no other")
     for number in numbers:
         if not 0 <= number < len(everything):
             raise no_partition(topics[0], number, len(everything))

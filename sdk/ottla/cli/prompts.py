@@ -1,4 +1,4 @@
-"""What every command keeps to before it changes something, and after it tried several things."""
+"""How every command asks before it changes something, and reports after it tried several things."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ from ottla.errors import OttlaError, config_error
 
 
 def confirm(question: str, settings: Settings) -> None:
-    """Continue only with a yes: of --yes, or typed. Leaves the command otherwise."""
+    """Continue only if --yes is set or the user types yes. Leaves the command otherwise."""
     if settings.yes:
         return
     if not sys.stdin.isatty():
-        raise config_error(
-            "this needs a yes, and there is no terminal to prompt on", hint="say --yes, or --dry-run to look only"
-        )
+        raise config_error("there is no terminal to prompt on", hint="confirm with --yes, or only look with --dry-run")
     if not typer.confirm(question, err=True):
         say("nothing was changed")
         raise typer.Exit(ExitCode.FAILED)
 
 
 def apply_to(names: Iterable[str], action: Callable[[str], Item]) -> tuple[list[Item], list[OttlaError]]:
-    """`action` for each name, whatever becomes of the others."""
+    """Run `action` for each name, even if it fails for others."""
     done: list[Item] = []
     failed: list[OttlaError] = []
     for name in names:
@@ -39,7 +37,7 @@ def apply_to(names: Iterable[str], action: Callable[[str], Item]) -> tuple[list[
 
 
 def report(kind: str, done: list[Item], failed: list[OttlaError], settings: Settings) -> None:
-    """What was done, as data if -o is set. Raises for what was not: exit code 3 where it is only a part."""
+    """Write what was done, as data, if -o is set. Raises if something failed; exit code 3 if only part of it did."""
     if settings.output is not None:
         write(Listing(kind, done, ("name", "action")), settings.output)
     if not failed:

@@ -18,7 +18,7 @@ Form = Literal["table", "json", "jsonl", "name"]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the shared options say. `timeout` is in seconds; `output` is None where the terminal decides."""
+    """What the shared options say. `timeout` is in seconds; `output` is None if the terminal decides."""
 
     NAMES: ClassVar[frozenset[str]] = frozenset({"bootstrap", "output", "timeout", "yes", "client_config"})
 
@@ -30,7 +30,7 @@ class Settings:
 
     @classmethod
     def merged(cls, values: Mapping[str, tuple[Any, Any]]) -> Self:
-        """From the options before the command and behind it, which win. Raises ConfigError."""
+        """Merge the options before the command with those after it, which win. Raises ConfigError."""
         nearest = {name: inner or outer for name, (outer, inner) in values.items()}
         timeout = nearest.get("timeout")
         return cls(
@@ -49,11 +49,11 @@ class Settings:
 
 
 def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
-    """`name=value` texts as a mapping. Raises ConfigError naming the option."""
+    """Return `name=value` texts as a mapping. Raises ConfigError, which names the option."""
     split = [text.partition("=") for text in texts]
     for name, equals, value in split:
         if not name or not equals:
-            raise config_error(f"{option} {name + value!r} is not a name=value", hint=f"write {option} name=value")
+            raise config_error(f"{option} {name + value!r} is not name=value", hint=f"write {option} name=value")
     return {name: value for name, _, value in split}
 
 

@@ -1,4 +1,4 @@
-"""Transactions in words: who holds readers of committed records up, since when, until when, and what to do."""
+"""Transactions in words: which one blocks readers of committed records, since when, until when, and what to do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _OF_SPARK: Final = re.compile(r"spark-(.+)-(?:r[0-9a-f]{8}-[0-9]+-[0-9]+|[0-9]+-[0-9]+-[0-9a-f]{8}(?:[0-9a-f]{8})?)")
-"""An attempt of a task that writes exactly once (docs/use/spark.md)."""
+"""The id of an attempt of a task that writes exactly once (docs/use/spark.md)."""
 
 _REPLICATED: Final = (
     "its marker is being replicated: see whether `ottla partition ls --under-replicated` names the partition"
@@ -113,40 +113,40 @@ def advice(found: OpenTransaction) -> str:
 
 
 def waits_for(info: TransactionInfo) -> str:
-    """What a transaction waits for, and what may be done."""
+    """Return what a transaction waits for, and what to do."""
     if info.is_prepared and (settled := settled_by(info.name)):
-        return f"it is prepared and has no timeout: its query ends it when it is started again, or `{settled}`"
+        return f"it is prepared and has no timeout: its query ends it when it is restarted, or run `{settled}`"
     if info.is_prepared:
-        return f"it is prepared and has no timeout: who has prepared it ends it, or `ottla txn abort {info.name}`"
+        return f"it is prepared and has no timeout: its application has to end it, or run `ottla txn abort {info.name}`"
     if info.started_at is None:
-        return "nothing is open"
+        return "no transaction is open"
     if info.state.startswith("Prepare"):
         left = ", ".join(map(str, info.partitions)) or "none"
-        return f"it is decided ({info.state}); without a marker: {left}: see that these have leaders"
-    until = "has no timeout" if info.ends_by is None else f"is aborted at {_shown(info.ends_by)}"
-    return f"its producer has not ended it; it {until}, or by `ottla txn abort {info.name}`"
+        return f"it is decided ({info.state}); its marker is not yet in: {left}; see that each has a leader"
+    until = "it has no timeout" if info.ends_by is None else f"it times out at {_shown(info.ends_by)}"
+    return f"its producer has not ended it; {until}; `ottla txn abort {info.name}` aborts it now"
 
 
 def settled_by(name: str) -> str:
-    """The command that ends a transaction of a Spark write, and all others of that write, alike; "" for any other."""
+    """Return the command that ends all transactions of a Spark write alike; "" for a transaction of another kind."""
     found = _OF_SPARK.fullmatch(name)
     return f"python -m pyspark_ottla.settle {found[1]}" if found else ""
 
 
 def blocked_story(item: Item) -> Iterator[str]:
-    """The lines of one partition."""
+    """Yield the lines of one partition."""
     behind = counted(item["records"], "record")
     yield f"{item['name']}: readers of committed records wait at {item['last_stable_offset']}, {behind} behind the end"
     if "producer_id" in item:
         who = item["transactional_id"] or "an unknown transactional id"
-        since = f"since {item['since']}" if item["since"] else f"written to last at {item['last_written_at']}"
+        since = f"since {item['since']}" if item["since"] else f"last written to at {item['last_written_at']}"
         producer = f"producer {item['producer_id']}, epoch {item['epoch']}"
         yield printable(f"  {who} holds it: {producer}, {item['state']}, {since}")
     yield printable(f"  {item['what_to_do']}")
 
 
 def story(info: TransactionInfo) -> Iterator[str]:
-    """One transactional id: what has happened to it, and what it waits for."""
+    """Yield the lines of one transactional id: what has happened to it, and what it waits for."""
     for event in info.events:
         caller = f" by {event.client_id or 'a client'} at {event.host}" if event.host else ""
         cause = f": {event.cause}" if event.cause else ""

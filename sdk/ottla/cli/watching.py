@@ -1,4 +1,4 @@
-"""Commands that show the same again and again: `ottla group watch`, `ottla mirror watch`."""
+"""Commands that refresh what they show: `ottla group watch`, `ottla mirror watch`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ottla.client.units import parse_duration
 from ottla.errors import OttlaError, config_error
 
 _CLEAR: Final = "\033[H\033[J"
-"""To the top of the terminal, and nothing below."""
+"""Go to the top of the terminal, and clear it."""
 
 
 def watch(look: Callable[[Form], Callable[[], None]], settings: Settings, *, every: str, times: int | None) -> None:
-    """`look` at each interval and show what it gives, `times` or for ever. A service that is away is reported, and
-    waited for."""
+    """Call `look` at each interval and show its result, `times` times or for ever. A service that is away is reported,
+    and tried again."""
     form = form_for(settings.output, sys.stdout)
     if form == "json":
         raise config_error("-o json is one object, which would never end", hint="use -o jsonl")

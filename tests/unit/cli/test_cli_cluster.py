@@ -95,7 +95,7 @@ def test_a_broker_that_is_away_is_named_with_what_follows_from_it(
         ("fenced", "fenced: broker 1; "),
         ("full", "full disk: broker 1; free space there"),
         ("nobody", "no broker is live; start the brokers"),
-        ("leaderless", "1 partition without a leader: neither written nor read; start a broker of their ISR"),
+        ("leaderless", "1 partition without a leader: neither writable nor readable; start a broker of their ISR"),
         ("lagging", "1 partition under-replicated; replicas that are there catch up by themselves"),
     ],
 )
@@ -143,7 +143,7 @@ def test_partitions_with_a_transaction_that_nothing_ends_are_told(
     item = health(capsys)
     assert item["partitions"]["late_transactions"] == 2
     [problem] = item["problems"]
-    assert problem["what"] == "2 partitions with a transaction that should long have ended"
+    assert problem["what"] == "2 partitions with a transaction that should have ended long ago"
     assert "`ottla txn explain orders 0`" in problem["hint"]
 
 
@@ -178,7 +178,7 @@ def test_controllers_tell_who_is_active_and_that_others_are_not_known(
     assert ottla("cluster controllers") == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out) == {"id": 0, "address": "localhost:9640", "epoch": 3, "state": "active"}
-    assert printed.err == "controllers that stand by are not registered, so none is shown\n"
+    assert printed.err == "standby controllers are not registered, so they are not shown\n"
     admin.controller = (-1, "", -1)
     assert ottla("cluster controllers") == 1
     assert capsys.readouterr() == (

@@ -87,10 +87,10 @@ def test_a_difference_is_told_with_its_place_and_is_code_1(
             "ottla: orders-1: broker 1 differs from broker 0 at offset 120 (CRC): "
             "it has a batch of 88 bytes from offset 120 on, leader epoch 3, CRC 00000abc, "
             "the other a batch of 90 bytes from offset 120 on, leader epoch 3, CRC 00000def; "
-            "the CRC is not that of the bytes on broker 1"
+            "the CRC does not match the bytes on broker 1"
         ),
         "ottla: orders-1: broker 2 can't be read: broker 2 is not registered (BROKER_NOT_AVAILABLE); start it",
-        "1 of 3 partitions can't be vouched for",
+        "3 partitions checked: 1 with replicas that differ or can't be read",
         doctor._REMEDY,
     ]
     assert ottla("doctor replicas -o table") == 1
@@ -159,7 +159,7 @@ def test_a_transaction_that_its_coordinator_can_not_end_is_told(
     standings = [good]
     admin.transactions = SimpleNamespace(shards=lambda: standings)  # type: ignore[attr-defined]  # FakeAdmin has none
     assert ottla("doctor transactions -o json") == 0
-    assert capsys.readouterr().err == "shards of transactional ids that need a look: none of 1\n"
+    assert capsys.readouterr().err == "checked 1 shard of transactional ids: none with problems\n"
     standings += [
         ShardStatus(1, 4, "serving", 61.0, 5, "1 timers are rejected and tried again", 0),
         ShardStatus(2, None, "unowned", 0.0, None, "", 0),
@@ -167,8 +167,8 @@ def test_a_transaction_that_its_coordinator_can_not_end_is_told(
     assert ottla("doctor transactions") == 1
     assert capsys.readouterr().err.splitlines() == [
         "ottla: __transaction_state-1: coordinator 4 can't do what is due: 1 timers are rejected and tried again",
-        "ottla: __transaction_state-2: no coordinator has it; see whether an ottla-txn-coordinator runs",
-        "shards of transactional ids that need a look: 2 of 3",
+        "ottla: __transaction_state-2: no coordinator owns it; see whether an ottla-txn-coordinator runs",
+        "checked 3 shards of transactional ids: 2 with problems",
     ]
 
 
@@ -179,7 +179,7 @@ def test_logs_that_can_not_be_compacted_full_disks_and_silent_brokers_are_told(
     admin: FakeAdmin, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ottla("doctor logs -o json") == 0
-    assert capsys.readouterr().err == "logs and disks that need a look: none on 1 broker\n"
+    assert capsys.readouterr().err == "checked 1 broker: no problem of logs or disks\n"
     stuck = LogDirInfo("/data", 1 << 30, 1 << 29, {}, {TopicPartition("orders", 0): "the disk has room for 7 bytes"})
 
     def log_dirs(broker: int, timeout: float) -> tuple[LogDirInfo, ...]:
@@ -198,9 +198,9 @@ def test_logs_that_can_not_be_compacted_full_disks_and_silent_brokers_are_told(
     }
     assert printed.err.splitlines() == [
         "ottla: orders-0 on broker 0: it can't be compacted: the disk has room for 7 bytes",
-        "ottla: broker 1: its disk takes no appends; free space there, and it goes on by itself",
-        "ottla: broker 1: it can't be asked: broker 1 does not answer (NETWORK_EXCEPTION); start it",
-        "logs and disks that need a look: 3 on 2 brokers",
+        "ottla: broker 1: its disk accepts no appends; free space there, and they resume by themselves",
+        "ottla: broker 1: it can't be reached: broker 1 does not answer (NETWORK_EXCEPTION); start it",
+        "checked 2 brokers: 3 problems of logs or disks",
     ]
 
 
@@ -227,7 +227,7 @@ def test_a_shard_that_is_not_served_is_told_with_what_keeps_it(
         "trouble": "",
         "unreadable": 0,
     }
-    assert printed.err == "shards of groups that need a look: none of 2\n"
+    assert printed.err == "checked 2 shards of groups: none with problems\n"
     damaged = "its log can't be read from offset 5 on, tried 64 times: a CRC"
     groups.standings = (
         *good,
@@ -238,9 +238,9 @@ def test_a_shard_that_is_not_served_is_told_with_what_keeps_it(
     )
     assert ottla("doctor groups") == 1
     assert capsys.readouterr().err.splitlines() == [
-        "ottla: __consumer_offsets-2: no coordinator has it; see whether an ottla-group-coordinator runs",
-        f"ottla: __consumer_offsets-3: not served by coordinator 4 for 61 s: {damaged}",
-        "ottla: __consumer_offsets-4: 2 records can't be read by this release, and what they say is missing",
+        "ottla: __consumer_offsets-2: no coordinator owns it; see whether an ottla-group-coordinator runs",
+        f"ottla: __consumer_offsets-3: coordinator 4 has not served it for 61 s: {damaged}",
+        "ottla: __consumer_offsets-4: 2 records can't be read by this release, so their content is missing",
         "ottla: __consumer_offsets-5: coordinator 4 can't do what is due: 1 timers are rejected",
-        "shards of groups that need a look: 4 of 6",
+        "checked 6 shards of groups: 4 with problems",
     ]

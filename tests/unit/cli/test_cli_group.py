@@ -131,7 +131,7 @@ def test_explain_is_a_story(
     ]
     assert ottla("group explain billing -o table") == 0
     printed = capsys.readouterr()
-    assert printed.err == "group billing is coordinator 0's, in shard 1\n"
+    assert printed.err == "group billing is in shard 1, which coordinator 0 owns\n"
     lines = printed.out.splitlines()
     assert lines[0] in ("2026-11-01", "2026-11-02")
     assert [line.split("  ", 2)[2] for line in lines[1:-1]] == [
@@ -202,7 +202,7 @@ def test_reset_shows_where_offsets_go(groups: FakeGroups, capsys: pytest.Capture
     assert (first["name"], first["before"], first["after"], first["moved"]) == ("orders-0", 7, 3, -4)
     assert (second["before"], second["moved"], second["action"]) == (None, None, "none")
     assert "orders-0 has no offset -93: its nearest end is 3" in told.err
-    assert "nothing was changed: say --execute to do it" in told.err
+    assert "nothing was changed: add --execute to do it" in told.err
     assert ottla("group reset audit --shift -100 --execute -o json") == 0
     told = capsys.readouterr()
     assert json.loads(told.out)["items"][0]["action"] == "reset"
@@ -246,7 +246,7 @@ def test_rm_offsets_forgets_one_topic(
     assert items(capsys) == [{"name": "orders-0", "topic": "orders", "partition": 0, "action": "none"}]
     asked = sit(monkeypatch, yes=True)
     assert ottla("group rm-offsets audit -t refunds -p 0") == 0
-    assert asked == ["Forget this offset for good?"]
+    assert asked == ["Delete this offset for good?"]
     assert "refunds-0: 2" in capsys.readouterr().err
     assert ottla("group rm-offsets audit -t refunds -p 5 --yes") == 0
     assert "group audit has committed nothing there" in capsys.readouterr().err

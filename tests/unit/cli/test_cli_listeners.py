@@ -131,8 +131,8 @@ def test_localhost_leads_a_client_on_another_machine_to_its_own_cluster(network:
     by_contract = check_cluster(replace(ONLY_EXTERNAL, cluster_id="far"), ["db7.example"], network)
     assert bad(by_contract)[0, "other-cluster"].endswith("kafka_advertised=EXTERNAL://db7.example:9092")
     assert bad(check_kafka(["db7.example:9092"], network))[0, "other-cluster"] == (
-        "localhost:9092 is a broker of cluster c1, and this is far; advertise an address that clients here reach, "
-        "such as kafka_advertised=db7.example:9092"
+        "localhost:9092 is a broker of cluster c1, but this cluster is far; advertise an address that clients here "
+        "reach, such as kafka_advertised=db7.example:9092"
     )
 
 
@@ -140,20 +140,27 @@ def test_a_port_is_published_under_another_number(network: Network) -> None:
     network.at.clear()
     network.broker(0, "localhost:29092", {0: "localhost:9092"})
     assert bad(check_kafka(["localhost:29092"], network)) == {
-        (0, "refused"): "nothing listens at localhost:9092, and a broker does at localhost:29092: a port published by "
-        "another number; advertise an address that clients here reach, such as kafka_advertised=localhost:29092"
+        (
+            0,
+            "refused",
+        ): "nothing listens at localhost:9092, but a broker does at localhost:29092: its port is "
+        "published under another number; advertise an address that clients here reach, such as "
+        "kafka_advertised=localhost:29092"
     }
 
 
 @pytest.mark.parametrize(
     ("met", "words"),
     [
-        (Met.GRPC, "localhost:9093 is a gRPC port, no Kafka port; Kafka's port is 9092 where the gRPC port is 9650"),
-        (Met.HTTP, "localhost:9093 is an HTTP port, no Kafka port; Kafka's port is 9092"),
-        (Met.TLS, "localhost:9093 wants TLS, which no listener serves yet; see what else"),
-        (Met.WARY, "localhost:9093 speaks Kafka's protocol and tells nothing of its cluster; it may want auth"),
-        (Met.MUTE, "localhost:9093 takes connections and does not answer; a port that is published to where no"),
-        (Met.UNREACHED, "localhost:9093 is not reached from here: another network, or a firewall; advertise an"),
+        (Met.GRPC, "localhost:9093 is a gRPC port, not a Kafka port; Kafka's port is 9092 where the gRPC port is 9650"),
+        (Met.HTTP, "localhost:9093 is an HTTP port, not a Kafka port; Kafka's port is 9092"),
+        (Met.TLS, "localhost:9093 requires TLS, which no listener supports yet; see what else"),
+        (Met.WARY, "localhost:9093 speaks Kafka's protocol but does not describe its cluster; it may require auth"),
+        (Met.MUTE, "localhost:9093 accepts connections but does not answer; the port is published to where no"),
+        (
+            Met.UNREACHED,
+            "localhost:9093 can't be reached from here: it is on another network, or behind a firewall; adv",
+        ),
     ],
 )
 def test_something_else_is_at_the_address(network: Network, met: Met, words: str) -> None:
@@ -186,15 +193,15 @@ def test_two_brokers_are_told_under_one_address(network: Network, by_kafka: bool
         if by_kafka
         else check_cluster(info(*({"PLAINTEXT": same[n]} for n in range(2))), ["localhost"], network)
     )
-    assert found[1, "other-broker"].startswith("broker 1 and broker 0 are both told as localhost:9092; advertise")
+    assert found[1, "other-broker"].startswith("broker 1 and broker 0 are both advertised as localhost:9092; advertise")
 
 
 def test_a_broker_without_that_listener_and_one_without_any(network: Network) -> None:
     cluster = info({"EXTERNAL": EXTERNAL[0], "LAN": "localhost:9092"}, {"EXTERNAL": EXTERNAL[1]}, {})
     found = bad(check_cluster(cluster, ["localhost"], network))
     assert found == {
-        (1, "missing"): "it has no listener LAN: clients that come by it can't use what this broker leads; give it "
-        "one, by kafka_listeners and kafka_advertised",
+        (1, "missing"): "it has no listener LAN: clients that use it can't reach what this broker leads; give it "
+        "one, with kafka_listeners and kafka_advertised",
         (2, "missing"): "it serves no Kafka listener; start a release that does",
     }
 
@@ -221,8 +228,8 @@ def test_one_of_two_addresses_to_come_by_is_wrong(network: Network) -> None:
     network.put(Met.GRPC, "localhost:9650")
     findings = check_kafka(["localhost:9650", "localhost:9092"], network)
     assert bad(findings) == {
-        (None, "grpc"): "localhost:9650 is a gRPC port, no Kafka port; Kafka's port is 9092 where the gRPC port is "
-        "9650, 9093 where it is 9651; by gRPC, ask with `ottla -b localhost:9650 doctor`"
+        (None, "grpc"): "localhost:9650 is a gRPC port, not a Kafka port; Kafka's port is 9092 where the gRPC port is "
+        "9650, 9093 where it is 9651; to check by gRPC, run `ottla -b localhost:9650 doctor`"
     }
     assert len(findings) == 3
 
@@ -232,7 +239,7 @@ def test_a_cluster_that_is_not_there(network: Network) -> None:
     assert set(bad(check_kafka(["localhost:9092"], network))) == {(None, "refused")}
     network.broker(0, "localhost:9092", {})
     assert bad(check_kafka(["localhost:9092"], network))[None, "no-brokers"].startswith(
-        "localhost:9092 tells of no broker"
+        "localhost:9092 reports no brokers"
     )
 
 
@@ -266,7 +273,7 @@ def test_doctor_alone_looks_at_the_listeners(line: str, capsys: pytest.CaptureFi
     assert printed.err.splitlines() == [
         "ottla: broker 0, listener INTERNAL: the name broker-0 can't be resolved here",
         "ottla: broker 1, listener INTERNAL: the name broker-1 can't be resolved here",
-        "wrong for clients from here: none of 4",
+        "checked 4 listeners: none wrong for clients from here",
     ]
 
 
@@ -276,9 +283,9 @@ def test_a_mistake_is_code_1_with_what_to_do(network: Network, capsys: pytest.Ca
     assert ottla("doctor localhost:9092 -o jsonl") == 1
     said = capsys.readouterr().err
     assert said.startswith(
-        "ottla: broker 1: localhost:9093 takes connections and does not answer; a port that is published"
+        "ottla: broker 1: localhost:9093 accepts connections but does not answer; the port is published"
     )
-    assert said.endswith("\nwrong for clients from here: 1 of 2\n")
+    assert said.endswith("\nchecked 2 listeners: 1 wrong for clients from here\n")
 
 
 @pytest.mark.usefixtures("command")

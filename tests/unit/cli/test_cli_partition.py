@@ -146,7 +146,7 @@ def test_a_dry_run_shows_the_plan_and_elects_nobody(admin: FakeAdmin, capsys: py
     assert ottla("partition elect -t orders -p 0 --dry-run") == 0
     assert capsys.readouterr().err == "every partition has its preferred leader\n"
     assert ottla("partition elect --all --unclean --dry-run") == 0
-    assert capsys.readouterr().err == "refunds-0: no leader; the last in sync: 2; there now: 0\n"
+    assert capsys.readouterr().err == "refunds-0: no leader; last in sync: 2; online now: 0\n"
     assert admin.calls == []
 
 
@@ -154,10 +154,10 @@ def test_an_unclean_election_shows_what_it_is_about_and_asks(
     admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ottla("partition elect --all --unclean") == 2, "nobody can be asked here"
-    assert "say --yes, or --dry-run" in capsys.readouterr().err
+    assert "confirm with --yes, or only look with --dry-run" in capsys.readouterr().err
     asked = sit(monkeypatch, yes=False)
     assert ottla("partition elect --all --unclean") == 1
-    assert asked == ["What only the missing replicas hold is lost for good. Elect?"]
+    assert asked == ["Records that only the missing replicas hold are lost for good. Elect?"]
     assert "refunds-0: no leader" in capsys.readouterr().err
     assert admin.calls == []
     sit(monkeypatch, yes=True)
@@ -179,8 +179,8 @@ def test_an_unclean_election_of_what_has_a_leader_asks_nothing(
     [
         ("", 2, "give --topic or --all"),
         ("--all -t orders", 2, "give --topic or --all"),
-        ("--all -p 1", 2, "--partition is of one topic"),
-        ("-t orders -t refunds -p 0", 2, "--partition is of one topic"),
+        ("--all -p 1", 2, "--partition needs exactly one topic"),
+        ("-t orders -t refunds -p 0", 2, "--partition needs exactly one topic"),
         ("-t orders -p 3", 4, "orders has no partition 3; its partitions are 0 to 2"),
         ("-t orders -p -1", 4, "orders has no partition -1"),
         ("-t order", 4, "did you mean orders?"),

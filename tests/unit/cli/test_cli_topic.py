@@ -106,7 +106,7 @@ def test_show_tells_partitions_offsets_and_own_configs(capsys: pytest.CaptureFix
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("orders  id abab")
     assert lines[1] == "  segment.ms=3600000"
-    assert lines[2].endswith(" bytes a day; retention.ms deletes the oldest"), "the fake's records are of 1970"
+    assert lines[2].endswith(" bytes a day; retention.ms deletes the oldest segments"), "the fake's records are of 1970"
     assert lines[4].split() == ["0", "0", "0", "0", "0", "5"]
 
 
@@ -136,7 +136,7 @@ def test_create_goes_on_after_one_that_exists_and_says_partial(
     assert [call[1] for call in admin.calls] == ["c"]
     printed = capsys.readouterr()
     assert [item["name"] for item in json.loads(printed.out)["items"]] == ["c"]
-    assert "orders exists already (TOPIC_ALREADY_EXISTS); take it as it is with --if-not-exists" in printed.err
+    assert "orders exists already (TOPIC_ALREADY_EXISTS); use --if-not-exists to keep it as it is" in printed.err
     assert ottla("topic create orders") == 1
     assert ottla("topic create orders --if-not-exists") == 0
     assert ottla("topic create d --dry-run") == 0
@@ -148,7 +148,7 @@ def test_rm_shows_what_will_go_and_asks(
 ) -> None:
     asked = answer(False)
     assert ottla("topic rm orders") == 1
-    assert (asked, admin.calls) == (["Delete this for good?"], [])
+    assert (asked, admin.calls) == (["Delete this topic for good?"], [])
     assert capsys.readouterr().err == "orders: 3 partitions, 7 records\nnothing was changed\n"
     answer(True)
     assert ottla("topic rm orders refunds") == 0
@@ -158,7 +158,7 @@ def test_rm_shows_what_will_go_and_asks(
 @pytest.mark.usefixtures("nobody")
 def test_rm_needs_a_yes_where_nobody_can_be_asked(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
     assert ottla("topic rm orders") == 2
-    assert "say --yes, or --dry-run" in capsys.readouterr().err
+    assert "confirm with --yes, or only look with --dry-run" in capsys.readouterr().err
     assert ottla("topic rm orders --dry-run") == 0
     assert admin.calls == []
     assert ottla("topic rm orders --yes -o jsonl") == 0
@@ -187,7 +187,7 @@ def test_adding_partitions_warns_of_keys_that_move_and_asks(
     assert ottla("topic alter orders -p 6") == 1
     assert (asked, admin.calls) == (["Add the partitions?"], [])
     told = capsys.readouterr().err
-    assert "orders: 3 -> 6 partitions, which can't be taken back" in told
+    assert "orders: 3 -> 6 partitions, which can't be undone" in told
     assert f"warning: {WARNING}" in told
     assert ottla("topic alter orders -p 6 --yes -c retention.ms=1d --unset segment.ms -o json") == 0
     assert [call[0] for call in admin.calls] == ["add_partitions", "set", "unset"]
@@ -239,7 +239,9 @@ def test_no_record_is_deleted_without_a_yes_or_up_to_where_there_is_none(
     assert ottla("topic delete-records orders --before end") == 2
     assert ottla("topic delete-records orders --before end --dry-run") == 0
     assert ottla("topic delete-records orders --before 500 --yes") == 2
-    assert "--before 500: orders-0 ends at 5; give --before end, or one -p" in capsys.readouterr().err
+    assert (
+        "--before 500: orders-0 ends at 5; give --before end, or a single partition with -p" in capsys.readouterr().err
+    )
     assert ottla("topic delete-records orders --before start --yes") == 0
     assert "there is nothing to delete" in capsys.readouterr().err
     assert ottla("topic delete-records orders --yes") == 2, "everything is deleted only by saying so"

@@ -123,7 +123,7 @@ def test_explain_of_what_hangs_gives_the_command(fake: FakeTransactions, capsys:
     fake.opened = [PartitionTransactions(P0, 50, 40, (held(P0, 40, None),))]
     assert ottla("txn explain orders -o table") == 0
     told = capsys.readouterr().out
-    assert "an unknown transactional id holds it: producer 7, epoch 3, Hanging, written to last at 2026-11-01" in told
+    assert "an unknown transactional id holds it: producer 7, epoch 3, Hanging, last written to at 2026-11-01" in told
     assert "`ottla txn abort --topic orders --partition 0 --offset 40`" in told
     elsewhere = replace(PAY, partitions=(P1,))
     fake.opened = [PartitionTransactions(P0, 50, 40, (held(P0, 40, elsewhere),))]
@@ -147,12 +147,12 @@ def test_explain_of_a_marker_that_is_being_replicated(
     ("changes", "words"),
     [
         ({}, "pay is Ongoing, open since"),
-        ({}, "its producer has not ended it; it is aborted at"),
-        ({"timeout": None}, "it has no timeout, or by `ottla txn abort pay`"),
+        ({}, "its producer has not ended it; it times out at"),
+        ({"timeout": None}, "it has no timeout; `ottla txn abort pay` aborts it now"),
         ({"is_prepared": True}, "pay is Prepared"),
-        ({"is_prepared": True}, "who has prepared it ends it"),
-        ({"state": "PrepareCommit"}, "it is decided (PrepareCommit); without a marker: orders-0, orders-1"),
-        ({"state": "CompleteCommit", "started_at": None}, "pay is CompleteCommit: nothing is open"),
+        ({"is_prepared": True}, "its application has to end it"),
+        ({"state": "PrepareCommit"}, "it is decided (PrepareCommit); its marker is not yet in: orders-0, orders-1"),
+        ({"state": "CompleteCommit", "started_at": None}, "pay is CompleteCommit: no transaction is open"),
     ],
 )
 def test_a_story_says_what_is_waited_for(
@@ -203,7 +203,7 @@ def test_a_task_of_a_spark_write_is_aborted_by_force_alone(
     fake.infos |= {name: replace(PAY, name=name, is_prepared=True) for name in (task, f"spark-{query}")}
     assert ottla(f"txn abort {task} spark-{query} -y") == 3, "its driver may be aborted: nothing is decided then"
     assert fake.calls == [f"spark-{query}"]
-    assert f"`python -m pyspark_ottla.settle {query}` ends all of the write" in capsys.readouterr().err
+    assert f"`python -m pyspark_ottla.settle {query}` ends the whole write" in capsys.readouterr().err
     assert ottla(f"txn explain --id {task} -o table") == 0
     assert f"its query ends it when it is started again, or `python -m pyspark_ottla.settle {query}`" in " ".join(
         capsys.readouterr().out.split()

@@ -61,7 +61,7 @@ def test_a_setting_of_clients_is_named_as_one(
     monkeypatch.setattr(config, "open_admin", lambda settings: FakeAdmin())
     for line in ("config explain linger.ms", "config get linger.ms"):
         assert ottla(line) == 4
-        assert "it is a setting of a producer: give it to the client, with -X linger.ms=…" in capsys.readouterr().err
+        assert "it is a setting of a producer: pass it to the client, with -X linger.ms=…" in capsys.readouterr().err
     assert ottla("config explain client.id") == 4
     assert "of a producer and a consumer" in capsys.readouterr().err
 
@@ -76,7 +76,7 @@ def test_who_removes_what_is_not_there_is_not_told_to_create_it(
     assert "did you mean orders?" in capsys.readouterr().err
     admin.advice = "create it with Admin().topics.create(…)"
     assert ottla("topic rm x --yes") == 4
-    assert "does not exist (UNKNOWN_TOPIC_OR_PARTITION); with --if-exists that is fine" in capsys.readouterr().err
+    assert "does not exist (UNKNOWN_TOPIC_OR_PARTITION); with --if-exists that is no error" in capsys.readouterr().err
 
 
 @pytest.mark.story("names-broken-at-80-columns")

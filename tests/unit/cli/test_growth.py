@@ -48,8 +48,8 @@ def test_records_of_this_moment_and_of_the_future_grow_by_no_infinity() -> None:
 @pytest.mark.parametrize(
     ("found", "text"),
     [
-        (Growth(3_000, None, ""), "3,000 bytes a day; nothing deletes them by time or size"),
-        (Growth(3_000, NOW_MS - 1, "retention.ms"), "3,000 bytes a day; retention.ms deletes the oldest"),
+        (Growth(3_000, None, ""), "3,000 bytes a day; nothing is deleted by time or size"),
+        (Growth(3_000, NOW_MS - 1, "retention.ms"), "3,000 bytes a day; retention.ms deletes the oldest segments"),
         (
             Growth(3_000, NOW_MS + DAY_MS, "retention.bytes"),
             "3,000 bytes a day; retention.bytes begins to delete at 2023-11-15 22:13 UTC",

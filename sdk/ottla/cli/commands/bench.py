@@ -1,4 +1,4 @@
-"""`ottla bench`: what a cluster and this client reach, as the tools that people compare with report it."""
+"""`ottla bench`: how fast this client and a cluster are, as the tools report it that people compare with."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from ottla.consumer.consumer import Consumer
     from ottla.producer.producer import Producer
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Measure what the cluster and this client reach.")
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Measure how fast this client and the cluster are.")
 
 Acks = Literal["all", "1", "0"]
 Records = Annotated[int, typer.Option("--records", "-n", min=1, metavar="N", help="At most this many records.")]
-Size = Annotated[str, typer.Option("--size", metavar="BYTES", help="Of each value, such as 100 or 4KiB.")]
-For = Annotated[str, typer.Option("--for", metavar="DURATION", help="At most so long.")]
+Size = Annotated[str, typer.Option("--size", metavar="BYTES", help="Size of each value, such as 100 or 4KiB.")]
+For = Annotated[str, typer.Option("--for", metavar="DURATION", help="At most this long.")]
 
 _WINDOW_S: Final = 5.0
 _LATE_S: Final = 0.5
@@ -41,10 +41,10 @@ _FOR: Final = "60s"
 
 @app.callback()
 def bench() -> None:
-    """Measure what the cluster and this client reach.
+    """Measure how fast this client and the cluster are.
 
-    The lines are those of Kafka's performance tools. -o jsonl is a result of the OpenMessaging Benchmark instead, and
-    -o json the same as an item.
+    It prints the lines of Kafka's performance tools. -o jsonl writes a result of the OpenMessaging Benchmark instead,
+    and -o json the same result as an item.
     """
 
 
@@ -55,16 +55,18 @@ def produce(
     records: Records = 1_000_000,
     size: Size = "100",
     rate: Annotated[
-        str | None, typer.Option(metavar="N/s", help="Records that are due in a second; else as fast as it goes.")
+        str | None, typer.Option(metavar="N/s", help="Records to send per second; default: as fast as possible.")
     ] = None,
-    acks: Annotated[Acks, typer.Option(help="Who must have a record: all in sync, the leader, or none.")] = "all",
-    compression: Annotated[Codec | None, typer.Option("-z", "--compression", help="The codec.")] = None,
+    acks: Annotated[
+        Acks, typer.Option(help="Which replicas must have a record: all in sync, the leader, or none.")
+    ] = "all",
+    compression: Annotated[Codec | None, typer.Option("-z", "--compression", help="Compression codec.")] = None,
     distinct_keys: Annotated[
-        int, typer.Option("--keys", min=0, metavar="N", help="The number of different keys; none if it is 0.")
+        int, typer.Option("--keys", min=0, metavar="N", help="Number of different keys; 0: no keys.")
     ] = 0,
     limit: For = _FOR,
 ) -> None:
-    """Send records; the latency is from handing one over to its acknowledgement.
+    """Send records; the latency of one is the time from `send` to its acknowledgement.
 
     \b
       ottla bench produce orders
@@ -77,7 +79,7 @@ def produce(
     target_rate = parse_rate(rate) if rate else None
     partitions, _ = _look(settings, topic)
     with _open_producer(settings, topic, acks, compression=compression) as producer:
-        producer.partitions_for()  # its metadata are here before the clock starts
+        producer.partitions_for()  # so that its metadata are known before the clock starts
         measured = _measurement(settings)
         acknowledged = throughput.produce(
             producer,
@@ -91,7 +93,7 @@ def produce(
     _print_lines(settings, [kafka_lines.sent_total(measured.total)])
     _write_result(settings, measured, f"produce {topic}", value_bytes, partitions, producers=1)
     if measured.total.delay.percentile(50) > _LATE_S * 1e6:
-        say(f"half of the records left more than {_LATE_S:g} s late: {rate} is more than what is reached here")
+        say(f"half of the records were sent more than {_LATE_S:g} s late: this client can't keep up with {rate}")
     _check_delivered(acknowledged, measured)
 
 
@@ -100,12 +102,13 @@ def consume(
     ctx: typer.Context,
     topic: Topic,
     records: Annotated[
-        int | None, typer.Option("--records", "-n", min=1, metavar="N", help="At most this many; else all there are.")
+        int | None,
+        typer.Option("--records", "-n", min=1, metavar="N", help="At most this many; default: all there are."),
     ] = None,
-    detailed: Annotated[bool, typer.Option("--detailed", help="A line for every 5 seconds as well.")] = False,
+    detailed: Annotated[bool, typer.Option("--detailed", help="Also print a line every 5 seconds.")] = False,
     limit: For = _FOR,
 ) -> None:
-    """Read a topic from its beginning to the end that it has now.
+    """Read a topic from its beginning to its current end.
 
     \b
       ottla bench consume orders -n 1000000
@@ -137,7 +140,7 @@ def consume(
     _print_lines(settings, lines)
     _write_result(settings, measured, f"consume {topic}", 0, partitions, consumers=1)
     if records and measured.total.received < records:
-        say(f"{topic} gave {counted(measured.total.received, 'record')} of the {records:,} asked for")
+        say(f"{topic} returned {counted(measured.total.received, 'record')} of the {records:,} requested")
 
 
 @app.command("e2e", cls=Command)
@@ -146,11 +149,13 @@ def end_to_end(
     topic: Topic,
     records: Records = 1_000,
     size: Size = "100",
-    rate: Annotated[str, typer.Option(metavar="N/s", help="Records that are due in a second.")] = "100/s",
-    acks: Annotated[Acks, typer.Option(help="Who must have a record: all in sync, the leader, or none.")] = "all",
+    rate: Annotated[str, typer.Option(metavar="N/s", help="Records to send per second.")] = "100/s",
+    acks: Annotated[
+        Acks, typer.Option(help="Which replicas must have a record: all in sync, the leader, or none.")
+    ] = "all",
     limit: For = _FOR,
 ) -> None:
-    """Send records on schedule and read them back; the latency is from when one was due until it was read.
+    """Send records on schedule and read them back; the latency of one is the time from when it was due to its reading.
 
     \b
       ottla bench e2e orders -n 10000 --rate 1000/s
@@ -189,12 +194,12 @@ def end_to_end(
 def _value_bytes(text: str) -> int:
     size = size_bytes(text, "--size")
     if size > MAX_LINE_BYTES:
-        raise config_error(f"--size {text} is more than any broker takes", hint=f"at most {MAX_LINE_BYTES >> 20}MiB")
+        raise config_error(f"--size {text} is more than any broker accepts", hint=f"at most {MAX_LINE_BYTES >> 20}MiB")
     return size
 
 
 def _look(settings: Settings, topic: str) -> tuple[int, int]:
-    """How many partitions the topic has, and how many records. Raises UnknownTopicError."""
+    """Return how many partitions the topic has, and how many records. Raises UnknownTopicError."""
     from ottla.cli.extents import look_up
 
     with open_admin(settings, strict=False) as admin:

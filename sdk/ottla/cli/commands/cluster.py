@@ -1,4 +1,4 @@
-"""`ottla cluster`: the cluster, how it is, its brokers and controllers."""
+"""`ottla cluster`: the cluster, its health, its brokers and its controllers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.admin.admin import Admin, BrokerInfo, ClusterInfo, LogDirInfo
 
 app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, help="Show the cluster, how it is, its brokers and controllers."
+    add_completion=False, rich_markup_mode=None, help="Show the cluster, its health, its brokers and its controllers."
 )
 
 
@@ -51,7 +51,7 @@ def info(ctx: typer.Context) -> None:
 
 @app.command("health", cls=Command)
 def health(ctx: typer.Context) -> None:
-    """Show whether all is well, and what to do where it is not. Exit code 0 where it is, else 1."""
+    """Show whether the cluster is healthy, and what to do if it is not. Exit code 0 if it is, else 1."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         cluster, partitions = admin.cluster.describe(), partition_statuses(admin, admin.topics.describe(internal=True))
@@ -67,7 +67,7 @@ def health(ctx: typer.Context) -> None:
 
 
 def _live_directories(admin: Admin, cluster: ClusterInfo) -> list[tuple[int, LogDirInfo]]:
-    """Of the brokers that can be reached."""
+    """The data directories of the brokers that can be reached."""
     live = [broker.id for broker in cluster.brokers if not broker.fenced]
     return [(id_, directory) for id_ in live for directory in _directories(admin, id_) or ()]
 
@@ -78,7 +78,7 @@ def _uncleanable(described: list[tuple[int, LogDirInfo]]) -> list[Uncleanable]:
 
 @app.command("brokers", cls=Command)
 def brokers(ctx: typer.Context) -> None:
-    """List the brokers: where they are, what they lead and hold. One that is away shows by the replicas it holds."""
+    """List the brokers: their addresses, what they lead and hold. One that is away is known by its replicas."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         partitions = [PartitionStatus(t.name, p) for t in admin.topics.describe(internal=True) for p in t.partitions]
@@ -95,7 +95,7 @@ def brokers(ctx: typer.Context) -> None:
 
 
 def _brokers(admin: Admin, found: Health) -> list[tuple[dict[str, Any], int | None]]:
-    """Each broker with the bytes of its replicas, None where it can't be asked."""
+    """Return each broker with the bytes of its replicas, None if it can't be reached."""
     registered = [
         ({**asdict(broker), "state": _state(broker)}, _size_bytes(admin, broker.id)) for broker in found.info.brokers
     ]
@@ -123,7 +123,7 @@ def _size_bytes(admin: Admin, broker_id: int) -> int | None:
 def log_dirs(
     ctx: typer.Context,
     broker: Annotated[
-        list[int] | None, typer.Option("--broker", metavar="ID", help="Only this one; may be said again.")
+        list[int] | None, typer.Option("--broker", metavar="ID", help="Only this broker; may be repeated.")
     ] = None,
     topic: Annotated[
         list[str] | None,
@@ -131,12 +131,12 @@ def log_dirs(
             "--topic",
             "-t",
             metavar="TOPIC",
-            help="Replica by replica, those of this one; may be said again.",
+            help="Only the replicas of this topic, one by one; may be repeated.",
             autocompletion=complete_topic,
         ),
     ] = None,
 ) -> None:
-    """Show the brokers' data directories: the room on their disks, and the bytes of their replicas."""
+    """Show the brokers' data directories: the space on their disks, and the bytes of their replicas."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         if topic:
@@ -170,7 +170,7 @@ def _directory(broker_id: int, directory: LogDirInfo, topics: Collection[str]) -
 
 @app.command("controllers", cls=Command)
 def controllers(ctx: typer.Context) -> None:
-    """Show the active controller. Others stand by without being registered: brokers know only who is elected."""
+    """Show the active controller. Standby controllers are not registered, so brokers don't know them."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         described = admin.cluster.describe()
@@ -184,4 +184,4 @@ def controllers(ctx: typer.Context) -> None:
         "state": "active",
     }
     write(Listing("controllers/v1", [item], ("id", "address", "epoch", "state"), name="id"), settings.output)
-    say("controllers that stand by are not registered, so none is shown")
+    say("standby controllers are not registered, so they are not shown")

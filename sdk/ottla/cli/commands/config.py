@@ -36,10 +36,10 @@ _DEFAULT: Final = "DEFAULT_CONFIG"
 @app.command("get", cls=Command)
 def get(
     ctx: typer.Context,
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these configs.")] = None,
     topic: OfTopic = None,
     broker: OfBroker = None,
-    everything: Annotated[bool, typer.Option("--all", help="Also what has its default.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also configs that have their default.")] = False,
 ) -> None:
     """Show the configs that are set, or those named, and where each comes from."""
     settings, owner = Settings.of(ctx), _owner(topic, broker)
@@ -53,7 +53,7 @@ def get(
         if (name in names if names else everything or entry.source != _DEFAULT)
     ]
     if not items:
-        say(f"{owner} sets nothing; --all shows what holds")
+        say(f"{owner} sets no configs; --all shows those in force")
     write(Listing("configs/v1", items, ("name", "value", "source")), settings.output)
 
 
@@ -80,7 +80,7 @@ def set_(
 def unset(
     ctx: typer.Context, names: Keys, topic: OfTopic = None, broker: OfBroker = None, dry_run: DryRun = False
 ) -> None:
-    """Take configs back, all of them or none: what holds without them holds again."""
+    """Unset configs, all of them or none: what they inherit or default to applies again."""
     settings, owner = Settings.of(ctx), _owner(topic, broker)
     with open_admin(settings) as admin:
         before = admin.configs.get(topic=topic, broker=broker)
@@ -95,7 +95,7 @@ def explain(
     ctx: typer.Context,
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Names of configs.")] = None,
 ) -> None:
-    """Say what configs are for, what they may be and who decides them; without NAME, list all there are."""
+    """Explain what configs are for, their legal values and where they are set; without NAME, list all of them."""
     from ottla.cli.explain import as_text, explained
 
     settings = Settings.of(ctx)
@@ -136,11 +136,11 @@ def _check_exists(name: str, entries: dict[str, ConfigEntry]) -> None:
     if name not in entries:
         from ottla.cli.explain import of_client
 
-        hint = did_you_mean(name, entries, "see the names with --all")
+        hint = did_you_mean(name, entries, "list the names with --all")
         raise NotFoundError(f"there is no config {name!r} here", hint=of_client(name) or hint)
 
 
 def _owner(topic: str | None, broker: int | None) -> str:
     if topic is not None and broker is not None:
-        raise config_error("-t and --broker exclude each other", hint="give one, or neither for the cluster")
+        raise config_error("-t and --broker can't be combined", hint="give one, or neither for the cluster")
     return topic or ("the cluster" if broker is None else f"broker {broker}")

@@ -40,8 +40,8 @@ Group = Annotated[
         "--group",
         "-g",
         metavar="GROUP",
-        help="As a member of it, until Ctrl-C or -n: continues where it left off (else at --from start or end), and "
-        "commits what was written.",
+        help="Read as a member of it until Ctrl-C or -n: continue where it left off (else at --from start or end), and "
+        "commit what was written.",
     ),
 ]
 Template = Annotated[
@@ -50,7 +50,7 @@ Template = Annotated[
         "--format",
         "-f",
         metavar="FORMAT",
-        help=r"json, or verbs: '%t[%p]@%o %k %v\n'. '%v\n' where a program reads.",
+        help=r"json, or verbs such as '%t[%p]@%o %k %v\n'; default for a program: '%v\n'.",
     ),
 ]
 
@@ -66,14 +66,14 @@ def consume(
     begin: Annotated[str, typer.Option("--from", metavar="PLACE", help="Where to begin in each partition.")] = "start",
     end: Annotated[
         str | None,
-        typer.Option("--to", metavar="PLACE", help="Where to end; the end there is now, if -F is not given."),
+        typer.Option("--to", metavar="PLACE", help="Where to end; default: the current end, unless -F is given."),
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-F", help="Go on with what is written, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-F", help="Wait for new records, until Ctrl-C.")] = False,
     count: Annotated[
         int | None, typer.Option("--count", "-n", min=1, metavar="N", help="At most this many records.")
     ] = None,
     partition: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", metavar="N", help="Only this one; may be said again.")
+        list[int] | None, typer.Option("--partition", "-p", metavar="N", help="Only this partition; may be repeated.")
     ] = None,
     group: Group = None,
     template: Template = None,
@@ -89,7 +89,7 @@ def consume(
     settings = Settings.of(ctx)
     now_ms = time.time_ns() // 1_000_000
     if follow and end is not None:
-        raise config_error("-F and --to exclude each other", hint="give one of them")
+        raise config_error("-F and --to can't be combined", hint="give one of them")
     first = parse_position(begin, "--from", now_ms=now_ms)
     last = _END if end is None else parse_position(end, "--to", now_ms=now_ms)
     write = _writer(template, settings)
@@ -105,7 +105,7 @@ def consume(
     else:
         extents = {number: extent for number, extent in extents.items() if extent.offsets[0] < extent.offsets[1]}
     if not extents:
-        say("there is nothing to read; -F waits for what is written")
+        say("there is nothing to read; -F waits for new records")
         write(iter(()))
         return
     stops = None if follow else {number: extent.offsets[1] for number, extent in extents.items()}
@@ -121,9 +121,9 @@ def read(
     count: int | None,
     timeout: float,
 ) -> Iterator[ConsumedRecords]:
-    """What comes, up to `count` records and up to the offset of `stops` in each partition; None: without end.
+    """Yield records, at most `count`, up to the offset of `stops` in each partition; without end if that is None.
 
-    Raises TimeoutError where nothing came for `timeout` seconds though there is something.
+    Raises TimeoutError if nothing came for `timeout` seconds although there are records left to read.
     """
     left = dict(stops or {})
     while count is None or count > 0:
@@ -142,7 +142,7 @@ def read(
 
 
 def _writer(template: str | None, settings: Settings) -> Callable[[Iterator[ConsumedRecords]], None]:
-    """What writes records as -f or -o say: each batch at once, as soon as it is there."""
+    """Return what writes records as -f or -o say, each batch as soon as it is there."""
     form = form_for(settings.output, sys.stdout)
     if template is None and settings.output == "json":
         return lambda batches: write_json(Listing("records/v1", (as_json(r) for rows in batches for r in rows)))
@@ -172,7 +172,7 @@ def _open_consumer(
         stop="end" if bounded else None,
         key="bytes",
         value="bytes",
-        auto_offset_reset="earliest",  # what retention took meanwhile is gone: continue with what is left
+        auto_offset_reset="earliest",  # records that retention deletes meanwhile are gone: continue after them
         config=with_timeout(settings.client_config, settings.timeout, "request.timeout.ms"),
     )
 
@@ -192,15 +192,16 @@ def _open_member(settings: Settings, topic: str, group: str, first: PositionSpec
 
 
 def _check_member(group: str, first: PositionSpec, end: str | None, partitions: list[int] | None) -> None:
-    """The group says what a member reads, and from where on."""
+    """Raise ConfigError for options of what the group decides: what a member reads, and from where."""
     if end is not None or partitions:
         raise config_error(
-            "--group excludes --to and -p", hint="the group gives out the partitions; -n says when to end"
+            "--group can't be combined with --to or -p",
+            hint="the group assigns the partitions; -n ends it",
         )
     if first.anchor not in (Anchor.START, Anchor.END) or first.number:
         raise config_error(
-            "--group continues where the group left off: --from is start or end, for where it begins at first",
-            hint=f"`ottla group reset {group}` moves it elsewhere while no member reads",
+            "--group continues where the group left off: --from can only be start or end, for its first time",
+            hint=f"`ottla group reset {group}` moves its offsets while it has no members",
         )
 
 
@@ -210,6 +211,6 @@ def _nothing_came(
     missing = ", ".join(f"{topic}-{n} from {consumer.position((topic, n))} to {stop}" for n, stop in left.items())
     return error_from_code(
         ErrorCode.REQUEST_TIMED_OUT,
-        f"nothing came for {timeout:g} s, missing {missing}",
+        f"no record came for {timeout:g} s, missing {missing}",
         hint=f"see with `ottla topic show {topic}` which leaders are away, or give a longer --timeout",
     )

@@ -62,8 +62,8 @@ _TRANSACTIONS: Final = "__transaction_state"
 _LOOK_LIMIT_S: Final = 2.0
 _EVERY_S: Final = 0.2
 _REMEDY: Final = (
-    "a wrong replica is copied again from its leader: stop its broker in order, move the folder <topic id>-<partition> "
-    "out of its data directory, start it again; where the leader's is the wrong one, another leads from that stop on"
+    "to copy a wrong replica again from its leader, stop its broker cleanly, move the folder <topic id>-<partition> "
+    "out of its data directory, and start it again; if the leader has the wrong one, another broker leads from then on"
 )
 
 
@@ -77,15 +77,16 @@ def listeners(
     addresses: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="HOST:PORT", help="Kafka addresses to come by; else the cluster is asked by gRPC, see -b."
+            metavar="HOST:PORT",
+            help="Kafka addresses to bootstrap from; default: those of the cluster, by gRPC, see -b.",
         ),
     ] = None,
 ) -> None:
-    """Dial every advertised Kafka address, and say what is wrong where it is not the broker's. The default.
+    """Dial every advertised Kafka address, and say what is wrong if it does not lead to its broker. The default.
 
-    A listener that leads to no broker from here is for clients elsewhere, where another one leads to all of them.
+    If one listener leads to every broker, another that leads to none of them is for clients elsewhere.
 
-    Exit code 1 where there is something to mend.
+    Exit code 1 if something is wrong for clients from here.
     """
     settings = Settings.of(ctx)
     findings = _findings(settings, addresses or [])
@@ -96,7 +97,7 @@ def listeners(
             text = finding.problem.what if finding.state == ELSEWHERE else "; ".join(finding.problem)
             say(f"ottla: {finding.name + ': ' if finding.name else ''}{text}")
     bad = sum(f.is_bad for f in findings)
-    say(f"wrong for clients from here: {bad or 'none'} of {len(findings)}")
+    say(f"checked {counted(len(findings), 'listener')}: {bad or 'none'} wrong for clients from here")
     if bad:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -124,11 +125,11 @@ def _checked(address: str) -> str:
 def replicas(ctx: typer.Context, topics: AnyTopics = None, partition: Numbers = None) -> None:
     """Read every replica of every partition from its broker, and compare them batch by batch, byte by byte.
 
-    They are compared from where the last of the logs begins up to the smallest high watermark; NOT COMPARED counts
-    what some replica has beyond it. --timeout is for each answer of a broker. Of compacted topics the records
-    are compared that two replicas have; a missing one has to be superseded.
+    They are compared from the highest start of a log up to the lowest high watermark; NOT COMPARED counts what some
+    replica has beyond it. --timeout applies to each response of a broker. Replicas of a compacted topic are compared by
+    the records that both have; a record that one of them lacks has to be superseded.
 
-    Exit code 1 where a replica differs or can't be read.
+    Exit code 1 if a replica differs or can't be read.
     """
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
@@ -143,11 +144,11 @@ def replicas(ctx: typer.Context, topics: AnyTopics = None, partition: Numbers = 
 
 @app.command("logs", cls=Command)
 def logs(ctx: typer.Context) -> None:
-    """Ask every broker which of its logs can't be compacted or made durable, and whether its disk takes appends.
+    """Ask every broker which of its logs can't be compacted or made durable, and whether its disk accepts appends.
 
-    Such a log only grows. The reason is named with it: missing room, a damaged batch, a flush that fails.
+    Such a log only grows. It is shown with the reason: no room, a damaged batch, a flush that fails.
 
-    Exit code 1 where there is such a log, or a broker that can't be asked or whose disk takes no appends.
+    Exit code 1 if there is such a log, or a broker that can't be reached or whose disk accepts no appends.
     """
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
@@ -156,7 +157,8 @@ def logs(ctx: typer.Context) -> None:
     write(Listing("log-checks/v1", items, _LOG_COLUMNS), settings.output)
     for item in items:
         say(f"ottla: {item['name']}: {item['problem']}")
-    say(f"logs and disks that need a look: {len(items) or 'none'} on {counted(len(brokers), 'broker')}")
+    found = counted(len(items), "problem") if items else "no problem"
+    say(f"checked {counted(len(brokers), 'broker')}: {found} of logs or disks")
     if items:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -166,11 +168,13 @@ def _log_findings(admin: Admin, broker: BrokerInfo) -> Iterator[dict[str, Any]]:
         return {"name": name, "broker": broker.id, "problem": problem}
 
     if broker.read_only:
-        yield finding(f"broker {broker.id}", "its disk takes no appends; free space there, and it goes on by itself")
+        yield finding(
+            f"broker {broker.id}", "its disk accepts no appends; free space there, and they resume by themselves"
+        )
     try:
         directories = admin.cluster.log_dirs(broker.id, timeout=ASIDE_S)
     except OttlaError as error:
-        yield finding(f"broker {broker.id}", f"it can't be asked: {sentence(error)}")
+        yield finding(f"broker {broker.id}", f"it can't be reached: {sentence(error)}")
         return
     for directory in directories:
         for partition, reason in directory.uncleanable.items():
@@ -179,11 +183,11 @@ def _log_findings(admin: Admin, broker: BrokerInfo) -> Iterator[dict[str, Any]]:
 
 @app.command("groups", cls=Command)
 def groups(ctx: typer.Context) -> None:
-    """Ask every group-coordinator for its shards: whether all are served, and what keeps one that is not.
+    """Ask every group-coordinator whether its shards are served, and if one is not, why.
 
-    A shard is a partition of __consumer_offsets; groups whose shard is not served can't join, commit or be looked at.
+    A shard is a partition of __consumer_offsets. Members of a group whose shard is not served can't join or commit.
 
-    Exit code 1 where one has no coordinator, does not get on with its load, or has records that can't be read.
+    Exit code 1 if a shard has no coordinator, makes no progress with its load, or has records that can't be read.
     """
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
@@ -193,11 +197,11 @@ def groups(ctx: typer.Context) -> None:
 
 @app.command("transactions", cls=Command)
 def transactions(ctx: typer.Context) -> None:
-    """Ask every txn-coordinator for its shards: whether all are served, and what one can't do in time.
+    """Ask every txn-coordinator whether its shards are served, and what one can't do in time.
 
-    A shard is a partition of __transaction_state; nothing begins or ends a transaction in one that is not served.
+    A shard is a partition of __transaction_state. No transaction begins or ends in a shard that is not served.
 
-    Exit code 1 where a shard has no coordinator, makes no progress with its load, can't end a transaction that has
+    Exit code 1 if a shard has no coordinator, makes no progress with its load, can't end a transaction that has
     timed out, or has records that can't be read.
     """
     settings = Settings.of(ctx)
@@ -213,24 +217,24 @@ def _tell_shards(settings: Settings, of: str, kind: str, topic: str, shards: Seq
     for entry in bad:
         for line in _shard_text(entry, kind):
             say(f"ottla: {topic}-{entry.shard}: {line}")
-    say(f"shards of {of} that need a look: {len(bad) or 'none'} of {len(shards)}")
+    say(f"checked {counted(len(shards), 'shard')} of {of}: {len(bad) or 'none'} with problems")
     if bad:
         raise typer.Exit(ExitCode.FAILED)
 
 
 def _shard_text(of: ShardStatus, kind: str) -> Iterator[str]:
     if of.coordinator is None:
-        yield f"no coordinator has it; see whether an ottla-{kind}-coordinator runs"
+        yield f"no coordinator owns it; see whether an ottla-{kind}-coordinator runs"
     if of.trouble and of.phase == "serving":
         yield f"coordinator {of.coordinator} can't do what is due: {of.trouble}"
     elif of.trouble:
-        yield f"not served by coordinator {of.coordinator} for {of.seconds:.0f} s: {of.trouble}"
+        yield f"coordinator {of.coordinator} has not served it for {of.seconds:.0f} s: {of.trouble}"
     if of.unreadable:
-        yield f"{counted(of.unreadable, 'record')} can't be read by this release, and what they say is missing"
+        yield f"{counted(of.unreadable, 'record')} can't be read by this release, so their content is missing"
 
 
 class Rounds:
-    """One partition after the other; what is wrong is reported at once."""
+    """Checks one partition after the other, and reports at once what is wrong."""
 
     def __init__(self, admin: Admin, partitions: Sequence[PartitionStatus]) -> None:
         self._admin = admin
@@ -255,12 +259,12 @@ class Rounds:
             yield check
 
     def conclude(self) -> None:
-        """Print the result, and leave with the code of it."""
+        """Print the result, and leave with its exit code."""
         of_all = counted(len(self._partitions), "partition")
         if not self._bad:
             say(f"{of_all}, {self._bytes:,} bytes of each replica compared: no difference")
             return
-        say(f"{self._bad:,} of {of_all} can't be vouched for")
+        say(f"{of_all} checked: {self._bad:,} with replicas that differ or can't be read")
         if self._differ:
             say(_REMEDY)
         raise typer.Exit(ExitCode.FAILED)
@@ -302,7 +306,7 @@ def _difference_text(broker: int, found: Difference) -> str:
         for id_, batch in ((broker, found.found), (found.reference, found.expected))
         if batch is not None and not batch.is_sound
     ]
-    return message + (f"; the CRC is not that of the bytes on broker {' and '.join(damaged)}" if damaged else "")
+    return message + (f"; the CRC does not match the bytes on broker {' and '.join(damaged)}" if damaged else "")
 
 
 def _batch_text(batch: BatchSeen | None) -> str:
@@ -333,5 +337,5 @@ def _item(check: ReplicaCheck) -> dict[str, Any]:
 
 
 def _row(check: ReplicaCheck) -> dict[str, Any]:
-    """The item as a table has room for it."""
+    """The item, shortened for a table."""
     return {**_item(check), "different": tuple(check.differences), "unreadable": tuple(check.unreadable)}

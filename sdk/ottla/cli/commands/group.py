@@ -1,4 +1,4 @@
-"""`ottla group`: consumer groups: list and show them, explain their rebalances, reset, kick and remove."""
+"""`ottla group`: list and show consumer groups, explain their rebalances; reset, kick and remove."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Groups = Annotated[list[str], typer.Argument(metavar="GROUP...", help="Ids of gr
 OfTopics = Annotated[
     list[str] | None,
     typer.Option(
-        "--topic", "-t", metavar="TOPIC", help="Only this one; may be said again.", autocompletion=complete_topic
+        "--topic", "-t", metavar="TOPIC", help="Only this topic; may be repeated.", autocompletion=complete_topic
     ),
 ]
 
@@ -48,10 +48,10 @@ OfTopics = Annotated[
 @app.command("ls", cls=Command)
 def list_groups(
     ctx: typer.Context,
-    pattern: Annotated[str, typer.Argument(metavar="[PATTERN]", help="Only names like this: 'bill*'.")] = "*",
+    pattern: Annotated[str, typer.Argument(metavar="[PATTERN]", help="Only names like this, such as 'bill*'.")] = "*",
     state: Annotated[
         list[str] | None,
-        typer.Option(metavar="STATE", help="Only Stable, Empty, PreparingRebalance, …; may be said again."),
+        typer.Option(metavar="STATE", help="Only Stable, Empty, PreparingRebalance, …; may be repeated."),
     ] = None,
 ) -> None:
     """List the groups: their state, how many members they have, and the coordinator that owns each."""
@@ -83,10 +83,12 @@ def show(ctx: typer.Context, names: Groups) -> None:
 def watch_group(
     ctx: typer.Context,
     name: Group,
-    every: Annotated[str, typer.Option(metavar="DURATION", help="How often to look.")] = "2s",
-    times: Annotated[int | None, typer.Option("-n", min=1, metavar="N", help="How often; else until Ctrl-C.")] = None,
+    every: Annotated[str, typer.Option(metavar="DURATION", help="Time between two looks.")] = "2s",
+    times: Annotated[
+        int | None, typer.Option("-n", min=1, metavar="N", help="Number of looks; default: until Ctrl-C.")
+    ] = None,
 ) -> None:
-    """Show again and again how far a group is behind, until Ctrl-C. Not as -o json, which would never end."""
+    """Show how far a group is behind, refreshed until Ctrl-C. Not as -o json, which would never end."""
     from ottla.cli.watching import watch
 
     settings = Settings.of(ctx)
@@ -101,7 +103,7 @@ def watch_group(
 
 @app.command("members", cls=Command)
 def members(ctx: typer.Context, name: Group) -> None:
-    """Show a group's members: who they are, where, and what is assigned to each."""
+    """Show a group's members: their names, their hosts, and what is assigned to each."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         group = admin.groups.describe(name)
@@ -127,11 +129,11 @@ def members(ctx: typer.Context, name: Group) -> None:
 
 @app.command("explain", cls=Command)
 def explain(ctx: typer.Context, name: Group) -> None:
-    """Tell what has happened to a group and why: every join, leave, eviction and rebalance."""
+    """Show what has happened to a group and why: every join, leave, eviction and rebalance."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         events, group = admin.groups.explain(name), admin.groups.describe(name)
-    say(f"group {name} is coordinator {group.coordinator}'s, in shard {group.shard}")
+    say(f"group {name} is in shard {group.shard}, which coordinator {group.coordinator} owns")
     if not events:
         say(f"nothing has happened to group {name} since its coordinator took over")
     if form_for(settings.output, sys.stdout) != "table":
@@ -155,18 +157,18 @@ def reset(
     topic: OfTopics = None,
     partition: Numbers = None,
     create: Annotated[
-        bool, typer.Option("--create", help="A group that does not exist yet gets offsets to begin at.")
+        bool, typer.Option("--create", help="Allow a group that does not exist yet: set where it begins.")
     ] = False,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; by default it is only shown.")] = False,
 ) -> None:
-    """Move the offsets that a group has committed. Shows where they would go; --execute does it.
+    """Move a group's committed offsets. It shows where they would go; --execute moves them.
 
-    The group must have no members: they would go on where they are. What is outside of a partition goes to its nearest
-    end.
+    The group must have no members, as they would continue where they are. An offset outside its partition goes to the
+    nearest end.
     """
     settings = Settings.of(ctx)
     if (to is None) == (shift is None):
-        raise config_error("it is not clear where the offsets are to go", hint="give --to or --shift")
+        raise config_error("it is not clear where the offsets should go", hint="give --to or --shift")
     with open_admin(settings) as admin:
         resets = admin.groups.reset(
             name,
@@ -184,7 +186,7 @@ def reset(
     say(
         f"reset {counted(len(resets), 'offset')} of {name}"
         if execute
-        else "nothing was changed: say --execute to do it"
+        else "nothing was changed: add --execute to do it"
     )
 
 
@@ -192,10 +194,10 @@ def reset(
 def remove(
     ctx: typer.Context,
     names: Groups,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="A group that does not exist is fine.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Succeed if a group does not exist.")] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Delete groups with all that they have committed. They must have no members."""
+    """Delete groups with all their committed offsets. They must have no members."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         existing = [name for name in names if admin.groups.exists(name)] if if_exists else names
@@ -233,10 +235,10 @@ def _remove(admin: Admin, name: str, *, dry_run: bool) -> Item:
 def remove_offsets(
     ctx: typer.Context, name: Group, topic: OfTopics = None, partition: Numbers = None, dry_run: DryRun = False
 ) -> None:
-    """Forget what a group has committed in topics that it reads no more."""
+    """Delete a group's committed offsets in topics that it no longer reads."""
     settings = Settings.of(ctx)
     if not topic:
-        raise config_error("no topic to forget", hint="give --topic, or remove the whole group with `ottla group rm`")
+        raise config_error("no topic is given", hint="give --topic, or remove the whole group with `ottla group rm`")
     chosen = _numbered(topic, partition)
     with open_admin(settings) as admin:
         committed = admin.groups.committed(name)
@@ -246,9 +248,9 @@ def remove_offsets(
         if not planned:
             say(f"group {name} has committed nothing there")
         elif not dry_run:
-            confirm(f"Forget {'these offsets' if len(planned) > 1 else 'this offset'} for good?", settings)
+            confirm(f"Delete {'these offsets' if len(planned) > 1 else 'this offset'} for good?", settings)
             admin.groups.delete_offsets(name, partitions=planned)
-            say(f"forgot {counted(len(planned), 'offset')} of {name}")
+            say(f"deleted {counted(len(planned), 'offset')} of {name}")
     action = "none" if dry_run else "deleted"
     done: list[Item] = [{"name": str(p), "topic": p.topic, "partition": p.partition, "action": action} for p in planned]
     report("group-offset-changes/v1", done, [], settings)
@@ -259,14 +261,14 @@ def kick(
     ctx: typer.Context,
     name: Group,
     members: Annotated[
-        list[str], typer.Argument(metavar="MEMBER...", help="Member ids or instance ids: `ottla group members`.")
+        list[str], typer.Argument(metavar="MEMBER...", help="Member ids or instance ids, from `ottla group members`.")
     ],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Told by `ottla group explain`.")] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, shown by `ottla group explain`.")] = "",
     dry_run: DryRun = False,
 ) -> None:
     """Remove members from a group; the others share their partitions.
 
-    A member that still runs joins again by itself. This is for one that hangs, or a static one that won't come back.
+    A member that still runs joins again by itself. Use this for one that hangs, or a static one that won't come back.
     """
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
@@ -295,9 +297,9 @@ def _kick(admin: Admin, group: str, reason: str, member_id: str, *, dry_run: boo
 
 
 def _numbered(topics: list[str] | None, numbers: list[int] | None) -> list[tuple[str, int]]:
-    """The partitions that --partition names; [] where it names none. Raises ConfigError."""
+    """Return the partitions that --partition names, [] if none. Raises ConfigError."""
     if not numbers:
         return []
     if not topics or len(topics) != 1:
-        raise config_error("--partition is of one topic", hint="name that topic with --topic, and no other")
+        raise config_error("--partition needs exactly one topic", hint="name its topic with --topic, and no other")
     return [(topics[0], number) for number in dict.fromkeys(numbers)]

@@ -1,5 +1,5 @@
-"""`ottla mirror`: how it is with a mirror's flows, where offsets of the source are in the target; pause,
-failover, verify."""
+"""`ottla mirror`: the status of a mirror's flows, the translation of source offsets to the target; pause, fail over,
+verify."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Address = Annotated[
     str, typer.Option("--mirror", metavar="HOST:PORT", envvar="OTTLA_MIRROR", help="The gRPC address of a mirror.")
 ]
 Flow = Annotated[str, typer.Argument(metavar="FLOW", help="Such as 'east->west', in quotes.")]
-Groups = Annotated[list[str] | None, typer.Option("--group", metavar="NAME", help="Only this one; may be repeated.")]
+Groups = Annotated[list[str] | None, typer.Option("--group", metavar="NAME", help="Only this group; may be repeated.")]
 _ADDRESS = "localhost:9680"
 _VERIFIED: tuple[str, ...] = (
     "topic", "partition", "copy", "compared", "missing", "doubled", "reordered", "foreign"
@@ -46,7 +46,7 @@ def status(
     flow: Annotated[str, typer.Argument(metavar="[FLOW]", help="Only this one, such as 'east->west'.")] = "",
     mirror: Address = _ADDRESS,
 ) -> None:
-    """Show each partition that this mirror copies: how far, how much is left. Exits with 3 where there is trouble."""
+    """Show how far each partition of this mirror is copied, and what is left. Exits with 3 if a flow has trouble."""
     settings = Settings.of(ctx)
     with _client(settings, mirror) as client:
         flows = [client.flow(flow)] if flow else client.flows()
@@ -58,11 +58,13 @@ def status(
 def watch_flows(
     ctx: typer.Context,
     flow: Annotated[str, typer.Argument(metavar="[FLOW]", help="Only this one, such as 'east->west'.")] = "",
-    every: Annotated[str, typer.Option(metavar="DURATION", help="How often to look.")] = "2s",
-    times: Annotated[int | None, typer.Option("-n", min=1, metavar="N", help="How often; else until Ctrl-C.")] = None,
+    every: Annotated[str, typer.Option(metavar="DURATION", help="Time between two looks.")] = "2s",
+    times: Annotated[
+        int | None, typer.Option("-n", min=1, metavar="N", help="Number of looks; default: until Ctrl-C.")
+    ] = None,
     mirror: Address = _ADDRESS,
 ) -> None:
-    """Show again and again what is left to copy, and how fast it goes, until Ctrl-C. Not as -o json."""
+    """Show what is left to copy and how fast it goes, refreshed until Ctrl-C. Not as -o json."""
     from ottla.cli.watching import watch
 
     settings, former = Settings.of(ctx), dict[object, Copied]()
@@ -76,7 +78,7 @@ def watch_flows(
 
 
 class Copied(NamedTuple):
-    """So much was copied at that time, in monotonic seconds."""
+    """How much was copied by the time `at`, in monotonic seconds."""
 
     at: float
     records: int
@@ -84,7 +86,7 @@ class Copied(NamedTuple):
 
 
 def _rates(partitions: Iterable[Item], former: dict[object, Copied]) -> list[Item]:
-    """And how fast, since they were looked at before: that is noted in `former`."""
+    """Add to each partition how fast it was copied since the previous look, which `former` keeps."""
     items: list[Item] = []
     for item in partitions:
         at = (item["flow"], item["topic"], item["partition"])
@@ -105,10 +107,10 @@ def translate(
     flow: Flow,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="A topic of the source.")],
     partition: Annotated[int, typer.Argument(metavar="PARTITION", min=0)],
-    offsets: Annotated[list[int], typer.Argument(metavar="OFFSET...", help="Of the next record to read.")],
+    offsets: Annotated[list[int], typer.Argument(metavar="OFFSET...", help="Offset of the next record to read.")],
     mirror: Address = _ADDRESS,
 ) -> None:
-    """Show where readers at these offsets of the source go on in the target: never behind a record that they lack."""
+    """Show where readers at these offsets of the source continue in the target; they never skip a record there."""
     from ottla_core.model import TopicPartition
 
     settings, items, at = Settings.of(ctx), list[Item](), TopicPartition(topic, partition)
@@ -125,14 +127,14 @@ def translate(
 
 @app.command("pause", cls=Command)
 def pause(ctx: typer.Context, flow: Flow, mirror: Address = _ADDRESS) -> None:
-    """Have all mirrors of the flow stop copying, until it is resumed."""
+    """Stop all mirrors of the flow from copying, until it is resumed."""
     with _client(Settings.of(ctx), mirror) as client:
         client.pause(flow)
 
 
 @app.command("resume", cls=Command)
 def resume(ctx: typer.Context, flow: Flow, mirror: Address = _ADDRESS) -> None:
-    """Have them go on where they stopped."""
+    """Resume copying where it stopped."""
     with _client(Settings.of(ctx), mirror) as client:
         client.resume(flow)
 
@@ -141,9 +143,9 @@ def resume(ctx: typer.Context, flow: Flow, mirror: Address = _ADDRESS) -> None:
 def failover(
     ctx: typer.Context, flow: Flow, group: Groups = None, dry_run: DryRun = False, mirror: Address = _ADDRESS
 ) -> None:
-    """Pause the flow, and let groups go on in the target where they are in the source, or were as far as is known."""
+    """Pause the flow, and move groups to the target: to their positions in the source, or the last known ones."""
     with _client(Settings.of(ctx), mirror) as client:
-        question = f"Pause {flow}, and have these groups go on in its target?"
+        question = f"Pause {flow}, and move these groups to its target?"
         _move(Settings.of(ctx), client.failover, flow, group or [], question, dry_run)
 
 
@@ -151,9 +153,9 @@ def failover(
 def failback(
     ctx: typer.Context, flow: Flow, group: Groups = None, dry_run: DryRun = False, mirror: Address = _ADDRESS
 ) -> None:
-    """Let groups go on in the source where they are in the copies, and the flow with them."""
+    """Move groups back to the source, to their positions in the copies, and resume the flow."""
     with _client(Settings.of(ctx), mirror) as client:
-        question = f"Have these groups go on in the source of {flow}, and the flow with them?"
+        question = f"Move these groups back to the source of {flow}, and resume the flow?"
         _move(Settings.of(ctx), client.failback, flow, group or [], question, dry_run)
 
 
@@ -162,10 +164,10 @@ def verify(
     ctx: typer.Context,
     flow: Flow,
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="NAME", help="Of the source; may be repeated.")
+        list[str] | None, typer.Option("--topic", metavar="NAME", help="A topic of the source; may be repeated.")
     ] = None,
     state: Annotated[
-        Path | None, typer.Option("--state", metavar="FILE", help="Remember how far it came, and go on there.")
+        Path | None, typer.Option("--state", metavar="FILE", help="Remember how far it came, and continue there.")
     ] = None,
     mirror: Address = _ADDRESS,
 ) -> None:
@@ -195,10 +197,10 @@ def verify(
 def _move(
     settings: Settings, move: Callable[..., MovedGroups], flow: str, groups: Sequence[str], question: str, dry_run: bool
 ) -> None:
-    """Tell the plan, and carry it out after a yes; without a question where it is a dry run, which writes the plan."""
+    """Show the plan, and carry it out once it is confirmed. A dry run only writes the plan."""
     moved = move(flow, groups, dry_run=True)
     if not moved.source_reached:
-        say(f"the source of {flow} is away: groups go on by their last checkpoints")
+        say(f"the source of {flow} is away: groups continue from their last checkpoints")
     if not dry_run:
         for group in moved.groups:
             for at in group.positions:
@@ -227,7 +229,7 @@ def _move(
 
 
 def _end_with(troubles: Sequence[str]) -> None:
-    """Each of them in a line, and the exit code that goes with them, where there are any."""
+    """Print each trouble on a line, and leave with an exit code of its own if there is any."""
     for trouble in troubles:
         say(trouble)
     if troubles:

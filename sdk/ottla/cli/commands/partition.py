@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.admin.topics import PartitionInfo
 
 app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, help="List partitions with their replicas, elect their leaders."
+    add_completion=False, rich_markup_mode=None, help="List partitions with their replicas, and elect leaders."
 )
 
 
@@ -33,16 +33,16 @@ def list_partitions(
     ctx: typer.Context,
     topics: AnyTopics = None,
     under_replicated: Annotated[
-        bool, typer.Option("--under-replicated", help="Those with a replica that is not in sync.")
+        bool, typer.Option("--under-replicated", help="Only those with a replica that is not in sync.")
     ] = False,
     under_min_isr: Annotated[
-        bool, typer.Option("--under-min-isr", help="Those with fewer in sync than min.insync.replicas.")
+        bool, typer.Option("--under-min-isr", help="Only those with fewer in-sync replicas than min.insync.replicas.")
     ] = False,
-    offline: Annotated[bool, typer.Option("--offline", "--unavailable", help="Those without a leader.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", "--unavailable", help="Only those without a leader.")] = False,
     leader: Annotated[int | None, typer.Option(metavar="ID", help="Only those that this broker leads.")] = None,
     internal: Internal = False,
 ) -> None:
-    """List partitions: leader, leader epoch, replicas and those in sync. Of several marks, any suffices."""
+    """List partitions: leader, leader epoch, replicas, ISR. Of several conditions, one has to hold."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         found = partition_statuses(admin, admin.topics.describe(*topics or [], internal=internal))
@@ -73,23 +73,23 @@ def elect(
             "--topic",
             "-t",
             metavar="TOPIC",
-            help="The partitions of this one; may be said again.",
+            help="The partitions of this topic; may be repeated.",
             autocompletion=complete_topic,
         ),
     ] = None,
     partition: Numbers = None,
-    everything: Annotated[bool, typer.Option("--all", help="All partitions that have another leader.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All partitions that another replica leads.")] = False,
     unclean: Annotated[
-        bool, typer.Option("--unclean", help="Where there is no leader: any replica that is there. LOSES RECORDS.")
+        bool, typer.Option("--unclean", help="Without a leader: elect any live replica. LOSES RECORDS.")
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Give partitions their preferred leader back: the first of their replicas.
+    """Elect the preferred leader of partitions: the first of their replicas.
 
-    The controller does so by itself every few minutes; after a restart of brokers this does it at once.
+    The controller does so by itself every few minutes; after brokers restart, this command does it at once.
 
     --unclean is the last resort for partitions whose in-sync replicas are gone for good: a replica that lacks
-    acknowledged records leads then, and these records are lost.
+    acknowledged records becomes the leader, and those records are lost.
     """
     settings = Settings.of(ctx)
     if bool(topics) == everything:
@@ -102,8 +102,8 @@ def elect(
             if dry_run or not needed:
                 return
         if unclean:
-            confirm("What only the missing replicas hold is lost for good. Elect?", settings)
-            chosen = needed  # what loses its leader only now was not agreed to
+            confirm("Records that only the missing replicas hold are lost for good. Elect?", settings)
+            chosen = needed  # a partition that loses its leader only now was not confirmed
         named = None if everything and not unclean else [(s.topic, s.info.partition) for s in chosen]
         elections = admin.partitions.elect_leaders(named, unclean=unclean)
     _report_elections(elections, settings)
@@ -136,13 +136,13 @@ def _show_plan(needed: Sequence[PartitionStatus], *, unclean: bool) -> None:
         if unclean:
             online = [broker for broker in info.replicas if broker not in info.offline]
             last = info.isr or info.elr or info.last_known_elr
-            say(f"{status.name}: no leader; the last in sync: {_ids(last)}; there now: {_ids(online)}")
+            say(f"{status.name}: no leader; last in sync: {_ids(last)}; online now: {_ids(online)}")
         else:
             say(f"{status.name}: broker {info.replicas[0]} instead of {info.leader if info.leader >= 0 else 'none'}")
 
 
 def _show_election(election: Election) -> Item:
-    """An election that came out well, as a message and as data."""
+    """Report a successful election as a message, and return it as data."""
     name = f"{election.topic}-{election.partition}"
     if election.error is None:
         say(f"{name}: broker {election.leader} leads now")

@@ -45,7 +45,7 @@ _SECONDS: Final = {None: 1, "s": 1, "m": 60, "h": 3600}
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a line becomes a record: a fixed key, or what stands before the delimiter; empty values as null if asked."""
+    """How a line becomes a record: the key is fixed, or before the delimiter; `tombstone` makes empty values null."""
 
     key: bytes | None = None
     delimiter: bytes | None = None
@@ -63,7 +63,7 @@ class Shape:
 
 @dataclass(slots=True)
 class Sent:
-    """How far it went."""
+    """How much was sent."""
 
     records: int = 0
     size_bytes: int = 0
@@ -72,7 +72,7 @@ class Sent:
 
 
 class ProduceProgress:
-    """Says every few seconds how many records were taken so far, if standard error is a terminal."""
+    """Prints every few seconds how many records were sent so far, if standard error is a terminal."""
 
     def __init__(self) -> None:
         self._say_at = time.monotonic() + _SAY_S if sys.stderr.isatty() else math.inf
@@ -84,30 +84,30 @@ class ProduceProgress:
 
 
 def lines(stream: IO[bytes]) -> Iterator[bytes]:
-    """The lines without their end. Raises RecordTooLargeError for one that no broker would take."""
+    """Yield the lines without their end. Raises RecordTooLargeError for one that no broker would take."""
     while line := stream.readline(MAX_LINE_BYTES + 1):
         if len(line) > MAX_LINE_BYTES:
             raise RecordTooLargeError(
                 ErrorCode.MESSAGE_TOO_LARGE,
                 f"a line is longer than {MAX_LINE_BYTES >> 20} MiB",
-                hint="a record is a line: check where lines end",
+                hint="each line is a record: check where lines end",
             )
         yield line.removesuffix(b"\n")
 
 
 def parse_rate(text: str) -> float:
-    """Records a second of "1000", "1000/s", "90/m" or "10/h". Raises ConfigError."""
+    """Return the records per second of "1000", "1000/s", "90/m" or "10/h". Raises ConfigError."""
     match = _RATE.fullmatch(text)
     rate = float(match[1]) / _SECONDS[match[2]] if match else 0.0
     if not rate:
         raise config_error(
-            f"--rate {text!r} is not a rate", hint="give records a second, such as 1000/s, or 90/m or 10/h"
+            f"--rate {text!r} is not a rate", hint="give records per second, such as 1000/s, or 90/m or 10/h"
         )
     return rate
 
 
 def paced(rows: Iterator[Line], rate: float) -> Iterator[Line]:
-    """`rows`, the n-th not before n / rate seconds have passed."""
+    """Yield `rows`, the n-th not before n / rate seconds have passed."""
     begun_at = time.monotonic()
     for number, row in enumerate(rows):
         wait_s = begun_at + number / rate - time.monotonic()
@@ -117,15 +117,15 @@ def paced(rows: Iterator[Line], rate: float) -> Iterator[Line]:
 
 
 def checked_as_json(rows: Iterator[Line]) -> Iterator[Line]:
-    """Return the rows. Raises SerializationError for the first value that is no JSON."""
+    """Return the rows. Raises SerializationError for the first value that is not JSON."""
     for number, (key, value) in enumerate(rows, 1):
         try:
             if value is not None:
                 json.loads(value)
         except ValueError as error:
             raise SerializationError(
-                f"line {number} is no JSON: {error}",
-                hint="correct the line, or leave --json out; all lines before it are sent",
+                f"line {number} is not JSON: {error}",
+                hint="correct the line, or leave --json out; all lines before it were sent",
             ) from None
         yield key, value
 
@@ -134,31 +134,34 @@ def checked_as_json(rows: Iterator[Line]) -> Iterator[Line]:
 def produce(
     ctx: typer.Context,
     topic: Topic,
-    file: Annotated[str, typer.Argument(metavar="[FILE]", help="Its lines are the records; - is standard input.")] = "",
+    file: Annotated[
+        str, typer.Argument(metavar="[FILE]", help="Its lines are the records; default: -, standard input.")
+    ] = "",
     key: Annotated[str | None, typer.Option("-k", "--key", metavar="KEY", help="The key of every record.")] = None,
     delimiter: Annotated[
-        str | None, typer.Option("-K", metavar="DELIM", help="What stands between key and value of a line.")
+        str | None, typer.Option("-K", metavar="DELIM", help="The delimiter between key and value of a line.")
     ] = None,
     header: Annotated[
         list[str] | None, typer.Option("-H", "--header", metavar="NAME=VALUE", help="A header of every record.")
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("-p", "--partition", metavar="N", help="The partition; else by the key.")
+        int | None, typer.Option("-p", "--partition", metavar="N", help="The partition; default: by the key.")
     ] = None,
-    compression: Annotated[Codec | None, typer.Option("-z", "--compression", help="The codec.")] = None,
+    compression: Annotated[Codec | None, typer.Option("-z", "--compression", help="Compression codec.")] = None,
     acks: Annotated[
-        Literal["all", "1", "0"], typer.Option(help="Who must have a record: all in sync, the leader, or none.")
+        Literal["all", "1", "0"],
+        typer.Option(help="Which replicas must have a record: all in sync, the leader, or none."),
     ] = "all",
     tombstone: Annotated[
         bool,
         typer.Option(
-            "--tombstone", help="An empty value is null; with -k and without FILE, one null for that key is written."
+            "--tombstone", help="Write an empty value as null; with -k and without FILE, write one null for that key."
         ),
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Values are JSON: the SDK's consumers return dicts and lists, not strings.")
     ] = False,
-    rate: Annotated[str | None, typer.Option(metavar="N/s", help="No faster than that many records.")] = None,
+    rate: Annotated[str | None, typer.Option(metavar="N/s", help="Send no faster, such as 1000/s or 90/m.")] = None,
 ) -> None:
     """Write the lines of a file, or of standard input, to a topic.
 
@@ -171,9 +174,9 @@ def produce(
     settings = Settings.of(ctx)
     shape = Shape(_bytes(key), _bytes(delimiter), tombstone)
     if key is not None and delimiter is not None:
-        raise config_error("-k and -K exclude each other", hint="give the key once, or the delimiter that ends it")
+        raise config_error("-k and -K can't be combined", hint="give one key for all, or the delimiter after each key")
     if delimiter == "":
-        raise config_error("-K is empty", hint="give what stands between key and value, such as -K :")
+        raise config_error("-K is empty", hint="give the delimiter between key and value, such as -K :")
     pace = parse_rate(rate) if rate else None
     pairs = headers(header or [])
     if as_json:
@@ -193,7 +196,7 @@ def produce(
 def send(
     producer: Producer[bytes, bytes], rows: Iterator[Line], headers: list[tuple[str, bytes]], partition: int | None
 ) -> Sent:
-    """Send what comes until it ends or a record is rejected; then wait for the outcome of all."""
+    """Send `rows` until they end or a record is rejected; then wait for the outcome of all."""
     sent, progress = Sent(), ProduceProgress()
     try:
         with producer:
@@ -213,7 +216,7 @@ def send(
 
 
 def _check_exists(settings: Settings, topic: str, partition: int | None) -> None:
-    """A wrong name fails before anything is typed. Raises UnknownTopicError, NotFoundError."""
+    """Fail for a wrong name before anything is typed. Raises UnknownTopicError, NotFoundError."""
     with open_admin(settings, strict=False) as admin:
         (described,) = admin.topics.describe(topic)
     if partition is not None and not 0 <= partition < len(described.partitions):
@@ -233,7 +236,7 @@ def _open_producer(
         value="bytes",
         compression=compression,
         acks="all" if acks == "all" else 1 if acks == "1" else 0,
-        # The time starts when a record is handed over, so its wait for the batch comes on top.
+        # The time starts with `send`, so the wait for the batch to fill comes on top.
         config=with_timeout(config, settings.timeout + _LINGER_S, "delivery.timeout.ms"),
     )
 
@@ -242,7 +245,7 @@ def _open(file: str, stack: ExitStack) -> IO[bytes]:
     if file != "-":
         return stack.enter_context(Path(file).open("rb"))
     if sys.stdin.isatty():
-        say("a record a line; Ctrl-D ends")
+        say("one record per line; Ctrl-D ends")
     return sys.stdin.buffer
 
 

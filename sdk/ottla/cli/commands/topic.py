@@ -35,28 +35,32 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, help="List, show,
 OF_TOPIC: Final = "DYNAMIC_TOPIC_CONFIG"
 
 Partitions = Annotated[
-    int | None, typer.Option("--partitions", "-p", min=1, metavar="N", help="How many; else num.partitions.")
+    int | None,
+    typer.Option("--partitions", "-p", min=1, metavar="N", help="Number of partitions; default: num.partitions."),
 ]
 Replicas = Annotated[
     int | None,
-    typer.Option("--replicas", "-r", min=1, metavar="N", help="Of each partition; else default.replication.factor."),
+    typer.Option(
+        "--replicas", "-r", min=1, metavar="N", help="Replicas per partition; default: default.replication.factor."
+    ),
 ]
 Configs = Annotated[
-    list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="Such as retention.ms=7d.")
+    list[str] | None,
+    typer.Option("--config", "-c", metavar="NAME=VALUE", help="A config, such as retention.ms=7d; may be repeated."),
 ]
 
 
 @app.command("ls", cls=Command)
 def list_topics(
     ctx: typer.Context,
-    pattern: Annotated[str, typer.Argument(metavar="[PATTERN]", help="Only names like this: 'order*'.")] = "*",
+    pattern: Annotated[str, typer.Argument(metavar="[PATTERN]", help="Only names like this, such as 'order*'.")] = "*",
     internal: Internal = False,
     under_replicated: Annotated[
         bool, typer.Option("--under-replicated", help="Only those with a replica that is not in sync.")
     ] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Only those with a partition without a leader.")] = False,
 ) -> None:
-    """List the topics. With both filters, those that either lets through."""
+    """List the topics. With both filters, those that match either."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         topics = admin.topics.describe(internal=internal)
@@ -64,7 +68,7 @@ def list_topics(
     items = [_summary(topic) for topic in topics if fnmatchcase(topic.name, pattern)]
     items = [item for item in items if not offset or any(item[word] for word in offset)]
     if not items:
-        say("there is no such topic" if topics else "there are no topics yet; make one with `ottla topic create`")
+        say("there is no such topic" if topics else "there are no topics yet; create one with `ottla topic create`")
     troubles = [name for name in ("without_leader", "under_replicated") if any(item[name] for item in items)]
     write(Listing("topics/v1", items, ("name", "partitions", "replicas", *troubles)), settings.output)
 
@@ -96,7 +100,7 @@ def create(
     partitions: Partitions = None,
     replicas: Replicas = None,
     config: Configs = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="A topic that exists is fine.")] = False,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Succeed if a topic exists already.")] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Create topics."""
@@ -113,7 +117,7 @@ def _create(make: Callable[[str], TopicInfo | None], name: str, *, if_not_exists
         topic = make(name)
     except TopicExistsError as error:
         if not if_not_exists:
-            hint = "take it as it is with --if-not-exists"
+            hint = "use --if-not-exists to keep it as it is"
             raise TopicExistsError(error.code, f"the topic {name} exists already", hint=hint) from None
         say(f"{name} exists already")
         return {"name": name, "action": "none"}
@@ -128,7 +132,7 @@ def _create(make: Callable[[str], TopicInfo | None], name: str, *, if_not_exists
 def remove(
     ctx: typer.Context,
     names: Topics,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="A topic that does not exist is fine.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Succeed if a topic does not exist.")] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Delete topics with every record in them."""
@@ -141,17 +145,18 @@ def remove(
         if not topics:
             say("there is nothing to delete")
         elif not dry_run:
-            confirm("Delete this for good?" if len(topics) == 1 else f"Delete these {len(topics)} for good?", settings)
+            these = "this topic" if len(topics) == 1 else f"these {len(topics)} topics"
+            confirm(f"Delete {these} for good?", settings)
         done, failed = apply_to(existing, lambda name: _remove(admin, name, dry_run=dry_run))
     report("topic-changes/v1", done, failed, settings)
 
 
 def _described(admin: Admin, names: list[str]) -> Sequence[TopicInfo]:
-    """Those that are to go. Raises UnknownTopicError, which does not advise to create one."""
+    """Describe the topics to delete. Raises UnknownTopicError, with a hint that does not advise to create one."""
     try:
         return admin.topics.describe(*names) if names else []
     except UnknownTopicError as error:
-        near = error.hint if error.hint.startswith("did you mean") else "with --if-exists that is fine"
+        near = error.hint if error.hint.startswith("did you mean") else "with --if-exists that is no error"
         raise UnknownTopicError(error.code, error.message, hint=near) from None
 
 
@@ -169,16 +174,18 @@ def alter(
     name: Topic,
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", "-p", min=1, metavar="N", help="How many in all; they can only become more."),
+        typer.Option("--partitions", "-p", min=1, metavar="N", help="Total number of partitions, which can only grow."),
     ] = None,
     config: Configs = None,
-    unset: Annotated[list[str] | None, typer.Option("--unset", metavar="NAME", help="A config to take back.")] = None,
+    unset: Annotated[
+        list[str] | None, typer.Option("--unset", metavar="NAME", help="A config to unset; may be repeated.")
+    ] = None,
     dry_run: DryRun = False,
 ) -> None:
     """Add partitions to a topic, set or unset its configs.
 
-    A key goes to the partition that murmur2(key) modulo their number says: with more partitions, new records of a key
-    may go elsewhere than its old ones, and the order of that key begins anew.
+    A record with a key goes to partition murmur2(key) modulo their number. With more partitions, new records of a key
+    may go to another partition than its old ones, so they are no longer in one order.
     """
     settings = Settings.of(ctx)
     alteration = Alteration(name, partitions, pairs(config or [], "-c"), tuple(unset or ()))
@@ -200,7 +207,7 @@ def alter(
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """What `ottla topic alter` changes; all of it is tried before any of it is done."""
+    """What `ottla topic alter` changes; all of it is checked before any of it is done."""
 
     name: str
     partitions: int | None
@@ -208,7 +215,7 @@ class Alteration:
     unset: tuple[str, ...]
 
     def perform(self, admin: Admin, *, dry_run: bool) -> str:
-        """Do it, or have it checked; with a message about what a user of keys must know."""
+        """Do it, or only check it; return a warning for those who send records with keys."""
         warning = admin.topics.add_partitions(self.name, self.partitions, dry_run=dry_run) if self.partitions else ""
         if self.configs:
             admin.configs.set(self.configs, topic=self.name, dry_run=dry_run)
@@ -219,7 +226,7 @@ class Alteration:
     def report_change(self, topic: TopicInfo, warning: str) -> None:
         if self.partitions:
             before = len(topic.partitions)
-            say(f"{self.name}: {before} -> {self.partitions} partitions, which can't be taken back")
+            say(f"{self.name}: {before} -> {self.partitions} partitions, which can't be undone")
             say(f"warning: {warning}")
         for name, value in self.configs.items():
             say(f"{self.name}: {name}={value}")
@@ -233,10 +240,11 @@ def offsets(
     name: Topic,
     partition: Numbers = None,
     at: Annotated[
-        str | None, typer.Option(metavar="PLACE", help="Also this place, as in `ottla consume --from`: @-1h, -100.")
+        str | None,
+        typer.Option(metavar="PLACE", help="Also show this place, as in `ottla consume --from`: @-1h, -100."),
     ] = None,
 ) -> None:
-    """Show where the partitions begin and end, and where a time is."""
+    """Show where the partitions begin and end, and which offset a time or another place has."""
     settings = Settings.of(ctx)
     position = parse_position(at, "--at", now_ms=time.time_ns() // 1_000_000) if at else None
     with open_admin(settings) as admin:
@@ -260,7 +268,7 @@ def delete_records(
     partition: Numbers = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Delete the records of a topic up to a place in each partition. What is left keeps its offsets.
+    """Delete the records of a topic up to a place in each partition. Those that remain keep their offsets.
 
     \b
       ottla topic delete-records orders --before @-7d
@@ -280,7 +288,7 @@ def delete_records(
         elif not dry_run:
             confirm("Delete these records for good?", settings)
             cuts = admin.topics.delete_records(name, cuts)
-            say(f"deleted; {name} has the rest")
+            say(f"deleted; {name} keeps the rest")
     action = "none" if dry_run else "deleted"
     done: list[Item] = [
         {"name": f"{name}-{number}", "topic": name, "partition": number, "start": cut, "action": action}
@@ -302,7 +310,7 @@ def _summary(topic: TopicInfo) -> dict[str, Any]:
 
 
 def _details(admin: Admin, topic: TopicInfo) -> dict[str, Any]:
-    """What is known of a topic; offsets and configs are None while the brokers that have them are away."""
+    """Return what is known of a topic; offsets and configs are None while the brokers that have them are away."""
     extents = or_nothing(lambda: look_up(admin, topic.name, timeout=ASIDE_S)) or {}
     configs = or_nothing(lambda: admin.configs.get(topic=topic.name, timeout=ASIDE_S))
     min_isr = int(configs[MIN_ISR].value) if configs and MIN_ISR in configs else None

@@ -1,4 +1,4 @@
-"""`ottla txn`: transactions: list and show them, explain who holds readers of committed records up; abort."""
+"""`ottla txn`: list and show transactions, explain which one blocks readers of committed records; abort."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
-    help="Show transactions, explain who blocks readers, find what hangs; abort.",
+    help="Show transactions, explain which one blocks readers, find hanging ones; abort.",
 )
 
 _OPEN: tuple[str, ...] = ("topic", "partition", "first_offset", "producer_id", "epoch", "last_written_at", "what_to_do")
@@ -45,16 +45,17 @@ _OPEN: tuple[str, ...] = ("topic", "partition", "first_offset", "producer_id", "
 @app.command("ls", cls=Command)
 def list_transactions(
     ctx: typer.Context,
-    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only ids that begin so.")] = "",
+    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only ids that begin with this.")] = "",
     state: Annotated[
         list[str] | None,
-        typer.Option(metavar="STATE", help="Only Ongoing, PrepareCommit, CompleteAbort, …; may be said again."),
+        typer.Option(metavar="STATE", help="Only Ongoing, PrepareCommit, CompleteAbort, …; may be repeated."),
     ] = None,
     pattern: Annotated[
-        str, typer.Option(metavar="RE2", help="Only ids that this matches as a whole: 'orders-[0-9]+'.")
+        str, typer.Option(metavar="RE2", help="Only ids that this matches as a whole, such as 'orders-[0-9]+'.")
     ] = "",
     longer_than: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Only with a transaction that is open for longer: 5m.")
+        str | None,
+        typer.Option(metavar="DURATION", help="Only ids with a transaction open for longer than this, such as 5m."),
     ] = None,
 ) -> None:
     """List the transactional ids: their state, their producer, and the coordinator that owns each."""
@@ -78,7 +79,7 @@ def show(
         list[str], typer.Argument(metavar="ID...", help="Transactional ids.", autocompletion=complete_txn)
     ],
 ) -> None:
-    """Show transactional ids: the producer, how long the transaction is open, until when at most, where it wrote."""
+    """Show transactional ids: the producer, since when its transaction is open, when it times out, where it wrote."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         items = [info_item(admin.transactions.describe(name)) for name in names]
@@ -92,13 +93,13 @@ def explain(
     topic: Annotated[
         str | None, typer.Argument(metavar="[TOPIC]", help="The topic's name.", autocompletion=complete_topic)
     ] = None,
-    partition: Annotated[int | None, typer.Argument(metavar="[PARTITION]", help="Only this one of it.")] = None,
+    partition: Annotated[int | None, typer.Argument(metavar="[PARTITION]", help="Only this partition.")] = None,
     name: Annotated[
         str | None,
-        typer.Option("--id", metavar="ID", help="Tell of this transactional id.", autocompletion=complete_txn),
+        typer.Option("--id", metavar="ID", help="Explain this transactional id.", autocompletion=complete_txn),
     ] = None,
 ) -> None:
-    """Explain why readers of committed records wait: at which offset, whose transaction, since when, what to do.
+    """Explain why readers of committed records wait: at which offset, for which transaction, since when, what to do.
 
     With --id: what has happened to a transactional id, and what it waits for.
     """
@@ -116,7 +117,7 @@ def _explain_topic(admin: Admin, topic: str, partition: int | None, settings: Se
     found = admin.transactions.open_in(topic, partition)
     blocked = [blocked_item(each) for each in found if each.is_blocked]
     if not blocked:
-        say(f"readers of committed records wait for nothing in {topic if partition is None else found[0].partition}")
+        say(f"no transaction blocks readers in {topic if partition is None else found[0].partition}")
     if form_for(settings.output, sys.stdout) != "table":
         write(Listing("blocked-partitions/v1", blocked), settings.output)
         return
@@ -127,7 +128,7 @@ def _explain_topic(admin: Admin, topic: str, partition: int | None, settings: Se
 
 def _explain_id(admin: Admin, name: str, settings: Settings) -> None:
     info = admin.transactions.describe(name)
-    say(f"{name} is coordinator {info.coordinator}'s, in shard {info.shard}")
+    say(f"{name} is in shard {info.shard}, which coordinator {info.coordinator} owns")
     if form_for(settings.output, sys.stdout) == "table":
         for line in story(info):
             print(line)
@@ -139,7 +140,7 @@ def _explain_id(admin: Admin, name: str, settings: Settings) -> None:
 def producers(
     ctx: typer.Context,
     topic: Topic,
-    partition: Annotated[int, typer.Argument(metavar="PARTITION", help="One of it.")],
+    partition: Annotated[int, typer.Argument(metavar="PARTITION", help="A partition of the topic.")],
 ) -> None:
     """List the idempotent producers that a partition knows, and which of them have a transaction open there."""
     settings = Settings.of(ctx)
@@ -153,7 +154,7 @@ def producers(
 
 @app.command("hanging", cls=Command)
 def hanging(ctx: typer.Context, topics: AnyTopics = None) -> None:
-    """Find transactions that are open in a partition and that no coordinator will end; of all topics, or of these."""
+    """Find transactions that are open in a partition but that no coordinator will end, in all topics or in these."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         items = [open_item(found) for found in admin.transactions.hanging(*topics or ())]
@@ -170,18 +171,22 @@ def abort(
     ] = None,
     topic: Annotated[
         str | None,
-        typer.Option("--topic", "-t", metavar="TOPIC", help="Of one that hangs.", autocompletion=complete_topic),
+        typer.Option(
+            "--topic", "-t", metavar="TOPIC", help="Topic of a hanging transaction.", autocompletion=complete_topic
+        ),
     ] = None,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", metavar="N", help="Where it hangs.")] = None,
-    offset: Annotated[int | None, typer.Option(metavar="N", help="Where it begins: `ottla txn hanging`.")] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", metavar="N", help="Partition of a hanging transaction.")
+    ] = None,
+    offset: Annotated[int | None, typer.Option(metavar="N", help="Where it begins, from `ottla txn hanging`.")] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="A task's of a Spark write, too: it may tear the write.")
+        bool, typer.Option("--force", help="Also abort a transaction of a Spark write, which may tear the write.")
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Abort open transactions by their ids: their producers are fenced, and what they have written counts for nothing.
+    """Abort open transactions by their ids, and fence their producers. Readers of committed records skip the records.
 
-    One that hangs has no coordinator to end it: it is named by --topic, --partition and --offset.
+    A hanging transaction has no coordinator to end it: name it by --topic, --partition and --offset.
     """
     settings = Settings.of(ctx)
     if bool(names) == any(given is not None for given in (topic, partition, offset)):
@@ -190,7 +195,9 @@ def abort(
         if names:
             _abort_ids(admin, names, settings, force=force, dry_run=dry_run)
         elif topic is None or partition is None or offset is None:
-            raise config_error("a transaction that hangs has a place", hint="give --topic, --partition and --offset")
+            raise config_error(
+                "a hanging transaction is named by where it begins", hint="give --topic, --partition and --offset"
+            )
         else:
             _abort_hanging(admin, topic, partition, offset, settings, dry_run=dry_run)
 
@@ -198,8 +205,9 @@ def abort(
 def _abort_ids(admin: Admin, names: list[str], settings: Settings, *, force: bool, dry_run: bool) -> None:
     planned, rejected = apply_to(dict.fromkeys(names), partial(_plan, admin, force=force))
     if planned and not dry_run:
-        plural = f"these {len(planned)} transactions" if len(planned) > 1 else "this transaction"
-        confirm(f"Abort {plural} and fence the producer?", settings)
+        several = len(planned) > 1
+        these = f"these {len(planned)} transactions" if several else "this transaction"
+        confirm(f"Abort {these} and fence the producer{'s' * several}?", settings)
     done, failed = apply_to((item["name"] for item in planned), partial(_abort, admin, dry_run=dry_run))
     report("transaction-changes/v1", done, [*rejected, *failed], settings)
 
@@ -207,12 +215,13 @@ def _abort_ids(admin: Admin, names: list[str], settings: Settings, *, force: boo
 def _plan(admin: Admin, name: str, *, force: bool) -> Item:
     if not force and (settled := settled_by(name)):
         raise config_error(
-            f"{name} is one task's of a Spark write: where others of it are committed, an abort tears the write",
-            hint=f"`{settled}` ends all of the write as its driver has decided; --force aborts this one",
+            f"{name} is of a task of a Spark write: if other tasks of it are committed, an abort tears the write",
+            hint=f"`{settled}` ends the whole write as its driver has decided; --force aborts only this transaction",
         )
     info = admin.transactions.describe(name)
     item = info_item(info)
-    say(f"{name}: {item['state']} since {item['since'] or 'never'}, {counted(len(info.partitions), 'partition')}")
+    since = f" since {item['since']}" if item["since"] else ""
+    say(f"{name}: {item['state']}{since}, {counted(len(info.partitions), 'partition')}")
     return {"name": name}
 
 
@@ -220,14 +229,14 @@ def _abort(admin: Admin, name: str, *, dry_run: bool) -> Item:
     if dry_run:
         return {"name": name, "action": "none"}
     aborted = admin.transactions.abort(name)
-    say(f"aborted {name}, producer {aborted.producer_id} is fenced")
+    say(f"aborted {name}; producer {aborted.producer_id} is fenced")
     return {"name": name, "action": "aborted"}
 
 
 def _abort_hanging(admin: Admin, topic: str, partition: int, offset: int, settings: Settings, *, dry_run: bool) -> None:
     name = f"{topic}-{partition}@{offset}"
     if not dry_run:
-        confirm(f"Abort what hangs in {topic}-{partition} since offset {offset}?", settings)
+        confirm(f"Abort the transaction that hangs in {topic}-{partition} from offset {offset} on?", settings)
         aborted = admin.transactions.abort_hanging(topic, partition, first_offset=offset)
         say(f"aborted {name}, of producer {aborted.producer.producer_id}")
     report("transaction-changes/v1", [{"name": name, "action": "none" if dry_run else "aborted"}], [], settings)
