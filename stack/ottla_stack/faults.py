@@ -4,11 +4,11 @@
     cluster.faults.delay("Fetch", 0.2).once()
     cluster.faults.drop("Produce", broker=1).once()
 
-A fault meets calls in the order of their arrival, in front of the service: what fails was not carried out, except by
-`lose_response`, where it was and the client can't know. Each fault counts the calls that it has met.
+A fault meets calls in the order of their arrival, before the service does. So a call that fails was not carried out,
+except with `lose_response`: there it was, and the client can't know. Each fault counts the calls that it has met.
 
-Requests of Kafka's protocol are calls too, by the names of their APIs: all but `error` meets them, for every API and
-version spells errors in its own way.
+Requests of Kafka's protocol are calls too, by the names of their APIs. Every fault but `error` meets them; `error` does
+not, because each API and version encodes errors in its own way.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Fault:
         return self.times(1)
 
     async def meet(self, called: Method[Any, Any] | None, request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
-        """Do it to one call; `called` is None for a request of Kafka's protocol."""
+        """Apply it to one call; `called` is None for a request of Kafka's protocol."""
         self.met += 1
         if self.left is not None:
             self.left -= 1
@@ -78,7 +78,7 @@ class Fault:
 
 
 class _Gate:
-    """Of an instance. Shut, it lets its calls wait; open, they go on in order, and before those that come later."""
+    """The gate of an instance. While it is shut, calls wait; then they continue in order, before later ones."""
 
     def __init__(self) -> None:
         self._queue: Final = asyncio.Lock()  # it is fair; held while the gate is shut
@@ -98,7 +98,7 @@ class _Gate:
             self._queue.release()
 
     def enter(self) -> None:
-        """A call has come: what comes now is behind it. Its `turn` is to be awaited."""
+        """Register a call, which later ones wait behind. Await its `turn` then."""
         self._entered += 1
 
     async def turn(self) -> None:
@@ -117,7 +117,7 @@ class Faults:
         self._gates: Final = defaultdict[str, _Gate](_Gate)
 
     def error(self, method: str, code: ErrorCode, *, broker: int | None = None) -> Fault:
-        """Respond with an error: of each requested partition, or of the whole request where it has none."""
+        """Respond with an error: for each requested partition, or for the whole request if it has none."""
 
         async def act(called: Method[Any, Any], request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
             return _failed(called, request, OttlaError(code, "a fault of the test's plan"))
@@ -125,7 +125,7 @@ class Faults:
         return self._add(method, broker, act, meets_kafka=False)
 
     def delay(self, method: str, seconds: float, *, broker: int | None = None) -> Fault:
-        """Answer that much later."""
+        """Respond that much later."""
 
         async def act(called: Method[Any, Any], request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
             await asyncio.sleep(seconds)
@@ -155,15 +155,15 @@ class Faults:
         self._plan = []
 
     async def pause(self, instance: str) -> None:
-        """Let every call of the instance wait. On the cluster's loop."""
+        """Make every call of the instance wait. Call it on the cluster's loop."""
         await self._gates[instance].shut()
 
     async def resume(self, instance: str) -> None:
-        """Let them go on, in their order. On the cluster's loop."""
+        """Let the calls continue, in their order. Call it on the cluster's loop."""
         self._gates[instance].open()
 
     def around(self, instance: str) -> Around:
-        """What `RpcServer` is to put around the methods of this instance, such as "broker-0"."""
+        """Return what `RpcServer` puts around the methods of this instance, such as "broker-0"."""
 
         gate = self._gates[instance]
 
@@ -182,7 +182,7 @@ class Faults:
         return around
 
     def around_kafka(self, instance: str) -> AroundApi:
-        """The same for the APIs of its Kafka listener."""
+        """Return the same for the APIs of its Kafka listener."""
 
         gate = self._gates[instance]
 
@@ -215,7 +215,7 @@ class Faults:
             raise CloseConnectionError(str(error)) from None
 
     def _find(self, method: str, instance: str, client_id: str, *, kafka: bool = False) -> Fault | None:
-        """The newest that is to meet such a call."""
+        """Return the newest fault that meets such a call."""
         return next(
             (
                 f
@@ -235,7 +235,7 @@ class Faults:
 
 
 def _failed(method: Method[Any, Any], request: Any, error: OttlaError) -> Message:
-    """The method's response with the error where a broker puts it: at each partition, else at the request."""
+    """Return the method's response with the error where a broker puts it: at each partition, else at the request."""
     response: Any = method.response()
     if "partitions" not in method.request.DESCRIPTOR.fields_by_name:
         response.error.CopyFrom(error_message(error))

@@ -1,4 +1,4 @@
-"""The clock of a cluster under test: it goes, until it is frozen, and it can be moved."""
+"""The clock of a cluster under test: it runs until it is frozen, and it can be moved."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla_core.clock import SystemClock
 
 
 class MovableClock:
-    """A `Clock` for brokers. Both hands move together; monotonic time never goes back."""
+    """A `Clock` for services. Both of its times move together; monotonic time never goes back."""
 
     def __init__(self) -> None:
         self._system = SystemClock()
@@ -23,11 +23,11 @@ class MovableClock:
         return self._frozen[1] if self._frozen else self._system.wall_ms() + self._wall_offset_ms
 
     def freeze(self) -> None:
-        """Stand still from now on."""
+        """Stop from now on."""
         self._frozen = self.monotonic(), self.wall_ms()
 
     def unfreeze(self) -> None:
-        """Go on from where it stands."""
+        """Run again from where it stopped."""
         if self._frozen is not None:
             monotonic, wall_ms = self._frozen
             self._monotonic_offset = monotonic - self._system.monotonic()

@@ -35,7 +35,7 @@ class StackPlan:
     group_coordinators: int = 2
     txn_coordinators: int = 2
     mirror: Path | None = None
-    """What a mirror copies, by its file; without one there is none."""
+    """The file of a mirror's flows; without it no mirror runs."""
 
     @property
     def etcd_port(self) -> int:
@@ -51,12 +51,12 @@ class StackPlan:
 
     @property
     def kafka_bootstrap(self) -> str:
-        """The same for clients of Kafka's protocol."""
+        """The brokers' addresses for clients of Kafka's protocol."""
         return ",".join(f"127.0.0.1:{s.kafka_port}" for s in self.services() if s.kafka_port)
 
     @property
     def first_configs(self) -> dict[str, int]:
-        """The configs of a new cluster of that many brokers: acknowledged is what a broker's death leaves in place."""
+        """The configs of a new cluster: 3 replicas or as many as brokers; min.insync.replicas is one less, or 1."""
         replicas = min(3, self.brokers)
         return {"default.replication.factor": replicas, "min.insync.replicas": max(1, replicas - 1)}
 

@@ -1,4 +1,4 @@
-"""A place for a whole stack among this machine's ports."""
+"""Finds free ports of this machine for a whole stack."""
 
 from __future__ import annotations
 

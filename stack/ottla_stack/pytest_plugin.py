@@ -25,7 +25,7 @@ _PAUSE_S: Final = 0.1
 
 
 def create_when_brokers_live(admin: Admin, name: str) -> None:
-    """Create a topic once a broker's lease lives: on a busy machine it may end, and is taken again by itself."""
+    """Create a topic once a broker has a lease: on a busy machine it may lapse, and the broker takes it again."""
     from ottla import ErrorCode, OttlaError
 
     give_up_at = time.monotonic() + _LIVE_LIMIT_S

@@ -1,7 +1,6 @@
 """`ottla up` as a process of its own, for programs that need a whole stack for a while: the demo, tests, benchmarks.
 
-Leaving the block stops it, whatever happened inside, and ends by force what does not stop; the directory is the
-caller's.
+Leaving the block stops it, whatever happened inside, and kills what does not stop; the directory belongs to the caller.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ _T = TypeVar("_T")
 class RunningStack:
     """`with RunningStack(directory) as stack:` is ready at `stack.bootstrap`, on free ports: what `ottla up` starts.
 
-    Without txn-coordinators, unless it is to have some: few programs need them, and each is a process. `mirror` is the
-    file of one that runs beside it; it has to be there when the block begins.
+    It has no txn-coordinators by default: few programs need them, and each is a process. `mirror` is the file of a
+    mirror that runs as well; the file must exist when the block begins.
     """
 
     def __init__(
@@ -91,14 +90,14 @@ class RunningStack:
         return wait_for(partial(self.process, name), f"{name} to run").identity.pid
 
     def restart(self, *names: str, number: signal.Signals = signal.SIGTERM) -> list[int]:
-        """End these processes by a signal; the new pids, once the supervisor's new ones serve."""
+        """End these processes by a signal; return the pids of their successors, once these serve."""
         old = {name: wait_for(partial(self.process, name), f"{name} to run") for name in names}
         for process in old.values():
             process.identity.send(number)
         return [wait_for(partial(self._successor, p), f"{p.name} to come back") for p in old.values()]
 
     def kill(self) -> None:
-        """All of it at once, by SIGKILL, as a site goes that is lost."""
+        """Kill all of it at once by SIGKILL, as when a site is lost."""
         assert self._up is not None, "it runs"
         state = StackState.read(self.directory)
         self._up.kill()
@@ -122,7 +121,7 @@ class RunningStack:
         return state is not None and state.ready and state.supervisor.pid == self._up.pid
 
     def _stop(self) -> None:
-        """End it in order, or else by force; raises then, so that it is not taken for an end in order."""
+        """Stop it cleanly, or kill it and raise, so that a kill is not taken for a clean stop."""
         assert self._up is not None, "it was started"
         self._up.terminate()
         try:
@@ -133,7 +132,7 @@ class RunningStack:
             killed = end_orphans(self.directory)
             raise OttlaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"`ottla up` did not stop within {STOP_LIMIT_S:g} s: it was killed, and {killed} processes of it ended",
+                f"`ottla up` did not stop within {STOP_LIMIT_S:g} s: it was killed, and {killed} of its processes too",
                 hint=f"its log is {self._log}, those of its services are in {self.directory / 'logs'}",
             ) from None
 

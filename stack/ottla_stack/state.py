@@ -1,6 +1,6 @@
 """What `ottla up` leaves in its directory for `ottla down` and `ottla status`: a lock, and the processes that run.
 
-A pid alone says little, for the kernel gives it out again: a process is named by its pid and the instant of its start.
+A pid alone is not enough, because the kernel reuses it: a process is known by its pid and the time of its start.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ProcessIdentity:
         return ProcessIdentity.of(self.pid) == self
 
     def send(self, number: signal.Signals) -> None:
-        """Signal this very process; nothing where it is gone."""
+        """Signal this very process, if it still runs."""
         if self.alive:
             try:
                 os.kill(self.pid, number)
@@ -51,7 +51,7 @@ class ProcessIdentity:
 
 @dataclass(frozen=True, slots=True)
 class RunningProcess:
-    """`admin_port` and `kafka_port` are 0 where it has none."""
+    """`admin_port` and `kafka_port` are 0 if it has none."""
 
     name: str
     identity: ProcessIdentity
@@ -79,7 +79,7 @@ class StackState:
 
     @classmethod
     def read(cls, directory: Path) -> StackState | None:
-        """None where nothing was ever started in `directory`, or what lies there can't be read."""
+        """Return None if nothing was ever started in `directory`, or if its state can't be read."""
         try:
             raw = json.loads(state_path(directory).read_text())
             processes = [
@@ -95,7 +95,7 @@ def state_path(directory: Path) -> Path:
 
 
 def lock(directory: Path) -> IO[str]:
-    """Hold the directory as long as this process runs. Raises where another `ottla up` holds it."""
+    """Hold the directory as long as this process runs. Raises if another `ottla up` holds it."""
     directory.mkdir(parents=True, exist_ok=True)
     file = (directory / _LOCK).open("a")
     try:
@@ -118,7 +118,7 @@ def unreadable_state(directory: Path) -> OttlaError:
     return OttlaError(
         ErrorCode.INVALID_REQUEST,
         f"an `ottla up` runs in {directory}{_holder(directory)}, but {state_path(directory)} can't be read",
-        hint="end that process with SIGTERM: it stops its services in order",
+        hint="end that process with SIGTERM: it stops its services cleanly",
     )
 
 
@@ -129,7 +129,7 @@ def _holder(directory: Path) -> str:
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether an `ottla up` runs in `directory`. Only looks: taking the lock to find out could turn one away."""
+    """Whether an `ottla up` runs in `directory`. Only looks: taking the lock could make another one fail."""
     try:
         with (directory / _LOCK).open() as file:
             found = fcntl.fcntl(file, fcntl.F_OFD_GETLK, _flock(fcntl.F_WRLCK))

@@ -29,22 +29,22 @@ from ottla_stack.state import ProcessIdentity, RunningProcess, StackState
 _log = logging.getLogger(__name__)
 
 READY_LIMIT_S: Final = 600.0
-"""A broker may recover large logs for minutes. A service that can't start is given up before, by _MOST_STARTS."""
+"""A broker may recover large logs for minutes. A service that can't start is given up earlier, by _MOST_STARTS."""
 
 _WRITE_AGAIN_S: Final = 1.0
 _TELL_S: Final = 30.0
 """How often the log says which service is not ready yet, and why."""
 
 _MOST_STARTS: Final = 6
-"""A service that has ended so often before it was ready will not be."""
+"""A service that has ended this often before it was ready is given up."""
 
 _AFTER_BROKERS: Final = ("mirror", "txn-coordinator", "group-coordinator")
-"""What they need lies on brokers: before those serve they would only take the cores from them."""
+"""What they need is on brokers: started earlier, they would only take CPU time from them."""
 
 _KINDS_AS_STOPPED: Final = (*_AFTER_BROKERS, "broker", "controller", "etcd")
 
 _SERVICE_STOP_LIMIT_S: Final = lifecycle.STOP_LIMIT_S + 3.0
-"""What a service takes by its own limit, and what its interpreter takes to end."""
+"""A service's own limit for a stop, and the time that its interpreter takes to end."""
 
 STACK_STOP_LIMIT_S: Final = len(_KINDS_AS_STOPPED) * (_SERVICE_STOP_LIMIT_S + KILL_LIMIT_S)
 _ORPHAN_LIMIT_S: Final = _SERVICE_STOP_LIMIT_S
@@ -69,7 +69,7 @@ class Supervisor:
     async def start(self) -> None:
         """Start all but coordinators; returns before anything is ready.
 
-        Raises where a port is taken or the data is another etcd's.
+        Raises if a port is taken, or if a later etcd wrote the data.
         """
         end_orphans(self.plan.directory)
         check_ports(self.plan)
@@ -80,9 +80,9 @@ class Supervisor:
         self._trimming = asyncio.create_task(keep_trimmed([c.log for c in self._children]), name="keep-logs-trimmed")
 
     async def until_ready(self, limit_s: float = READY_LIMIT_S) -> None:
-        """Return once every service is ready; coordinators are started when the brokers do.
+        """Return once every service is ready; coordinators are started once the brokers are.
 
-        Raises OttlaError for a service that is not ready in time, or that ends again and again, and says why.
+        Raises OttlaError, with the reason, for a service that is not ready in time, or that ends again and again.
         """
         give_up_at = time.monotonic() + limit_s
         children = {child.name: child for child in self._children}
@@ -133,8 +133,10 @@ class Supervisor:
     def _write_state(self) -> None:
         try:
             self.state().write(self.plan.directory)
-        except OSError as error:  # a full disk must not end supervision; who follows has to find the processes by it
-            _log.error("state.json could not be written, and is tried again: %s", error)
+        except (
+            OSError
+        ) as error:  # a full disk must not end supervision; the next supervisor finds the processes by the file
+            _log.error("state.json could not be written, trying again: %s", error)
             if self._again is not None:
                 self._again.cancel()
             self._again = asyncio.get_running_loop().call_later(_WRITE_AGAIN_S, self._write_state)
@@ -147,7 +149,7 @@ class Supervisor:
 
 
 def not_ready(admin_port: int) -> str | None:
-    """None where the service on that admin port is ready, else the reason why not."""
+    """Return None if the service on that admin port is ready, else the reason why not."""
     connection = HTTPConnection("127.0.0.1", admin_port, timeout=2.0)
     try:
         connection.request("GET", "/readyz")
@@ -162,7 +164,7 @@ def not_ready(admin_port: int) -> str | None:
 
 
 def check_ports(plan: StackPlan) -> None:
-    """Raise, naming the port, where something else listens on one that this stack needs."""
+    """Raise, naming the port, if something else listens on one that this stack needs."""
     names = {port: s.name for s in plan.services() for port in (s.port, s.admin_port, s.kafka_port)}
     for port in plan.ports():
         if not is_free(port):
@@ -174,7 +176,7 @@ def check_ports(plan: StackPlan) -> None:
 
 
 def end_orphans(directory: Path) -> int:
-    """End what the last supervisor of this directory left running: those very processes, by pid and start. How many."""
+    """End the processes that the last supervisor of this directory left running, by pid and start; return how many."""
     state = StackState.read(directory)
     orphans = [p.identity for p in state.processes if p.identity.alive] if state else []
     for number in (signal.SIGTERM, signal.SIGKILL):

@@ -30,7 +30,7 @@ from ottla_stack.log_tools.log_files import LogFiles, find_logs, naming_failures
 from ottla_stack.log_tools.reindex import rebuild
 from ottla_stack.log_tools.verify import LogVerifier, SegmentReport
 
-_HELP: Final = "Look into the files of logs, check, compact, export and import them."
+_HELP: Final = "Look into log files, check, compact, export and import them."
 _SEGMENT_COLUMNS: Final = ("file", "base_offset", "next_offset", "batches", "records", "bytes", "gaps", "state")
 _INDEX_COLUMNS: Final = ("file", "next_offset", "offset_entries", "time_entries")
 
@@ -39,7 +39,7 @@ Paths = Annotated[
     typer.Argument(metavar="PATH...", help="Segments, partitions' directories, or data directories."),
 ]
 TopicName = Annotated[
-    str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="In a data directory, only this one's logs.")
+    str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="In a data directory, only the logs of this topic.")
 ]
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help=_HELP)
@@ -55,13 +55,13 @@ def dump(
     paths: Paths,
     topic: TopicName = None,
     partition: Numbers = None,
-    records: Annotated[bool, typer.Option("--records", "-r", help="Also the records inside the batches.")] = False,
+    records: Annotated[bool, typer.Option("--records", "-r", help="Also show the records inside the batches.")] = False,
 ) -> None:
-    """Show the batches of segments; as files, also indexes, snapshots of producers, checkpoints, partition.metadata.
+    """Show the batches of segments. A PATH may also be an index, a producer snapshot, a checkpoint, partition.metadata.
 
-    A line each, with kafka-dump-log's names; JSON lines where a program reads (-o jsonl).
+    One line each, with the names of kafka-dump-log; JSON lines for a program (-o jsonl).
 
-    Exit code 1 where something can't be read, or a batch has not the CRC of its bytes.
+    Exit code 1 if something can't be read, or if the CRC of a batch does not match its bytes.
     """
     form, state = form_for(Settings.of(ctx).output, sys.stdout), _State()
     with naming_failures():
@@ -125,12 +125,13 @@ def verify(
     partition: Numbers = None,
     deep: Annotated[bool, typer.Option("--deep", help="Also read the records inside the batches.")] = False,
     compacted: Annotated[
-        bool, typer.Option("--compacted", help="Offsets may be missing between segments: compaction leaves them out.")
+        bool,
+        typer.Option("--compacted", help="Offsets may be missing between segments, as compaction leaves them out."),
     ] = False,
 ) -> None:
     """Check every byte of segments, their indexes, and the files beside them. Changes nothing.
 
-    Exit code 1 where something is damaged; each damage is a line with its file and position, the first comes first.
+    Exit code 1 if something is damaged; each damage is a line with its file and position, in order.
     """
     checks = _Checks(deep=deep, compacted=compacted)
     with naming_failures():
@@ -141,7 +142,7 @@ def verify(
 
 
 class _Checks:
-    """One log after the other; damage is reported at once."""
+    """Checks one log after the other; damage is reported at once."""
 
     def __init__(self, *, deep: bool, compacted: bool) -> None:
         self._deep = deep
@@ -167,7 +168,7 @@ class _Checks:
     def conclude(self) -> None:
         seconds = max(time.monotonic() - self._began_at, 1e-9)
         rate = f"{self._bytes:,} bytes in {seconds:.1f} s, {self._bytes / seconds / 1e6:,.0f} MB/s"
-        result = f"damaged in {counted(self._damages, 'position')}" if self._damages else "no damage"
+        result = f"damaged at {counted(self._damages, 'position')}" if self._damages else "no damage"
         say(f"{counted(self._segments, 'segment')}, {rate}: {result}")
         if self._damages:
             raise typer.Exit(ExitCode.FAILED)
@@ -188,9 +189,9 @@ def _item(report: SegmentReport) -> dict[str, Any]:
 
 @app.command("index", cls=Command)
 def index(ctx: typer.Context, paths: Paths, topic: TopicName = None, partition: Numbers = None) -> None:
-    """Build both indexes of segments anew. The broker of the directory has to be stopped.
+    """Rebuild both indexes of segments. The broker of the directory has to be stopped.
 
-    Exit code 1 where a segment does not end with a whole batch.
+    Exit code 1 if a segment does not end with a whole batch.
     """
     with naming_failures():
         logs = [found for path in paths for found in find_logs(path, topic, partition or [])]
@@ -199,9 +200,7 @@ def index(ctx: typer.Context, paths: Paths, topic: TopicName = None, partition: 
     write(Listing("log-indexes/v1", items, _INDEX_COLUMNS, name="file"), Settings.of(ctx).output)
     torn = [done.file for done in rebuilt if done.next_offset < 0]
     for file in torn:
-        say(
-            f"ottla: {file} does not end with a whole batch, and its indexes cover what is before; see ottla log verify"
-        )
+        say(f"ottla: {file} does not end with a whole batch, so its indexes cover what is before; see ottla log verify")
     if torn:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -211,21 +210,24 @@ def compact_log(
     ctx: typer.Context,
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory of one partition.")],
     delete_retention: Annotated[
-        str, typer.Option(metavar="TIME", help="How long a tombstone stays from its first cleaning on.")
+        str, typer.Option(metavar="TIME", help="How long a tombstone stays after its first cleaning.")
     ] = "24h",
-    min_lag: Annotated[str, typer.Option(metavar="TIME", help="What is younger is left as it is.")] = "0s",
+    min_lag: Annotated[str, typer.Option(metavar="TIME", help="Leave records younger than this as they are.")] = "0s",
     drop_keyless: Annotated[
-        bool, typer.Option("--drop-keyless", help="Drop records without a key; else a log that has one is left alone.")
+        bool,
+        typer.Option(
+            "--drop-keyless", help="Drop records without a key; by default, a log that has one is left alone."
+        ),
     ] = False,
 ) -> None:
     """Clean the log of a compacted topic as its broker would. That broker has to be stopped.
 
-    Its directory has no configs: where the topic's delete.retention.ms and min.compaction.lag.ms are others, say so.
+    Its directory has no configs: if the topic's delete.retention.ms or min.compaction.lag.ms are others, pass them.
     """
     settings = Settings.of(ctx)
     delete_retention_ms = round(parse_duration(delete_retention, "--delete-retention") * 1000)
     min_lag_ms = round(parse_duration(min_lag, "--min-lag") * 1000)
-    confirm(f"Compact {directory}? Of each key the newest record stays, and all before it go.", settings)
+    confirm(f"Compact {directory}? The newest record of each key stays, and all older ones are removed.", settings)
     with naming_failures():
         done = compact(
             directory,
@@ -240,17 +242,17 @@ def compact_log(
 @app.command("export", cls=Command)
 def export_log(
     ctx: typer.Context,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="A directory, in which TOPIC-PARTITION is made.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The directory in which to create TOPIC-PARTITION.")],
     topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The topic's name, or its id.")],
     partition: Annotated[int, typer.Option("--partition", "-p", metavar="N", help="The partition.")],
     directory: Annotated[Path, typer.Option("--dir", metavar="DATA", help="The broker's data directory.")],
     topic_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="The id that the topic has in the other cluster; else its own.")
+        str | None, typer.Option(metavar="ID", help="The topic's id in the other cluster; default: its own.")
     ] = None,
 ) -> None:
     """Copy a partition's log as Kafka's brokers keep it. Every byte is checked on the way; a damaged log is not copied.
 
-    See docs/operate/log-tools.md for how a broker of Kafka's comes to serve it.
+    See docs/operate/log-tools.md for how to have a Kafka broker serve it.
     """
     with naming_failures():
         found, *others = find_logs(directory, topic, [partition])
@@ -266,14 +268,16 @@ def export_log(
 def import_logs(
     ctx: typer.Context,
     directories: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Partitions' directories: Kafka's, or exports of ottla's.")
+        list[Path], typer.Argument(metavar="DIR...", help="Directories of partitions: Kafka's, or exports of ottla's.")
     ],
     topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="An empty topic of the cluster.")],
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", metavar="N", help="Its partition; else the one in DIR's name.")
+        int | None,
+        typer.Option("--partition", "-p", metavar="N", help="Its partition; default: the one in DIR's name."),
     ] = None,
     compacted: Annotated[
-        bool, typer.Option("--compacted", help="Offsets may be missing between segments: compaction leaves them out.")
+        bool,
+        typer.Option("--compacted", help="Offsets may be missing between segments, as compaction leaves them out."),
     ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an import of the same logs that was interrupted.")

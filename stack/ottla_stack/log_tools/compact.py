@@ -39,7 +39,7 @@ from ottla_stack.log_tools.verify import LogVerifier
 
 
 class Compacted(NamedTuple):
-    """`end_offset`: all before it is compacted. Records are those before it."""
+    """Everything before `end_offset` is compacted; the counts of records are of those before it."""
 
     directory: Path
     end_offset: int
@@ -51,17 +51,17 @@ class Compacted(NamedTuple):
 
 
 def compact(directory: Path, *, delete_retention_ms: int, min_lag_ms: int, drops_keyless: bool) -> Compacted:
-    """Compact the log in `directory`, and drop records without a key only on request: its topic may be one that is not
-    compacted, and there are no configs here to tell.
+    """Compact the log in `directory`. Records without a key are dropped only on request: perhaps the topic is not a
+    compacted one, and there are no configs here that would show it.
 
-    Raises ConfigError for what is not one partition, FatalError for a log that can't be cleaned, OSError. Segments are
+    Raises ConfigError for anything but one partition, FatalError for a log that can't be cleaned, OSError. Segments are
     compacted group by group, and the groups that were compacted before the error stay compacted.
     """
-    find_logs(directory)  # its errors come first: of what is not there nothing can be locked
+    find_logs(directory)  # its errors come first: a directory that is missing can't be locked
     data = directory.resolve().parent
     with locked(data):
         if (data / META).exists() and partition_of(directory.resolve().name) is None:
-            raise config_error(f"{directory} is no partition of this broker", hint="copy it, and give the copy")
+            raise config_error(f"{directory} is not a partition of this broker", hint="copy it, and give the copy")
         swap.finish_all(directory, os.listdir(directory) if directory.is_dir() else ())
         found, *others = find_logs(directory)
         if others or not found.is_whole or found.directory != directory:
@@ -77,11 +77,11 @@ def compact(directory: Path, *, delete_retention_ms: int, min_lag_ms: int, drops
 
 
 def _checked(found: LogFiles) -> int:
-    """The bytes of the largest segment. A damaged log is left alone: to open it would cut it."""
+    """Return the bytes of the largest segment. A damaged log is left alone: opening it would truncate it."""
     if checkpoint.read_epochs(found.directory / checkpoint.LEADER_EPOCHS) is None:
         raise config_error(
             f"{found.directory} has no {checkpoint.LEADER_EPOCHS} that can be read",
-            hint="start its broker and stop it in order: that makes it anew",
+            hint="start its broker and stop it cleanly, which rebuilds the file",
         )
     consequence = "nothing was changed"
     return max(report.size_bytes for report in LogVerifier(found).sound_segments(consequence))
@@ -127,7 +127,7 @@ class _Compaction:
         return Compacted(self._directory, end, kept + removed, kept, before, log.size_bytes, seconds)
 
     def _checkpoint(self, name: str, default: int) -> int:
-        """What the broker wrote down of this log; a copy has nothing of it."""
+        """Return the offset that the broker wrote down for this log, `default` for a copy."""
         return default if self._id is None else checkpoint.read_offsets(self._disk.path / name).get(self._id, 0)
 
     def _note(self, name: str, offset: int) -> None:
@@ -155,7 +155,7 @@ def _take(candidate: Candidate, group: CleanedGroup) -> None:
 
 @contextmanager
 def _leaving_nothing(directory: Path) -> Iterator[None]:
-    """What a clean has written is removed where it fails, and the failure names the log."""
+    """Remove what a cleaning has written if it fails, and name the log in the failure."""
     try:
         with reading(directory):
             yield

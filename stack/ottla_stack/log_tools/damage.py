@@ -1,4 +1,4 @@
-"""What is wrong with the bytes of a segment, and with an index beside it: in words, with the position."""
+"""Says what is wrong with the bytes of a segment, or with an index beside it, and at which position."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.log_config import MAX_INT32
 from ottla_broker.storage.scan import crc_in_pieces
+from ottla_core.plural import counted
 from ottla_core.records.batch import (
     ATTRIBUTES_OFFSET,
     HEADER_SIZE,
@@ -25,7 +26,7 @@ _NO_ENTRY: Final = 1 << 63
 
 
 class Damage(NamedTuple):
-    """`position` counts the bytes of the file before it; `offset` is the next that would belong there, or -1."""
+    """`position` is in bytes from the start of the file; `offset` is the one that belongs there, or -1."""
 
     path: Path
     position: int
@@ -35,7 +36,7 @@ class Damage(NamedTuple):
 
 
 def stored_crc(file: DataFile, position: int, header: BatchHeader) -> int:
-    """The CRC of the batch that lies there; a megabyte of it is in memory."""
+    """Return the CRC of the batch at `position`; a megabyte of it is in memory."""
     return crc_in_pieces(file, position + ATTRIBUTES_OFFSET, position + header.size_bytes)
 
 
@@ -44,9 +45,9 @@ def bytes_problem(file: DataFile, position: int, end: int) -> str:
     rest = end - position
     data = file.read(position, HEADER_SIZE)
     if not any(data):
-        return f"{rest} bytes that begin with zeroes are no batch"
+        return f"{rest} bytes that begin with zeroes are not a batch"
     if rest < HEADER_SIZE or len(data) < HEADER_SIZE:
-        return f"{rest} bytes are left where a batch has a header of {HEADER_SIZE}"
+        return f"{counted(rest, 'byte')} left where a batch has a header of {HEADER_SIZE}"
     header = read_header(data)
     if header.magic != MAGIC:
         return f"the magic of a batch is {header.magic}, not {MAGIC}"
@@ -58,26 +59,32 @@ def bytes_problem(file: DataFile, position: int, end: int) -> str:
         return f"a batch of {header.size_bytes} bytes is cut off after {rest}"
     crc = stored_crc(file, position, header)
     if crc != header.crc:
-        return f"the CRC of a batch is {crc:#010x}, and its header has {header.crc:#010x}"
+        return f"the CRC of a batch is {crc:#010x}, but its header has {header.crc:#010x}"
     return f"the last offset delta of a batch is {header.last_offset_delta}" if header.last_offset_delta < 0 else ""
 
 
 def header_problem(header: BatchHeader, segment_offset: int, next_offset: int, leader_epoch: int) -> str:
     """Why a batch whose CRC is right can't lie in this segment after those before it; empty where it can."""
     if header.base_offset < next_offset:
-        before = f"batches before it end at {next_offset - 1}" if next_offset > segment_offset else "the file's name"
-        return f"a batch begins at offset {header.base_offset}, and {before}"
+        before = (
+            f"batches before it end at {next_offset - 1}"
+            if next_offset > segment_offset
+            else "the file's name has a later one"
+        )
+        return f"a batch begins at offset {header.base_offset}, but {before}"
     if header.last_offset - segment_offset > MAX_INT32:
         return f"a batch ends at offset {header.last_offset}, too far from the file's name"
     if header.leader_epoch < leader_epoch:
         return f"a batch has the leader epoch {header.leader_epoch} and comes after epoch {leader_epoch}"
     if not 0 <= header.record_count <= header.last_offset_delta + 1:
-        return f"a batch of {header.record_count} records has {header.last_offset_delta + 1} offsets"
+        return (
+            f"a batch of {counted(header.record_count, 'record')} has {counted(header.last_offset_delta + 1, 'offset')}"
+        )
     return f"a batch has the codec {header.codec}" if header.codec > MAX_CODEC else ""
 
 
 def read_entries(path: Path, layout: struct.Struct) -> Iterator[tuple[int, int]]:
-    """The entries of an index, without the zeroes that Kafka leaves behind the last of one that is in use."""
+    """Yield the entries of an index, without the zeroes that Kafka leaves after the last one while it is in use."""
     file, size = DataFile(path), layout.size
     for at in range(0, file.size_bytes(), _ENTRIES_AT_ONCE * size):
         data = file.read(at, _ENTRIES_AT_ONCE * size)
@@ -88,7 +95,7 @@ def read_entries(path: Path, layout: struct.Struct) -> Iterator[tuple[int, int]]
 
 
 class IndexCheck:
-    """Holds the entries of an index against the batches of its segment, both in the order of the file.
+    """Compares the entries of an index with the batches of its segment, both in the order of the file.
 
     `due` is the second field of the next entry: a position, or a relative offset. The caller hands over the first batch
     at or after it.
@@ -105,7 +112,7 @@ class IndexCheck:
         self._advance()
 
     def compare(self, second: int, first: int) -> None:
-        """A batch has come whose second field is at or after `due`; `first` is what its entry has."""
+        """Take a batch whose second field is at or after `due`; `first` is the first field of its entry."""
         while self.due <= second:
             if (self._first, self.due) != (first, second):
                 self._fail(f"entry ({self._first}, {self.due}) names a batch that is not in the segment")
@@ -114,13 +121,13 @@ class IndexCheck:
                 self._advance()
 
     def finish(self, *, has_grown: bool) -> None:
-        """No batch is left. `has_grown`: some have come since, and entries may be theirs."""
+        """No batch is left. `has_grown`: some were appended since, and entries may be theirs."""
         if self.due != _NO_ENTRY and not has_grown:
             self._fail(f"entry ({self._first}, {self.due}) names a batch that is not in the segment")
         rest = self.path.stat().st_size % self._size if self.path.exists() and not self.problem else 0
         if rest:
             self.position = self.path.stat().st_size - rest
-            self._fail(f"it ends with {rest} bytes of an entry of {self._size}")
+            self._fail(f"it ends with {counted(rest, 'byte')} of an entry of {self._size}")
 
     def _advance(self) -> None:
         before = self._first, self.due if self.position else -1

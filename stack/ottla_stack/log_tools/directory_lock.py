@@ -1,4 +1,4 @@
-"""While a broker runs, its logs are its own: what changes files holds the lock of their data directory meanwhile."""
+"""While a broker runs, its logs are its own: a tool that changes files holds the lock of their data directory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ottla_core.errors import OttlaError
 
 @contextmanager
 def locked(data_directory: Path) -> Iterator[None]:
-    """The lock of the data directory, or of the one that copies of partitions lie in, where nothing is left of it.
+    """Hold the lock of a data directory. In a directory of copies of partitions, the lock leaves no file behind.
 
-    Raises FatalError, which names its holder.
+    Raises FatalError, which names the holder.
     """
     if not (data_directory / META).exists():
         with _locked_copies(data_directory):
@@ -44,7 +44,7 @@ def _locked_copies(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            text = f"a log in {directory} is being changed by another ottla log"
+            text = f"another ottla log is changing a log in {directory}"
             raise FatalError(ErrorCode.INVALID_CONFIG, text, hint="wait until it is done") from None
         yield
     finally:

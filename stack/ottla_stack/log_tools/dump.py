@@ -1,4 +1,4 @@
-"""`ottla log dump`: what lies in a file of a log, item by item (module items)."""
+"""`ottla log dump`: the content of a file of a log, item by item (module items)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ottla_stack.log_tools.log_files import no_log_file, read_metadata
 
 
 def items_of(path: Path, *, records: bool = False) -> Iterator[Item]:
-    """What lies in the file. `records`: also those inside the batches; control records come in any case.
+    """Yield what is in the file. With `records`, also those inside the batches; control records come in any case.
 
-    Raises ConfigError for a file of another kind, ValueError for one that is torn.
+    Raises ConfigError for a file of another kind, ValueError for a torn one.
     """
     if SEGMENT_NAME.fullmatch(path.name):
         return _batches(path, records=records)

@@ -1,8 +1,8 @@
 """`ottla log import`: the log of a partition, Kafka's or an export of ottla's, into an empty partition of a cluster.
 
-It goes through the partition's leader, which appends the batches at the offsets that they have, so the replicas copy it
-as they copy everything, and no broker stops (ADR 0018). Offsets, times and compression stay, and what compaction has
-left stays as it is. The leader's epoch takes the place of theirs, and the ids of producers, which are others' here, go.
+It goes through the partition's leader, which appends the batches at the offsets that they have. So the replicas copy it
+as they copy everything, and no broker stops (ADR 0018). Offsets, times and compression stay, and so does the result of
+compaction. The leader's epoch replaces theirs; producer ids are removed, as they belong to other producers here.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ from ottla_stack.log_tools.verify import LogVerifier, SegmentReport
 
 _NOTHING: Final = "nothing was imported"
 _CHUNK_BYTES: Final = 1 << 20
-"""A leader writes what comes together into one segment: it is larger than segment.bytes by so much at the most, but for
-a batch that is larger."""
+"""A leader writes a chunk into one segment, which exceeds segment.bytes by this at most, or by one larger batch."""
 _MOST_BYTES: Final = MAX_MESSAGE_BYTES - (1 << 16)
 
 
 class Source(NamedTuple):
-    """A log that is sound, up to what its segments had when they were read; `partition` is where it goes."""
+    """A sound log, as far as its segments went when they were read; `partition` is its destination."""
 
     log: LogFiles
     partition: int
@@ -65,7 +64,7 @@ class Imported(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Whole batches that one segment can hold behind `expected_offset`, where those before them end."""
+    """Whole batches that one segment can hold from `expected_offset` on, where those before them end."""
 
     expected_offset: int
     records: bytes
@@ -74,14 +73,16 @@ class Chunk(NamedTuple):
 def sources_of(paths: Sequence[Path], partition: int | None, *, compacted: bool) -> list[Source]:
     """The logs in these directories, each checked whole: every byte of its segments, and what they may hold.
 
-    `partition` is where the one log goes, None: each to the number in its name. Raises NotFoundError, ConfigError, and
-    FatalError for a log that is damaged or can't be imported.
+    `partition` is the destination of a single log; None sends each log to the number in its name. Raises NotFoundError,
+    ConfigError, and FatalError for a log that is damaged or can't be imported.
     """
     logs = [found for path in paths for found in find_logs(path)]
     if any(not found.is_whole for found in logs):
         raise config_error("a segment is not a log", hint="give the directory of a partition")
     if partition is not None and len(logs) > 1:
-        raise config_error(f"{len(logs)} logs can't become one partition", hint="leave --partition out, or give one")
+        raise config_error(
+            f"{len(logs)} logs can't become one partition", hint="leave --partition out, or give one log"
+        )
     numbers = [name_of(found.directory).partition if partition is None else partition for found in logs]
     for found, number in zip(logs, numbers, strict=True):
         if number < 0:
@@ -109,13 +110,13 @@ def _checked(found: LogFiles, partition: int, *, compacted: bool) -> Source:
 
 def _problem(header: BatchHeader) -> str:
     if header.is_control or header.is_transactional:
-        return "a batch is of a transaction, and the ids of producers are not kept"
+        return "a batch is of a transaction, and producer ids are not kept"
     return f"a batch of {header.size_bytes} bytes is too large to be sent" if header.size_bytes > _MOST_BYTES else ""
 
 
 def check_ends(admin: Admin, topic: str, sources: Sequence[Source], *, resume: bool) -> Mapping[int, int]:
-    """Where the topic's partitions end. Raises ConfigError unless nothing was ever written to them, or no more than the
-    sources have where one is resumed; UnknownTopicError."""
+    """Return where the topic's partitions end. Raises UnknownTopicError, and ConfigError if anything was written to them
+    or, with `resume`, more than the sources have."""
     ends = {number: end or 0 for number, end in admin.topics.offsets(topic).items()}
     for source in sources:
         if source.partition not in ends:
@@ -127,14 +128,14 @@ def check_ends(admin: Admin, topic: str, sources: Sequence[Source], *, resume: b
             problem = f"has more than {source.log.directory}" if resume else "is not empty"
             raise config_error(
                 f"{topic}-{source.partition} {problem}: it ends at offset {ends[source.partition]}; {_NOTHING}",
-                hint="import into a new topic; or with --resume, where an import of the same log was interrupted",
+                hint="import into a new topic; or, if an import of the same log was interrupted, use --resume",
             )
     return ends
 
 
 def import_log(admin: Admin, topic: str, source: Source, end: int, timeout: float) -> Imported:
-    """Send it, chunk by chunk, each once the one before it is on every replica in sync. What is there already, before
-    `end`, is passed over. `timeout` in seconds is for each. Raises what `import_records` raises."""
+    """Send it chunk by chunk, each once the one before it is on every in-sync replica. What is there already, before
+    `end`, is skipped. `timeout` in seconds applies to each chunk. Raises what `import_records` raises."""
     began_at, next_offset = time.monotonic(), 0
     for chunk in _chunks(source, end):
         next_offset = admin.partitions.import_records(
@@ -158,8 +159,8 @@ def import_log(admin: Admin, topic: str, source: Source, end: int, timeout: floa
 
 
 def _chunks(source: Source, end: int) -> Iterator[Chunk]:
-    """From the batch on that ends at `end`: whether it is the same one shows whether the log is, and compaction, which
-    may have been through those before it, leaves it alone."""
+    """Begin with the batch that ends at `end`: if that is the same in both, so is the log. Compaction may have changed
+    those before it, but leaves this one alone."""
     batches: list[bytes] = []
     size = expected_offset = next_offset = 0
     for report in source.segments:
@@ -179,6 +180,6 @@ def _chunks(source: Source, end: int) -> Iterator[Chunk]:
 
 
 def _headers(report: SegmentReport) -> Iterator[tuple[int, BatchHeader]]:
-    """Of the batches as far as they were checked."""
+    """Yield the headers of the batches that were checked."""
     with reading(report.path):
         yield from headers(DataFile(report.path), 0, report.size_bytes)

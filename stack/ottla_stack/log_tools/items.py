@@ -1,4 +1,4 @@
-"""The items that `ottla log dump` shows: of a batch, of its records; and an item as one line with Kafka's names.
+"""The items that `ottla log dump` shows, of a batch and its records, and each as one line with Kafka's names.
 
 An item has a `type`: batch, record, offset, time, aborted, producer, fence, epoch, entry, field, or damage.
 """
@@ -26,7 +26,7 @@ _encode: Final = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def batch_item(position: int, header: BatchHeader, *, is_valid: bool) -> Item:
-    """The fields of the batch that lies there, and whether its bytes have its CRC."""
+    """Return the fields of a batch, its position, and whether its CRC matches its bytes."""
     has_horizon = bool(header.attributes & DELETE_HORIZON)
     return {
         "type": "batch",
@@ -54,7 +54,7 @@ def batch_item(position: int, header: BatchHeader, *, is_valid: bool) -> Item:
 
 
 def record_items(batch: bytes, header: BatchHeader, position: int) -> Iterator[Item]:
-    """Its records, control records by their names; a damage where they can't be read."""
+    """Yield the records of a batch, control records with their names, or a damage if they can't be read."""
     try:
         found = read_records(batch)
         control = fence_of(batch)

@@ -1,4 +1,4 @@
-"""Which files a PATH of `ottla log` is: one segment, the directory of a partition, or a data directory of many.
+"""Which files a PATH of `ottla log` stands for: one segment, the directory of a partition, or a data directory.
 
 Directories are ottla's, `<topic id, 32 hex>-<partition>`, or Kafka's, `<topic>-<partition>`.
 """
@@ -37,9 +37,9 @@ class PartitionName(NamedTuple):
 
 
 def find_logs(path: Path, topic: str | None = None, partitions: Sequence[int] = ()) -> list[LogFiles]:
-    """What lies at `path`, of that topic (its name or id) and these partitions only.
+    """Return the logs at `path`, only those of that topic (its name or id) and of these partitions.
 
-    Raises NotFoundError, or ConfigError for what is no log.
+    Raises NotFoundError, or ConfigError for what is not a log.
     """
     if path.is_file():
         if not SEGMENT_NAME.fullmatch(path.name):
@@ -55,9 +55,10 @@ def find_logs(path: Path, topic: str | None = None, partitions: Sequence[int] = 
         raise config_error(f"{path} {content}", hint="give a segment, a partition's directory or a data directory")
     chosen = [directory for directory in found if _is_chosen(directory, topic, partitions)]
     if not chosen:
-        numbers = f" partition {', '.join(map(str, partitions))}" if partitions else ""
+        numbers = f"partition {', '.join(map(str, partitions))}" if partitions else ""
+        missing = " ".join(filter(None, (topic, numbers)))
         raise NotFoundError(
-            f"{path} has no log of {topic or 'any topic,'}{numbers}",
+            f"{path} has no log of {missing}",
             hint=f"it has {', '.join('{}-{}'.format(*name_of(directory)) for directory in found[:5])}"
             + (" and others" if len(found) > 5 else ""),
         )
@@ -65,7 +66,7 @@ def find_logs(path: Path, topic: str | None = None, partitions: Sequence[int] = 
 
 
 def name_of(directory: Path) -> PartitionName:
-    """By its partition.metadata, where that names the topic, or else by its own name; ("?", -1) where neither does."""
+    """By its partition.metadata, if that names the topic, or else by its own name; ("?", -1) if neither does."""
     fields, name = read_metadata(directory), PARTITION_NAME.fullmatch(directory.resolve().name)
     return PartitionName(
         fields.get("topic") or (name["topic"] if name else "?"), int(name["partition"]) if name else -1
@@ -73,7 +74,7 @@ def name_of(directory: Path) -> PartitionName:
 
 
 def read_metadata(directory: Path) -> dict[str, str]:
-    """The fields of partition.metadata; none where it is missing."""
+    """Return the fields of partition.metadata; none if it is missing."""
     try:
         path = _regular(directory / PARTITION_METADATA)
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -83,13 +84,13 @@ def read_metadata(directory: Path) -> dict[str, str]:
 
 
 def no_log_file(path: Path) -> ConfigError:
-    """The error for a file that is no part of a log."""
+    """The error for a file that is not part of a log."""
     return config_error(f"{path} is not a file of a log", hint="segments are called 00000000000000000000.log and so on")
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """What fails in a read or write of an open file names no file: it was this one."""
+    """Name `path` in a failed read or write of an open file, which names no file itself."""
     try:
         yield
     except OSError as error:
@@ -99,7 +100,7 @@ def reading(path: Path) -> Iterator[None]:
 
 @contextmanager
 def naming_failures() -> Iterator[None]:
-    """A file that can't be read is an error that names it, and what to do."""
+    """Turn a file that can't be read into an error that names it, and what to do."""
     try:
         yield
     except OSError as error:
@@ -132,8 +133,8 @@ def _segments(directory: Path) -> list[Path]:
 
 
 def _regular(path: Path) -> Path:
-    """The same, or one that is gone by now. Raises ConfigError for what has no end, or none to read: a FIFO, a
+    """Return `path`, even if it is gone by now. Raises ConfigError for what can't be read to an end: a FIFO, a
     directory, a link to nothing."""
     if (path.exists() or path.is_symlink()) and not path.is_file():
-        raise config_error(f"{path} is no regular file", hint="move it out of the directory, or give another path")
+        raise config_error(f"{path} is not a regular file", hint="move it out of the directory, or give another path")
     return path

@@ -1,5 +1,5 @@
-"""`ottla log index`: both indexes of segments built anew from the headers of their batches (rule 59); of a whole log
-also what it has of aborted transactions, without which Kafka would show their records."""
+"""`ottla log index`: rebuilds both indexes of segments from the headers of their batches (rule 59), and for a whole log
+also the list of aborted transactions, without which Kafka would show their records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla_stack.log_tools.log_files import LogFiles, reading
 
 
 class Rebuilt(NamedTuple):
-    """`next_offset` is -1 where the batches don't end with the file: its indexes cover what is before."""
+    """`next_offset` is -1 if the file does not end with a whole batch: its indexes cover what is before."""
 
     file: Path
     next_offset: int
@@ -28,7 +28,7 @@ class Rebuilt(NamedTuple):
 
 
 def rebuild(log: LogFiles) -> Iterator[Rebuilt]:
-    """Each segment's indexes anew, fsynced. A segment of a few kilobytes has none. Raises FatalError or OSError."""
+    """Rebuild each segment's indexes, fsynced. A segment of a few kilobytes has none. Raises FatalError or OSError."""
     directory, disk = log.directory, Disk(log.directory)
     ranges: list[tuple[Segment, int]] = []
     with locked(directory.resolve().parent):

@@ -1,8 +1,8 @@
-"""`ottla log verify`: whether the files of a log are what a broker has written, to the byte.
+"""`ottla log verify`: checks whether the files of a log are, to the byte, what a broker has written.
 
-A segment is walked as recovery walks it: every CRC, offsets that only rise, counts, epochs; its indexes are held
-against the batches as they come by. After the first damage the rest of a segment can't be known. Beside a running
-broker the last segment is checked as far as it went when it was opened.
+A segment is checked as recovery checks it: every CRC, offsets that only rise, counts, epochs. Its indexes are compared
+with the batches on the way. After the first damage nothing is known of the rest of a segment. Beside a running broker,
+the last segment is checked as far as it went when it was opened.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _OF_A_LOG: Final = (LOG_SUFFIX, *INDEX_SUFFIXES, producer_snapshot.SUFFIX, ".txn
 _LEFTOVERS: Final = (DELETED_SUFFIX, TEMPORARY_SUFFIX, CLEANED, SWAP)
 _TOPIC_ID: Final = re.compile(r"[0-9a-f]{32}")
 _KAFKAS_SNAPSHOT: Final = b"\0\1"
-"""The version that it begins with."""
+"""The version that a snapshot of Kafka's begins with."""
 _NAMES: Final = (PARTITION_METADATA, checkpoint.LEADER_EPOCHS)
 _AN_APPEND_S: Final = 0.1
-"""In which a broker has written the rest of what it has begun to append."""
+"""After this time a broker has written the rest of what it has begun to append."""
 
 _COPY: Final = "have the broker copy the replica from its leader again (docs/operate/log-tools.md)"
-_REMOVE: Final = "stop the broker and remove the file: it is made anew"
+_REMOVE: Final = "stop the broker and remove the file, which it then rebuilds"
 
 
 @dataclass(slots=True)
 class SegmentReport:
-    """What lies in a segment up to the first damage, and the damage."""
+    """What is in a segment up to the first damage, and the damage."""
 
     path: Path
     size_bytes: int = 0
@@ -55,7 +55,7 @@ class SegmentReport:
     next_offset: int = 0
     leader_epoch: int = NO_EPOCH
     gaps: int = 0
-    """How often batches leave offsets out: compaction does."""
+    """How often offsets are missing between batches, as after compaction."""
     is_cleaned: bool = False
     """Whether compaction has left traces in it."""
     damages: list[Damage] = field(default_factory=list)
@@ -79,12 +79,12 @@ class LogVerifier:
         self._is_compacted = is_compacted
         self._leader_epoch = NO_EPOCH
         self.epochs = LeaderEpochs()
-        """Those of the checkpoint; none where it is missing or torn."""
+        """Those of the checkpoint; none if it is missing or torn."""
         with suppress(ValueError):  # `other_files` reports it
             self.epochs = LeaderEpochs(_read_epochs(log.directory / checkpoint.LEADER_EPOCHS))
 
     def segments(self) -> Iterator[SegmentReport]:
-        """One after the other; those that retention deletes meanwhile are left out."""
+        """Yield one report after the other; segments that retention deletes meanwhile are left out."""
         end: int | None = None
         for path in self._log.segments:
             try:
@@ -98,15 +98,15 @@ class LogVerifier:
             self._is_compacted |= report.is_cleaned
             before, end = end, report.next_offset if report.is_whole else None
             if before is not None and not self._may_follow(report.base_offset, before):
-                problem = f"it begins at offset {report.base_offset}, and the segment before it ends at {before}"
+                problem = f"it begins at offset {report.base_offset}, but the segment before it ends at {before}"
                 report.damages.insert(
                     0, Damage(path, 0, before, problem, f"restore the file that is missing, or {_COPY}")
                 )
             yield report
 
     def sound_segments(self, consequence: str, *, but_indexes: bool = False) -> Iterator[SegmentReport]:
-        """The same; raises FatalError at the first damage, `but_indexes`: of a segment itself. `consequence` says what
-        that means to the caller's work."""
+        """Yield the same reports. Raises FatalError at the first damage; with `but_indexes`, that of an index does not
+        count. `consequence` is what the damage means for the caller's work."""
         for report in self.segments():
             for damage in report.damages:
                 if but_indexes and damage.path != report.path:
@@ -122,7 +122,7 @@ class LogVerifier:
         return base_offset == end or (base_offset > end and self._is_compacted)
 
     def other_files(self) -> Iterator[Damage]:
-        """What is wrong beside the segments and their indexes; a broker may remove files meanwhile."""
+        """Yield the damage of all other files than segments and indexes; a broker may remove files meanwhile."""
         directory = self._log.directory
         names = sorted(os.listdir(directory)) if self._log.is_whole else ()
         if self._log.is_whole and not any(name.endswith(LOG_SUFFIX) for name in names):
@@ -143,7 +143,7 @@ class LogVerifier:
                     yield Damage(path, 0, -1, problem, remedy)
 
     def _segment(self, path: Path) -> SegmentReport:
-        """Compaction may exchange the files meanwhile: an old segment is damaged by its new indexes, or not there."""
+        """Compaction may replace files meanwhile: an old segment looks damaged beside new indexes, or is missing."""
         leader_epoch = self._leader_epoch
         while True:
             before, self._leader_epoch = _identity(path), leader_epoch
@@ -179,7 +179,7 @@ class LogVerifier:
         return report
 
     def _walk(self, file: DataFile, report: SegmentReport, offsets: IndexCheck, times: IndexCheck) -> int:
-        """Where the sound batches end, or the one that does not belong there begins."""
+        """Return where the sound batches end, or where one begins that does not belong there."""
         base_offset, at, largest = report.base_offset, 0, -1
         for position, header in sound_batches(file, report.size_bytes):
             at = position
@@ -201,7 +201,7 @@ class LogVerifier:
         return at
 
     def _epoch_problem(self, header: BatchHeader) -> str:
-        """Whether the checkpoint has the batch in another epoch; of the last ones it may not know yet."""
+        """Return a problem if the checkpoint has the batch in another epoch; it may not know the latest ones yet."""
         known = self.epochs.epoch_of(header.base_offset)
         if known in (NO_EPOCH, header.leader_epoch) or known == self.epochs.latest < header.leader_epoch:
             return ""
@@ -209,7 +209,7 @@ class LogVerifier:
 
 
 def _identity(path: Path) -> list[int]:
-    """Of a segment's files that are there."""
+    """Return the inodes of those files of a segment that exist."""
     found = []
     for file in (path, *map(path.with_suffix, INDEX_SUFFIXES)):
         with suppress(FileNotFoundError):
@@ -246,16 +246,16 @@ def _name_problem(name: str, names: list[str] | tuple[()]) -> str:
 
 
 def _metadata_problem(directory: Path) -> str:
-    """Whether partition.metadata is that of another directory: some were swapped, or copied into each other."""
+    """Return a problem if partition.metadata is of another directory: some were swapped, or copied into each other."""
     fields, name = read_metadata(directory), PARTITION_NAME.fullmatch(directory.resolve().name)
     if name is None:
         return ""
     if _TOPIC_ID.fullmatch(name["topic"]):
         topic_id = kafka_uuid.spelled(bytes.fromhex(name["topic"]))
         if fields.get("topic_id") != topic_id:
-            return f"it is of the topic id {fields.get('topic_id')}, and the directory of {topic_id}"
+            return f"it is of topic id {fields.get('topic_id')}, but the directory is of {topic_id}"
     if fields.get("partition", name["partition"]) != name["partition"]:
-        return f"it is of partition {fields['partition']}, and the directory of partition {name['partition']}"
+        return f"it is of partition {fields['partition']}, but the directory is of partition {name['partition']}"
     return ""
 
 

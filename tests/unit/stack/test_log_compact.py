@@ -170,7 +170,7 @@ def test_a_copy_is_changed_by_one_at_a_time(
     before = files_of(copy)
     with locked(tmp_path):
         assert compacted(monkeypatch, copy) == 1
-        assert f"a log in {tmp_path} is being changed by another ottla log" in capsys.readouterr().err
+        assert f"another ottla log is changing a log in {tmp_path}" in capsys.readouterr().err
         assert files_of(copy) == before
     assert compacted(monkeypatch, copy) == 0
 
@@ -183,7 +183,7 @@ def test_what_is_not_one_partition_is_named(
     for path, problem in (
         (tmp_path, "is not one partition"),
         (segments(directory)[0], "is not one partition"),
-        (shutil.copytree(directory, tmp_path / "table-0"), "is no partition of this broker"),
+        (shutil.copytree(directory, tmp_path / "table-0"), "is not a partition of this broker"),
     ):
         assert compacted(monkeypatch, path) == 2
         assert f"{path} {problem}" in capsys.readouterr().err

@@ -144,7 +144,7 @@ def test_what_is_no_log_is_one_line(
         ([tmp_path / "others"], 2, f"{tmp_path / 'others'} holds no log; give a segment"),
         ([alien], 2, f"{alien} is not a file of a log; segments are called"),
         ([data, "--topic", "nope"], 4, f"{data} has no log of nope; it has orders-0"),
-        ([data, "-p", "9"], 4, f"{data} has no log of any topic, partition 9; it has orders-0"),
+        ([data, "-p", "9"], 4, f"{data} has no log of partition 9; it has orders-0"),
     ):
         assert ottla_log(monkeypatch, command, *arguments) == code
         error = capsys.readouterr().err

@@ -78,7 +78,7 @@ def test_a_torn_segment_is_named(
     assert ottla_log(monkeypatch, "index", directory) == 1
     error = capsys.readouterr().err
     assert error == (
-        f"ottla: {first} does not end with a whole batch, and its indexes cover what is before; see ottla log verify\n"
+        f"ottla: {first} does not end with a whole batch, so its indexes cover what is before; see ottla log verify\n"
     )
 
 

@@ -115,7 +115,7 @@ def test_a_torn_end_is_where_the_last_whole_batch_ends(tmp_path: Path, missing: 
     damage, *_ = damages(directory)
     assert damage[:3] == (last, position, header.base_offset)
     left = header.size_bytes - missing
-    assert f"cut off after {left}" in damage.problem or f"{left} bytes are left" in damage.problem
+    assert f"cut off after {left}" in damage.problem or f"{left} bytes left where" in damage.problem
 
 
 def test_zeroes_behind_the_last_batch_are_named(tmp_path: Path) -> None:
@@ -343,7 +343,7 @@ def test_what_is_no_regular_file_is_named_and_nothing_hangs(
     of_export = ("-t", path.parent.name[:32], "-p", "0", "--dir") if command == "export" else ()
     out = (tmp_path / "out",) if command == "export" else ()
     assert ottla_log(monkeypatch, command, *of_export, path.parent, *out) == 2
-    assert capsys.readouterr().err.startswith(f"ottla: {path} is no regular file; move it out")
+    assert capsys.readouterr().err.startswith(f"ottla: {path} is not a regular file; move it out")
 
 
 @pytest.mark.parametrize("command", ["verify", "dump", "index"])
