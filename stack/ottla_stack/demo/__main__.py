@@ -148,7 +148,7 @@ def spark_results(
 
 
 def show(delays: dict[str, list[float]]) -> None:
-    """The delays of each carrier, by the group that read the flights."""
+    """Print the delays of each carrier, as the group that read the flights has them."""
     table = Table("carrier", "flights", "cancelled", "mean departure delay", title="New York, 2013")
     for carrier, (flights, flown, minutes) in sorted(delays.items(), key=lambda item: -item[1][0]):
         mean = f"{minutes / flown:.1f} min" if flown else ""
@@ -173,20 +173,20 @@ def _spark_is_right(result: dict[str, Any], *, full: bool) -> bool:
 
 
 def found(result: dict[str, Any]) -> dict[str, bool]:
-    """Of each planted fault, whether it was found."""
+    """Return for each planted fault whether it was found."""
     faults = {
         "dropped": result["records_out"] == result["records_in"] - 1,
         "swapped": result["order_violations"] > 0,
     }
     if result["lake_equals_pandas"] is not None:
-        # By the audit, and by pandas: the hour that lacks the dropped record, and that of the lake's own loss.
+        # By the audit and by pandas: the hour of the dropped record, and the hour of the row that the lake has lost.
         faults["dropped"] &= result["windows_differ_in"] == result["topic_differs_in"] == 1
         faults["lost by the lake"] = result["lake_missing"] == 1 and result["lake_differs_in"] == 2
     return faults
 
 
 def main(arguments: Iterable[str] | None = None) -> int:
-    """Exit codes: 0 where everything is right, 1 where it is not, 130 on Ctrl-C."""
+    """Exit codes: 0 if everything is right, 1 if it is not, 130 on Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m ottla_stack.demo", description=__doc__)
     parser.add_argument("--full", action="store_true", help="kill a driver and a member, and restart every broker")
     parser.add_argument("--selftest", action="store_true", help="plant three faults, and fail unless all are found")

@@ -1,4 +1,4 @@
-"""What came out of the topic against what went in, row by row; and the delays that it tells of."""
+"""Compares what came out of the topic with what went in, row by row, and sums up the delays."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ottla_stack.demo.flights import Flight, digest
 
 
 def compare(records: Iterable[Flight], order: Iterable[tuple[str, int]], source: list[Flight]) -> dict[str, Any]:
-    """What was read against what was sent.
+    """Compare what was read with what was sent.
 
-    `records` is sorted out by row number: a row that is missing, foreign or different is a mismatch. `order` is
+    `records` are matched by row number: a row that is missing, foreign or different is a mismatch. `order` is
     (reader and carrier, row number) as they were read: rows of one carrier must come in rising order.
     """
     by_number: dict[int, Flight] = {}

@@ -1,4 +1,4 @@
-"""A demo's course: in a folder that is gone afterwards, whatever happens."""
+"""Runs a demo in a folder that is removed afterwards, whatever happens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 def in_folder(work: Callable[[Path], _T], console: Console) -> _T:
-    """What `work` comes to. Exits with 1 where it fails, and says why, and with 130 on Ctrl-C."""
+    """Return the result of `work`. Exits with 1 if it fails, and says why, and with 130 on Ctrl-C."""
     directory = Path(tempfile.mkdtemp(prefix="ottla-demo-"))
     try:
         return work(directory)

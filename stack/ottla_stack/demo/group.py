@@ -43,7 +43,7 @@ def read_as_group(bootstrap: str, directory: Path, source: list[Flight], count: 
             member.wait(_LIMIT_S)
     reports = [flights_read_by(path) for path in paths]
     flights = [flight for of_member in reports for flight in of_member]
-    # Of each member by itself: a member that takes over begins before the end of the dead one.
+    # Each member by itself: a member that takes over begins before the end of the dead one.
     order = [(f"{n} {flight.carrier}", flight.number) for n, of_member in enumerate(reports) for flight in of_member]
     found = compare(flights, order, source)
     unique = {flight.number: flight for flight in flights}
@@ -62,7 +62,7 @@ def _count(path: Path) -> int:
 
 
 def _is_read(bootstrap: str, count: int) -> bool:
-    """Whether all of it is committed; the group explains itself otherwise: `ottla group show`."""
+    """Return whether all of it is committed."""
     with ottla.Admin(bootstrap) as admin:
         return sum(admin.groups.committed(GROUP, if_missing="ok").values()) >= count
 

@@ -1,4 +1,4 @@
-"""The Java that Spark needs: whether this machine has it, and the one command that installs it where it is not."""
+"""The Java that Spark needs: whether this machine has it, and the one command that installs it if not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COMMANDS: Final = {
 
 
 def java_version() -> int | None:
-    """The version of the Java that Spark would run, None where there is none."""
+    """Return the version of the Java that Spark would run, None if there is none."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
     if java is None:

@@ -21,7 +21,7 @@ READERS: Final = 2
 
 
 class LiveTable:
-    """`with LiveTable(bootstrap, console, progress) as table:` shows it, and `progress` above it, until it is left."""
+    """`with LiveTable(bootstrap, console, progress) as table:` shows it, below `progress`, until the block ends."""
 
     def __init__(self, bootstrap: str, console: Console, progress: Progress) -> None:
         self._progress: Final = progress
@@ -53,7 +53,7 @@ class LiveTable:
             self._live.console.line()  # the last table has no end of its own there
 
     def flights(self) -> int:
-        """How many flights the windows that have come tell of; a window that came twice counts once."""
+        """Return the number of flights in the windows so far; a window that came twice counts once."""
         return sum(row["flights"] for row in list(self._rows.values()))
 
     def _read(self, consumer: ottla.Consumer[str, bytes]) -> None:

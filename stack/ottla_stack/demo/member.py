@@ -1,7 +1,7 @@
-"""One of the processes that share the work of reading: takes its part of the flights into a file, until SIGTERM.
+"""One of the processes that share the work of reading: writes its part of the flights to a file, until SIGTERM.
 
-What is in the file counts as processed, and it is there before the next poll commits it: so a member that dies has
-repeated work to leave, and none that is lost.
+What is in the file counts as processed, and it is there before the next poll commits it. So when a member dies, some
+work is repeated and none is lost.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def main(bootstrap: str, path: str) -> None:
 
 
 def count_file(path: str | Path) -> Path:
-    """Where a member tells how many rows it has taken so far."""
+    """The file in which a member counts the rows that it has taken."""
     return Path(f"{path}.count")
 
 
 def flights_read_by(path: Path) -> list[Flight]:
-    """What a member has taken, in its order; a last line that its death has cut off is left out."""
+    """Return what a member has taken, in order; a last line that was cut off by its death is left out."""
     lines = path.read_text().split("\n")[:-1]
     return [Flight(row, key or "", timestamp, value.encode()) for row, key, timestamp, value in map(json.loads, lines)]
 

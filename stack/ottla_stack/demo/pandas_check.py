@@ -1,4 +1,4 @@
-"""The same numbers by pandas, from the files of the data set themselves: what the job and the lake have to agree with.
+"""The same numbers by pandas, from the files of the data set: those of the job and the lake have to be equal.
 
 Counts and minutes are integers and `mean_delay` is the quotient of two of them, so everything is compared exactly.
 """
@@ -44,13 +44,13 @@ def of_windows(directory: Path) -> pd.DataFrame:
 
 
 def of_topic(bootstrap: str, topic: str) -> pd.DataFrame:
-    """The same as the job has written it to its topic: what is committed there."""
+    """What the job has written to its topic and committed."""
     rows = pd.DataFrame([record.value for record in ottla.read(topic, bootstrap=bootstrap, value="json")])
     return rows.assign(hour=pd.to_datetime(rows.hour, utc=True)).set_index(_BY)
 
 
 def differences(found: pd.DataFrame, expected: pd.DataFrame) -> int:
-    """The number of rows that are in one of them alone, in `found` twice, or where a column of it differs."""
+    """Return the number of rows that are in only one of them, in `found` twice, or differ in a column of it."""
     repeated = found.index.duplicated()
     once = found[~repeated]
     index = expected.index.union(once.index)

@@ -1,7 +1,7 @@
 """What Spark does in the demo: a job that runs as a stream while there is something to read, a lake, and its audit.
 
-The jobs are commands in processes of their own. What they have made is compared with what pandas makes of the files of
-the data set.
+The jobs are commands in processes of their own. Their results are compared with those of pandas from the files of the
+data set.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ottla_stack.demo.spark_job import SparkJob
 GROUP: Final = "delays-job"
 _COLUMNS: Final = "carrier STRING, origin STRING, dest STRING, dep_time BIGINT, dep_delay BIGINT"
 _A_BATCH: Final = 100_000
-"""Records of a micro-batch: they fit into the memory of a small Spark, also when it could not keep up for a while."""
+"""Records of a micro-batch: these fit into the memory of a small Spark, even if it was behind for a while."""
 
 
 class Pipeline:
@@ -50,18 +50,18 @@ class Pipeline:
         self._ended.close()
 
     def wait_until_running(self) -> None:
-        """Until the stream has begun: its first micro-batch waits for something to read."""
+        """Wait until the stream has begun: its first micro-batch waits for something to read."""
         begun = self._windows_in / "_checkpoint" / "metadata"
         self.delays.wait_for(begun.exists, "its start")
 
     def kill_driver(self) -> None:
-        """Once: the stream's driver is killed, whatever it does, and another one follows it."""
+        """Kill the stream's driver, whatever it does, and start another one; only once."""
         if not self._drivers_killed:
             self._drivers_killed += 1
             self.delays.kill_and_start()
 
     def wait_until_it_has_read(self, count: int) -> None:
-        """Until the stream has read that many flights, by what it has committed to its group."""
+        """Wait until the stream has read that many flights, by the committed offsets of its group."""
 
         def has_read() -> bool:
             committed = admin.groups.committed(GROUP, if_missing="ok").items()  # nothing before its first micro-batch
@@ -71,7 +71,7 @@ class Pipeline:
             self.delays.wait_for(has_read, "the last flight")
 
     def begin_lake(self) -> None:
-        """Keep what is in the topic now."""
+        """Begin to write what is in the topic now to the lake."""
         self._ended.enter_context(self._lake)
 
     def finish(self, count: int, picture: Path | None, *, drop_a_row: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from ottla_stack.demo.flights import Flight
 
 
 def plant_in_flights(flights: list[Flight]) -> list[Flight]:
-    """One record is dropped, and two of one carrier change places."""
+    """Drop one record, and swap two of one carrier."""
     sent = list(flights)
     first = len(sent) // 2
     second = next(n for n in range(first + 1, len(sent)) if sent[n].carrier == sent[first].carrier)
@@ -21,7 +21,7 @@ def plant_in_flights(flights: list[Flight]) -> list[Flight]:
 
 
 def plant_in_lake(lake: Path) -> None:
-    """A row of the lake is dropped, in such a way that Spark reads the rest: its list knows the size of each file."""
+    """Drop a row of the lake so that Spark still reads the rest: its list of files has the size of each."""
     file = max(lake.glob("*/*.parquet"), key=lambda path: path.stat().st_size)
     pq.write_table(pq.ParquetFile(file).read().slice(1), file)
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)

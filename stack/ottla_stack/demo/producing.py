@@ -27,23 +27,23 @@ _LIMIT_S: Final = 90.0
 _DAY_MS: Final = 86_400_000
 _MONTH_MS: Final = 30 * _DAY_MS
 _MONTH_S: Final = 1.5
-"""A month takes so long at least: or else the year is over before a stream that reads it has had a second batch."""
+"""The least time for a month: otherwise the year is over before a stream that reads it has had a second batch."""
 
 _REPORT_EVERY: Final = 2_000
 
 Row = tuple[int, str, dict[str, Any]]
-"""When, into which topic, and what: the arguments of `send`."""
+"""The timestamp, the topic, and the other arguments of `send`."""
 
 
 def create_topics(bootstrap: str) -> None:
-    """All of the demo; nothing ages out, though it all happened in 2013."""
+    """Create all topics of the demo; nothing expires, although it all happened in 2013."""
     with ottla.Admin(bootstrap) as admin:
         for name, partitions in PARTITIONS.items():
             admin.topics.create(name, partitions=partitions, config={"retention.ms": "-1"})
 
 
 def produce(bootstrap: str, sent: list[Flight], seen: list[Observation], report: Callable[[int], None]) -> None:
-    """Send both, and tell how many flights have been sent. Raises what a delivery failed with."""
+    """Send both, and report how many flights have been sent. Raises the error of a failed delivery."""
     rows = heapq.merge(_observations(seen), _flights(sent), key=lambda row: row[0])
     number = 0
     with ottla.Producer(bootstrap, key="str", value="bytes", compression="zstd") as producer:
@@ -63,7 +63,7 @@ def produce(bootstrap: str, sent: list[Flight], seen: list[Observation], report:
 
 
 def tick(bootstrap: str, last_ms: int) -> None:
-    """Say that the time is past everything: the last windows may close."""
+    """Move event time past everything, so that the last windows close."""
     with ottla.Producer(bootstrap, topic=CLOCK, value="bytes") as producer:
         producer.send(None, timestamp=last_ms + (WATERMARK_DAYS + 1) * _DAY_MS)
 

@@ -19,13 +19,13 @@ from ottla_stack.running import wait_for
 JOBS: Final = Path(__file__).parents[3] / "spark" / "jobs"
 LIMIT_S: Final = 600.0
 _SHORT_LIVED: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""For the JVM: what runs for a minute does not live to see its code optimised."""
+"""For the JVM: a process that runs for a minute ends before its code is optimised."""
 
 
 def missing_reason() -> str:
-    """What the jobs lack on this machine, and the remedy; "" where they run."""
+    """Return what the jobs lack on this machine, and the remedy; "" if they can run."""
     if not (JOBS / "job.py").exists():
-        return f"the jobs of Spark are in a checkout of ottla, and not in {JOBS}"
+        return f"the jobs of Spark are in a checkout of ottla, not in {JOBS}"
     version = java_version()
     if version is not None and version >= LEAST:
         return ""
@@ -76,11 +76,11 @@ class SparkJob:
         self.__enter__()
 
     def wait_for(self, done: Callable[[], object], purpose: str) -> None:
-        """Until `done`. Raises when the job has ended, or it takes too long."""
+        """Wait until `done`. Raises if the job has ended, or if it takes too long."""
         wait_for(lambda: self._is_running() and done(), f"the job {self._name} and {purpose}", limit_s=LIMIT_S)
 
     def result(self) -> tuple[int, dict[str, Any]]:
-        """Its exit code and its last line, once it has ended. Raises UNKNOWN_SERVER_ERROR where it has none."""
+        """Return its exit code and its last line, once it has ended. Raises UNKNOWN_SERVER_ERROR if it has no line."""
         wait_for(lambda: self._running.poll() is not None, f"the end of the job {self._name}", limit_s=LIMIT_S)
         self._print_restarts()
         lines = self._out.read_text().splitlines()
@@ -89,7 +89,7 @@ class SparkJob:
         return self._running.returncode, dict(json.loads(lines[-1]))
 
     def stop(self) -> dict[str, Any]:
-        """End a job that runs as a stream, in order; its last line."""
+        """Stop a job that runs as a stream cleanly; return its last line."""
         self._running.terminate()
         return self.result()[1]
 
@@ -105,7 +105,7 @@ class SparkJob:
         return True
 
     def _print_restarts(self) -> None:
-        """Print what the job has said about queries that started again: its own output goes to a file."""
+        """Print what the job has written about queries that started again: its own output goes to a file."""
         lines = [line for line in self._err.read_text(errors="replace").splitlines() if "starts again" in line]
         for line in lines[self._restarts_printed :]:
             print(f"the job {self._name}: {line}", file=sys.stderr, flush=True)
@@ -113,7 +113,7 @@ class SparkJob:
 
     def _failure(self) -> OttlaError:
         errors = self._err.read_text().splitlines()
-        message = errors[-1] if errors else "without a word"
+        message = errors[-1] if errors else "it printed no error"
         return OttlaError(
             ErrorCode.UNKNOWN_SERVER_ERROR, f"the job {self._name} ended with {self._running.returncode}: {message}"
         )

@@ -1,8 +1,8 @@
-"""A site is lost, and its readers go on in another one: flights are written to cluster A in transactions, some of them
-aborted; a mirror copies them to cluster B; a group has read half of them when A is killed; after `ottla mirror
-failover` the group goes on in B, at the very next flight of each partition.
+"""A site is lost, and its readers continue at another one. Flights are written to cluster A in transactions, some of
+which are aborted; a mirror copies them to cluster B. A is killed when a group has read half of them. After
+`ottla mirror failover`, the group continues in B, at the very next flight of each partition.
 
-The last line is one JSON object: offsets are those in B, by the partitions in which something is left to read.
+The last line is one JSON object; its offsets are those in B, for each partition in which something is left to read.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _Position = tuple[int, int]
 
 
 def run(directory: Path, flights: list[Flight]) -> dict[str, Any]:
-    """Everything, in the directory; the fields of the last line."""
+    """Run everything in the directory; return the fields of the last line."""
     began_at = time.monotonic()
     file = directory / "mirror.toml"
     a = RunningStack(directory / "a", brokers=1, group_coordinators=1, txn_coordinators=1)
@@ -100,7 +100,7 @@ def _send(producer: ottla.Producer[Any, Any], flights: list[Flight]) -> None:
 
 
 def _read(bootstrap: str, topic: str, count: int) -> list[tuple[int, _Position]]:
-    """That number of flights, as a member of the group, with their positions; they are committed when this returns."""
+    """Read `count` flights, with their positions, as a member of the group; they are committed when this returns."""
     found: list[tuple[int, _Position]] = []
     with ottla.Consumer[Any, Any](
         topic, bootstrap=bootstrap, group=GROUP, max_partition_fetch_bytes="64KiB"
@@ -115,7 +115,7 @@ def _located(record: ottla.Record[Any, Any]) -> tuple[int, _Position]:
 
 
 def _all_copied(bootstrap: str, count: int) -> dict[int, _Position] | None:
-    """Where each flight lies in the copy; None until all are there."""
+    """Return where each flight is in the copy; None until all are there."""
     with ottla.Admin(bootstrap) as admin:
         if not admin.topics.exists(COPY):
             return None
@@ -133,7 +133,7 @@ def _firsts(positions: Iterable[_Position]) -> dict[int, int]:
 
 
 def _starts(bootstrap: str, copies: dict[int, _Position]) -> dict[int, int]:
-    """The first flight of each partition that the group would read in B, by what is committed there."""
+    """Return the first flight of each partition that the group would read in B, from its committed offsets there."""
     with ottla.Admin(bootstrap) as admin:
         committed = admin.groups.committed(GROUP, if_missing="ok")
     begin = {p.partition: offset for p, offset in committed.items() if p.topic == COPY}
@@ -149,7 +149,7 @@ def _fail_over(b: RunningStack) -> None:
 
 
 def main() -> int:
-    """Exit codes: 0 where every flight was read once, 1 where not, 130 on Ctrl-C."""
+    """Exit codes: 0 if every flight was read once, 1 if not, 130 on Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m ottla_stack.demo.standby", description=__doc__)
     parser.add_argument("--flights", type=int, default=FLIGHTS)
     flights = parser.parse_args().flights

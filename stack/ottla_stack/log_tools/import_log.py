@@ -115,8 +115,8 @@ def _problem(header: BatchHeader) -> str:
 
 
 def check_ends(admin: Admin, topic: str, sources: Sequence[Source], *, resume: bool) -> Mapping[int, int]:
-    """Return where the topic's partitions end. Raises UnknownTopicError, and ConfigError if anything was written to them
-    or, with `resume`, more than the sources have."""
+    """Return where the topic's partitions end. Raises UnknownTopicError, and ConfigError if anything was written to
+    them or, with `resume`, more than the sources have."""
     ends = {number: end or 0 for number, end in admin.topics.offsets(topic).items()}
     for source in sources:
         if source.partition not in ends:
