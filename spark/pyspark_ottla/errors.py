@@ -8,6 +8,7 @@ from typing import Final
 
 from ottla.errors import ConfigError, ErrorCode, OffsetOutOfRangeError, OttlaError, UnknownTopicError
 from ottla_core.model import TopicPartition
+from ottla_core.plural import counted
 from pyspark_ottla.machines.ranges import Range
 from pyspark_ottla.options import ReadOptions
 
@@ -33,7 +34,7 @@ def data_lost(gone: Sequence[Range]) -> OffsetOutOfRangeError:
     named = "; ".join(map(str, gone[:_NAMED])) + ("; …" if len(gone) > _NAMED else "")
     return OffsetOutOfRangeError(
         ErrorCode.OFFSET_OUT_OF_RANGE,
-        f"{total} offsets that the query had yet to read are gone: {named}",
+        f"{counted(total, 'offset')} that the query had yet to read {'is' if total == 1 else 'are'} gone: {named}",
         hint="they were deleted, aged out (retention.ms, retention.bytes) or lost; to continue without them, "
         "set failOnDataLoss to false",
     )

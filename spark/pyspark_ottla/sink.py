@@ -21,6 +21,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from ottla_core.plural import counted
 from pyspark_ottla.columns import check_columns
 from pyspark_ottla.machines.decisions import SINGLE, Batch, Content, TaskTransaction, named
 from pyspark_ottla.options import WriteOptions
@@ -229,4 +230,4 @@ def summary(messages: Iterable[WriterCommitMessage | None]) -> str:
     for message in messages:
         if isinstance(message, Written):
             rows += message.rows
-    return ", ".join(f"{count} rows to {topic}" for topic, count in sorted(rows.items())) or "no rows"
+    return ", ".join(f"{counted(count, 'row')} to {topic}" for topic, count in sorted(rows.items())) or "no rows"

@@ -501,7 +501,7 @@ def test_records_that_are_deleted_before_they_are_read_are_named_or_left_out(
     assert planned is not None
     words = refused(strict.run, planned)
     assert (
-        f"4 offsets that the query had yet to read are gone: {topic}-0 0..0 (1 offsets); {topic}-1 0..2 (3 offsets)"
+        f"4 offsets that the query had yet to read are gone: {topic}-0 0..0 (1 offset); {topic}-1 0..2 (3 offsets)"
         in words
     )
     assert lenient.values() == ["v2", "v4", "v6", "v7"]

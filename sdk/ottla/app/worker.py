@@ -25,6 +25,7 @@ from ottla.errors import CommitFailedError, ErrorCode, OttlaError, RebalanceInPr
 from ottla.machines.lanes import Job, Lanes
 from ottla.machines.progress import RecordsInFlight
 from ottla_core.model import TopicPartition
+from ottla_core.plural import counted
 from ottla_core.records.record import RawRecord
 
 logger = logging.getLogger("ottla.app")
@@ -212,9 +213,9 @@ class Worker:
             _, late = await asyncio.wait(running, timeout=self._drain_s)
             if late:
                 logger.warning(
-                    "group %s: %d handlers did not end within %g s; their records will be handled again",
+                    "group %s: %s did not end within %g s; the records will be handled again",
                     self._handler.group,
-                    len(late),
+                    counted(len(late), "handler"),
                     self._drain_s,
                 )
             for task in late if self._handler.is_coroutine else ():

@@ -16,6 +16,7 @@ from ottla.errors import (
 )
 from ottla.machines.batches import BatchResponse, ProducerBatch
 from ottla_core.model import TopicPartition
+from ottla_core.plural import counted
 
 
 def not_serialized(error: Exception, topic: str, key: object) -> SerializationError:
@@ -67,7 +68,7 @@ def not_flushed(batches: int) -> OttlaError:
     """A flush has timed out."""
     return error_from_code(
         ErrorCode.REQUEST_TIMED_OUT,
-        f"{batches} batches have no outcome yet",
+        f"{batches} {'batch has' if batches == 1 else 'batches have'} no outcome yet",
         hint="they are tried until delivery_timeout; wait longer or see why the brokers don't answer",
     )
 
@@ -122,6 +123,8 @@ def _by_a_bug(what: str, bug: BaseException, hint: str) -> FatalError:
 def not_delivered(failed: int, first: OttlaError) -> DeliveryError:
     """Records failed, and their outcomes were not awaited. Raise it from `first`."""
     message = f"{failed} records were not delivered; the first: {first.message}"
+    if failed == 1:
+        message = f"1 record was not delivered: {first.message}"
     return DeliveryError(first.code, message, failed=failed, hint=first.hint)
 
 
@@ -150,13 +153,17 @@ def other_topic(batch: ProducerBatch) -> OttlaError:
 
 def too_late(batch: ProducerBatch, timeout_s: float, no_producer_id: OttlaError | None) -> OttlaError:
     """A batch's time is over; if it never left for want of a producer id, `no_producer_id` says why."""
-    tries = f"after {batch.attempts} tries; the last said: {batch.error}" if batch.error else "and never sent"
+    tries = (
+        f"after {counted(batch.attempts, 'attempt')}; the last one failed with: {batch.error}"
+        if batch.error
+        else "and never sent"
+    )
     if no_producer_id is not None and not batch.attempts:
         tries += f": no broker gave a producer id ({no_producer_id.message})"
     return error_from_code(
         ErrorCode.REQUEST_TIMED_OUT,
-        f"{batch.count} records for {batch.partition} were not acknowledged within delivery_timeout={timeout_s:g} s, "
-        f"{tries}",
+        f"{counted(batch.count, 'record')} for {batch.partition} "
+        f"{'was' if batch.count == 1 else 'were'} not acknowledged within delivery_timeout={timeout_s:g} s, {tries}",
         hint="see whether the partition has a leader; records that were tried may have been written",
     )
 

@@ -12,6 +12,7 @@ from ottla_core.consumer_protocol import UNKNOWN_GENERATION, MemberAssignment, S
 from ottla_core.consumer_protocol import encode_assignment as encode
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
+from ottla_core.plural import counted
 
 NO_RACK = ""
 
@@ -93,7 +94,7 @@ def changed_topics(known: Mapping[str, int], now: Mapping[str, int]) -> str:
     """
     for topic, count in now.items():
         if count != known.get(topic, 0):
-            return f"{topic} has {count} partitions, {known.get(topic, 0)} of which were given out"
+            return f"{topic} has {counted(count, 'partition')}, {known.get(topic, 0)} of which were given out"
     return ""
 
 

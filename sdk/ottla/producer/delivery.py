@@ -349,7 +349,8 @@ class Announcer:
             failures.records += batch.count
         if not self._logged:  # log once until a delivery succeeds: in an outage every batch fails
             self._logged = True
-            logger.error("%d records for %s were not delivered: %s", batch.count, batch.partition, error)
+            were = "record for %s was" if batch.count == 1 else "records for %s were"
+            logger.error(f"%d {were} not delivered: %s", batch.count, batch.partition, error)
 
     def _work(self) -> None:
         while (callback := self._calls.get()) is not None:

@@ -31,6 +31,7 @@ from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from ottla.errors import ConfigError, ErrorCode, FencedError, TransactionAborted
+from ottla_core.plural import counted
 
 VERSION: Final = 2
 
@@ -367,10 +368,10 @@ def is_decided(last: Decision | None, batch: Batch, content: Content, *, compare
             "one, or give it a new checkpoint (a batch write: a new txnAppId)",
         )
     if compare and last.content is not None and last.content != content:
-        differ = f"{last.content.rows} rows" if last.content.rows != content.rows else "as many, but other rows"
+        differ = counted(last.content.rows, "row") if last.content.rows != content.rows else "as many, but other rows"
         raise ConfigError(
             ErrorCode.INVALID_CONFIG,
-            f"{named(batch)} has {content.rows} rows now, and was written already with {differ}",
+            f"{named(batch)} has {counted(content.rows, 'row')} now, and was written already with {differ}",
             hint="its checkpoint was restored from an older copy, or is a copy of another query's: give the query a "
             "new checkpointLocation, and start where the written rows end (a batch write: a new txnVersion). If its "
             "rows differ each time they are made, as with uuid(), or its source has lost some since, start it once "

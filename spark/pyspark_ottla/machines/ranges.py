@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ottla_core.model import TopicPartition
+from ottla_core.plural import counted
 from pyspark_ottla.machines.offsets import Offsets
 
 
@@ -23,7 +24,7 @@ class Range(NamedTuple):
         return self.end - self.start
 
     def __str__(self) -> str:
-        return f"{self.partition} {self.start}..{self.end - 1} ({self.size} offsets)"
+        return f"{self.partition} {self.start}..{self.end - 1} ({counted(self.size, 'offset')})"
 
 
 def ranges_between(start: Offsets, end: Offsets) -> list[Range]:

@@ -20,6 +20,7 @@ from ottla.machines.leading import encode_assignments, lead, left_out, offered, 
 from ottla.machines.membership import Meaning, Membership, MemberState
 from ottla_core.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from ottla_core.model import TopicPartition
+from ottla_core.plural import counted
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
@@ -157,10 +158,10 @@ class Joining:
         unassigned = left_out(made, held, partitions_of)
         if unassigned:
             logger.warning(
-                "group %s: the assignor %r gives %d partitions to no member, such as %s",
+                "group %s: the assignor %r gives %s to no member, such as %s",
                 self._coordinator.group,
                 protocol,
-                len(unassigned),
+                counted(len(unassigned), "partition"),
                 unassigned[0],
             )
         return encode_assignments(made)

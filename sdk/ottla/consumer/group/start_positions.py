@@ -28,6 +28,7 @@ from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.membership import NEVER
 from ottla.machines.position import NO_EPOCH, Position
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
+from ottla_core.plural import counted
 
 logger = logging.getLogger("ottla.group")
 
@@ -133,10 +134,9 @@ class StartPositionFinder:
             return {}
         reason = "auto_offset_reset" if reset == "earliest" else "they were added after the group began"
         logger.info(
-            "group %s has committed nothing for %d partitions, such as %s: they are read from the earliest record on "
-            "(%s)",
+            "group %s has committed nothing for %s, such as %s: read from the earliest record on (%s)",
             self._options.group,
-            len(uncommitted),
+            counted(len(uncommitted), "partition"),
             uncommitted[0],
             reason,
         )

@@ -22,6 +22,7 @@ from ottla_broker.storage.transactions.markers import append_marker, find_repeat
 from ottla_broker.storage.validator import check_appendable, check_imported
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla_core.plural import counted
 from ottla_core.records.batch import BatchHeader, Buffer, iter_headers, max_timestamp
 
 ACKS_ALL: Final = -1
@@ -185,8 +186,8 @@ class LeaderRole(ReplicaState):
     def _not_enough(self, code: ErrorCode, leader: Leader, consequence: str) -> OttlaError:
         return OttlaError(
             code,
-            f"{self} has {len(leader.isr)} replicas in sync and min.insync.replicas is {leader.effective_min_isr}: "
-            f"{consequence}",
+            f"{self} has {counted(len(leader.isr), 'replica')} in sync and min.insync.replicas is "
+            f"{leader.effective_min_isr}: {consequence}",
             hint="try again when the other brokers are back",
         )
 

@@ -28,6 +28,7 @@ from ottla_core.cluster import keys
 from ottla_core.cluster.image import Change, ClusterImage, Topic
 from ottla_core.config_values import MIN_ISR
 from ottla_core.model import SHARD_TOPICS, TopicId
+from ottla_core.plural import counted
 
 SAFE_REPLICAS: Final = 3
 SAFE_MIN_ISR: Final = "2"
@@ -101,7 +102,9 @@ def _make(image: ClusterImage, kind: str, topic_id: TopicId) -> Decision[str]:
     }
     new = NewTopic(SHARD_TOPICS[kind], values.integer(names.partitions), factor, configs)
     made = decide_create_internal_topic(image, new, topic_id=topic_id)
-    return Decision(f"made {new.name}: {new.partitions} partitions, {factor} replicas", made.writes)
+    return Decision(
+        f"made {new.name}: {counted(new.partitions, 'partition')}, {counted(factor, 'replica')}", made.writes
+    )
 
 
 def _copy(image: ClusterImage, kind: str) -> Decision[str]:
@@ -127,7 +130,7 @@ def _copy(image: ClusterImage, kind: str) -> Decision[str]:
             replicas = (added, *partition.replicas)
         write = write_of(image, id_, with_replicas(partition, replicas))
         writes.append(replace(write, relied_on=(*write.relied_on, registration_seen(image.brokers[added]))))
-    return Decision(f"{topic.name}: one more replica of {len(writes)} partitions", tuple(writes))
+    return Decision(f"{topic.name}: one more replica of {counted(len(writes), 'partition')}", tuple(writes))
 
 
 def _guard(image: ClusterImage, kind: str) -> Decision[str]:

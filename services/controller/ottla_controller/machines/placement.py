@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.plural import counted
 
 Replicas = tuple[int, ...]
 """Broker ids, the preferred leader first."""
@@ -96,7 +97,7 @@ def check_assignments(assignments: Sequence[tuple[int, Replicas]], registered: M
         _check_replicas(partition, replicas, registered)
         if len(replicas) != len(ordered[0]):
             raise _invalid_assignment(
-                f"partition {partition} has {len(replicas)} replicas and partition 0 has {len(ordered[0])}",
+                f"partition {partition} has {counted(len(replicas), 'replica')} and partition 0 has {len(ordered[0])}",
                 "give all partitions the same number",
             )
     return ordered

@@ -17,6 +17,7 @@ from ottla_core.cluster.image import Change, ClusterImage, Partition, Topic
 from ottla_core.config_values import check_topic_configs, topic_key, without_effect
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS, PartitionId, TopicId, check_topic_name
+from ottla_core.plural import counted
 
 MAX_PARTITIONS: Final = 10_000
 """For one topic, as Kafka bounds one request: each is a key in the metadata store and files on a broker."""
@@ -95,7 +96,8 @@ def decide_create_partitions(
     if total_count <= topic.partition_count:
         raise OttlaError(
             ErrorCode.INVALID_PARTITIONS,
-            f"the topic {name} has {topic.partition_count} partitions already, and {total_count} were requested",
+            f"the topic {name} has {counted(topic.partition_count, 'partition')} already, and the request is for "
+            f"{total_count}",
             hint="partitions can only be added: give a larger total",
         )
     _check_count(total_count)
@@ -234,8 +236,8 @@ def _check_new_assignments(
     if len(assignments) != count or len(assignments[0]) != replication_factor:
         raise OttlaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{len(assignments)} partitions with {len(assignments[0])} replicas are assigned, and {count} with "
-            f"{replication_factor} are to be added",
+            f"the assignment has {counted(len(assignments), 'partition')} of "
+            f"{counted(len(assignments[0]), 'replica')}, and {count} of {replication_factor} are to be added",
             hint="give one list for each new partition, with as many replicas as the topic has",
         )
     return check_assignments(list(enumerate(assignments)), _registered(image))

@@ -15,6 +15,7 @@ from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.shard import ShardDecision
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.plural import counted
 from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.history import Kind
 from ottla_group_coordinator.machines.members import Member
@@ -158,7 +159,7 @@ def _check_join(group: Group, request: Join, settings: GroupSettings) -> None:
     if len(group.members) >= settings.max_size and own_id not in group.members:
         raise OttlaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"group {group.group_id} has {len(group.members)} members, which is the most it may have",
+            f"group {group.group_id} has {counted(len(group.members), 'member')}, which is the most it may have",
             hint="raise group.max.size, or run fewer members",
         )
 

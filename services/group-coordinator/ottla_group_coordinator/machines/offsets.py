@@ -18,6 +18,7 @@ from ottla_core.coordination.shard import Entry, ShardDecision
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
+from ottla_core.plural import counted
 from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.membership import CallerIdentity, GroupSettings, check_generation, check_member
 from ottla_group_coordinator.machines.records import CommittedOffset, GroupKey, OffsetKey, encode_key, encode_offset
@@ -176,7 +177,9 @@ def decide_delete_group(group: Group, known: Collection[TopicPartition]) -> Shar
 
 def non_empty(group: str, members: int) -> OttlaError:
     return OttlaError(
-        ErrorCode.NON_EMPTY_GROUP, f"group {group} has {members} members", hint="stop them, or remove them, first"
+        ErrorCode.NON_EMPTY_GROUP,
+        f"group {group} has {counted(members, 'member')}",
+        hint="stop them, or remove them, first",
     )
 
 

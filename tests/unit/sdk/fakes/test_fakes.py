@@ -72,7 +72,7 @@ def test_a_failure_that_nobody_asked_about_is_raised_at_the_end() -> None:
     producer = FakeProducer[Any, Any](topic="orders")
     producer.fail_next(ottla.FatalError(87, "the broker is on fire"))
     producer.send("x")
-    with pytest.raises(DeliveryError, match="1 records were not delivered; the first: the broker is on fire"):
+    with pytest.raises(DeliveryError, match="1 record was not delivered: the broker is on fire"):
         producer.close()
     with pytest.raises(ConfigError, match="is not one of ottla's errors"):
         producer.fail_next(ValueError("x"))  # type: ignore[arg-type]  # what no type allows

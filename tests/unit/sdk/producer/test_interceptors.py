@@ -72,7 +72,7 @@ def test_each_hears_where_a_record_is_or_what_went_wrong() -> None:
         producer.send([object()], partition=0)
     cluster.will(Broker.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no key"))
     producer.send([2], timestamp=6)  # nobody asks for its outcome: an interceptor that hears of it does not count
-    with pytest.raises(DeliveryError, match="1 records were not delivered"):
+    with pytest.raises(DeliveryError, match="1 record was not delivered"):
         producer.close()
     good, refused, failed = noting.outcomes
     assert good == (RecordMetadata("t", 0, 0, 5), None)

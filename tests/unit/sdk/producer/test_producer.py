@@ -372,7 +372,7 @@ def test_flush_does_not_wait_for_linger_and_names_what_is_left() -> None:
     cluster.will(Broker.PRODUCE, Hold())
     with producer_of(cluster, linger=60, delivery_timeout=120) as producer:
         delivery = producer.send(b"x")
-        with pytest.raises(TimeoutError, match="1 batches"):
+        with pytest.raises(TimeoutError, match="1 batch has"):
             producer.flush(0.1)
         assert not delivery.done()
         cluster.release()

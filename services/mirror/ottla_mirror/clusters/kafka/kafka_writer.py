@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 import ottla
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
+from ottla_core.plural import counted
 from ottla_core.records.builder import SealedBatch
 from ottla_core.records.reader import read_records
 from ottla_mirror.clusters.cluster import TRANSACTION_S, Member
@@ -115,7 +116,7 @@ class KafkaWriter:
     def flush(self, timeout: float) -> None:
         if left := self._producer.flush(timeout):
             raise ottla.TimeoutError(
-                ErrorCode.REQUEST_TIMED_OUT, f"{left} records are not acknowledged after {timeout:g} s"
+                ErrorCode.REQUEST_TIMED_OUT, f"{counted(left, 'record')} not acknowledged after {timeout:g} s"
             )
         failures = self._failures.copy()
         self._failures.clear()

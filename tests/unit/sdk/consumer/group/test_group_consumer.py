@@ -519,7 +519,7 @@ def test_an_assignor_of_ones_own_may_fail_and_forget_something_and_the_group_goe
             consumer.poll(WAIT)
         assert len(consumer.poll(WAIT)) == 3
         assert consumer.assignment() == {T[0]}
-    assert "'odd' gives 1 partitions to no member, such as t-1" in caplog.text
+    assert "'odd' gives 1 partition to no member, such as t-1" in caplog.text
 
 
 # ---- several --------------------------------------------------------------------------------------------------------
