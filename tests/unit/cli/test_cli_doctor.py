@@ -179,7 +179,7 @@ def test_logs_that_can_not_be_compacted_full_disks_and_silent_brokers_are_told(
     admin: FakeAdmin, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ottla("doctor logs -o json") == 0
-    assert capsys.readouterr().err == "checked 1 broker: no problem of logs or disks\n"
+    assert capsys.readouterr().err == "checked 1 broker: no problem with logs or disks\n"
     stuck = LogDirInfo("/data", 1 << 30, 1 << 29, {}, {TopicPartition("orders", 0): "the disk has room for 7 bytes"})
 
     def log_dirs(broker: int, timeout: float) -> tuple[LogDirInfo, ...]:
@@ -200,7 +200,7 @@ def test_logs_that_can_not_be_compacted_full_disks_and_silent_brokers_are_told(
         "ottla: orders-0 on broker 0: it can't be compacted: the disk has room for 7 bytes",
         "ottla: broker 1: its disk accepts no appends; free space there, and they resume by themselves",
         "ottla: broker 1: it can't be reached: broker 1 does not answer (NETWORK_EXCEPTION); start it",
-        "checked 2 brokers: 3 problems of logs or disks",
+        "checked 2 brokers: 3 problems with logs or disks",
     ]
 
 

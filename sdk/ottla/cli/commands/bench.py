@@ -1,4 +1,4 @@
-"""`ottla bench`: how fast this client and a cluster are, as the tools report it that people compare with."""
+"""`ottla bench`: how fast this client and a cluster are, in the form of the tools that people compare with."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def produce(
     ] = 0,
     limit: For = _FOR,
 ) -> None:
-    """Send records; the latency of one is the time from `send` to its acknowledgement.
+    """Send records; latency is counted from `send` to the acknowledgement.
 
     \b
       ottla bench produce orders
@@ -155,7 +155,7 @@ def end_to_end(
     ] = "all",
     limit: For = _FOR,
 ) -> None:
-    """Send records on schedule and read them back; the latency of one is the time from when it was due to its reading.
+    """Send records on schedule and read them back; latency is counted from when a record was due until it was read.
 
     \b
       ottla bench e2e orders -n 10000 --rate 1000/s

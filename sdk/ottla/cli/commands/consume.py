@@ -196,11 +196,11 @@ def _check_member(group: str, first: PositionSpec, end: str | None, partitions: 
     if end is not None or partitions:
         raise config_error(
             "--group can't be combined with --to or -p",
-            hint="the group assigns the partitions; -n ends it",
+            hint="the group assigns the partitions; use -n to end",
         )
     if first.anchor not in (Anchor.START, Anchor.END) or first.number:
         raise config_error(
-            "--group continues where the group left off: --from can only be start or end, for its first time",
+            "--group continues where the group left off: --from can only be start or end, if nothing is committed",
             hint=f"`ottla group reset {group}` moves its offsets while it has no members",
         )
 

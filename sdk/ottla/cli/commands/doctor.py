@@ -158,7 +158,7 @@ def logs(ctx: typer.Context) -> None:
     for item in items:
         say(f"ottla: {item['name']}: {item['problem']}")
     found = counted(len(items), "problem") if items else "no problem"
-    say(f"checked {counted(len(brokers), 'broker')}: {found} of logs or disks")
+    say(f"checked {counted(len(brokers), 'broker')}: {found} with logs or disks")
     if items:
         raise typer.Exit(ExitCode.FAILED)
 

@@ -161,7 +161,7 @@ def produce(
     as_json: Annotated[
         bool, typer.Option("--json", help="Values are JSON: the SDK's consumers return dicts and lists, not strings.")
     ] = False,
-    rate: Annotated[str | None, typer.Option(metavar="N/s", help="Send no faster, such as 1000/s or 90/m.")] = None,
+    rate: Annotated[str | None, typer.Option(metavar="N/s", help="Send at most this fast: 1000/s, 90/m.")] = None,
 ) -> None:
     """Write the lines of a file, or of standard input, to a topic.
 

@@ -184,7 +184,7 @@ def abort(
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Abort open transactions by their ids, and fence their producers. Readers of committed records skip the records.
+    """Abort open transactions by their ids, and fence their producers. Readers of committed records skip their records.
 
     A hanging transaction has no coordinator to end it: name it by --topic, --partition and --offset.
     """
