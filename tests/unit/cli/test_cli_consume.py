@@ -137,8 +137,8 @@ def test_nothing_to_read_is_said_and_valid_json_all_the_same(told: Told, capsys:
         (["-p", "3"], 4, "orders has no partition 3"),
         (["-g", "billing", "-p", "0"], 2, "--group can't be combined with --to or -p"),
         (["-g", "billing", "--to", "end"], 2, "--group can't be combined with --to or -p"),
-        (["-g", "billing", "--from", "-5"], 2, "`ottla group reset billing` moves it elsewhere"),
-        (["-g", "billing", "--from", "99"], 2, "`ottla group reset billing` moves it elsewhere"),
+        (["-g", "billing", "--from", "-5"], 2, "`ottla group reset billing` moves its offsets"),
+        (["-g", "billing", "--from", "99"], 2, "`ottla group reset billing` moves its offsets"),
     ],
 )
 def test_what_can_not_be_is_told_before_anything_is_read(

@@ -179,8 +179,8 @@ def test_two_brokers_ports_are_exchanged(network: Network) -> None:
         network.broker(1 - n, address, EXTERNAL)
     found = bad(check_cluster(ONLY_EXTERNAL, ["localhost"], network))
     assert found[0, "other-broker"] == (
-        "broker 1 answers at localhost:9092; two brokers' ports are exchanged, in kafka_advertised or where they are "
-        "published"
+        "broker 1 answers at localhost:9092; the ports of two brokers are swapped, in kafka_advertised or where they "
+        "are published"
     )
 
 

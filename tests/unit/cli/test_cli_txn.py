@@ -116,7 +116,7 @@ def test_explain_names_the_offset_its_holder_and_what_to_do(
     assert "pay holds it: producer 7, epoch 3, Ongoing, since 2026-11-01T12:00" in told
     assert "`ottla txn abort pay`" in told
     assert ottla("txn explain orders 1 -o table") == 0
-    assert "wait for nothing in orders-1" in capsys.readouterr().err
+    assert "no transaction blocks readers in orders-1" in capsys.readouterr().err
 
 
 def test_explain_of_what_hangs_gives_the_command(fake: FakeTransactions, capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,7 +205,7 @@ def test_a_task_of_a_spark_write_is_aborted_by_force_alone(
     assert fake.calls == [f"spark-{query}"]
     assert f"`python -m pyspark_ottla.settle {query}` ends the whole write" in capsys.readouterr().err
     assert ottla(f"txn explain --id {task} -o table") == 0
-    assert f"its query ends it when it is started again, or `python -m pyspark_ottla.settle {query}`" in " ".join(
+    assert f"its query ends it when it is restarted, or run `python -m pyspark_ottla.settle {query}`" in " ".join(
         capsys.readouterr().out.split()
     )
     assert ottla(f"txn abort {task} --force -y") == 0

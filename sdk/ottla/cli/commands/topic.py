@@ -184,7 +184,7 @@ def alter(
 ) -> None:
     """Add partitions to a topic, set or unset its configs.
 
-    A record with a key goes to partition murmur2(key) modulo the number of partitions. With more partitions, new records
+    A record with a key goes to partition murmur2(key) modulo the number of partitions. With more of them, new records
     of a key may go to another partition than its old ones, so order by key holds only from then on.
     """
     settings = Settings.of(ctx)
