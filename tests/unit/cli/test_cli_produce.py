@@ -155,7 +155,7 @@ def test_json_comes_back_as_what_the_sdk_would_have_sent(
     assert run(["produce", "orders", "--json"]) == ExitCode.PARTIAL
     (made,) = FakeProducer.made
     assert made.sent == [(None, text, [(AUTO_VALUE, b"json")], None) for text in (b'{"id": 1}', b"[2]")]
-    assert "line 3 is no JSON" in capsys.readouterr().err
+    assert "line 3 is not JSON" in capsys.readouterr().err
 
 
 def test_a_file_is_read_and_the_outcome_is_data_where_asked_for(

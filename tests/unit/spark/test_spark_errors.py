@@ -14,7 +14,7 @@ def test_every_loss_is_named_up_to_twenty_and_counted() -> None:
         "10 offsets that the query had yet to read are gone: t-0 5..9 (5 offsets); t-1 5..9 (5 offsets)"
     )
     words = data_lost(MANY).message
-    assert words.startswith("5000 offsets")
+    assert words.startswith("5,000 offsets")
     assert words.count("t-") == 20
     assert words.endswith("; …")
 

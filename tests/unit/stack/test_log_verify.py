@@ -289,7 +289,7 @@ def test_the_command_names_the_first_damage_and_leaves_everything_as_it_is(
     assert first.startswith(
         f"ottla: {second}: at position {position}, offset {header.base_offset}: the CRC of a batch is"
     )
-    assert last.endswith("damaged in 1 position")
+    assert last.endswith("damaged at 1 position")
     assert {path: path.read_bytes() for path in directory.iterdir()} == before
     lock.release()
 
