@@ -209,4 +209,4 @@ clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) $(OLDEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup lock proto demo demo-selftest demo-mirror up down check format test test-busy test-spark walk test-oldest regressions coverage-table house pictures bench-before bench bench-log bench-mirror bench-kafka bench-spark scaling compose compat faults faults-spark fuzz growth sim load soak clean
+.PHONY: help setup lock proto demo demo-full demo-selftest demo-mirror up down check format test test-busy test-spark walk test-oldest regressions prose coverage-table house pictures bench-before bench bench-log bench-mirror bench-kafka bench-spark scaling compose compat faults faults-spark fuzz growth sim load soak clean
