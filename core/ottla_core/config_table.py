@@ -236,7 +236,7 @@ _BROKER_ROWS: Final = (
     _identity("broker.id", _INT, doc="The broker's node id: a setting of its process, or assigned by the controller."),
     _identity("broker.rack", _STRING, doc="The broker's rack; a setting of its process."),
     _cluster("auto.create.topics.enable", _BOOLEAN, "true",
-             doc="Whether a client that names an unknown topic creates it."),
+             doc="Whether a topic is created when a client names one that does not exist."),
     _cluster("auto.leader.rebalance.enable", _BOOLEAN, "true",
              doc="Whether leadership returns to the preferred leaders automatically."),
     _cluster("connections.max.idle.ms", _LONG, 10 * _MINUTE_MS,

@@ -171,7 +171,7 @@ def check_conflicts(configs: EffectiveConfigs) -> None:
     if least > most:
         raise OttlaError(
             ErrorCode.INVALID_CONFIG,
-            f"min.compaction.lag.ms={least} and max.compaction.lag.ms={most} exclude each other",
+            f"min.compaction.lag.ms={least} and max.compaction.lag.ms={most} can't be combined",
             hint="the first may not be above the second",
         )
 

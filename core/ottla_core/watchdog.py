@@ -105,7 +105,8 @@ class Watchdog:
         omitted = f", and {self._unlogged} before it" if self._unlogged else ""
         self._logged_at, self._unlogged = now, 0
         _log.warning(
-            "a turn of the event loop took %.0f ms of CPU time (%.0f ms for garbage)%s: everything else waited; %s",
+            "a turn of the event loop took %.0f ms of CPU time (%.0f ms in garbage collection)%s: "
+            "everything else waited; %s",
             used_s * 1000,
             self._collected_s * 1000,
             omitted,

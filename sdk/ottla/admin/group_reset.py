@@ -69,6 +69,6 @@ def planned(
 def _shifted(chosen: Sequence[TopicPartition], committed: Offsets, shift: int) -> Offsets:
     if missing := [str(p) for p in chosen if p not in committed]:
         raise config_error(
-            f"nothing is committed to shift from in {', '.join(missing)}", hint="name other partitions, or give to="
+            f"there is no committed offset to shift in {', '.join(missing)}", hint="name other partitions, or give to="
         )
     return {p: committed[p] + shift for p in chosen}

@@ -10,7 +10,7 @@ from ottla_core.records.record import Header, RawRecord
 
 ORIGIN: Final = {
     "ottla.origin.topic": "the topic that the record was read from",
-    "ottla.origin.partition": "its partition, in digits",
+    "ottla.origin.partition": "its partition, as a decimal number",
     "ottla.origin.offset": "its offset",
     "ottla.origin.timestamp": "its timestamp, in ms since the epoch; -1 for none",
     "ottla.error.class": "the error of the last attempt: module and class",

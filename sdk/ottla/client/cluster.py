@@ -214,7 +214,7 @@ class ClusterClient:
         end()
 
     def close(self) -> None:
-        """Close every connection; open calls fail. In a child after a fork, leave them: they are the parent's."""
+        """Close every connection; open calls fail. In a forked child, leave them: they belong to the parent."""
         if self.guard.foreign:
             return
         with self._ended:

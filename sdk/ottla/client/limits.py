@@ -64,7 +64,7 @@ def _idempotence(settings: Mapping[str, Any]) -> bool:
         raise config_error(f"enable_idempotence={requested!r} is not legal", hint="use True or False")
     if requested is False and transactional:
         raise config_error(
-            "enable_idempotence=False and transactional_id exclude each other", hint="leave enable_idempotence out"
+            "enable_idempotence=False and transactional_id can't be combined", hint="leave enable_idempotence out"
         )
     if requested is False:
         return False
@@ -84,8 +84,8 @@ def _idempotence(settings: Mapping[str, Any]) -> bool:
         setting, needed = excluding[0]
         requested = "True with transactional_id" if transactional else requested
         raise config_error(
-            f"enable_idempotence={requested or 'True by default'} and {setting} exclude each other",
-            hint=f"idempotence needs {needed}: give that, or enable_idempotence=False",
+            f"enable_idempotence={requested or 'True by default'} and {setting} can't be combined",
+            hint=f"idempotence needs {needed}: set that, or enable_idempotence=False",
         )
     return True
 

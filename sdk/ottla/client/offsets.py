@@ -36,7 +36,7 @@ OffsetsLike = Mapping[Any, int | OffsetAndMetadata]
 class GroupMetadata:
     """A consumer's identity in its group; `generation` is -1 and `member_id` "" while it is not a member.
 
-    `topic_ids` are the ids of the topics whose records it returned last: offsets are valid in those.
+    `topic_ids` are the ids of the topics whose records the consumer returned last; its offsets are valid only there.
     """
 
     group: str

@@ -294,7 +294,7 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         In a group, it commits what was processed (not with commit="manual"), gives up its partitions and leaves the
         group; a static member stays in it. The records of the last `poll` count as processed only if a `with` block
         ends without an error. Called in a callback, or in a signal handler that interrupts a call of the same thread,
-        it returns at once: that call finishes, then closes the consumer. In a child after a fork it does nothing.
+        it returns at once: that call finishes, then closes the consumer. In a forked child, it does nothing.
         """
         self._close_after(processed=False)
 

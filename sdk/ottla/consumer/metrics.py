@@ -7,8 +7,8 @@ from typing import Final
 from ottla.machines.subscription import SubscriptionState
 
 METRICS: Final = {
-    "records-consumed-total": "records handed out",
-    "bytes-consumed-total": "bytes of their batches, as they came",
+    "records-consumed-total": "records returned",
+    "bytes-consumed-total": "bytes of their batches, as received",
     "fetch-total": "fetches that were answered",
     "fetch-latency-avg": "ms from a fetch to its response, which waits for records for up to fetch_max_wait",
     "fetch-latency-max": "the longest of them, in ms",

@@ -69,7 +69,7 @@ def not_flushed(batches: int) -> OttlaError:
     return error_from_code(
         ErrorCode.REQUEST_TIMED_OUT,
         f"{batches} {'batch has' if batches == 1 else 'batches have'} no outcome yet",
-        hint="they are tried until delivery_timeout; wait longer or see why the brokers don't answer",
+        hint="they are retried until delivery_timeout; wait longer, or see why the brokers don't respond",
     )
 
 

@@ -50,9 +50,9 @@ class MirroredPartition:
 class FlowInfo:
     """A flow, such as `east->west`, and those of its partitions that the mirror you asked copies.
 
-    `delivery` is at_least_once or exactly_once, `policy` prefix or identity, and `leads` whether this mirror creates
-    topics and moves groups' offsets. `trouble` says why the flow does not move; `topics` and `groups` map each copied
-    topic or group with a problem to its cause. Addresses are those of the clusters, as the mirror knows them.
+    `delivery` is at_least_once or exactly_once, `policy` is prefix or identity, and `leads` says whether this mirror
+    creates topics and moves groups' offsets. `trouble` says why the flow does not move; `topics` and `groups` map each
+    copied topic or group with a problem to its cause. Addresses are those of the clusters, as the mirror knows them.
     """
 
     name: str

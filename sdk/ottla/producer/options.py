@@ -77,4 +77,6 @@ def _timeout_ms(timeout: Any) -> int:
     timeout_ms = round(1000 * seconds(timeout, "transaction_timeout"))
     if 0 < timeout_ms < 1 << 31:
         return timeout_ms
-    raise config_error(f"transaction_timeout={timeout!r} is not legal", hint="give seconds above 0, such as 60")
+    raise config_error(
+        f"transaction_timeout={timeout!r} is not legal", hint="give a number of seconds above 0, such as 60"
+    )

@@ -272,9 +272,10 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
     def close(self, timeout: Duration | None = None) -> None:
         """Flush for up to `timeout` seconds (delivery_timeout by default), fail the records left, release everything.
 
-        Callbacks have run when it returns, except for those that take longer than that. Raises DeliveryError for failed
-        records whose outcome was not read. A second call does nothing, except that it shortens a close which still
-        waits, if its own timeout ends sooner. In a child after a fork it does nothing: the records are the parent's.
+        When it returns, all callbacks have run, except those that take longer than `timeout`. Raises DeliveryError for
+        failed records whose outcome was not read. A second call returns at once; if its timeout ends before that of a
+        first call that is still waiting, the first ends then. In a forked child, close does nothing: the records belong
+        to the parent.
         """
         self._close(self._seconds(timeout))
 

@@ -104,7 +104,7 @@ class Table(Generic[K, V]):
         self._end.atexit = False
 
     def start(self) -> Self:
-        """Start loading. A `with` block and every call that waits do so too. A second call does nothing."""
+        """Start loading; a `with` block, or any call that waits, also starts it. A second call does nothing."""
         self._guard.check()
         if self._is_open:
             return self
@@ -236,7 +236,7 @@ class Table(Generic[K, V]):
         """Release everything: calls that wait get an error, and watches end. A second call does nothing.
 
         In a signal handler that interrupts a call of the same thread, it does not wait for the table's thread. In a
-        child after a fork it does nothing.
+        forked child, it does nothing.
         """
         if self._guard.foreign:
             return

@@ -150,4 +150,4 @@ def _ends_request(result: FetchResult) -> bool:
 
 def _not_found(session_id: int) -> OttlaError:
     message = f"this stream has no fetch session {session_id}"
-    return OttlaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, message, hint="begin another one")
+    return OttlaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, message, hint="start a new session")

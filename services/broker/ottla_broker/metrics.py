@@ -29,17 +29,17 @@ def add_metrics(metrics: Metrics, follower: MetadataFollower, replicas: Replicas
     gauge("ottla_broker_leaders", "Partitions that this broker leads.", lambda: sum(r.leads for r in existing()))
     gauge(
         "ottla_broker_under_replicated_partitions",
-        "Led partitions with replicas out of sync.",
+        "Partitions led by this broker with out-of-sync replicas.",
         lambda: sum(r.is_under_replicated for r in existing()),
     )
     gauge(
         "ottla_broker_under_min_isr_partitions",
-        "Led partitions whose ISR is too small for acks=all.",
+        "Partitions led by this broker whose ISR is too small for acks=all.",
         lambda: sum(r.is_under_min_isr for r in existing()),
     )
     gauge(
         "ottla_broker_late_transaction_partitions",
-        "Led partitions with a transaction that is open for too long.",
+        "Partitions led by this broker with a transaction that has been open for too long.",
         lambda: sum(r.has_late_transaction for r in existing()),
     )
     gauge(

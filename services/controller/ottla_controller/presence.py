@@ -126,7 +126,9 @@ class Presence:
         name = _name(process)
         try:
             if await journal.commit(decide, urgent=True):
-                _log.warning("%s, epoch %d, is dead: its connection broke, its port refuses", name, process.epoch)
+                _log.warning(
+                    "%s, epoch %d, is dead: its connection broke, and its port refuses new ones", name, process.epoch
+                )
         except OttlaError as error:
             _log.warning("could not remove %s, which is dead: %s; its lease will", name, error)
 
@@ -141,12 +143,12 @@ class Presence:
         try:
             alive = await responds(broker.address, timeout=PROBE_LIMIT_S)
         except Exception:  # to spare it for ever would leave its partitions without a leader
-            _log.exception("asking broker %d failed", broker.id)
+            _log.exception("probing broker %d failed", broker.id)
             alive = False
         _log.warning(
-            "brokers vanished together; broker %d %s",
+            "several brokers disappeared at once; broker %d %s",
             broker.id,
-            "answers, and is waited for" if alive else "does not answer, and counts as dead",
+            "responds, so the controller waits for it" if alive else "does not respond, so it counts as dead",
         )
         self._brake.on_probed(self._clock.monotonic(), broker, alive=alive)
         del self._probes[_registration(broker)]

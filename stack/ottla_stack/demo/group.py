@@ -72,6 +72,6 @@ def _wait(purpose: str, members: list[subprocess.Popen[bytes]], done: Callable[[
     while not done():
         ended = [member.returncode for member in members if member.poll() is not None]
         if ended or time.monotonic() > give_up_at:
-            reason = f"a member ended with {ended[0]}" if ended else f"it is not there after {_LIMIT_S:g} s"
-            raise OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the group waits for {purpose}, and {reason}")
+            reason = f"a member exited with code {ended[0]}" if ended else f"timed out after {_LIMIT_S:g} s"
+            raise OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the group did not read {purpose}: {reason}")
         time.sleep(_PAUSE_S)

@@ -189,7 +189,7 @@ def _item(report: SegmentReport) -> dict[str, Any]:
 
 @app.command("index", cls=Command)
 def index(ctx: typer.Context, paths: Paths, topic: TopicName = None, partition: Numbers = None) -> None:
-    """Rebuild both indexes of segments. The broker of the directory has to be stopped.
+    """Rebuild both indexes of segments. Stop the broker that owns the directory first.
 
     Exit code 1 if a segment does not end with a whole batch.
     """
@@ -220,9 +220,10 @@ def compact_log(
         ),
     ] = False,
 ) -> None:
-    """Clean the log of a compacted topic as its broker would. That broker has to be stopped.
+    """Clean the log of a compacted topic as its broker would. Stop that broker first.
 
-    Its directory has no configs: if the topic's delete.retention.ms or min.compaction.lag.ms are others, pass them.
+    The directory holds no configs: if the topic's delete.retention.ms or min.compaction.lag.ms differs from the
+    default, pass it.
     """
     settings = Settings.of(ctx)
     delete_retention_ms = round(parse_duration(delete_retention, "--delete-retention") * 1000)

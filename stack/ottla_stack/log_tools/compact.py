@@ -65,7 +65,7 @@ def compact(directory: Path, *, delete_retention_ms: int, min_lag_ms: int, drops
         swap.finish_all(directory, os.listdir(directory) if directory.is_dir() else ())
         found, *others = find_logs(directory)
         if others or not found.is_whole or found.directory != directory:
-            raise config_error(f"{directory} is not one partition", hint="give the directory of a partition")
+            raise config_error(f"{directory} is not the directory of one partition", hint="give one such as orders-0")
         largest_segment = _checked(found)
         config = LogConfig(
             segment_bytes=largest_segment,

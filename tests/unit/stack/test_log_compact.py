@@ -181,8 +181,8 @@ def test_what_is_not_one_partition_is_named(
     directory = write_compacted(tmp_path)
     before = files_of(directory)
     for path, problem in (
-        (tmp_path, "is not one partition"),
-        (segments(directory)[0], "is not one partition"),
+        (tmp_path, "is not the directory of one partition"),
+        (segments(directory)[0], "is not the directory of one partition"),
         (shutil.copytree(directory, tmp_path / "table-0"), "is not a partition of this broker"),
     ):
         assert compacted(monkeypatch, path) == 2

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
-    help="Get, set and explain configs: of the cluster, or of a topic (-t) or a broker (--broker).",
+    help="Get, set and explain the configs of the cluster, a topic (-t) or a broker (--broker).",
 )
 
 OfTopic = Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="The configs of this topic.")]

@@ -266,7 +266,7 @@ def kick(
     reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, shown by `ottla group explain`.")] = "",
     dry_run: DryRun = False,
 ) -> None:
-    """Remove members from a group; the others share their partitions.
+    """Remove members from a group; the remaining members take over their partitions.
 
     A member that still runs joins again by itself. Use this for one that hangs, or a static one that won't come back.
     """

@@ -80,7 +80,7 @@ def listener_of(
     callbacks = {"on_assigned": on_assigned, "on_revoked": on_revoked, "on_lost": on_lost}
     if listener is not None:
         if any(callbacks.values()):
-            raise config_error("listener= and callables exclude each other", hint="give one or the other")
+            raise config_error("listener= and callables can't be combined", hint="give one or the other")
         callbacks = {name: getattr(listener, name, None) for name in callbacks}
     for name, call in callbacks.items():
         if inspect.iscoroutinefunction(call):

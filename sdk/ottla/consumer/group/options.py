@@ -60,14 +60,14 @@ def group_options(topics: Sequence[str], settings: Mapping[str, Any], listener: 
     if not isinstance(group, str) or not group:
         raise config_error(f"group={group!r} is not a group id", hint="give a name that all its members share")
     if settings["partitions"] is not None:
-        raise config_error("group= and partitions= exclude each other", hint="the group gives out the partitions")
+        raise config_error("group= and partitions= can't be combined", hint="the group gives out the partitions")
     if start != "committed":
         raise config_error(
-            f"group={group!r} and start={start!r} exclude each other: a group continues where it left off",
+            f"group={group!r} and start={start!r} can't be combined: a group continues where it left off",
             hint="auto_offset_reset='earliest' says where it begins at first; seek in on_assigned to go elsewhere",
         )
     if pattern is not None and topics:
-        raise config_error("topics and pattern= exclude each other", hint="put the names into the pattern")
+        raise config_error("topics and pattern= can't be combined", hint="put the names into the pattern")
     return GroupOptions(
         group,
         () if pattern is not None else checked_topics(topics),

@@ -165,13 +165,13 @@ class FetchSessions:
             raise OttlaError(
                 ErrorCode.INVALID_FETCH_SESSION_EPOCH,
                 f"fetch session {session.id} is at epoch {session.next_epoch}, not {request.session_epoch}",
-                hint="begin another one",
+                hint="start a new session",
             )
         if session.by_id != by_id:
             raise OttlaError(
                 ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
                 f"fetch session {session.id} mixes names and ids of topics",
-                hint="begin another one",
+                hint="start a new session",
             )
         if session.is_fetching:  # from another connection: neither client can rely on it
             self._end(session)
@@ -207,5 +207,5 @@ def _not_found(session_id: int) -> OttlaError:
     return OttlaError(
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
         f"there is no fetch session {session_id}",
-        hint="it was evicted, or this broker has restarted; begin another one",
+        hint="it was evicted, or this broker has restarted; start a new session",
     )

@@ -279,7 +279,7 @@ class LeaderRole(ReplicaState):
         if not self.log.config.deletes:
             raise OttlaError(
                 ErrorCode.POLICY_VIOLATION,
-                f"records of {self} can't be deleted: its cleanup.policy has no delete",
+                f"records of {self} can't be deleted: the topic's cleanup.policy does not include delete",
                 hint="delete keys by tombstones, or set cleanup.policy to compact,delete",
             )
         offset = high_watermark if before_offset == -1 else before_offset

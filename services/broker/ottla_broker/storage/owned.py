@@ -101,7 +101,7 @@ def _check_kind(header: BatchHeader, batch: memoryview, owner: ShardFence, confi
     elif bits != CONTROL | TRANSACTIONAL or not has_producer or marker_of(batch) is None:
         raise OttlaError(
             ErrorCode.INVALID_RECORD,
-            f"a shard's batch has the attributes {header.attributes:#06x}, the producer {header.producer_id} of epoch "
-            f"{header.producer_epoch} and the sequence {header.base_sequence}: it has neither plain entries nor "
-            "those of a transaction, and is no marker and no fence",
+            f"a shard's batch has attributes {header.attributes:#06x}, producer {header.producer_id} with epoch "
+            f"{header.producer_epoch}, and sequence {header.base_sequence}: it holds neither plain entries nor those "
+            "of a transaction, and is neither a marker nor a fence",
         )

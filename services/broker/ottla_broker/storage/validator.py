@@ -109,7 +109,7 @@ def check_count(header: BatchHeader) -> None:
             ErrorCode.INVALID_RECORD,
             f"a batch of {header.size_bytes} bytes says that it holds {header.record_count} records, and a record has "
             f"{_MIN_RECORD_BYTES} bytes at least",
-            hint="the client counts wrong; nothing of the request was written to this partition",
+            hint="the client's record count is wrong; nothing of the request was written to this partition",
         )
 
 

@@ -246,7 +246,7 @@ def _check_new_assignments(
 def _check_no_counts(new: NewTopic) -> None:
     if new.partitions not in (DEFAULT, 0) or new.replication_factor not in (DEFAULT, 0):
         raise OttlaError(
-            ErrorCode.INVALID_REQUEST, "counts and assignments exclude each other", hint="give -1 for both counts"
+            ErrorCode.INVALID_REQUEST, "counts and assignments can't be combined", hint="give -1 for both counts"
         )
 
 

@@ -169,7 +169,7 @@ def test_a_call_out_of_turn_says_which_one_comes_first(wrong: Any, hint: str) ->
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"enable_idempotence": False}, "exclude each other"),
+        ({"enable_idempotence": False}, "can't be combined"),
         ({"acks": 1}, "idempotence needs"),
         ({"retries": 0}, "idempotence needs"),
         ({"transactional_id": ""}, "not legal"),
