@@ -171,8 +171,8 @@ def check_conflicts(configs: EffectiveConfigs) -> None:
     if least > most:
         raise OttlaError(
             ErrorCode.INVALID_CONFIG,
-            f"min.compaction.lag.ms={least} and max.compaction.lag.ms={most} can't be combined",
-            hint="the first may not be above the second",
+            f"min.compaction.lag.ms={least} is above max.compaction.lag.ms={most}",
+            hint="lower the first, or raise the second",
         )
 
 

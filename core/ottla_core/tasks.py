@@ -25,4 +25,4 @@ async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
         try:
             await end_task(task)
         except Exception:
-            _log.exception("%s had died", task.get_name())
+            _log.exception("the task %s failed", task.get_name())

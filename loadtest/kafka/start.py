@@ -38,7 +38,10 @@ class Start:
 
 
 STARTS: Final = (
-    Start(Figure("start", "exec to first record, Kafka formatted before", Goal(least=3), "seconds", "s", True), True),
+    Start(
+        Figure("start", "exec to first record, Kafka's storage already formatted", Goal(least=3), "seconds", "s", True),
+        True,
+    ),
     Start(Figure("start_new", "… from nothing on both sides", ANY, "seconds", "s", True), False),
 )
 

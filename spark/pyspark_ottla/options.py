@@ -211,7 +211,7 @@ def _check_timeout(client: dict[str, str], *, exactly_once: bool) -> None:
         raise config_error(
             f"kafka.{name}={client[name]} is less than kafka.delivery.timeout.ms={delivery_ms:g}: a task that waits "
             "for brokers would lose its transaction",
-            hint="give more time than a micro-batch takes, such as the default of 15 minutes",
+            hint="set it longer than a micro-batch takes; the default is 15 minutes",
         )
 
 

@@ -170,7 +170,7 @@ class QueryTransactions:
             try:
                 admin.transactions.forget(name)
             except OttlaError as error:
-                logger.info("%s: %s stays known: %s", named(self._batch), name, error)
+                logger.info("%s: transactional id %s is not forgotten yet: %s", named(self._batch), name, error)
 
         _at_once([partial(forget, name) for name in names])
 

@@ -104,7 +104,7 @@ def lock(directory: Path) -> IO[str]:
         file.close()
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
-            f"another `ottla up` runs in {directory}{_holder(directory)}",
+            f"another `ottla up` is running in {directory}{_holder(directory)}",
             hint=f"stop it with `ottla down --dir {directory}`, or choose another --dir and --port-base",
         ) from None
     file.truncate(0)
@@ -117,7 +117,7 @@ def unreadable_state(directory: Path) -> OttlaError:
     """The error for a directory whose lock is held, and whose state.json is gone or torn."""
     return OttlaError(
         ErrorCode.INVALID_REQUEST,
-        f"an `ottla up` runs in {directory}{_holder(directory)}, but {state_path(directory)} can't be read",
+        f"an `ottla up` is running in {directory}{_holder(directory)}, but {state_path(directory)} can't be read",
         hint="end that process with SIGTERM: it stops its services cleanly",
     )
 

@@ -433,7 +433,7 @@ def test_an_id_that_can_not_be_forgotten_does_not_fail_a_batch_that_is_written(
         patch.setattr(Transactions, "forget", refused)
         query.commit(0, messages)
     assert query.written() == expected(0)
-    assert "stays known: its markers are not written yet" in caplog.text
+    assert "is not forgotten yet: its markers are not written yet" in caplog.text
     query.micro_batch(1)
     assert len(query.ids()) == 2
 

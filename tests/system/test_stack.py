@@ -45,7 +45,7 @@ def test_up_and_down_leave_the_data_and_no_process(tmp_path: Path) -> None:
 
     second = ottla("up", "--port-base", str(base), cwd=tmp_path)
     assert second.returncode == 1
-    assert "another `ottla up` runs in" in second.stderr
+    assert "another `ottla up` is running in" in second.stderr
     assert "ottla down" in second.stderr
 
     status = ottla("status", "-o", "json", cwd=tmp_path)

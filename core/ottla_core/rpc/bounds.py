@@ -10,6 +10,6 @@ def check_few(count: int, name: str, most: int) -> None:
     if count > most:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
-            f"{count} {name} are more than the {most} that one call may bring",
+            f"a call may have at most {most} {name}, not {count}",
             hint="split it into several calls",
         )

@@ -52,7 +52,7 @@ def ottla(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without prompting.")] = False,
     client_config: Annotated[
         list[str] | None,
-        typer.Option("-X", metavar="NAME=VALUE", help="A client setting under Kafka's name, such as linger.ms=5."),
+        typer.Option("-X", metavar="NAME=VALUE", help="A client setting by its Kafka name, such as linger.ms=5."),
     ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")

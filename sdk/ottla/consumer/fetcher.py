@@ -278,4 +278,4 @@ class Fetcher:
 
 def closed_error() -> OttlaError:
     """Return the error for using a closed consumer."""
-    return ConfigError(ErrorCode.INVALID_REQUEST, "the consumer is closed", hint="make another one")
+    return ConfigError(ErrorCode.INVALID_REQUEST, "the consumer is closed", hint="create a new one")

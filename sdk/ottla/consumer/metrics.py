@@ -11,7 +11,7 @@ METRICS: Final = {
     "bytes-consumed-total": "bytes of their batches, as received",
     "fetch-total": "fetches that were answered",
     "fetch-latency-avg": "ms from a fetch to its response, which waits for records for up to fetch_max_wait",
-    "fetch-latency-max": "the longest of them, in ms",
+    "fetch-latency-max": "the longest such time, in ms",
     "records-lag-max": "how far the partition furthest behind is behind, as of its last fetch; -1 before the first",
     "assigned-partitions": "partitions that are read",
     "position-reset-total": "positions that were not in the log and went to auto_offset_reset (not Kafka's)",

@@ -96,8 +96,8 @@ def stop_gone(topic: str, *, recreated: bool) -> OttlaError:
     """A topic that is read up to a stop was deleted, and perhaps created again: the stop will never be reached."""
     return error_from_code(
         ErrorCode.UNKNOWN_TOPIC_ID if recreated else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        f"the topic {topic!r} was deleted{' and created again' * recreated} before it was read to its stop: the rest "
-        "is gone",
+        f"the topic {topic!r} was deleted{' and created again' * recreated} before it was read up to its stop: the "
+        "remaining records are gone",
         hint="read what is there now with another consumer, or seek and give another stop=",
     )
 
@@ -105,7 +105,7 @@ def stop_gone(topic: str, *, recreated: bool) -> OttlaError:
 def sender_failed(bug: BaseException) -> FatalError:
     """The sending thread failed by a bug, and sends nothing any more."""
     return _by_a_bug(
-        "the producer's sender failed, so it sends nothing any more", bug, "close the producer and make another one"
+        "the producer's sender failed, so it sends nothing any more", bug, "close the producer and create a new one"
     )
 
 

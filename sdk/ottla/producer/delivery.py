@@ -24,9 +24,10 @@ logger = logging.getLogger("ottla.producer")
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record is. `offset` is -1 with acks=0; `timestamp` is in milliseconds since the epoch.
+    """The topic, partition, offset and timestamp of a record that was written. `offset` is -1 with acks=0.
 
-    `timestamp` is the producer's, or the broker's if the topic has message.timestamp.type=LogAppendTime.
+    `timestamp` is in milliseconds since the epoch: the producer's, or the broker's if the topic has
+    message.timestamp.type=LogAppendTime.
     """
 
     topic: str

@@ -398,4 +398,4 @@ def check_config(config: Mapping[str, Any]) -> None:
 
 def closed_error() -> ConfigError:
     """Return the error for using a closed producer."""
-    return ConfigError(ErrorCode.INVALID_REQUEST, "the producer is closed", hint="make another one")
+    return ConfigError(ErrorCode.INVALID_REQUEST, "the producer is closed", hint="create a new one")

@@ -191,7 +191,7 @@ class TableView:
 
 def closed_error(topic: str) -> OttlaError:
     """Return the error for using a closed table."""
-    return config_error(f"the table {topic!r} is closed", hint="make another one")
+    return config_error(f"the table {topic!r} is closed", hint="create a new one")
 
 
 def late_error(view: TableView, goal: Goal, timeout: float) -> OttlaError:
@@ -200,5 +200,5 @@ def late_error(view: TableView, goal: Goal, timeout: float) -> OttlaError:
     return error_from_code(
         ErrorCode.REQUEST_TIMED_OUT,
         f"the table {view.topic!r} has not reached {ends} within {timeout:g} s: it is at {dict(view.position)}",
-        hint="wait longer; where its position stands still, see the log of the client and the brokers",
+        hint="wait longer; if its position does not advance, see the logs of the client and the brokers",
     )

@@ -41,7 +41,7 @@ class BrokerConfig:
         if self.kafka_listeners and self.kafka_port != _KAFKA_PORT:
             raise OttlaError(
                 ErrorCode.INVALID_CONFIG,
-                f"kafka_port={self.kafka_port} is given beside kafka_listeners",
+                f"kafka_port={self.kafka_port} can't be set together with kafka_listeners",
                 hint="leave it out: kafka_listeners gives the ports",
             )
         check_ports_differ(self.kafka, {"port, for gRPC,": self.port, "admin_port": self.admin_port})

@@ -73,7 +73,7 @@ TWO = "INTERNAL://0.0.0.0:19092,EXTERNAL://0.0.0.0:9092"
         ({"kafka_listeners": "A://h:9092,B://i:9092"}, "listener A and the Kafka listener B have the same port 9092"),
         ({"kafka_listeners": "A://h:9650"}, "port, for gRPC, and the Kafka listener A have the same port 9650"),
         ({"kafka_port": "9750"}, "admin_port and the Kafka listener PLAINTEXT have the same port 9750"),
-        ({"kafka_listeners": TWO, "kafka_port": "9093"}, "kafka_port=9093 is given beside kafka_listeners"),
+        ({"kafka_listeners": TWO, "kafka_port": "9093"}, "kafka_port=9093 can't be set together with kafka_listeners"),
         ({"kafka_listeners": TWO, "kafka_advertised": "localhost:9092"}, "names no listener"),
         ({"kafka_listeners": TWO, "kafka_advertised": "OUTSIDE://h:9092"}, "there is no listener OUTSIDE"),
         ({"kafka_advertised": "EXTERNAL://h:9092"}, "there is no listener EXTERNAL"),

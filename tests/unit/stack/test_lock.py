@@ -18,7 +18,7 @@ def test_a_directory_is_held_until_its_file_is_closed(tmp_path: Path) -> None:
     held = lock(directory)
     for _ in range(2):
         assert is_locked(directory)
-        with pytest.raises(OttlaError, match="another `ottla up` runs in"):
+        with pytest.raises(OttlaError, match="another `ottla up` is running in"):
             lock(directory)
     held.close()
     assert not is_locked(directory)

@@ -40,8 +40,8 @@ Group = Annotated[
         "--group",
         "-g",
         metavar="GROUP",
-        help="Read as a member of it until Ctrl-C or -n: continue where it left off (else at --from start or end), and "
-        "commit what was written.",
+        help="Read as a member of this group until Ctrl-C or -n: begin at its committed offsets (without any, at "
+        "--from start or end), and commit the records that were printed.",
     ),
 ]
 Template = Annotated[

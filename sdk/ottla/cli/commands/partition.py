@@ -78,9 +78,11 @@ def elect(
         ),
     ] = None,
     partition: Numbers = None,
-    everything: Annotated[bool, typer.Option("--all", help="All partitions that another replica leads.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All partitions whose leader is not the preferred one.")
+    ] = False,
     unclean: Annotated[
-        bool, typer.Option("--unclean", help="Without a leader: elect any live replica. LOSES RECORDS.")
+        bool, typer.Option("--unclean", help="Elect any live replica where there is no leader. LOSES RECORDS.")
     ] = False,
     dry_run: DryRun = False,
 ) -> None:

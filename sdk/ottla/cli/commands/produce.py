@@ -145,7 +145,8 @@ def produce(
         list[str] | None, typer.Option("-H", "--header", metavar="NAME=VALUE", help="A header of every record.")
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("-p", "--partition", metavar="N", help="The partition; default: by the key.")
+        int | None,
+        typer.Option("-p", "--partition", metavar="N", help="Write to this partition; default: chosen by the key."),
     ] = None,
     compression: Annotated[Codec | None, typer.Option("-z", "--compression", help="Compression codec.")] = None,
     acks: Annotated[

@@ -178,13 +178,13 @@ def abort(
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", metavar="N", help="Partition of a hanging transaction.")
     ] = None,
-    offset: Annotated[int | None, typer.Option(metavar="N", help="Where it begins, from `ottla txn hanging`.")] = None,
+    offset: Annotated[int | None, typer.Option(metavar="N", help="Its first offset, from `ottla txn hanging`.")] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Also abort a transaction of a Spark write, which may tear the write.")
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Abort open transactions by their ids, and fence their producers. Readers of committed records skip their records.
+    """Abort open transactions by id, and fence their producers. Read-committed consumers skip the aborted records.
 
     A hanging transaction has no coordinator to end it: name it by --topic, --partition and --offset.
     """

@@ -145,8 +145,8 @@ def check_keyless(offset: int, *, drops: bool) -> None:
         return
     raise OttlaError(
         ErrorCode.INVALID_RECORD,
-        f"the record at offset {offset} has no key, without which it can't be compacted: it is older than the topic's "
-        f"cleanup.policy=compact, and {KEYLESS}=false keeps it",
-        hint=f"read what you need of such records, and set {KEYLESS}=true on the topic: compaction drops them; `ottla "
-        "log compact` does so with --drop-keyless. Or set cleanup.policy=delete",
+        f"the record at offset {offset} has no key, so the log can't be compacted: the record is older than the "
+        f"topic's cleanup.policy=compact, and {KEYLESS}=false keeps such records",
+        hint=f"read what you need of such records, and set {KEYLESS}=true on the topic: compaction then drops them; "
+        "`ottla log compact` does so with --drop-keyless. Or set cleanup.policy=delete",
     )

@@ -50,7 +50,7 @@ def misplaced(name: str, node_id: int) -> OttlaError | None:
 def alter(changes: Sequence[tuple[str, int, str | None]], *, dry: bool) -> None:
     """Carry out (logger, operation of KIP-412, level), all or none of them. Raises INVALID_CONFIG, INVALID_REQUEST."""
     if len({name for name, *_ in changes}) < len(changes):
-        raise OttlaError(ErrorCode.INVALID_REQUEST, "the request alters a logger twice", hint="name each once")
+        raise OttlaError(ErrorCode.INVALID_REQUEST, "the request alters a logger twice", hint="name each logger once")
     requested = {name: _level_after(name, operation, level) for name, operation, level in changes}
     if dry:
         return

@@ -168,11 +168,15 @@ class SegmentIndexes:
         if self._offsets.last is not None:
             relative, position = self._offsets.last
             if relative < 0 or not 0 <= position < log_size_bytes:
-                raise IndexDamagedError(f"{self._offsets.path.name} ends with offset +{relative} at {position}")
+                raise IndexDamagedError(
+                    f"the last entry of {self._offsets.path.name} is invalid: offset +{relative}, position {position}"
+                )
         if self._times.last is not None:
             timestamp_ms, relative = self._times.last
             if relative < 0 or timestamp_ms < 0:
-                raise IndexDamagedError(f"{self._times.path.name} ends with offset +{relative} at {timestamp_ms} ms")
+                raise IndexDamagedError(
+                    f"the last entry of {self._times.path.name} is invalid: {timestamp_ms} ms, offset +{relative}"
+                )
             self.largest = TimestampOffset(timestamp_ms, relative + self._base_offset)
 
     def note(self, position: int, size_bytes: int, last_offset: int, max_timestamp_ms: int) -> None:

@@ -107,8 +107,8 @@ def check_count(header: BatchHeader) -> None:
     if header.record_count * _MIN_RECORD_BYTES > room:
         raise OttlaError(
             ErrorCode.INVALID_RECORD,
-            f"a batch of {header.size_bytes} bytes says that it holds {header.record_count} records, and a record has "
-            f"{_MIN_RECORD_BYTES} bytes at least",
+            f"a batch of {header.size_bytes} bytes has the record count {header.record_count}, but each record takes "
+            f"at least {_MIN_RECORD_BYTES} bytes",
             hint="the client's record count is wrong; nothing of the request was written to this partition",
         )
 
@@ -245,7 +245,7 @@ def _check_timestamps(header: BatchHeader, batch: memoryview, config: LogConfig,
     if not -1 <= first <= largest:
         raise OttlaError(
             ErrorCode.INVALID_TIMESTAMP,
-            f"a batch begins at timestamp {first} and says that its largest is {largest}",
+            f"a batch has the base timestamp {first} and the max timestamp {largest}, which can't be right",
             hint="timestamps are milliseconds since 1970, -1 for none",
         )
     if largest > latest:

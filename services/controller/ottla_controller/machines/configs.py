@@ -144,7 +144,7 @@ def decide_alter_configs(image: ClusterImage, resource: Resource, ops: Sequence[
     """All of `ops` or none of them. Raises as `describe_configs` does, and INVALID_CONFIG."""
     names = [op.name for op in ops]
     if len(set(names)) < len(names):
-        raise OttlaError(ErrorCode.INVALID_REQUEST, "the request alters a config twice", hint="name each once")
+        raise OttlaError(ErrorCode.INVALID_REQUEST, "the request alters a config twice", hint="name each config once")
     if resource.kind is ResourceKind.TOPIC:
         return _alter_topic(image, _topic(image, resource.name), ops)
     if resource.kind is not ResourceKind.BROKER:

@@ -70,7 +70,9 @@ def check_once(partitions: Iterable[tuple[str, int]]) -> None:
     if twice:
         topic, partition = twice[0]
         raise OttlaError(
-            ErrorCode.INVALID_REQUEST, f"the request names {topic[:60]}-{partition} twice", hint="name each once"
+            ErrorCode.INVALID_REQUEST,
+            f"the request names {topic[:60]}-{partition} twice",
+            hint="name each partition once",
         )
 
 
@@ -118,7 +120,9 @@ def _preferred(partition: Partition, existing: Availability, rules: Rules) -> Pa
 def _unclean(partition: Partition, existing: Availability, rules: Rules, longest: Partition | None) -> Partition:
     """An eligible replica leads, as ever; else the `longest` log of those that were reported; else a live one."""
     if partition.leader != NO_LEADER:
-        raise OttlaError(ErrorCode.ELECTION_NOT_NEEDED, f"the partition has a leader, {partition.leader}")
+        raise OttlaError(
+            ErrorCode.ELECTION_NOT_NEEDED, f"the partition already has a leader: broker {partition.leader}"
+        )
     after = settled(partition, existing, rules._replace(unclean=False))
     if after.leader == NO_LEADER:
         after = longest or settled(partition, existing, rules._replace(unclean=True))

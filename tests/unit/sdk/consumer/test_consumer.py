@@ -361,7 +361,7 @@ def test_a_topic_that_is_gone_before_it_was_read_to_its_stop_is_an_error(
             cluster.add_topic("t", 1)
             refill(cluster, {0: 10})
         for _ in range(2):
-            with pytest.raises(UnknownTopicError, match="before it was read to its stop") as raised:
+            with pytest.raises(UnknownTopicError, match="before it was read up to its stop") as raised:
                 list(consumer)
             codes = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             assert raised.value.code == (codes[0] if recreated else codes[1])

@@ -276,7 +276,7 @@ def test_no_memory_is_used_before_the_start_and_none_after_the_end() -> None:
     table.close()
     table.close()
     thread.join(10)
-    assert [str(error) for error in waiting] == ["the table 't' is closed (INVALID_CONFIG); make another one"]
+    assert [str(error) for error in waiting] == ["the table 't' is closed (INVALID_CONFIG); create a new one"]
     assert list(watch) == []
     for look in (lambda: table.get("a"), table.start, table.watch, table.wait_until_caught_up):
         with pytest.raises(ConfigError, match="is closed"):
