@@ -315,7 +315,7 @@ def test_settings_of_the_client_reach_it(read: Read, cluster: Cluster, admin: ot
         ({"kafka.fetch.max.wait": "5"}, "kafka.fetch.max.wait: .* unknown.*nearest is fetch.max.wait.ms"),
         ({"kafka.fetch.max.wait.ms": "soon"}, "kafka.fetch.max.wait.ms: .*not legal"),
         ({"kafka.isolation.level": "serializable"}, "isolation_level=.serializable. is not legal"),
-        ({"kafka.sasl.mechanism": "PLAIN"}, "kafka.sasl.mechanism: .*authentication is not served"),
+        ({"kafka.sasl.mechanism": "PLAIN"}, "kafka.sasl.mechanism: .*authentication is not supported yet"),
     ],
 )
 @BATCH_OPTION("kafka.*")

@@ -271,7 +271,7 @@ async def test_a_connection_is_cut_by_the_name_that_grpc_has_for_its_peer() -> N
         (b"buggy", "internal error, in the log as request"),
         (b"late", "was not done within 0.05 s"),
         (b"denied", "may not WRITE"),
-        (b"answered", "without a response"),
+        (b"answered", "gets no response"),
     ],
 )
 async def test_acks_0_is_silence_or_the_end_of_the_stream(stack: Stack, client: Client, fate: bytes, why: str) -> None:
