@@ -248,5 +248,7 @@ def test_a_topic_deleted_in_mid_query_ends_it_or_does_not(cluster: Cluster, admi
 def test_a_checkpoint_of_another_query_is_refused_by_name(table: str, admin: ottla.Admin, runs: Runs) -> None:
     runs.finish("taken", subscribe=table)
     admin.topics.create("another", partitions=1)
-    with pytest.raises(StreamingQueryException, match=r"belongs to another query: it holds table-0[\s\S]*checkpointLocation"):
+    with pytest.raises(
+        StreamingQueryException, match=r"belongs to another query: it holds table-0[\s\S]*checkpointLocation"
+    ):
         runs.finish("taken", subscribe="another")

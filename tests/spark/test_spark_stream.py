@@ -569,7 +569,9 @@ def test_a_checkpoint_of_another_query_is_refused(
     cluster: Cluster, admin: ottla.Admin, topic: str, begin: Begin, caplog: pytest.LogCaptureFixture
 ) -> None:
     words = refused(begin(offsets("others", 3, 4), subscribe=topic, failOnDataLoss="false").batch)
-    assert re.search(rf"belongs to another query: it holds others-0, others-1, .* reads {topic}\W.*checkpointLocation", words)
+    assert re.search(
+        rf"belongs to another query: it holds others-0, others-1, .* reads {topic}\W.*checkpointLocation", words
+    )
     assert "it holds 17" in refused(begin("17", subscribe=topic).batch)
     assert "another query" in refused(begin('{"a": 5}', subscribe=topic).batch)
     both = json.dumps({**json.loads(offsets(topic, 0, 0)), **json.loads(offsets("unsubscribed", 7))})
