@@ -200,15 +200,24 @@ def test_what_was_gathered_is_handed_out_before_its_partitions_are_given_up(
 
 def test_what_others_have_committed_meanwhile_is_not_taken_for_ones_own() -> None:
     cluster = filled({0: 3})
-    places = iter([0, 3])
+    places, rebalances = iter([0, 3]), iter(["the first"])
     consumer: Consumer[Any, Any]
-    with consumer_of(cluster, on_assigned=lambda some: consumer.seek(some[0], next(places))) as consumer:
+
+    def let_another_member_commit(_: object) -> None:
+        if next(rebalances, None):
+            assert committed(cluster) == {0: 3}
+            with cluster.changed:
+                cluster.groups.group("g").offsets[T[0]].offset = 1
+
+    with consumer_of(
+        cluster,
+        on_assigned=lambda some: consumer.seek(some[0], next(places)),
+        on_revoked=let_another_member_commit,
+    ) as consumer:
         assert len(consumer.poll(WAIT)) == 3
         cluster.groups.rebalance("g")
         while consumer.group_metadata.generation < 2:
-            if not consumer.poll(0.05) and committed(cluster) == {0: 3}:
-                with cluster.changed:
-                    cluster.groups.group("g").offsets[T[0]].offset = 1
+            consumer.poll(0.05)
     assert committed(cluster) == {0: 3}
 
 
