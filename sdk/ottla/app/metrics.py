@@ -9,7 +9,7 @@ from ottla.app.worker import Worker
 
 METRICS: Final = {
     "records-handled-total": "records whose handler returned",
-    "records-retried-total": "attempts that failed and were, or will be, followed by another",
+    "records-retried-total": "failed attempts that were, or will be, followed by another attempt",
     "records-dead-lettered-total": "records that were written to a dead-letter topic instead",
     "records-in-flight": "records that were read and are not finished: waiting, running, or to be tried again",
     "handlers-running": "handlers that run at the moment",
