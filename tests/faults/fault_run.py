@@ -140,6 +140,14 @@ class FaultRun(ABC, Generic[AnyResult]):
             for writer in writers
         )
 
+    def is_stable(self, *topics: str) -> bool:
+        """Whether no transaction is open in the topics: that of a writer that was killed is, until it times out."""
+        transactions = self.cluster.admin().transactions
+        try:
+            return not any(partition.is_blocked for topic in topics for partition in transactions.open_in(topic))
+        except ottla.OttlaError:
+            return False
+
     def until_ended(self, clients: Sequence[Node], limit_s: float) -> None:
         """So many seconds for each of them; to end badly is a failure."""
         for client in clients:

@@ -114,7 +114,7 @@ class CompactedRun(FaultRun[CompactedResult]):
         """All that is dirty is clean on every replica; then each is read to its end."""
         self._end(self._writers)
         self.cluster.until_whole(TOPIC)
-        until(self._is_stable, "transactions to end", _END_LIMIT_S)
+        until(lambda: self.is_stable(TOPIC), "transactions to end", _END_LIMIT_S)
         self._wait_for_cleaners()
         for reader in self._readers:
             self._until_passed(reader, self._passes(reader) + 1)
@@ -125,14 +125,6 @@ class CompactedRun(FaultRun[CompactedResult]):
             self._until_passed(final, 1)
             final.kill()
         self._ended_ns = time.monotonic_ns()
-
-    def _is_stable(self) -> bool:
-        """Whether no transaction is open: that of a writer that was killed is until it times out."""
-        try:
-            partitions = self.cluster.admin().transactions.open_in(TOPIC)
-        except ottla.OttlaError:
-            return False
-        return not any(partition.is_blocked for partition in partitions)
 
     def _until_passed(self, reader: Node, passes: int) -> None:
         """No broker is harmed any more: what is there can be read to its end."""

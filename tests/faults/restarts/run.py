@@ -161,7 +161,7 @@ class RestartRun(FaultRun[RestartResult]):
             self._settle(self._is_handled, "the App to handle everything")
         self._end([*self.nemesis.apps, *self._others])
         # The transaction of an App that was killed hides later rows until it times out.
-        self._settle(self._is_stable, "transactions to end")
+        self._settle(lambda: self.is_stable(*TOPICS), "transactions to end")
         self._read_all()
         self._end(self._readers)  # by now they have read what the transactions had hidden
 
@@ -176,14 +176,6 @@ class RestartRun(FaultRun[RestartResult]):
             until(has_settled, what, _MUTANT_SETTLES_S if self._mutant else _SETTLE_LIMIT_S)
         except TimeoutError as error:
             self._notes.add("info", "unsettled", error=str(error))
-
-    def _is_stable(self) -> bool:
-        """Whether no transaction is open."""
-        transactions = self.cluster.admin().transactions
-        try:
-            return not any(partition.is_blocked for topic in TOPICS for partition in transactions.open_in(topic))
-        except ottla.OttlaError:
-            return False
 
     def _is_handled(self) -> bool:
         try:
