@@ -9,7 +9,7 @@ from ottla_core.records.batch import BatchHeader, framed, iter_headers
 
 
 class AbortedTransactions:
-    """Of one fetched block, each as (producer id, first offset); its batches are passed in order (KIP-98)."""
+    """The aborted transactions of a fetched block: (producer id, first offset). Batches come in order (KIP-98)."""
 
     __slots__ = ("_ahead", "_open")
 
