@@ -360,6 +360,7 @@ def test_a_decision_counts_when_its_transaction_is_committed(query: Query, monke
     assert (query.written(), query.left()) == ([], [])
 
 
+@pytest.mark.spark_option("compareRepeats")
 @pytest.mark.story("spark-batch-known-by-its-number")
 def test_a_restored_or_copied_checkpoint_loses_no_rows_silently(query: Query) -> None:
     """Its next micro-batch has the number of one that is written, and other rows."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from tests.faults.put_in_place import put_in_place
 from tests.faults.spark.schedule import FOLLOWED, PYTHON, TREE, ZOMBIE, Kill, Life
-from tests.faults.spark.steps import SteppingDataSource, SteppingLog, SteppingRowWriter, SteppingTransactions, announce
+from tests.faults.spark.steps import SteppingDataSource, SteppingLog, SteppingRowWriter, announce
 
 import ottla
 from ottla.connect import PreparedTransaction
@@ -82,18 +82,6 @@ class DecisionOutside(SteppingRowWriter):
     log = _Outside
 
 
-class _ForgetsFirst(SteppingTransactions):
-    def end(self, admin: ottla.Admin, decided: Sequence[TaskTransaction], orphans: Sequence[TaskTransaction]) -> None:
-        super().forget(admin, [each.transactional_id for each in decided])
-        super().end(admin, decided, orphans)
-
-
-class ForgetBeforeComplete(SteppingRowWriter):
-    """What is decided is forgotten and then committed."""
-
-    steps = _ForgetsFirst
-
-
 class NoPrepare(SteppingRowWriter):
     """What its tasks leave open is aborted when its time is over, whatever was decided."""
 
@@ -116,11 +104,15 @@ class NoPrepare(SteppingRowWriter):
 
 
 class AttemptIdReused(SteppingRowWriter):
-    """A task has one id in all runs of its query, whoever has prepared what under it."""
+    """A task has one id in all runs of its query, so a new run aborts what the run before it has decided."""
 
     def prepare(self, batches: Iterable[pa.RecordBatch], batch: Batch) -> Written:
-        put_in_place(attempts, "id_of_attempt", lambda admin, batch, context: f"spark-{batch.query}-r00000000-0-0")
+        put_in_place(attempts, "id_of_attempt", _id_without_run)
         return super().prepare(batches, batch)
+
+
+def _id_without_run(admin: ottla.Admin, batch: Batch, context: TaskContext) -> str:
+    return batch._replace(run="any").transactional_id(context.partitionId(), "0")
 
 
 class BatchIdIgnored(SteppingRowWriter):
@@ -156,7 +148,6 @@ MUTANTS: Final[Mapping[str, Mutant]] = {
     "forgetful": Mutant(Forgetful, [Kill("write", PYTHON), Kill("writing", PYTHON)], {}),
     "end-before-decision": Mutant(EndBeforeDecision, [Kill("decide", PYTHON, 1)]),
     "decision-outside": Mutant(DecisionOutside, [Kill("decide", ZOMBIE, 1), FOLLOWED]),
-    "forget-before-complete": Mutant(ForgetBeforeComplete, [], queries=2),
     "no-prepare": Mutant(NoPrepare, [Kill("end", TREE)], {**_SHORT, "kafka.transaction.timeout.ms": 5000}, queries=2),
     "attempt-id-reused": Mutant(AttemptIdReused, [Kill("end", TREE)], _SHORT, queries=2),
     "batch-id-ignored": Mutant(BatchIdIgnored, [Kill("committed", PYTHON)]),

@@ -101,7 +101,6 @@ class SteppingLog(DecisionLog):
 
 class SteppingRowWriter(RowWriter):
     log: type[DecisionLog] = SteppingLog
-    steps: type[QueryTransactions] = SteppingTransactions
 
     def send(self, producer: BytesProducer, batches: Iterable[pa.RecordBatch]) -> Written:
         written = super().send(producer, batches)
@@ -111,7 +110,7 @@ class SteppingRowWriter(RowWriter):
 
     def transactions(self, batch: Batch) -> QueryTransactions:
         put_in_place(query_transactions, "DecisionLog", self.log)
-        return self.steps(self.options, batch)
+        return SteppingTransactions(self.options, batch)
 
 
 class SteppingDataSource(OttlaDataSource):
