@@ -137,6 +137,12 @@ test-oldest: $(VENV)/.dev $(BIN)/uv  ## unit tests and the first ones with real 
 walk: $(VENV)/.dev  ## README.md and docs/use/sdk.md line by line, as a new user meets them: in a clean virtual environment
 	$(BIN)/python -m tests.walk
 
+test-debian: $(VENV)/.dev  ## make test in a Debian 13 that debootstrap makes in build/, with Python 3.13; needs root; SUITE=trixie RUN="make check"
+	$(BIN)/python -m tests.hosts.debian --suite $(or $(SUITE),trixie) -- $(or $(RUN),make test)
+
+release: $(VENV)/.dev  ## wheel, sdist, images and notes of this version; each is installed and used as the README says; TAG=yes
+	$(BIN)/python -m tests.release $(if $(TAG),--tag,)
+
 regressions: $(VENV)/.dev  ## every story of docs/regressions.md, then with its mend taken out: a test fails; ONLY=name,name
 	$(BIN)/python -m tests.regressions --floor 45 --only "$(ONLY)" --workers $(WORKERS)
 
@@ -181,7 +187,7 @@ scaling: $(VENV)/.dev  ## a job on a standalone Spark cluster of one worker, the
 	$(BIN)/python -m loadtest.spark.scaling --records $(or $(RECORDS),2000000) --runs $(or $(RUNS),3)
 
 compose: $(VENV)/.dev  ## docker-compose.yml proved on a real Docker Engine (Debian's is installed where there is none); PROFILE=spark
-	$(BIN)/python tests/compose/prove.py $(if $(PROFILE),--profile $(PROFILE),)
+	$(BIN)/python -m tests.compose.prove $(if $(PROFILE),--profile $(PROFILE),)
 
 faults: $(VENV)/.dev  ## real faults on a real cluster, and a checker of what clients saw; ROWS=F1,F5 MINUTES=3 SEED=7 PARTITIONS=2000
 	$(BIN)/python -m tests.faults --rows "$(ROWS)" --minutes $(or $(MINUTES),0) --seed $(or $(SEED),0) --partitions $(or $(PARTITIONS),0)
@@ -209,4 +215,4 @@ clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) $(OLDEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup lock proto demo demo-full demo-selftest demo-mirror up down check format test test-busy test-spark walk test-oldest regressions prose coverage-table house pictures bench-before bench bench-log bench-mirror bench-kafka bench-spark scaling compose compat faults faults-spark fuzz growth sim load soak clean
+.PHONY: help setup lock proto demo demo-full demo-selftest demo-mirror up down check format test test-busy test-spark test-debian walk release test-oldest regressions prose coverage-table house pictures bench-before bench bench-log bench-mirror bench-kafka bench-spark scaling compose compat faults faults-spark fuzz growth sim load soak clean

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import confluent_kafka
-from kafka_sides import INSIDE, OUTSIDE
-from project import Project
-from shell import ProofError, say
+from tests.compose.kafka_sides import INSIDE, OUTSIDE
+from tests.compose.project import Project
+from tests.hosts.shell import ProofError, say
 
 import ottla
 from ottla_core.rpc.aio import AioPeer

@@ -13,10 +13,10 @@ import subprocess
 from collections import Counter
 from typing import Any, Final
 
-from engine import install
-from project import Project
-from shell import ProofError, run, say
-from traffic import OTTLA
+from tests.compose.project import Project
+from tests.compose.traffic import OTTLA
+from tests.hosts.engine import install
+from tests.hosts.shell import ProofError, run, say
 
 import ottla
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from base_image import ROOT
-from shell import run, say, wait_for, works
+from tests.compose.base_image import ROOT
+from tests.hosts.shell import run, say, wait_for, works
 
 NAME: Final = "ottla-prove"
 _LABEL: Final = "com.docker.compose"

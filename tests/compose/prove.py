@@ -23,17 +23,17 @@ from dataclasses import asdict, dataclass, field
 from typing import Final
 from urllib.request import urlopen
 
-from base_image import ROOT, base_image
-from consumer_group import GroupReport, use_a_group
-from engine import compose_command, docker_engine
-from kafka_sides import use_from_both_sides
-from project import Project
-from second_site import PROFILE as MIRROR
-from second_site import MirrorReport, lose_a_site
-from shell import ProofError, say, wait_for
-from spark_job import PROFILE as SPARK
-from spark_job import SparkReport, run_a_job
-from traffic import BOOTSTRAP, Traffic, check_all_there
+from tests.compose.base_image import ROOT, base_image
+from tests.compose.consumer_group import GroupReport, use_a_group
+from tests.compose.kafka_sides import use_from_both_sides
+from tests.compose.project import Project
+from tests.compose.second_site import PROFILE as MIRROR
+from tests.compose.second_site import MirrorReport, lose_a_site
+from tests.compose.spark_job import PROFILE as SPARK
+from tests.compose.spark_job import SparkReport, run_a_job
+from tests.compose.traffic import BOOTSTRAP, Traffic, check_all_there
+from tests.hosts.engine import compose_command, docker_engine
+from tests.hosts.shell import ProofError, say, wait_for
 
 import ottla
 from ottla_stack.plan import ServicePlan, StackPlan

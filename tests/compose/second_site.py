@@ -9,8 +9,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from project import Project
-from shell import ProofError, say, wait_for
+from tests.compose.project import Project
+from tests.hosts.shell import ProofError, say, wait_for
 
 import ottla
 

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from project import Project
-from shell import ProofError, say, wait_for
+from tests.compose.project import Project
+from tests.hosts.shell import ProofError, say, wait_for
 
 import ottla
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Self
 
-from shell import ProofError, run, say, wait_for
+from tests.hosts.shell import ProofError, run, say, wait_for
 
 import ottla
 

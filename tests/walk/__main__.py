@@ -72,20 +72,29 @@ def up(environment: Environment, line: str) -> Iterator[None]:
     assert ended in (0, 130), log.read_text()
 
 
-def walk(directory: Path, *, borrowed: bool) -> dict[str, object]:
+def follow(environment: Environment) -> int:
+    """Run the README's lines and programs against a stack that is up; return how many.
+
+    Raises AssertionError at the first line that does not do what it says.
+    """
+    said = [environment.shell(line) for line in LINES[2:]]
+    assert '{"id": 1}' in said[-1], said
+    for source in PROGRAMS:
+        environment.python(source)
+    return len(said) + len(PROGRAMS)
+
+
+def walk(directory: Path, *, borrowed: bool = False, package: Path | None = None) -> dict[str, object]:
     """AssertionError at the first line that does not do what it says."""
     began = time.monotonic()
-    install, start, *lines = LINES
+    install, start = LINES[:2]
     assert install.startswith("pip install "), install
-    environment = Environment(directory, borrowed=borrowed)
+    environment = Environment(directory, borrowed=borrowed, package=package)
     environment.install(install)
     installed_s = time.monotonic() - began
     print(f"{install}: {installed_s:.0f} s", flush=True)
     with up(environment, start):
-        said = [environment.shell(line) for line in lines]
-        assert '{"id": 1}' in said[-1], said
-        for source in PROGRAMS:
-            environment.python(source)
+        followed = follow(environment)
         print(f"README: {len(LINES)} lines and {len(PROGRAMS)} programs", flush=True)
         if not borrowed:
             environment.install("pip install '.[arrow]'")
@@ -95,6 +104,7 @@ def walk(directory: Path, *, borrowed: bool) -> dict[str, object]:
             assert printed == promised(source), f"{title}: {printed} instead of {promised(source)}"
         print(f"docs/use/sdk.md: {len(JOBS)} programs", flush=True)
     return {
+        "readme_commands": followed + 2,
         "lines": len(LINES),
         "programs": len(PROGRAMS),
         "jobs": len(JOBS),

@@ -16,17 +16,18 @@ _LIMIT_S: Final = 120.0
 
 
 class Environment:
-    """A new one in `directory`, with a working directory that is empty.
+    """A new virtual environment in `directory`, beside an empty working directory.
 
-    `borrowed`: takes what others have written from the environment that runs this, and downloads nothing; ottla itself
-    is built and installed all the same.
+    With `borrowed`, nothing is downloaded: ottla is built and installed, and its dependencies come from the environment
+    that runs this. With `package`, a wheel or an sdist is installed where the README installs the checkout.
     """
 
-    def __init__(self, directory: Path, *, borrowed: bool) -> None:
+    def __init__(self, directory: Path, *, borrowed: bool = False, package: Path | None = None) -> None:
         self._root: Final = directory / "venv"
         self.home: Final = directory / "home"
         self.home.mkdir(parents=True)
         self._borrowed: Final = borrowed
+        self._package: Final = package
         venv.create(self._root, with_pip=True)
         if borrowed:
             (own,) = self._root.glob("lib/python*/site-packages")
@@ -41,7 +42,9 @@ class Environment:
         return self._root / "bin"
 
     def install(self, command: str) -> None:
-        """`pip install '.[server]'` as it is written, in a checkout. CalledProcessError with what pip says."""
+        """Run `pip install '.[server]'` in a checkout. AssertionError with what pip says where it fails."""
+        if self._package is not None:
+            command = command.replace("'.[", f"'{self._package}[")
         if self._borrowed:
             pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
             wheels = self.home / "wheels"

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from shell import ProofError, run, say, wait_for, works
+from tests.hosts.shell import ProofError, run, say, wait_for, works
 
 _START_S: Final = 60.0
 _STOP_S: Final = 60.0
