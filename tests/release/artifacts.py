@@ -44,11 +44,15 @@ def built(dist: Path) -> Artifacts:
         sdist = _hatchling(source, "sdist", dist)
         wheel = _hatchling(source, "wheel", dist)
         (unpacked,) = _unpacked(sdist, directory / "sdist").iterdir()
-        again = _hatchling(unpacked, "wheel", directory / "again")
-        if differing := _digests(wheel).items() ^ _digests(again).items():
-            names = ", ".join(sorted({name for name, _ in differing}))
-            raise ProofError(f"the sdist builds another wheel than the checkout: {names}")
+        check_same(wheel, _hatchling(unpacked, "wheel", directory / "again"))
     return Artifacts(wheel, sdist)
+
+
+def check_same(wheel: Path, again: Path) -> None:
+    """Raise ProofError if a file of the two wheels differs, or is in only one of them."""
+    if differing := _digests(wheel).items() ^ _digests(again).items():
+        names = ", ".join(sorted({name for name, _ in differing}))
+        raise ProofError(f"the sdist builds another wheel than the checkout: {names}")
 
 
 def _hatchling(source: Path, target: str, dist: Path) -> Path:
