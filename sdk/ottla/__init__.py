@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         TransactionSummary,
     )
     from ottla.app.app import App
-    from ottla.app.context import Context
+    from ottla.app.context import Context, ThreadContext
     from ottla.client.offsets import GroupMetadata, OffsetAndMetadata
     from ottla.consumer.batch import Batch
     from ottla.consumer.consumer import Consumer
@@ -94,7 +94,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ottla.admin.admin": ("Admin", "BrokerInfo", "ClusterInfo", "LogDirInfo"),
     "ottla.app.app": ("App",),
-    "ottla.app.context": ("Context",),
+    "ottla.app.context": ("Context", "ThreadContext"),
     "ottla.admin.configs": ("ConfigEntry",),
     "ottla.consumer.consumer": ("Consumer",),
     "ottla.producer.delivery": ("Delivery", "RecordMetadata"),
@@ -230,6 +230,7 @@ __all__ = [
     "Rows",
     "SerializationError",
     "Table",
+    "ThreadContext",
     "TimeoutError",
     "TopicExistsError",
     "TopicInfo",

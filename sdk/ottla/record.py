@@ -17,7 +17,8 @@ class Record(Generic[K, V]):
     Attributes:
         topic, partition, offset: where the record is.
         timestamp: milliseconds since the epoch, -1 for none; `datetime` is the same time as a datetime in UTC.
-        key, value: deserialized; None for null.
+        key, value: deserialized; None for null. If a topic has tombstones, say so to type checkers:
+            `Consumer[str, Order | None]("orders", key=str, value=Order)`.
         headers: (name, bytes or None) pairs, in the order in which they were written; names may repeat.
     """
 

@@ -63,8 +63,8 @@ def committed(cluster: Cluster, topic: str) -> int:
 @pytest.mark.feature(78)
 async def test_keys_go_side_by_side_each_in_its_order_and_a_restart_goes_on(cluster: Cluster, topic: str) -> None:
     app = app_of(cluster, topic)
-    seen: dict[bytes, list[int]] = defaultdict(list)
-    now: Counter[bytes] = Counter()
+    seen: dict[bytes | None, list[int]] = defaultdict(list)
+    now: Counter[bytes | None] = Counter()
     most = 0
 
     @app.on(topic, concurrency=4, retries=3, backoff=0.01, key="bytes")

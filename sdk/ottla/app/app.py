@@ -14,6 +14,7 @@ from typing import Any, Final, Self, TypeVar
 
 from ottla.aio.producer import Producer
 from ottla.aio.sending import Sending
+from ottla.app.context import Context, ThreadContext
 from ottla.app.exactly_once import ExactlyOnceWorker
 from ottla.app.handler import Order, RecordHandler, checked_consumer, handler_of
 from ottla.app.metrics import metrics_of
@@ -26,7 +27,13 @@ from ottla.serdes.serdes import DeserializerLike
 
 logger = logging.getLogger("ottla.app")
 
-H = TypeVar("H", bound=Callable[..., Any])
+H = TypeVar(
+    "H",
+    bound=Callable[[Any], object]
+    | Callable[[Any, Context[Any, Any]], object]
+    | Callable[[Any, ThreadContext[Any, Any]], object],
+)
+"""A handler, as type checkers see it: one that needs a third argument is an error."""
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -44,7 +51,7 @@ class App:
         app = ottla.App("billing", consumer={"auto_offset_reset": "earliest"})
 
         @app.on("orders", concurrency=8, retries=5)
-        async def bill(order, ctx):
+        async def bill(order: dict, ctx: ottla.Context):
             print(f"{ctx.record.partition}: order {order['id']} is billed, attempt {ctx.attempt}")
 
         app.run()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 from ottla.aio.sending import Sending
+from ottla.generics import K, V
 from ottla.producer.delivery import RecordMetadata
 from ottla.record import Record
 from ottla.serdes.serdes import HeadersLike
@@ -20,7 +21,7 @@ Send = Callable[..., Sending]
 """Like aio.Producer.send."""
 
 
-class Context:
+class Context(Generic[K, V]):
     """The second argument of a handler.
 
     Attributes:
@@ -29,7 +30,7 @@ class Context:
         group: the consumer group that handles the record.
     """
 
-    def __init__(self, record: Record[Any, Any], attempt: int, group: str, send: Send) -> None:
+    def __init__(self, record: Record[K, V], attempt: int, group: str, send: Send) -> None:
         self.record: Final = record
         self.attempt: Final = attempt
         self.group: Final = group
@@ -71,7 +72,7 @@ class Context:
         return self.record.offset
 
     @property
-    def key(self) -> Any:
+    def key(self) -> K | None:
         """The record's key, deserialized."""
         return self.record.key
 
@@ -91,11 +92,11 @@ class Context:
         return self.record.datetime
 
 
-class ThreadContext(Context):
-    """The Context of a handler that runs in a thread: `send` waits."""
+class ThreadContext(Context[K, V]):
+    """The Context of a handler that is a plain function and runs in a thread. Its `send` waits."""
 
     def __init__(
-        self, record: Record[Any, Any], attempt: int, group: str, send: Send, loop: asyncio.AbstractEventLoop
+        self, record: Record[K, V], attempt: int, group: str, send: Send, loop: asyncio.AbstractEventLoop
     ) -> None:
         super().__init__(record, attempt, group, send)
         self._loop: Final = loop

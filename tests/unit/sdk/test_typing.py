@@ -26,6 +26,22 @@ reveal_type(ottla.aio.Consumer[str, Order]("t"))  # Consumer[str, Order]
 for record in ottla.Consumer("t", key=str, value=Order):
     reveal_type(record)  # Record[str, Order]
     reveal_type(record.value.id)  # int
+for compacted in ottla.Consumer[str, Order | None]("t", key=str, value=Order):
+    reveal_type(compacted.value)  # Order | None
+app = ottla.App("a")
+@app.on("t")
+async def bill(order: Order, ctx: ottla.Context[str, Order]) -> None:
+    reveal_type(ctx.key)  # str | None
+    reveal_type(ctx.record.value)  # Order
+    reveal_type((await ctx.send(order, topic="u")).offset)  # int
+@app.on("t")
+def note(order: Order, ctx: ottla.ThreadContext) -> None:
+    reveal_type(ctx.send(order, topic="u").offset)  # int
+reveal_type(app.on("t")(from_text))  # def (data: bytes) -> Order
+app.on("t")(lambda a, b, c: None)  # error: type-var
+def of_three(order: Order, ctx: ottla.Context, more: int) -> None: ...
+app.on("t")(of_three)  # error: type-var
+app.on("t")(5)  # error: type-var
 ottla.Producer[str, Order](topic="t", value=int)  # error: arg-type
 ottla.Producer(topic="t", value=Order).send(5)  # error: arg-type
 ottla.aio.Producer(topic="t", key=str).send(5, key=5)  # error: arg-type
