@@ -52,7 +52,7 @@ belong to a process, which reads them when it starts. **Configs** have Kafka's n
 can change them while the cluster is running, with `ottla config set` or any Kafka tool. `make coverage-table` generates
 this page from the sources.
 
-## How to set a setting
+## How to configure a service
 
 A service looks for each setting on the command line, then in the environment, and then in a file. If it finds none, it
 uses the default:
