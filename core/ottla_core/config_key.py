@@ -110,7 +110,7 @@ class ConfigKey:
 
     def reject(self, text: str, hint: str) -> NoReturn:
         shown = "[hidden]" if self.sensitive else repr(text)
-        raise OttlaError(ErrorCode.INVALID_CONFIG, f"{self.name}={shown} is not legal", hint=hint)
+        raise OttlaError(ErrorCode.INVALID_CONFIG, f"{self.name}={shown} is not valid", hint=hint)
 
     def _canonical(self, text: str) -> str:
         match self.type:

@@ -156,7 +156,7 @@ def without_effect(key_of: Callable[[str], ConfigKey], names: Iterable[str]) -> 
 
 
 def check_topic_configs(configs: Mapping[str, str], cluster_configs: Mapping[str, str]) -> dict[str, str]:
-    """A topic's configs in canonical text. Raises OttlaError(INVALID_CONFIG) for the first that is not legal.
+    """A topic's configs in canonical text. Raises OttlaError(INVALID_CONFIG) for the first that is not valid.
 
     Values that exclude each other are judged as they would hold, with what the cluster says.
     """

@@ -52,6 +52,6 @@ def check_topic_name(name: str) -> None:
         shown = name if len(name) <= 60 else f"{name[:60]}… ({len(name)} characters)"
         raise OttlaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"the topic name {shown!r} is not legal",
-            hint="use 1 to 249 letters, digits, '.', '_' or '-', other than '.' and '..'",
+            f"the topic name {shown!r} is not valid",
+            hint="use 1 to 249 letters, digits, '.', '_' or '-', but neither '.' nor '..' alone",
         )

@@ -82,7 +82,7 @@ class SparkOptions:
     def choice(self, name: str, legal: tuple[str, ...], default: str) -> str:
         value = self.text(name, default).lower()
         if value not in legal:
-            raise config_error(f"{name}={value} is not legal", hint=f"use {' or '.join(legal)}")
+            raise config_error(f"{name}={value} is not valid", hint=f"use {' or '.join(legal)}")
         return value
 
     def flag(self, name: str, default: bool) -> bool:

@@ -130,7 +130,7 @@ def test_the_option_goes_before_the_column(
         ("'k' AS key", {"topic": "t"}, "no column value"),
         ("'v' AS value", {}, "which topic to write to"),
         ("'v' AS value, 3L AS partition", {"topic": "t"}, "the column partition is bigint"),
-        ("'v' AS value", {"topic": "t", "delivery": "just_once"}, "delivery=just_once is not legal"),
+        ("'v' AS value", {"topic": "t", "delivery": "just_once"}, "delivery=just_once is not valid"),
         ("'v' AS value", {"topic": "t", "linger.ms": 5}, "option linger.ms is unknown"),
         ("'v' AS value", {"topic": "t", "mode": "overwrite"}, "mode overwrite is not possible"),
     ],

@@ -109,7 +109,7 @@ def test_what_can_not_be_is_refused_in_a_sentence(topic: str, capsys: pytest.Cap
         (f"bench produce {topic} --size 1GiB", 2, "more than any broker accepts; at most 16MiB"),
         (f"bench produce {topic} --rate fast", 2, "--rate 'fast' is not a rate"),
         (f"bench consume {topic} --for soon", 2, "--for='soon' is not a duration"),
-        (f"bench e2e {topic} -X lingr.ms=0", 2, "config 'lingr.ms' is unknown; the nearest is linger.ms"),
+        (f"bench e2e {topic} -X lingr.ms=0", 2, "config 'lingr.ms' is unknown; the closest name is linger.ms"),
     ):
         assert ottla(words) == code, words
         assert told in capsys.readouterr().err, words

@@ -132,7 +132,7 @@ def _examine(bootstrap: str, ports: Ports) -> None:
     assert f"{grpc} is a gRPC port, not a Kafka port" in said
     code, _, said = doctor("-b", f"127.0.0.1:{ports.external[0]}")
     assert code == 1
-    assert "speaks the Kafka protocol; the SDK needs a broker's gRPC address" in said
+    assert "speaks the Kafka protocol, but the SDK needs a broker's gRPC port" in said
 
 
 async def test_mistakes_of_a_real_cluster_are_named(tmp_path: Path) -> None:

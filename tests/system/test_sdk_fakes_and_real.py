@@ -92,7 +92,7 @@ def test_seeking_stopping_and_counting(world: Any) -> None:
 
 def test_what_can_not_be_written_or_read_is_named(world: Any) -> None:
     with producer_of(world) as producer:
-        with pytest.raises(ottla.SerializationError, match=f"{world.topic}.*does not take object"):
+        with pytest.raises(ottla.SerializationError, match=f"{world.topic}.*does not accept object"):
             producer.send(object())
         with pytest.raises(ottla.RecordTooLargeError):
             producer.send(b"x" * 2_000_000)

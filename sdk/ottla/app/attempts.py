@@ -161,7 +161,7 @@ class Attempts:
         """Write the record to the dead letters; without a topic for them, the app can't continue."""
         topic = self._handler.dead_letter
         if topic is None:
-            self._on_failure(self._failure(job, error, "give dead_letter= to continue without such records"))
+            self._on_failure(self._failure(job, error, "set dead_letter= to continue without such records"))
             return HandlingOutcome.LEFT
         raw = job.work[0]
         headers = dead_letter_headers(job.partition, raw, error, job.attempts, self._handler.group)
@@ -171,7 +171,7 @@ class Attempts:
         except Exception as rejection:
             if self._is_left(job, rejection):
                 return HandlingOutcome.LEFT
-            failure = self._failure(job, rejection, "see why, then start the app again", f"into {topic!r}: ")
+            failure = self._failure(job, rejection, "find out why, then start the app again", f"into {topic!r}: ")
             self._on_failure(failure)
             return HandlingOutcome.LEFT
         if self.rounds is None:
@@ -188,7 +188,7 @@ class Attempts:
         failure = HandlerError(
             ErrorCode.INVALID_RECORD,
             where + self._message(job, error),
-            hint=f"nothing after it is committed, and it is handled again when the app runs again; {hint}",
+            hint=f"the app commits nothing from this record on, and handles it again on its next run; {hint}",
             topic=job.partition.topic,
             partition=job.partition.partition,
             offset=job.work[0][0],

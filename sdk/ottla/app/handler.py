@@ -114,14 +114,14 @@ def handler_of(
             hint="give at least as many records as may be handled at once",
         )
     if handler.max_in_flight_bytes < 1:
-        raise config_error("max_in_flight_bytes=0 is not legal", hint="give some bytes, such as '16MiB'")
+        raise config_error("max_in_flight_bytes=0 is not valid", hint="give some bytes, such as '16MiB'")
     if handler.dead_letter is not None:
         check_topic(handler.dead_letter)
         if handler.dead_letter in handler.topics:
             raise config_error(
-                f"dead_letter={handler.dead_letter!r} is a topic that the handler reads: it would read its dead "
+                f"dead_letter={handler.dead_letter!r} is a topic that the handler reads: it would read its own dead "
                 "letters for ever",
-                hint="give a topic of its own",
+                hint="use a separate topic",
             )
     return handler
 
@@ -156,7 +156,7 @@ def _checked_group(group: Any) -> str:
 
 def _checked_retries(retries: Any) -> int:
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise config_error(f"retries={retries!r} is not legal", hint="give a number of retries: 0 for none")
+        raise config_error(f"retries={retries!r} is not valid", hint="give a number of retries: 0 for none")
     return retries
 
 
@@ -181,8 +181,8 @@ def _parameters(call: Any) -> tuple[bool, Any]:
     needed = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if not positional or len(needed) > 2 or any(p.kind is p.KEYWORD_ONLY for p in needed):
         raise config_error(
-            f"{getattr(call, '__qualname__', call)}{inspect.signature(call)} can't be called with a value, or with a "
-            "value and a context",
+            f"{getattr(call, '__qualname__', call)}{inspect.signature(call)} can be called neither with a value alone "
+            "nor with a value and a context",
             hint=_SIGNATURE,
         )
     second = positional[1] if len(positional) > 1 else None

@@ -50,9 +50,9 @@ _FIRST_TRY_S: Final = 1.0
 _LONGEST_TRY_S: Final = 5.0
 """How long to wait for one broker before trying the next, if any will do: at first, and when all are slow."""
 
-_GIVE: Final = "give bootstrap= (or OTTLA_BOOTSTRAP) the gRPC address of a running broker"
+_GIVE: Final = "set bootstrap= (or OTTLA_BOOTSTRAP) to the gRPC address of a running broker"
 _START: Final = (
-    f"start a cluster (`ottla up`), or {_GIVE}, such as localhost:9650; where it is still starting, a longer "
+    f"start a cluster (`ottla up`), or {_GIVE}, such as localhost:9650; if it is still starting, set a longer "
     "connect_timeout="
 )
 

@@ -86,9 +86,7 @@ def diagnose_address(address: str) -> Diagnosis:
 def _named(address: str, response: bytes) -> Diagnosis:
     protocol = protocol_of(response)
     if protocol == "kafka":
-        message = (
-            f"{address} speaks the Kafka protocol; the SDK needs a broker's gRPC address (9650 where Kafka's is 9092)"
-        )
+        message = f"{address} speaks the Kafka protocol, but the SDK needs a broker's gRPC port (usually 9650)"
         return Diagnosis(message, hopeless=True)
     if protocol == "http":
         return Diagnosis(f"{address} is an HTTP port, not a broker's gRPC port (usually 9650)", hopeless=True)

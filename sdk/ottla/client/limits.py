@@ -26,10 +26,10 @@ def producer_limits(settings: Mapping[str, Any]) -> ProducerLimits:
     label = settings["compression"] or "none"
     request_bytes = size_bytes(settings["max_request_size"], "max_request_size")
     if not 0 < request_bytes <= _MAX_REQUEST_BYTES:
-        raise config_error(f"max_request_size={request_bytes} is not legal", hint="give 1 byte to 16 MiB")
+        raise config_error(f"max_request_size={request_bytes} is not valid", hint="use a size from 1 byte to 16 MiB")
     retries = settings["retries"]
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise config_error(f"retries={retries!r} is not legal", hint="give 0 or more")
+        raise config_error(f"retries={retries!r} is not valid", hint="give 0 or more")
     backoff_s = seconds(settings["retry_backoff"], "retry_backoff")
     batch_bytes = size_bytes(settings["batch_size"], "batch_size")
     buffer_bytes = size_bytes(settings["buffer_memory"], "buffer_memory")
@@ -61,7 +61,7 @@ def _idempotence(settings: Mapping[str, Any]) -> bool:
     """
     requested, transactional = settings["enable_idempotence"], settings["transactional_id"] is not None
     if requested not in (None, True, False):
-        raise config_error(f"enable_idempotence={requested!r} is not legal", hint="use True or False")
+        raise config_error(f"enable_idempotence={requested!r} is not valid", hint="use True or False")
     if requested is False and transactional:
         raise config_error(
             "enable_idempotence=False and transactional_id can't be combined", hint="leave enable_idempotence out"
@@ -74,18 +74,18 @@ def _idempotence(settings: Mapping[str, Any]) -> bool:
     if acks_code(acks) != -1:
         excluding.append((f"acks={acks!r}", "acks='all'"))
     if retries == 0:
-        excluding.append(("retries=0", "retries of 1 or more"))
+        excluding.append(("retries=0", "retries=1 or more"))
     if excluding and not requested:
         logger.info("idempotence is off: it needs %s", " and ".join(needed for _, needed in excluding))
         return False
     if in_flight > BATCHES_REMEMBERED:
-        excluding.append((f"max_in_flight={in_flight}", f"max_in_flight of {BATCHES_REMEMBERED} at most"))
+        excluding.append((f"max_in_flight={in_flight}", f"max_in_flight={BATCHES_REMEMBERED} or less"))
     if excluding:
         setting, needed = excluding[0]
         requested = "True with transactional_id" if transactional else requested
         raise config_error(
             f"enable_idempotence={requested or 'True by default'} and {setting} can't be combined",
-            hint=f"idempotence needs {needed}: set that, or enable_idempotence=False",
+            hint=f"idempotence needs {needed}: change the setting, or set enable_idempotence=False",
         )
     return True
 
@@ -109,7 +109,7 @@ def acks_code(acks: Any) -> int:
             return -1
     raise ConfigError(
         ErrorCode.INVALID_REQUIRED_ACKS,
-        f"acks={acks!r} is not legal",
+        f"acks={acks!r} is not valid",
         hint="use 'all' (every in-sync replica), 1 (the leader) or 0 (no response)",
     )
 

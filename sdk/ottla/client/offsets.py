@@ -49,7 +49,7 @@ class GroupMetadata:
 def checked_offsets(offsets: OffsetsLike) -> Offsets:
     """Return the checked offsets. Raises ConfigError for one that is invalid, or that no request can carry."""
     if not isinstance(offsets, Mapping):
-        raise config_error(f"offsets={offsets!r} is not legal", hint="give {(topic, partition): offset}")
+        raise config_error(f"offsets={offsets!r} is not valid", hint="give {(topic, partition): offset}")
     return {
         _checked_partition(partition): _checked_offset(partition, committed) for partition, committed in offsets.items()
     }
@@ -69,9 +69,9 @@ def _checked_offset(partition: Any, offset: Any) -> OffsetAndMetadata:
             f"offset={offset!r} of {partition} is not an offset", hint="give the next one to read, from 0"
         )
     if committed.leader_epoch is not None and not _is_within(committed.leader_epoch, 31):
-        raise config_error(f"leader_epoch={committed.leader_epoch!r} of {partition} is not legal", hint="leave it out")
+        raise config_error(f"leader_epoch={committed.leader_epoch!r} of {partition} is not valid", hint="leave it out")
     if committed.topic_id is not None and not _is_topic_id(committed.topic_id):
-        raise config_error(f"topic_id={committed.topic_id!r} of {partition} is not legal", hint="leave it out")
+        raise config_error(f"topic_id={committed.topic_id!r} of {partition} is not valid", hint="leave it out")
     if not isinstance(committed.metadata, str):
         raise config_error(
             f"metadata={committed.metadata!r} of {partition} is not a str", hint="give a note as text, or none"

@@ -48,7 +48,7 @@ def bootstrap_addresses(bootstrap: str | Sequence[str] | None) -> list[str]:
         if not host or not port.isdigit() or not 0 < int(port) < 65536 or "/" in host:
             raise config_error(
                 f"bootstrap={address!r} is not an address",
-                hint=f"give host:port of a broker, such as {DEFAULT_BOOTSTRAP}",
+                hint=f"use the host:port of a broker, such as {DEFAULT_BOOTSTRAP}",
             )
     if not addresses:
         raise config_error("bootstrap names no broker", hint=f"give host:port, such as {DEFAULT_BOOTSTRAP}")
@@ -82,7 +82,7 @@ def _ms(_name: str, value: Any) -> float:
     try:
         return float(value) / 1000
     except ValueError:
-        raise _UseError("give milliseconds as a plain number, such as 5") from None
+        raise _UseError("use milliseconds as a plain number, such as 5") from None
 
 
 def _int(_name: str, value: Any) -> int:
@@ -260,7 +260,7 @@ def merge_config(
         if merged[argument] != defaults[argument] and merged[argument] != value:
             raise config_error(
                 f"{argument}={merged[argument]!r} and config {name}={raw!r} contradict each other",
-                hint="give the setting once",
+                hint="set only one of them",
             )
         merged[argument] = value
     return merged
@@ -269,7 +269,7 @@ def merge_config(
 def one_of(value: Any, name: str, legal: Sequence[Any]) -> Any:
     """Return `value` if it is one of `legal`, else raise a ConfigError that names them."""
     if isinstance(value, bool) or value not in legal:
-        raise config_error(f"{name}={value!r} is not legal", hint=f"use one of {', '.join(map(repr, legal))}")
+        raise config_error(f"{name}={value!r} is not valid", hint=f"use one of {', '.join(map(repr, legal))}")
     return value
 
 
@@ -277,7 +277,7 @@ def positive(value: Any, name: str) -> int:
     """Return `value` if it is an int above 0, else raise ConfigError."""
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
-    raise config_error(f"{name}={value!r} is not legal", hint="give a whole number above 0")
+    raise config_error(f"{name}={value!r} is not valid", hint="give a whole number above 0")
 
 
 def check_topic(name: str) -> None:
@@ -292,14 +292,14 @@ def _unknown(name: str, names: Mapping[str, Any]) -> ConfigError:
     if name in _NOT_SERVED:
         return config_error(f"config {name} can't be set: {_NOT_SERVED[name]}", hint="remove it")
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"the nearest is {near[0]}" if near else f"the names are {', '.join(sorted(names))}"
+    hint = f"the closest name is {near[0]}" if near else f"the names are {', '.join(sorted(names))}"
     return config_error(f"config {name!r} is unknown", hint=hint)
 
 
 def _illegal(name: str, raw: Any, error: Exception) -> ConfigError:
     message = str(error) if isinstance(error, ValueError) and "literal" not in str(error) else ""
     code = ErrorCode.INVALID_REQUIRED_ACKS if name == "acks" else ErrorCode.INVALID_CONFIG
-    problem = f"config {name}={raw!r} is not legal"
+    problem = f"config {name}={raw!r} is not valid"
     if isinstance(error, _UseError):
         return ConfigError(code, problem, hint=str(error))
     return ConfigError(code, f"{problem}: {message}" if message else problem, hint="see the argument's documentation")

@@ -24,7 +24,7 @@ def check_columns(columns: Sequence[str] | None) -> tuple[str, ...]:
     if columns is None:
         return COLUMNS
     if isinstance(columns, str) or not columns or not set(columns) <= set(COLUMNS):
-        raise config_error(f"columns={columns!r} is not legal", hint=f"choose from {', '.join(COLUMNS)}")
+        raise config_error(f"columns={columns!r} is not valid", hint=f"choose from {', '.join(COLUMNS)}")
     return tuple(columns)
 
 

@@ -55,8 +55,8 @@ class ReadingPlan:
         bounded = stop == "end" or isinstance(stop, datetime | timedelta)
         if bounded and self._start == "committed" and reset is None:
             raise config_error(
-                f"stop={stop!r} without start= reads nothing: reading begins at the end",
-                hint="say start='earliest', a time or offsets",
+                f"stop={stop!r} without start= reads nothing, because reading begins at the end",
+                hint="set start= to 'earliest', a time or offsets",
             )
 
     @property
@@ -130,7 +130,10 @@ def checked_topics(topics: Sequence[str]) -> tuple[str, ...]:
         raise config_error("no topic to read", hint="name one: Consumer('orders', …)")
     for topic in topics:
         if not isinstance(topic, str):
-            raise config_error(f"{topic!r} is not a topic name", hint="give names: Consumer('orders', 'refunds', …)")
+            raise config_error(
+                f"{topic!r} is not a topic name",
+                hint="pass each name as its own argument: Consumer('orders', 'refunds', …)",
+            )
         check_topic(topic)
     return tuple(dict.fromkeys(topics))
 
@@ -173,7 +176,7 @@ def checked_stop(stop: Any) -> Any:
     if isinstance(stop, Mapping):
         return _offsets(stop, "stop")
     hint = "use 'end', a datetime, a timedelta, a number of records or {(topic, partition): offset}"
-    raise config_error(f"stop={stop!r} is not legal", hint=hint)
+    raise config_error(f"stop={stop!r} is not valid", hint=hint)
 
 
 def checked_reset(reset: Any, start: Any) -> Reset:

@@ -25,7 +25,7 @@ def not_serialized(error: Exception, topic: str, key: object) -> SerializationEr
     if isinstance(error, SerializationError):
         return SerializationError(f"{record} was not sent: {error.message}", hint=error.hint, topic=topic)
     message = f"{record} was not sent: its serializer raised {type(error).__name__}: {error}"
-    return SerializationError(message, hint="see the cause", topic=topic)
+    return SerializationError(message, hint="the original exception is in __cause__", topic=topic)
 
 
 def no_timestamp(timestamp: object) -> ConfigError:
@@ -33,7 +33,7 @@ def no_timestamp(timestamp: object) -> ConfigError:
     return ConfigError(
         ErrorCode.INVALID_TIMESTAMP,
         f"timestamp={timestamp!r} is not a timestamp",
-        hint="give milliseconds since 1970, such as int(moment.timestamp() * 1000)",
+        hint="use milliseconds since 1970, such as int(moment.timestamp() * 1000)",
     )
 
 
@@ -51,7 +51,7 @@ def buffer_full(buffer_bytes: int, waited_s: float) -> BufferFullError:
     return BufferFullError(
         ErrorCode.REQUEST_TIMED_OUT,
         f"the buffer of {buffer_bytes} bytes stayed full for max_block={waited_s:g} s; the record was not sent",
-        hint="send more slowly, raise buffer_memory, or see why the brokers don't keep up",
+        hint="send more slowly, raise buffer_memory, or find out why the brokers don't keep up",
     )
 
 
@@ -60,7 +60,7 @@ def line_full(line_bytes: int) -> BufferFullError:
     return BufferFullError(
         ErrorCode.REQUEST_TIMED_OUT,
         f"the buffer is full, and {line_bytes} bytes of records wait for room in it; the record was not sent",
-        hint="await some of what was sent before you send more, raise buffer_memory, or see why brokers don't keep up",
+        hint="await some outcomes before you send more, raise buffer_memory, or find out why brokers don't keep up",
     )
 
 

@@ -31,7 +31,7 @@ def check_partitioner(like: Any) -> PartitionerLike:
     """Return `like`; raise ConfigError unless it is a PartitionerLike."""
     if like not in PARTITIONERS and not callable(like):
         raise config_error(
-            f"partitioner={like!r} is not legal",
+            f"partitioner={like!r} is not valid",
             hint=f"use one of {', '.join(map(repr, PARTITIONERS))}, or a callable (topic, key, value, count) -> number",
         )
     checked: PartitionerLike = like

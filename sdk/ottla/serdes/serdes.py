@@ -44,7 +44,7 @@ DeserializerLike = str | type[T] | Callable[[bytes], T]
 HeadersLike = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 """Header names with their values; text becomes UTF-8. Names may repeat where pairs are given."""
 
-_USE: Final = "give key= or value= one of auto, bytes, str, int, float, uuid, json, a dataclass, or a callable"
+_USE: Final = "set key= or value= to auto, bytes, str, int, float, uuid, json, a dataclass or a callable"
 
 _DOUBLE: Final = struct.Struct(">d")
 _FLOAT: Final = struct.Struct(">f")
@@ -113,7 +113,7 @@ def serialize_auto(value: Any) -> bytes:
         return serialize_json(value)
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
-    raise SerializationError(f"the auto serializer does not take {type(value).__name__}", hint=_USE)
+    raise SerializationError(f"the auto serializer does not accept {type(value).__name__}", hint=_USE)
 
 
 class _ByType(dict[type, tuple[Header, ...]]):
@@ -175,14 +175,14 @@ def deserialize_str(data: bytes) -> str:
 def deserialize_int(data: bytes) -> int:
     """A signed big-endian int of 1, 2, 4 or 8 bytes."""
     if len(data) not in (1, 2, 4, 8):
-        raise ValueError(f"{len(data)} bytes are not an int of 1, 2, 4 or 8 bytes")
+        raise ValueError(f"an int has 1, 2, 4 or 8 bytes, not {len(data)}")
     return int.from_bytes(data, "big", signed=True)
 
 
 def deserialize_float(data: bytes) -> float:
     """A big-endian IEEE 754 number of 8 bytes, or of 4 (Kafka's FloatSerializer)."""
     if len(data) not in (4, 8):
-        raise ValueError(f"{len(data)} bytes are not a float of 4 or 8 bytes")
+        raise ValueError(f"a float has 4 or 8 bytes, not {len(data)}")
     number: float = (_DOUBLE if len(data) == 8 else _FLOAT).unpack(data)[0]
     return number
 

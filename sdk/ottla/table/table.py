@@ -284,7 +284,7 @@ def record_goal(partition: int, offset: int) -> Goal:
     """Return the goal that the record at that offset is reflected. Raises ConfigError."""
     for name, number in (("partition", partition), ("offset", offset)):
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise config_error(f"{name}={number!r} is not legal", hint="give a number, as RecordMetadata has it")
+            raise config_error(f"{name}={number!r} is not valid", hint="give a number, as RecordMetadata has it")
     return Goal({partition: offset + 1})
 
 

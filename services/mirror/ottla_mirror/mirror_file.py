@@ -80,7 +80,7 @@ def _toml(text: str) -> MirrorSettings:
         raise invalid("kafka is not as it should be", '[kafka.east], then a line for each: "security.protocol" = "SSL"')
     _known(kafka, set(clusters), "kafka")
     if not isinstance(redis, str):
-        raise invalid(f"redis = {redis!r} is not legal", 'give a URL: redis = "redis://localhost:6379/0"')
+        raise invalid(f"redis = {redis!r} is not valid", 'give a URL: redis = "redis://localhost:6379/0"')
     return MirrorSettings(
         tuple(_cluster(alias, addresses, kafka.get(alias, {})) for alias, addresses in clusters.items()),
         tuple(_flow(flow) for flow in flows),
@@ -109,10 +109,10 @@ def _flow(table: Mapping[str, Any]) -> FlowSettings:
     values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in table.items()}
     for name, choices in _CHOICES.items():
         if name in values and values[name] not in choices:
-            raise invalid(f"{name} = {values[name]!r} is not legal", f"use one of {', '.join(choices)}")
+            raise invalid(f"{name} = {values[name]!r} is not valid", f"use one of {', '.join(choices)}")
     for name, expected in _EXPECTED.items():
         if name in values and not isinstance(values[name], expected):
-            raise invalid(f"{name} = {values[name]!r} is not legal", f"give a {_KINDS[expected]}")
+            raise invalid(f"{name} = {values[name]!r} is not valid", f"give a {_KINDS[expected]}")
     return FlowSettings(**values)
 
 
@@ -160,7 +160,7 @@ def _mm2_flow(source: str, target: str, given: Mapping[str, str]) -> FlowSetting
             try:
                 values[key] = convert(value)
             except ValueError:
-                raise invalid(f"{name} = {value!r} is not legal", "give a number") from None
+                raise invalid(f"{name} = {value!r} is not valid", "give a number") from None
     return FlowSettings(source, target, **values)
 
 

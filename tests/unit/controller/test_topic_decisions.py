@@ -113,8 +113,8 @@ def test_min_insync_replicas_above_the_replication_factor_is_refused() -> None:
 @pytest.mark.parametrize(
     ("new", "code", "words"),
     [
-        (NewTopic("..", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION, "not legal"),
-        (NewTopic("a/b", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION, "not legal"),
+        (NewTopic("..", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION, "not valid"),
+        (NewTopic("a/b", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION, "not valid"),
         (NewTopic("x" * 250, 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION, "250 characters"),
         (NewTopic("__consumer_offsets", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION, "internal"),
         (NewTopic("there.is", 1, 1), ErrorCode.TOPIC_ALREADY_EXISTS, "exists already"),

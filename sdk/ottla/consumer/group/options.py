@@ -107,7 +107,7 @@ def _member(settings: Mapping[str, Any]) -> MemberSettings:
             hint="give a third of session_timeout, so that two heartbeats may be late",
         )
     if member.max_poll_interval_s <= 0:
-        raise config_error("max_poll_interval=0 is not legal", hint="give the seconds that one poll's records may take")
+        raise config_error("max_poll_interval=0 is not valid", hint="give the seconds that one poll's records may take")
     return member
 
 
@@ -123,7 +123,7 @@ def _compiled(pattern: Any) -> re.Pattern[str]:
 def _assignors(like: Any) -> tuple[Assignor, ...]:
     assignors = tuple(map(_assignor, [like] if isinstance(like, str | Assignor | type) else list(like)))
     if not assignors or len({assignor.name for assignor in assignors}) < len(assignors):
-        raise config_error(f"assignors={like!r} is not legal", hint="name at least one, and none twice")
+        raise config_error(f"assignors={like!r} is not valid", hint="name at least one, and none twice")
     return assignors
 
 

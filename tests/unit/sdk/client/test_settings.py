@@ -84,7 +84,7 @@ def test_what_is_not_given_is_as_in_kafka() -> None:
         ({"enable_idempotence": True, "retries": 0}, "True and retries=0 can't be combined"),
         ({"enable_idempotence": True, "max_in_flight": 6}, "True and max_in_flight=6 can't be combined"),
         ({"max_in_flight": 6}, "enable_idempotence=True by default and max_in_flight=6 can't be combined"),
-        ({"enable_idempotence": "yes"}, "enable_idempotence='yes' is not legal"),
+        ({"enable_idempotence": "yes"}, "enable_idempotence='yes' is not valid"),
     ],
 )
 def test_idempotence_is_on_unless_something_excludes_it(settings: dict[str, Any], idempotent: bool | str) -> None:
@@ -114,13 +114,13 @@ def test_kafkas_own_serializers_are_known_by_their_java_names() -> None:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"linger": 5}, "nearest is linger.ms"),
+        ({"linger": 5}, "closest name is linger.ms"),
         ({"quite.unknown": 5}, "names are acks"),
-        ({"linger.ms": "soon"}, "linger.ms='soon' is not legal"),
-        ({"enable.idempotence": "yes"}, "not legal"),
+        ({"linger.ms": "soon"}, "linger.ms='soon' is not valid"),
+        ({"enable.idempotence": "yes"}, "not valid"),
         ({"security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
         ({"max.in.flight.requests.per.connection": 0}, "at least 1"),
-        ({"key.serializer": "com.acme.OrderSerializer"}, "not legal"),
+        ({"key.serializer": "com.acme.OrderSerializer"}, "not valid"),
         ({"partitioner.class": "com.acme.Mine"}, "give partitioner= a callable"),
     ],
 )

@@ -423,7 +423,7 @@ def test_a_topic_that_does_not_exist_is_named_with_its_neighbours(monkeypatch: p
             producer.send(b"x", topic="order")
         with pytest.raises(ConfigError, match="got no topic"):
             producer.send(b"x")
-        with pytest.raises(ConfigError, match="not legal"):
+        with pytest.raises(ConfigError, match="not valid"):
             producer.send(b"x", topic="..")
         assert producer.send(b"x", topic="orders").result(WAIT).topic == "orders"
 

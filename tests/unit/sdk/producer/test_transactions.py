@@ -172,9 +172,9 @@ def test_a_call_out_of_turn_says_which_one_comes_first(wrong: Any, hint: str) ->
         ({"enable_idempotence": False}, "can't be combined"),
         ({"acks": 1}, "idempotence needs"),
         ({"retries": 0}, "idempotence needs"),
-        ({"transactional_id": ""}, "not legal"),
-        ({"transactional_id": "x" * 10_000_000}, "not legal"),
-        ({"transaction_timeout": 0}, "not legal"),
+        ({"transactional_id": ""}, "not valid"),
+        ({"transactional_id": "x" * 10_000_000}, "not valid"),
+        ({"transaction_timeout": 0}, "not valid"),
     ],
 )
 def test_settings_that_exclude_transactions_are_refused(arguments: dict[str, Any], problem: str) -> None:
