@@ -9,10 +9,10 @@ from ottla.app.worker import Worker
 
 METRICS: Final = {
     "records-handled-total": "records whose handler returned",
-    "records-retried-total": "failed attempts that were, or will be, followed by another attempt",
-    "records-dead-lettered-total": "records that were written to a dead-letter topic instead",
-    "records-in-flight": "records that were read and are not finished: waiting, running, or to be tried again",
-    "handlers-running": "handlers that run at the moment",
+    "records-retried-total": "failed attempts that the app has retried or will retry",
+    "records-dead-lettered-total": "records written to a dead-letter topic",
+    "records-in-flight": "records that were read but are not finished: waiting, running, or due for a retry",
+    "handlers-running": "handlers that are running now",
 }
 """Names and meanings. Totals count since the last start of the App."""
 

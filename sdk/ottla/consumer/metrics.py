@@ -7,15 +7,15 @@ from typing import Final
 from ottla.machines.subscription import SubscriptionState
 
 METRICS: Final = {
-    "records-consumed-total": "records returned",
-    "bytes-consumed-total": "bytes of their batches, as received",
-    "fetch-total": "fetches that were answered",
-    "fetch-latency-avg": "ms from a fetch to its response, which waits for records for up to fetch_max_wait",
-    "fetch-latency-max": "the longest such time, in ms",
-    "records-lag-max": "how far the partition furthest behind is behind, as of its last fetch; -1 before the first",
-    "assigned-partitions": "partitions that are read",
-    "position-reset-total": "positions that were not in the log and went to auto_offset_reset (not Kafka's)",
-    "truncation-total": "new leaders that lacked what had been read (not Kafka's)",
+    "records-consumed-total": "records returned by the consumer",
+    "bytes-consumed-total": "bytes of the batches that contained these records, as received",
+    "fetch-total": "fetches that received a response",
+    "fetch-latency-avg": "average time from a fetch to its response, in ms, including the wait for records",
+    "fetch-latency-max": "longest time from a fetch to its response, in ms",
+    "records-lag-max": "largest lag of any partition as of its last fetch, in records; -1 before the first fetch",
+    "assigned-partitions": "partitions that the consumer reads",
+    "position-reset-total": "positions outside the log that were reset by auto_offset_reset (not a Kafka metric)",
+    "truncation-total": "new leaders that lacked records that the consumer had read (not a Kafka metric)",
 }
 """Names and meanings. Totals count from when the consumer was made."""
 

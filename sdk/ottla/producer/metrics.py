@@ -8,22 +8,22 @@ from ottla.machines.batches import ProducerBatch
 from ottla.machines.requests import OutgoingRequest
 
 METRICS: Final = {
-    "record-send-total": "records that were sent to a broker, each counted once",
-    "record-retry-total": "records that were sent once more, each time",
+    "record-send-total": "records sent to a broker, not counting retries",
+    "record-retry-total": "records sent again, counted once for each retry",
     "record-error-total": "records that were not delivered",
-    "byte-total": "bytes of the batches that were sent, compressed, retries included",
-    "batch-total": "batches that were sent, retries included (not Kafka's)",
-    "batch-size-avg": "bytes of a batch, compressed",
-    "batch-size-max": "bytes of the largest batch",
-    "request-total": "requests that were sent",
-    "records-per-request-avg": "records of a request",
-    "request-latency-avg": "ms from a request to its response",
-    "request-latency-max": "the longest such time, in ms",
-    "record-queue-time-avg": "ms that a batch waited to be sent, from its first record on",
-    "record-queue-time-max": "the longest such time, in ms",
-    "requests-in-flight": "requests without a response, now",
-    "buffer-total-bytes": "buffer_memory",
-    "buffer-available-bytes": "what is free of it, now",
+    "byte-total": "compressed bytes of the batches sent, including retries",
+    "batch-total": "batches sent, including retries (not a Kafka metric)",
+    "batch-size-avg": "average compressed size of a batch, in bytes",
+    "batch-size-max": "compressed size of the largest batch, in bytes",
+    "request-total": "requests sent",
+    "records-per-request-avg": "average number of records in a request",
+    "request-latency-avg": "average time from a request to its response, in ms",
+    "request-latency-max": "longest time from a request to its response, in ms",
+    "record-queue-time-avg": "average time from the first record of a batch until the batch is first sent, in ms",
+    "record-queue-time-max": "longest time from the first record of a batch until the batch is first sent, in ms",
+    "requests-in-flight": "requests that have no response yet",
+    "buffer-total-bytes": "size of the buffer (buffer_memory)",
+    "buffer-available-bytes": "free space in the buffer, in bytes",
 }
 """Names and meanings. Totals count from when the producer was made."""
 

@@ -8,10 +8,10 @@ from ottla.consumer.group.assignment import GroupAssignment
 from ottla.machines.membership import NEVER
 
 METRICS: Final = {
-    "rebalance-total": "rebalances that gave this member its partitions",
-    "commit-total": "commits that the group has taken",
-    "generation": "the group's generation; -1 while the consumer is not in its group (not Kafka's)",
-    "last-heartbeat-seconds-ago": "seconds since a heartbeat was sent; -1 before the first",
+    "rebalance-total": "rebalances in which this member received its assignment",
+    "commit-total": "commits that the group accepted",
+    "generation": "generation of the group; -1 while the consumer is not a member (not a Kafka metric)",
+    "last-heartbeat-seconds-ago": "seconds since the last heartbeat was sent; -1 before the first",
     "last-poll-seconds-ago": "seconds since the last poll; -1 before the first",
 }
 """Names and meanings. Totals count from when the consumer was made."""
