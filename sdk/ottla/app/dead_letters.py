@@ -9,14 +9,14 @@ from ottla_core.model import TopicPartition
 from ottla_core.records.record import Header, RawRecord
 
 ORIGIN: Final = {
-    "ottla.origin.topic": "the topic that the record was read from",
-    "ottla.origin.partition": "its partition, as a decimal number",
-    "ottla.origin.offset": "its offset",
-    "ottla.origin.timestamp": "its timestamp, in ms since the epoch; -1 for none",
-    "ottla.error.class": "the error of the last attempt: module and class",
-    "ottla.error.message": "its text, up to 1000 characters",
-    "ottla.attempts": "how often it was tried",
-    "ottla.group": "the consumer group that it was handled for",
+    "ottla.origin.topic": "topic that the record was read from",
+    "ottla.origin.partition": "partition that the record was read from, as a decimal number",
+    "ottla.origin.offset": "offset of the record in that partition",
+    "ottla.origin.timestamp": "timestamp of the record, in ms since the epoch; -1 if it has none",
+    "ottla.error.class": "module and class of the exception that ended the last attempt",
+    "ottla.error.message": "message of that exception, up to 1000 characters",
+    "ottla.attempts": "number of attempts to handle the record",
+    "ottla.group": "consumer group of the handler",
 }
 """Header names and meanings, all text in UTF-8; they come after the record's own headers."""
 
