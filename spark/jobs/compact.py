@@ -78,7 +78,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
             rows.coalesce(1).write.mode("overwrite").parquet(str(staging))
             (part,) = staging.glob("part-*.parquet")
             if spark.read.parquet(str(part)).count() != rows.count():
-                raise ValueError(f"{directory}: its small files and what they became have not the same rows")
+                raise ValueError(f"{directory}: the compacted file does not have as many rows as the small files")
             os.replace(part, made[directory])
         shutil.rmtree(staging)
         if newest != newest_list(options.lake):
@@ -140,14 +140,14 @@ def finish(lake: Path, journal: Path, grace_s: float) -> int:
 def _alone(lake: Path) -> Iterator[Path]:
     """The journal's directory, for one run at a time."""
     if not (lake / "_spark_metadata").is_dir():
-        raise ValueError(f"{lake} is no lake of a streaming query on this machine: it has no _spark_metadata")
+        raise ValueError(f"{lake} is not the output of a streaming query on this machine: it has no _spark_metadata")
     journal = lake / _JOURNAL
     journal.mkdir(exist_ok=True)
     with (journal / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(f"{lake} is being compacted: wait for the other run's end") from None
+            raise ValueError(f"{lake} is being compacted by another run: wait until that run ends") from None
         yield journal
 
 

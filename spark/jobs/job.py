@@ -98,7 +98,7 @@ def main(about: argparse.ArgumentParser, run: Callable[[SparkSession, Any], Mapp
     options = about.parse_args()
     for setting in options.conf:
         if "=" not in setting:
-            about.error(f"--conf {setting}: give NAME=VALUE, such as spark.sql.shuffle.partitions=8")
+            about.error(f"--conf {setting} is not of the form NAME=VALUE, such as spark.sql.shuffle.partitions=8")
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it logs what a failed query has raised already
     name = os.path.basename(sys.argv[0]).removesuffix(".py")
     try:
@@ -235,5 +235,5 @@ def message_of(error: Exception) -> str:
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
     return number

@@ -87,7 +87,7 @@ def instant_ms(text: str) -> int:
         at = datetime.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text} is not a time; give 2013-07-04T00:00Z or milliseconds since 1970"
+            f"{text} is not a time; give a time such as 2013-07-04T00:00Z, or milliseconds since 1970"
         ) from None
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 

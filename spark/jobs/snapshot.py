@@ -57,7 +57,9 @@ def newest(records: DataFrame) -> DataFrame:
 def next_version(table: Path) -> Path:
     """The directory of the next version. Raises ValueError where `table` exists and was not made by this job."""
     if table.exists() and not table.is_symlink():
-        raise ValueError(f"{table} is not a table of this job: it would be replaced; give another --to, or move it")
+        raise ValueError(
+            f"{table} already exists, and this job did not create it; give another --to, or move the existing directory"
+        )
     versions = _versions(table)
     return versions / str(max([0, *(int(entry.name) for entry in versions.glob("*") if entry.name.isdigit())]) + 1)
 

@@ -63,6 +63,10 @@ def came_too_late(admin: ottla.Admin, batch: Batch, transaction: TaskTransaction
     """
     if not is_decided_by_now(admin, batch, options):
         return False
-    logger.info("%s is aborted: it was prepared after %s was decided", transaction.transactional_id, named(batch))
+    logger.info(
+        "aborting transaction %s: it was prepared after the decision about %s",
+        transaction.transactional_id,
+        named(batch),
+    )
     end_transaction(admin, transaction, committed=False)
     return True

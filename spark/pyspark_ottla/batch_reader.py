@@ -69,8 +69,8 @@ class OttlaBatchReader(DataSourceReader):
         if crossed := [crossed for crossed in ranges if crossed.size < 0]:
             partition, begins, ends = crossed[0]
             raise config_error(
-                f"{partition} would be read from offset {begins} back to {ends}",
-                hint="let the starting… options mean an earlier offset than the ending… ones",
+                f"{partition}: the starting offset {begins} is after the ending offset {ends}",
+                hint="set the starting… options to an earlier position than the ending… options",
             )
         if gone := lost(ranges, first):
             raise_or_warn(data_lost(gone), self._options)

@@ -119,12 +119,12 @@ class SourcePartitions:
         expected = sorted(partitions)
         if bound.named and bound.named != set(expected):
             partition = min(bound.named.symmetric_difference(expected))
-            reason = "is not among the partitions that are read" if partition in bound.named else "is not named"
+            reason = "is not among the partitions that the query reads" if partition in bound.named else "is missing"
             name = f"{which}OffsetsByTimestamp" if bound.timestamps_ms else f"{which}Offsets"
             raise ConfigError(
                 ErrorCode.INVALID_CONFIG,
                 f"{name}: {partition} {reason}",
-                hint=f"it has to name exactly these: {_names(expected)}",
+                hint=f"name exactly these partitions: {_names(expected)}",
             )
         timestamps = {p: at for p in expected if (at := bound.timestamp_of(p)) is not None}
         found = {p: bound.offsets[p] for p in expected if p not in timestamps}
@@ -134,8 +134,8 @@ class SourcePartitions:
             if offset is None:
                 raise ConfigError(
                     ErrorCode.INVALID_CONFIG,
-                    f"{partition} has no record at or after {timestamps[partition]} ms",
-                    hint=f"give an earlier time, or {which}OffsetsByTimestampStrategy=latest",
+                    f"{partition} has no record at or after the timestamp {timestamps[partition]} ms",
+                    hint=f"use an earlier timestamp, or set {which}OffsetsByTimestampStrategy to latest",
                 )
             found[partition] = offset.offset
         return found

@@ -56,14 +56,15 @@ def check_columns(schema: StructType, topic: str) -> None:
     names = [name for name in schema.names if name in _COLUMNS]
     for name in names:
         if names.count(name) > 1:
-            raise config_error(f"the column {name} appears {names.count(name)} times", hint="give one of that name")
+            raise config_error(f"the column {name} appears {names.count(name)} times", hint="keep only one of them")
         fits, legal = _COLUMNS[name]
         kind = schema[name].dataType
         if not fits(kind):
-            raise config_error(f"the column {name} is {kind.simpleString()}", hint=f"it has to be {legal}: cast it")
+            raise config_error(f"the column {name} has type {kind.simpleString()}", hint=f"cast it to {legal}")
     if "value" not in names:
-        raise config_error("there is no column value", hint="name the one that is to be written: … AS value")
+        raise config_error("the column value is missing", hint="rename the column to write, as in SELECT … AS value")
     if "topic" not in names and not topic:
         raise config_error(
-            "nothing says which topic to write to", hint="give option('topic', …), or a column topic with every row's"
+            "the query does not say which topic to write to",
+            hint="set option('topic', …), or add a column topic that names the topic of each row",
         )

@@ -90,4 +90,4 @@ class OffsetCommits:
         """Once for each reason: it is tried again every few seconds."""
         if error.message != self._warned:
             self._warned = error.message
-            logger.warning("offsets are not committed to group %s: %s", self._group, error)
+            logger.warning("processed offsets were not committed to group %s: %s", self._group, error)

@@ -144,7 +144,7 @@ def _texts(
                 raise error_from_code(
                     ErrorCode.REQUEST_TIMED_OUT,
                     f"the last decision of query {query} could not be read within {patience_s:g} s",
-                    hint=f"an open transaction may come before it: `ottla txn explain {TOPIC}` shows which",
+                    hint=f"an open transaction in the topic may hold up the read: `ottla txn explain {TOPIC}` shows it",
                 )
     return found
 

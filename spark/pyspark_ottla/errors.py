@@ -34,8 +34,8 @@ def data_lost(gone: Sequence[Range]) -> OffsetOutOfRangeError:
     named = "; ".join(map(str, gone[:_NAMED])) + ("; …" if len(gone) > _NAMED else "")
     return OffsetOutOfRangeError(
         ErrorCode.OFFSET_OUT_OF_RANGE,
-        f"{counted(total, 'offset')} that the query had yet to read {'is' if total == 1 else 'are'} gone: {named}",
-        hint="they were deleted, aged out (retention.ms, retention.bytes) or lost; to continue without them, "
+        f"{counted(total, 'offset')} that the query has not read yet {'is' if total == 1 else 'are'} gone: {named}",
+        hint="the records were deleted, expired (retention.ms, retention.bytes) or lost; to continue without them, "
         "set failOnDataLoss to false",
     )
 
@@ -46,8 +46,8 @@ def beyond_end(missing: Sequence[Range]) -> OffsetOutOfRangeError:
     return OffsetOutOfRangeError(
         ErrorCode.OFFSET_OUT_OF_RANGE,
         f"offsets beyond the end of the log: {named}" + ("; …" if len(missing) > _NAMED else ""),
-        hint="the offset is wrong, the topic was created again, or the end of its log was lost; to continue at the "
-        "end, set failOnDataLoss to false",
+        hint="either the offset is wrong, or the topic was created again, or the end of its log was lost; to continue "
+        "at the end of the log, set failOnDataLoss to false",
     )
 
 
@@ -55,9 +55,9 @@ def foreign_checkpoint(held: str, read: str) -> ConfigError:
     """The error for a checkpoint that holds other partitions than the query reads, or no offsets at all."""
     return ConfigError(
         ErrorCode.INVALID_CONFIG,
-        f"the checkpoint belongs to another query: it holds {held}, and this one reads {read}",
-        hint="give each query a checkpointLocation of its own; to drop topics that are no longer subscribed, set "
-        "failOnDataLoss to false",
+        f"the checkpoint belongs to another query: it holds {held}, but this query reads {read}",
+        hint="give each query a checkpointLocation of its own; to drop topics that the query no longer subscribes to, "
+        "set failOnDataLoss to false",
     )
 
 
@@ -66,8 +66,8 @@ def topics_recreated(names: Collection[str]) -> UnknownTopicError:
     named = ", ".join(sorted(names)[:_NAMED]) + (", …" if len(names) > _NAMED else "")
     return UnknownTopicError(
         ErrorCode.UNKNOWN_TOPIC_ID,
-        f"{named}: deleted and created again since the query read it; what it had not read of the former topic is gone",
-        hint="to continue with the new one, from its beginning, set failOnDataLoss to false, or give a new checkpoint",
+        f"{named}: deleted and created again since the query last read; unread records from before are gone",
+        hint="to read the new topic from its beginning, set failOnDataLoss to false, or use a new checkpointLocation",
     )
 
 
@@ -76,7 +76,7 @@ def partitions_gone(missing: Sequence[TopicPartition]) -> PartitionsGoneError:
     named = ", ".join(map(str, missing[:_NAMED])) + (", …" if len(missing) > _NAMED else "")
     return PartitionsGoneError(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        f"{named}: deleted while the query read them",
-        hint="to continue without them, set failOnDataLoss to false; a topic that was created again is then read from "
-        "its beginning",
+        f"{named}: deleted while the query was reading",
+        hint="to continue without the deleted partitions, set failOnDataLoss to false; the query then reads from "
+        "its beginning any topic that was created again",
     )

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.listener import (
 
 from ottla.errors import config_error
 from ottla_core.model import TopicPartition
+from ottla_core.plural import counted
 from pyspark_ottla.machines.offsets import differing, from_json, ids_in, open_in, to_json
 
 if TYPE_CHECKING:
@@ -69,8 +70,10 @@ class LagListener(StreamingQueryListener):
         if not lags:
             return
         self.lags[query], self.open[query] = lags, uncommitted
-        more = f", and {count} more are not committed" if (count := sum(uncommitted.values())) else ""
-        logger.info("query %s is %d records behind%s: %s", query, sum(lags.values()), more, json.dumps(to_json(lags)))
+        beyond = counted(count, "record") if (count := sum(uncommitted.values())) else ""
+        more = f", plus {beyond} beyond the last stable offset" if beyond else ""
+        behind = counted(sum(lags.values()), "record")
+        logger.info("query %s lags by %s%s: %s", query, behind, more, json.dumps(to_json(lags)))
         for gauge, found in zip(self._gauges or (), (lags, uncommitted), strict=False):
             for (topic, number), records in found.items():
                 gauge.labels(query, topic, str(number)).set(records)
@@ -100,7 +103,7 @@ def _gauges(port: int | None, registry: CollectorRegistry | None) -> tuple[Any, 
     try:
         import prometheus_client
     except ImportError:
-        raise config_error("prometheus_client is not installed", hint="pip install prometheus-client") from None
+        raise config_error("prometheus_client is not installed", hint="run `pip install prometheus-client`") from None
     used = registry or prometheus_client.REGISTRY
     if port is not None:
         prometheus_client.start_http_server(port, registry=used)
@@ -108,6 +111,6 @@ def _gauges(port: int | None, registry: CollectorRegistry | None) -> tuple[Any, 
     return (
         gauge("ottla_spark_lag_records", "Committed records that a streaming query has not read yet."),
         gauge(
-            "ottla_spark_open_records", "Records behind the last stable offset: in an open transaction, or behind one."
+            "ottla_spark_open_records", "Records beyond the last stable offset, which a streaming query can't read yet."
         ),
     )

@@ -170,15 +170,15 @@ def write_options(spark_options: Mapping[str, str], *, streaming: bool = False) 
         check_topic(topic)
     if (acks := options.client.get("acks", "all")) not in ("all", "-1"):
         raise config_error(
-            f"kafka.acks={acks} is not possible: the sink's producers are always idempotent, and that needs acks=all",
-            hint="leave kafka.acks out: a row counts as written once every in-sync replica has it",
+            f"kafka.acks={acks} is not possible: the sink's producers are always idempotent, which needs acks=all",
+            hint="remove kafka.acks: the sink counts a row as written once every in-sync replica has it",
         )
     options.flag("includeHeaders", False)
     compare_repeats = options.flag("compareRepeats", True)
     if not (compare_repeats or exactly_once):
         raise config_error(
-            "compareRepeats=false is for delivery=exactly_once",
-            hint="set delivery to exactly_once, or leave compareRepeats out",
+            "compareRepeats=false works only with delivery=exactly_once",
+            hint="set delivery to exactly_once, or remove compareRepeats",
         )
     app_id, version = _app(options, exactly_once=exactly_once)
     return WriteOptions(options.bootstrap(), topic, options.client, exactly_once, compare_repeats, app_id, version)
@@ -190,11 +190,14 @@ def _app(options: SparkOptions, *, exactly_once: bool) -> tuple[str, int]:
     if not app_id and version is None:
         return "", 0
     if not app_id or version is None or not exactly_once:
-        raise config_error("txnAppId, txnVersion and delivery=exactly_once go together", hint="give all, or no txn…")
+        raise config_error(
+            "txnAppId and txnVersion work only together, and only with delivery=exactly_once",
+            hint="set all three options, or remove txnAppId and txnVersion",
+        )
     if not re.fullmatch(r"[\w.-]{1,200}", app_id, re.ASCII) or query_of(f"spark-{app_id}") != f"spark-{app_id}":
         raise config_error(
-            f"txnAppId={app_id} is not possible: it becomes a part of transactional ids",
-            hint="use 200 letters, digits, dots, dashes and underlines at most, such as nightly-orders",
+            f"txnAppId={app_id} is not possible, because it becomes part of transactional ids",
+            hint="use at most 200 letters, digits, dots, dashes and underscores, such as nightly-orders",
         )
     return app_id, version
 
@@ -204,14 +207,16 @@ def _check_timeout(client: dict[str, str], *, exactly_once: bool) -> None:
     name = "transaction.timeout.ms"
     if not exactly_once:
         if name in client:
-            raise config_error(f"kafka.{name} is for delivery=exactly_once", hint="give both, or neither")
+            raise config_error(
+                f"kafka.{name} works only with delivery=exactly_once", hint="set both options, or neither"
+            )
         return
     delivery_ms = float(client.get("delivery.timeout.ms", _DELIVERY_TIMEOUT_MS))
     if float(client.setdefault(name, _TRANSACTION_TIMEOUT_MS)) < delivery_ms:
         raise config_error(
-            f"kafka.{name}={client[name]} is less than kafka.delivery.timeout.ms={delivery_ms:g}: a task that waits "
-            "for brokers would lose its transaction",
-            hint="set it longer than a micro-batch takes; the default is 15 minutes",
+            f"kafka.{name}={client[name]} is less than kafka.delivery.timeout.ms={delivery_ms:g}: the "
+            "transaction of a task that waits for brokers would time out",
+            hint="set it to longer than a micro-batch takes; the default is 15 minutes",
         )
 
 
@@ -226,8 +231,8 @@ def _strategy(options: SparkOptions) -> ConsumerStrategy:
     strategies = [name for name in _STRATEGIES if options.has(name)]
     if len(strategies) != 1:
         raise config_error(
-            f"{' and '.join(strategies)} are given" if strategies else "nothing says what to read",
-            hint="give exactly one of subscribe, subscribePattern and assign",
+            f"{' and '.join(strategies)} are set together" if strategies else "no option says what to read",
+            hint="set exactly one of subscribe, subscribePattern and assign",
         )
     return _STRATEGIES[strategies[0]](options)
 
@@ -235,7 +240,7 @@ def _strategy(options: SparkOptions) -> ConsumerStrategy:
 def _subscribed(options: SparkOptions) -> ConsumerStrategy:
     topics = tuple(dict.fromkeys(name.strip() for name in options.text("subscribe", "").split(",") if name.strip()))
     if not topics:
-        raise config_error("subscribe names no topic", hint="give names, separated by commas")
+        raise config_error("subscribe names no topic", hint="give topic names, separated by commas")
     for topic in topics:
         check_topic(topic)
     return ConsumerStrategy(topics=topics)
@@ -247,7 +252,8 @@ def _matching(options: SparkOptions) -> ConsumerStrategy:
         re.compile(pattern)
     except re.error as error:
         raise config_error(
-            f"subscribePattern={pattern} is not a regular expression: {error}", hint="as Python's re reads it"
+            f"subscribePattern={pattern} is not a regular expression: {error}",
+            hint="use the syntax of Python's re module",
         ) from None
     return ConsumerStrategy(pattern=pattern)
 
@@ -255,7 +261,7 @@ def _matching(options: SparkOptions) -> ConsumerStrategy:
 def _assigned(options: SparkOptions) -> ConsumerStrategy:
     assign = options.json("assign")
     if not (isinstance(assign, dict) and assign and all(isinstance(numbers, list) for numbers in assign.values())):
-        raise config_error("assign can't be read", hint='give JSON, such as {"orders": [0, 1]}')
+        raise config_error("assign is not valid", hint='give JSON, such as {"orders": [0, 1]}')
     pairs = [(topic, number) for topic, numbers in assign.items() for number in numbers]
     if not pairs or not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for _, n in pairs):
         raise config_error("assign names no partitions", hint='give JSON, such as {"orders": [0, 1]}')
@@ -314,7 +320,7 @@ def _by_partition(
                 continue  # the offsets are those of a query's progress
             if not str(number).isdigit() or not isinstance(at, int) or isinstance(at, bool) or at < least:
                 raise config_error(
-                    f"{name} can't be read: {json.dumps(value)}",
+                    f"{name} is not valid: {json.dumps(value)}",
                     hint='give JSON, such as {"orders": {"0": 23, "1": 0}}',
                 )
             by_partition[TopicPartition(topic, int(number))] = at
@@ -329,17 +335,21 @@ def _check_selected(name: str, by_partition: Mapping[TopicPartition, int], strat
     foreign |= {p for p in by_partition if strategy.partitions and p not in strategy.partitions}
     if foreign:
         raise config_error(
-            f"{name} names {min(foreign)}, which is not read", hint="name partitions that are subscribed"
+            f"{name} names {min(foreign)}, which the query does not read",
+            hint="name only partitions that the query reads",
         )
 
 
 def _limits(options: SparkOptions) -> AdmissionLimits:
     if options.has("maxTriggerDelay") and not options.has("minOffsetsPerTrigger"):
-        raise config_error("maxTriggerDelay without minOffsetsPerTrigger delays nothing", hint="give both, or neither")
+        raise config_error(
+            "maxTriggerDelay has no effect without minOffsetsPerTrigger", hint="set both options, or neither"
+        )
     most, least = options.number("maxOffsetsPerTrigger"), options.number("minOffsetsPerTrigger")
     if most is not None and least is not None and least > most:
         raise config_error(
-            f"minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}", hint="give a smaller one"
+            f"minOffsetsPerTrigger={least} is greater than maxOffsetsPerTrigger={most}",
+            hint="set a smaller minOffsetsPerTrigger",
         )
     max_bytes = (
         size_bytes(options.text("maxBytesPerTrigger", ""), "maxBytesPerTrigger")

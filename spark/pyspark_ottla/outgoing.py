@@ -72,7 +72,7 @@ def rows_by_topic(part: RowSlice, topic: str) -> Iterator[TopicRows]:
         raise ConfigError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"{part.named(pc.index(topics.is_null(), True).as_py())} has no topic",
-            hint="leave rows without one out (WHERE topic IS NOT NULL), or give option('topic', …) for all of them",
+            hint="filter out rows without a topic (WHERE topic IS NOT NULL), or set option('topic', …) for all rows",
         )
     encoded = topics.dictionary_encode()
     names = encoded.dictionary.to_pylist()
@@ -103,8 +103,8 @@ def check_partitions(producer: BytesProducer, rows: TopicRows, part: RowSlice) -
         if partition is not None and not 0 <= partition < count:
             raise ConfigError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"{part.named(number)} is for partition {partition} of {rows.topic}",
-                hint=f"its partitions are 0 to {count - 1}; null lets the key decide",
+                f"{part.named(number)} is for partition {partition} of {rows.topic}, which does not exist",
+                hint=f"the topic has partitions 0 to {count - 1}; if the partition is null, the key decides",
             )
 
 

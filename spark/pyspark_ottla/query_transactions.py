@@ -154,7 +154,7 @@ class QueryTransactions:
         orphans = [each for each, action in to_do.items() if action is Action.ABORT]
         if orphans:
             names = ", ".join(sorted(each.transactional_id for each in orphans))
-            logger.warning("%s: aborted, for they do not count: %s", named(self._batch), names)
+            logger.warning("%s: aborting transactions that the decision excludes: %s", named(self._batch), names)
         self.end(admin, commits, orphans)
         return to_do
 
@@ -170,7 +170,9 @@ class QueryTransactions:
             try:
                 admin.transactions.forget(name)
             except OttlaError as error:
-                logger.info("%s: transactional id %s is not forgotten yet: %s", named(self._batch), name, error)
+                logger.info(
+                    "%s: the coordinator can't forget transactional id %s yet: %s", named(self._batch), name, error
+                )
 
         _at_once([partial(forget, name) for name in names])
 

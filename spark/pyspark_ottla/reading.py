@@ -81,7 +81,7 @@ class RangeReader:
             except RetriableError as error:  # a consumer gives up earlier where no broker answers when it begins
                 if time.monotonic() - heard_at > self.options.poll_timeout_s:
                     raise
-                logger.warning("%s is tried again from %d: %s", range_, at, error)
+                logger.warning("reading %s again from offset %d: %s", range_, at, error)
                 time.sleep(_POLL_S)
             else:
                 return
@@ -103,9 +103,10 @@ class RangeReader:
                 elif time.monotonic() - heard_at > self.options.poll_timeout_s:
                     raise ottla.TimeoutError(
                         ottla.ErrorCode.REQUEST_TIMED_OUT,
-                        f"no record of {range_} came within {self.options.poll_timeout_s:.0f} s",
-                        hint="check whether its leader runs (ottla topic show), and whether a transaction is open "
-                        "there (ottla txn explain); kafkaConsumer.pollTimeoutMs sets the wait",
+                        f"no record of {range_} arrived within {self.options.poll_timeout_s:.0f} s",
+                        hint="check whether the partition's leader is running (ottla topic show), and whether a "
+                        "transaction is open in the partition (ottla txn explain); kafkaConsumer.pollTimeoutMs sets "
+                        "how long a task waits",
                     )
 
     def _lent(self, range_: Range, topic_id: str) -> AbstractContextManager[BytesConsumer]:

@@ -139,16 +139,19 @@ class OttlaBatchWriter(DataSourceArrowWriter):
             decided = transactions.commit(transactions_of(messages), content_of(messages))
             self._retire(transactions)
             if not decided:
-                logger.info("%s was written before", named(self._batch))
+                logger.info("%s was already written", named(self._batch))
                 return
-        logger.info("written: %s", summary(messages))
+        logger.info("wrote %s", summary(messages))
 
     def abort(self, messages: Messages) -> None:
         """Some task has failed."""
         if self._batch is None:
-            logger.warning("a write has failed; what its other tasks have written stays: %s", summary(messages))
+            logger.warning("the write failed; rows that other tasks wrote stay in the topic: %s", summary(messages))
             return
-        logger.warning("a write has failed; nothing of it counts, unless it was decided before: %s", summary(messages))
+        logger.warning(
+            "the write failed; none of its rows count, unless the driver had already decided the write: %s",
+            summary(messages),
+        )
         transactions = self._writer.transactions(self._batch)
         if self._writer.options.app_id:
             transactions.abort(transactions_of(messages))
@@ -180,13 +183,15 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         if (batch := batch_of(messages)) is not None:
             transactions = self._writer.transactions(batch)
             if not transactions.commit(transactions_of(messages), content_of(messages)):
-                logger.info("micro-batch %d was written before", batchId)
+                logger.info("micro-batch %d was already written", batchId)
                 return
-        logger.info("micro-batch %d is written: %s", batchId, summary(messages))
+        logger.info("micro-batch %d wrote %s", batchId, summary(messages))
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
         """Some task has failed: Spark does the whole micro-batch again when the query is started again."""
-        logger.warning("micro-batch %d has failed; its rows are written again: %s", batchId, summary(messages))
+        logger.warning(
+            "micro-batch %d failed after writing %s; a restarted query writes it again", batchId, summary(messages)
+        )
         if (batch := batch_of(messages)) is not None:
             self._writer.transactions(batch).abort(transactions_of(messages))
 

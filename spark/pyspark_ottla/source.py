@@ -80,7 +80,7 @@ class OttlaDataSource(DataSource):
 
         if overwrite:
             raise config_error(
-                "mode overwrite is not possible: a topic only grows",
+                "mode overwrite is not possible: rows can only be appended to a topic",
                 hint="use mode('append'), or delete the topic first",
             )
         return OttlaBatchWriter(RowWriter(write_options(self.options), schema))

@@ -18,20 +18,20 @@ _OF_SPARK: Final = frozenset(["checkpointlocation", "queryname"])
 """Options that Spark itself adds to those of the user."""
 
 _NOT_FOR_USERS: Final = {
-    "auto.offset.reset": "use startingOffsets instead: Spark itself keeps where a query is",
+    "auto.offset.reset": "use startingOffsets instead: Spark itself stores the position of a query",
     "key.deserializer": "keys are bytes: cast or decode them in the query",
     "value.deserializer": "values are bytes: cast or decode them in the query",
     "key.serializer": "keys are strings or bytes: encode them in the query",
     "value.serializer": "values are strings or bytes: encode them in the query",
     "enable.auto.commit": "use commitOffsets=<group> instead: offsets are committed as batches complete",
     "auto.commit.interval.ms": "use commitOffsets=<group> instead: offsets are committed as batches complete",
-    "interceptor.classes": "interceptors would see records that Spark reads twice",
-    "group.instance.id": "no group is joined: Spark gives out the partitions",
-    "partition.assignment.strategy": "no group is joined: Spark gives out the partitions",
-    "session.timeout.ms": "no group is joined: Spark gives out the partitions",
-    "heartbeat.interval.ms": "no group is joined: Spark gives out the partitions",
-    "max.poll.interval.ms": "no group is joined: Spark gives out the partitions",
-    "transactional.id": "use delivery=exactly_once instead: every attempt of a task has one of its own",
+    "interceptor.classes": "interceptors would see a record twice if Spark reads it twice",
+    "group.instance.id": "the query joins no group, because Spark assigns the partitions",
+    "partition.assignment.strategy": "the query joins no group, because Spark assigns the partitions",
+    "session.timeout.ms": "the query joins no group, because Spark assigns the partitions",
+    "heartbeat.interval.ms": "the query joins no group, because Spark assigns the partitions",
+    "max.poll.interval.ms": "the query joins no group, because Spark assigns the partitions",
+    "transactional.id": "use delivery=exactly_once instead: every attempt of a task then has its own transactional id",
     "enable.idempotence": "the sink's producers are always idempotent",
 }
 
@@ -59,14 +59,14 @@ class SparkOptions:
     def reject(self, names: frozenset[str], kind: str) -> None:
         for name in self._values:
             if name in names:
-                raise config_error(f"{name} is for {kind} queries", hint="remove it, or read the other way")
+                raise config_error(f"{name} works only in {kind} queries", hint=f"remove it, or use a {kind} query")
 
     def bootstrap(self) -> str:
         bootstrap = self._values.get("kafka.bootstrap.servers") or os.environ.get("OTTLA_BOOTSTRAP")
         if not bootstrap:
             raise config_error(
                 "option kafka.bootstrap.servers is missing",
-                hint="give the gRPC addresses of brokers, such as localhost:9650, or set OTTLA_BOOTSTRAP",
+                hint="set it to gRPC addresses of brokers, such as localhost:9650, or set OTTLA_BOOTSTRAP",
             )
         return ",".join(bootstrap_addresses(bootstrap))
 
@@ -76,7 +76,7 @@ class SparkOptions:
     def text(self, name: str, default: str) -> str:
         value = self._values.get(name, default).strip()
         if name in self._values and not value:
-            raise config_error(f"{name} is empty", hint="give a value, or leave it out")
+            raise config_error(f"{name} is empty", hint="give it a value, or remove it")
         return value
 
     def choice(self, name: str, legal: tuple[str, ...], default: str) -> str:
@@ -110,7 +110,7 @@ class SparkOptions:
         try:
             return convert(self._values[name].strip())
         except ValueError:
-            raise config_error(f"{name}={self._values[name]} can't be read", hint=hint) from None
+            raise config_error(f"{name}={self._values[name]} is not valid", hint=hint) from None
 
 
 def _whole(least: int) -> Callable[[str], int]:
@@ -126,7 +126,7 @@ def _whole(least: int) -> Callable[[str], int]:
 def _check_client(name: str, value: str, names: Mapping[str, tuple[str, Convert]]) -> None:
     """Raise ConfigError for a client's setting that can't be, here and not in a task."""
     if name in _NOT_FOR_USERS:
-        raise config_error(f"kafka.{name} can't be set here", hint=_NOT_FOR_USERS[name])
+        raise config_error(f"kafka.{name} can't be set for Spark", hint=_NOT_FOR_USERS[name])
     allowed = {known: entry for known, entry in names.items() if known not in _NOT_FOR_USERS}
     unset = dict.fromkeys((argument for argument, _ in allowed.values()), None)
     try:
@@ -138,7 +138,7 @@ def _check_client(name: str, value: str, names: Mapping[str, tuple[str, Convert]
 def _unknown(name: str, known: Iterable[str]) -> ConfigError:
     by_lower = {option.lower(): option for option in known}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
-    hint = f"the nearest is {by_lower[near[0]]}" if near else f"there are {', '.join(sorted(by_lower.values()))}"
+    hint = f"the nearest is {by_lower[near[0]]}" if near else f"the options are {', '.join(sorted(by_lower.values()))}"
     if name.lower() == "path":
         hint = (
             "name topics with option('subscribe', …) or, to write, option('topic', …), and call load() without a path"

@@ -102,7 +102,7 @@ def overtaken(path: Path, run: Run, compacting: tuple[object, ...], monkeypatch:
 
 
 def test_two_at_once_and_what_is_no_lake_are_errors(run: Run, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is no lake of a streaming query"):
+    with pytest.raises(ValueError, match="is not the output of a streaming query"):
         run(compact, "--lake", tmp_path)
     (tmp_path / "_spark_metadata").mkdir()
     with compact._alone(tmp_path), pytest.raises(ValueError, match="is being compacted"):

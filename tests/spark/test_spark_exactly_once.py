@@ -192,7 +192,9 @@ def test_a_driver_that_dies_before_its_tasks_are_through_leaves_nothing(
     query.micro_batch(0)
     assert query.written() == expected(0)
     assert query.left() == []
-    assert f"micro-batch 0 of query {query.id}: aborted, for they do not count: {orphan}" in caplog.text
+    assert (
+        f"micro-batch 0 of query {query.id}: aborting transactions that the decision excludes: {orphan}" in caplog.text
+    )
 
 
 def test_a_batch_that_is_repeated_over_and_over_is_written_once(query: Query) -> None:
@@ -270,12 +272,14 @@ def test_a_second_run_fences_the_first(
         return original(*arguments, **more)
 
     monkeypatch.setattr(owner, step, overtaken)
-    with pytest.raises(FencedError, match="another run of the same query has begun to write: micro-batch 0"):
+    with pytest.raises(FencedError, match="begun to write, so this run no longer writes micro-batch 0"):
         query.commit(0, messages)
     query.micro_batch(0)
     assert query.written() == expected(0)
     query.micro_batch(1)
-    with pytest.raises(FencedError, match=r"micro-batch 0 .* comes too late: batch 1 is written .* by run run-2"):
+    with pytest.raises(
+        FencedError, match=r"micro-batch 0 .* comes too late: batch 1 has already been written by run run-2"
+    ):
         query.commit(0, messages)
     assert query.written() == expected(0, 1)
 
@@ -367,10 +371,10 @@ def test_a_restored_or_copied_checkpoint_loses_no_rows_silently(query: Query) ->
     query.micro_batch(0)
     query.run = "run-2"
     more = [query.task(0, 0), query.task(0, 1, iter([*rows(0, 1), *rows(7, 1)]))]
-    with pytest.raises(ConfigError, match=r"micro-batch 0 .* has 60 rows now, and was written already with 40 rows"):
+    with pytest.raises(ConfigError, match=r"micro-batch 0 .* has 60 rows now, but was already written with 40 rows"):
         query.commit(0, more)
     others = [query.task(0, 0), query.task(0, 1, iter(rows(7, 1)))]
-    with pytest.raises(ConfigError, match="has 40 rows now, and was written already with as many, but other rows"):
+    with pytest.raises(ConfigError, match="has 40 rows now, but was already written with 40 different rows"):
         query.commit(0, others)
     query.writer().abort(others, 0)
     query.writer(compareRepeats=False).commit(others, 0)
@@ -434,7 +438,7 @@ def test_an_id_that_can_not_be_forgotten_does_not_fail_a_batch_that_is_written(
         patch.setattr(Transactions, "forget", refused)
         query.commit(0, messages)
     assert query.written() == expected(0)
-    assert "is not forgotten yet: its markers are not written yet" in caplog.text
+    assert "yet: its markers are not written yet" in caplog.text
     query.micro_batch(1)
     assert len(query.ids()) == 2
 
@@ -492,7 +496,7 @@ def test_what_an_operator_has_aborted_is_not_decided(query: Query, admin: ottla.
     messages = query.tasks(0)
     name = transactions_of(messages)[1].transactional_id
     admin.transactions.abort(name)
-    with pytest.raises(TransactionAborted, match=f"{name} and 0 more were ended"):
+    with pytest.raises(TransactionAborted, match=f"another client ended transaction {name}, so rows are lost"):
         query.commit(0, messages)
     assert query.written() == []
     query.micro_batch(0)
@@ -503,7 +507,7 @@ def test_a_decision_of_a_newer_release_is_left_alone(query: Query, cluster: Clus
     query.micro_batch(0)
     with ottla.Producer(cluster.bootstrap, topic=TOPIC, key="str", value="json") as producer:
         producer.send({"version": 3}, key=query.id)
-    with pytest.raises(ConfigError, match="of version 3, and this release reads versions 1 to 2"):
+    with pytest.raises(ConfigError, match="it has version 3, but this release reads versions 1 to 2"):
         query.micro_batch(1)
     assert query.written() == expected(0)
 
@@ -629,7 +633,7 @@ def test_a_batch_write_counts_as_a_whole_and_leaves_nothing(
     assert before[0] == [], "nothing counts before the decision"
     assert query.written() == ([] if fails else expected(0))
     assert admin.transactions.list(prefix=f"spark-{write}") == []
-    assert ("nothing of it counts" if fails else "written: 40 rows") in caplog.text
+    assert ("none of its rows count" if fails else "wrote 40 rows") in caplog.text
     last = [record for record in query.cluster.read(TOPIC, key="str", value="str") if record.key == write][-1]
     assert last.value is None
 
@@ -642,8 +646,10 @@ def test_a_version_is_written_once_however_often_its_write_is_run(
     for version in (3, 3, 4):
         batch_write(query, number=version, txnAppId=app, txnVersion=version)
     assert query.written() == expected(3, 4)
-    assert f"the write {app}, version 3 was written before" in caplog.text
-    with pytest.raises(FencedError, match=r"version 3 comes too late: batch 4 is written already \(.*a new txnAppId"):
+    assert f"the write {app}, version 3 was already written" in caplog.text
+    with pytest.raises(
+        FencedError, match=r"version 3 comes too late: batch 4 has already been written \(.*a new txnAppId"
+    ):
         batch_write(query, number=3, txnAppId=app, txnVersion=3)
     batch_write(query, fails=True, number=5, txnAppId=app, txnVersion=5)
     assert query.written() == expected(3, 4)
@@ -719,4 +725,4 @@ def test_what_was_torn_by_force_is_an_error(query: Query, capsys: pytest.Capture
     given = ["-b", query.cluster.bootstrap]
     assert ottla_command(["txn", "abort", query.left()[0], "--force", "-y", *given]) == 0
     assert settle.main([query.id, *given]) == 1
-    assert "were ended, not by it: their rows are lost" in capsys.readouterr().err
+    assert ", so rows are lost" in capsys.readouterr().err

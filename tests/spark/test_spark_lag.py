@@ -52,7 +52,10 @@ def test_a_listener_tells_the_lag_of_a_query(
     assert registry.get_sample_value("ottla_spark_lag_records", labels) == 60
     assert registry.get_sample_value("ottla_spark_open_records", labels) == 7
     assert listener.open == {"reader": {partition: 7}}
-    assert 'query reader is 60 records behind, and 7 more are not committed: {"lagging": {"0": 60}}' in caplog.text
+    assert (
+        'query reader lags by 60 records, plus 7 records beyond the last stable offset: {"lagging": {"0": 60}}'
+        in caplog.text
+    )
 
 
 def test_the_driver_serves_its_metrics() -> None:

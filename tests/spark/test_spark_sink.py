@@ -126,10 +126,10 @@ def test_the_option_goes_before_the_column(
 @pytest.mark.parametrize(
     ("query", "options", "words"),
     [
-        ("1 AS value", {"topic": "t"}, "the column value is int .*string or binary"),
-        ("'k' AS key", {"topic": "t"}, "no column value"),
+        ("1 AS value", {"topic": "t"}, "the column value has type int .*string or binary"),
+        ("'k' AS key", {"topic": "t"}, "the column value is missing"),
         ("'v' AS value", {}, "which topic to write to"),
-        ("'v' AS value, 3L AS partition", {"topic": "t"}, "the column partition is bigint"),
+        ("'v' AS value, 3L AS partition", {"topic": "t"}, "the column partition has type bigint"),
         ("'v' AS value", {"topic": "t", "delivery": "just_once"}, "delivery=just_once is not valid"),
         ("'v' AS value", {"topic": "t", "linger.ms": 5}, "option linger.ms is unknown"),
         ("'v' AS value", {"topic": "t", "mode": "overwrite"}, "mode overwrite is not possible"),
@@ -147,7 +147,7 @@ def test_what_can_not_be_is_said_before_anything_runs(
     [
         ("IF(id = 2, NULL, '{topic}') AS topic", "with the key b'2', has no topic .*INVALID_TOPIC_EXCEPTION"),
         ("IF(id = 2, -1, 0) AS partition", "with the key b'2', is for partition -1 of .*0 to 2"),
-        ("99 AS partition", "is for partition 99 of .*0 to 2; null lets the key decide"),
+        ("99 AS partition", "is for partition 99 of .*0 to 2; if the partition is null, the key decides"),
         ("'not-there' AS topic", "the topic 'not-there' does not exist"),
     ],
 )
@@ -179,7 +179,7 @@ def test_a_stream_copies_whatever_comes(cluster: Cluster, admin: ottla.Admin, to
 
 def test_a_stream_that_can_not_be_fails_in_words(cluster: Cluster, topic: str, run: Any) -> None:
     cluster.produce(topic, ["a"])
-    with pytest.raises(StreamingQueryException, match="no column value"):
+    with pytest.raises(StreamingQueryException, match="the column value is missing"):
         run(topic, "key", topic=topic)
     with pytest.raises(StreamingQueryException, match="row 0 of the task has no topic"):
         run(topic, "value", "CAST(NULL AS STRING) AS topic")

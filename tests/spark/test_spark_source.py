@@ -143,10 +143,13 @@ def test_offsets_of_each_partition(read: Read, trades: str) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"startingOffsets": offsets("trades", 8)}, "trades-1 is not named"),
+        ({"startingOffsets": offsets("trades", 8)}, "trades-1 is missing"),
         ({"startingOffsets": offsets("trades", 8, 8, 8)}, "trades-2 is not among"),
-        ({"startingOffsets": offsets("trades", 8, 8), "endingOffsets": offsets("trades", 9, 7)}, "offset 8 back to 7"),
-        ({"startingTimestamp": FIRST_MS + 9_000, "endingTimestamp": FIRST_MS}, "back to"),
+        (
+            {"startingOffsets": offsets("trades", 8, 8), "endingOffsets": offsets("trades", 9, 7)},
+            "starting offset 8 is after the ending offset 7",
+        ),
+        ({"startingTimestamp": FIRST_MS + 9_000, "endingTimestamp": FIRST_MS}, "is after the ending offset"),
         ({"startingOffsets": offsets("trades", 99, 0)}, "trades-0 ends at 10, and the query is at 99"),
         ({"endingOffsets": offsets("trades", 10, 11)}, "trades-1 ends at 10, and the query is at 11"),
     ],
@@ -179,7 +182,7 @@ def test_a_time_of_each_partition(read: Read, trades: str) -> None:
         startingOffsets="earliest",
     )
     assert found.values == values(16, 18, 1)
-    assert "startingOffsetsByTimestamp: trades-1 is not named" in refused(
+    assert "startingOffsetsByTimestamp: trades-1 is missing" in refused(
         read, subscribe=trades, startingOffsetsByTimestamp=offsets(trades, FIRST_MS)
     )
 
@@ -188,7 +191,7 @@ def test_a_time_of_each_partition(read: Read, trades: str) -> None:
 def test_a_time_after_the_last_record(read: Read, trades: str) -> None:
     late = FIRST_MS + 19_000  # partition 0 ends before
     words = refused(read, subscribe=trades, startingTimestamp=late)
-    assert f"trades-0 has no record at or after {late} ms" in words
+    assert f"trades-0 has no record at or after the timestamp {late} ms" in words
     assert "startingOffsetsByTimestampStrategy=latest" in words
     assert read(subscribe=trades, startingTimestamp=late, startingOffsetsByTimestampStrategy="Latest").values == (
         values(19)
@@ -309,7 +312,7 @@ def test_settings_of_the_client_reach_it(read: Read, cluster: Cluster, admin: ot
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset can't be set here.*startingOffsets"),
+        ({"kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset can't be set for Spark.*startingOffsets"),
         ({"kafka.enable.auto.commit": "true"}, "enable.auto.commit can't be set.*commitOffsets"),
         ({"kafka.key.deserializer": "x"}, "key.deserializer can't be set.*decode"),
         ({"kafka.fetch.max.wait": "5"}, "kafka.fetch.max.wait: .* unknown.*closest name is fetch.max.wait.ms"),
@@ -420,11 +423,11 @@ def test_the_address_of_the_kafka_listener_is_told_from_ours(read: Read, cluster
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"subscribe": "trades", "assign": '{"trades": [0]}'}, "assign and subscribe are given.*exactly one"),
-        ({}, "nothing says what to read.*subscribe"),
+        ({"subscribe": "trades", "assign": '{"trades": [0]}'}, "assign and subscribe are set together.*exactly one"),
+        ({}, "no option says what to read.*subscribe"),
         ({"subscribe": "trades", "startingOffset": "earliest"}, "startingoffset is unknown.*startingOffsets"),
         ({"subscribe": "trades", "kafka.bootstrap.servers": "here"}, "'here' is not an address.*host:port"),
-        ({"subscribe": "trades", "maxOffsetsPerTrigger": 5}, "maxOffsetsPerTrigger is for streaming queries"),
+        ({"subscribe": "trades", "maxOffsetsPerTrigger": 5}, "maxOffsetsPerTrigger works only in streaming queries"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused_before_anything_is_asked(

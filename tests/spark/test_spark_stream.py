@@ -142,7 +142,7 @@ def test_a_query_can_not_begin_where_the_log_is_not(
         "v6",
     ]
     assert "gone" in caplog.text
-    assert "is not named" in refused(begin, subscribe=topic, startingOffsets=offsets(topic, 0))
+    assert "is missing" in refused(begin, subscribe=topic, startingOffsets=offsets(topic, 0))
 
 
 def test_a_checkpoint_beats_the_options_and_nothing_is_read_twice(cluster: Cluster, topic: str, begin: Begin) -> None:
@@ -160,7 +160,7 @@ def test_a_checkpoint_beats_the_options_and_nothing_is_read_twice(cluster: Clust
 
 @pytest.mark.parametrize("option", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
 def test_a_stream_has_no_end(topic: str, begin: Begin, option: str) -> None:
-    assert f"{option} is for batch queries" in refused(begin, subscribe=topic, **{option: "1"})
+    assert f"{option} works only in batch queries" in refused(begin, subscribe=topic, **{option: "1"})
 
 
 # ---- how much a micro-batch takes ------------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ def test_a_topic_that_is_deleted_fails_the_query_or_is_left_out(
     admin.topics.delete(topic)
     send(cluster, f"{topic}-other", 1, to=0)
     words = refused(strict.batch)
-    assert f"{topic}-0, {topic}-1: deleted while the query read them" in words
+    assert f"{topic}-0, {topic}-1: deleted while the query was reading" in words
     assert "failOnDataLoss" in words
     assert lenient.run(planned) == []  # the topic went between planning and reading
     assert lenient.values() == ["v0"]
@@ -352,7 +352,7 @@ def test_a_topic_that_is_deleted_between_two_questions_is_one_that_was_deleted(
 
     monkeypatch.setattr(SourcePartitions, question, ask_late)
     words = refused(strict.run, planned[0])
-    assert f"{topic}-0, {topic}-1: deleted while the query read them" in words
+    assert f"{topic}-0, {topic}-1: deleted while the query was reading" in words
     send(cluster, f"{topic}-other", 1, to=0)
     assert lenient.run(planned[1] or "") == []
     assert lenient.values() == ["v0"]
@@ -407,7 +407,7 @@ def test_a_topic_that_was_made_anew_is_another_one(
     assert len(strict.batch() or []) == 8
     lenient.checkpoint = strict.checkpoint
     send_anew(cluster, admin, topic, count)
-    assert f"{topic}: deleted and created again since the query read it" in refused(strict.batch)
+    assert f"{topic}: deleted and created again since the query last read" in refused(strict.batch)
     planned, before = lenient.plan(), lenient.checkpoint
     assert planned == lenient.plan()
     expected = [f"v{100 + n}" for n in range(count)]
@@ -428,7 +428,7 @@ def test_a_batch_of_a_topic_that_was_made_anew_since_it_was_planned_is_gone(
     planned = strict.plan()
     assert planned is not None
     send_anew(cluster, admin, topic, 20)
-    assert f"{topic}-0, {topic}-1: deleted while the query read them" in refused(strict.run, planned)
+    assert f"{topic}-0, {topic}-1: deleted while the query was reading" in refused(strict.run, planned)
     assert lenient.run(planned) == []
     assert lenient.values() == [f"v{100 + n}" for n in range(20)]
 
@@ -448,7 +448,7 @@ def test_a_task_has_no_rows_of_a_topic_that_was_made_anew_since_it_was_planned(
     send(cluster, topic, 8)
     planned = {stream: stream.plan() or "" for stream in (strict, lenient)}
     anew = partial(send_anew, cluster, admin, topic, 20)
-    assert f"{topic}-0: deleted while the query read them" in refused(strict.run, planned[strict], before_tasks=anew)
+    assert f"{topic}-0: deleted while the query was reading" in refused(strict.run, planned[strict], before_tasks=anew)
     assert lenient.run(planned[lenient], before_tasks=anew) == []
 
 
@@ -501,7 +501,7 @@ def test_records_that_are_deleted_before_they_are_read_are_named_or_left_out(
     assert planned is not None
     words = refused(strict.run, planned)
     assert (
-        f"4 offsets that the query had yet to read are gone: {topic}-0 0..0 (1 offset); {topic}-1 0..2 (3 offsets)"
+        f"4 offsets that the query has not read yet are gone: {topic}-0 0..0 (1 offset); {topic}-1 0..2 (3 offsets)"
         in words
     )
     assert lenient.values() == ["v2", "v4", "v6", "v7"]
@@ -562,7 +562,7 @@ def test_a_topic_that_is_deleted_while_a_task_waits_is_left_out(
     assert planned is not None
     tasks = strict.reader.partitions(json.loads(strict.checkpoint), json.loads(planned))
     assert lenient.run(planned, before_tasks=lambda: admin.topics.delete(topic)) == []
-    assert "deleted while the query read them" in refused(list, strict.reader.read(tasks[0]))
+    assert "deleted while the query was reading" in refused(list, strict.reader.read(tasks[0]))
 
 
 def test_a_checkpoint_of_another_query_is_refused(
@@ -772,7 +772,7 @@ def test_progress_tells_where_the_logs_end(cluster: Cluster, topic: str, begin: 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"maxOffsetsPerTrigger": 5, "minOffsetsPerTrigger": 10}, "minOffsetsPerTrigger=10 is more than"),
+        ({"maxOffsetsPerTrigger": 5, "minOffsetsPerTrigger": 10}, "minOffsetsPerTrigger=10 is greater than"),
         ({"maxTriggerDelay": "15m"}, "without minOffsetsPerTrigger"),
         ({"minOffsetsPerTrigger": 1, "maxTriggerDelay": "soon"}, "maxTriggerDelay='soon' is not a duration"),
         ({"maxOffsetsPerTrigger": "many"}, "maxOffsetsPerTrigger=many can't be read"),

@@ -160,7 +160,7 @@ def decision_from(texts: Sequence[str]) -> Decision:
         content = None if content is None else Content(*content)
         return Decision(Batch(*head["batch"]), content, tuple(named[:count]), tuple(named[count:]))
     except (KeyError, TypeError, ValueError) as error:
-        raise _unreadable(f"not readable: {error!r}") from error
+        raise _unreadable(repr(error)) from error
 
 
 def _fields(head: str) -> dict[str, Any]:
@@ -168,17 +168,17 @@ def _fields(head: str) -> dict[str, Any]:
         fields = json.loads(head)
         version = fields["version"]
     except (KeyError, TypeError, ValueError) as error:
-        raise _unreadable(f"not readable: {error!r}") from error
+        raise _unreadable(repr(error)) from error
     if version not in (1, VERSION):
-        raise _unreadable(f"of version {version}, and this release reads versions 1 to {VERSION}")
+        raise _unreadable(f"it has version {version}, but this release reads versions 1 to {VERSION}")
     return dict(fields)
 
 
 def _unreadable(cause: str) -> ConfigError:
     return ConfigError(
         ErrorCode.UNSUPPORTED_VERSION,
-        f"the query's last decision is {cause}",
-        hint="continue the query with the release that wrote it, or a newer one",
+        f"the query's last decision can't be read: {cause}",
+        hint="continue the query with the release that wrote the decision, or with a newer release",
     )
 
 
@@ -363,19 +363,19 @@ def is_decided(last: Decision | None, batch: Batch, content: Content, *, compare
         by = f", by run {last.batch.run}" if batch.is_micro_batch else ""
         raise OvertakenError(
             ErrorCode.PRODUCER_FENCED,
-            f"{named(batch)} comes too late: batch {last.batch.number} is written already{by}",
-            hint="another run of the query has gone on, or its checkpoint was restored from an older copy: stop this "
-            "one, or give it a new checkpoint (a batch write: a new txnAppId)",
+            f"{named(batch)} comes too late: batch {last.batch.number} has already been written{by}",
+            hint="another run of the query has written later batches, or the checkpoint was restored from an older "
+            "copy: stop this run, or give it a new checkpointLocation (for a batch write, a new txnAppId)",
         )
     if compare and last.content is not None and last.content != content:
-        differ = counted(last.content.rows, "row") if last.content.rows != content.rows else "as many, but other rows"
+        differ = counted(last.content.rows, "row" if last.content.rows != content.rows else "different row")
         raise ConfigError(
             ErrorCode.INVALID_CONFIG,
-            f"{named(batch)} has {counted(content.rows, 'row')} now, and was written already with {differ}",
-            hint="its checkpoint was restored from an older copy, or is a copy of another query's: give the query a "
-            "new checkpointLocation, and start where the written rows end (a batch write: a new txnVersion). If its "
-            "rows differ each time they are made, as with uuid(), or its source has lost some since, start it once "
-            "with option('compareRepeats', False): the rows that were written stay",
+            f"{named(batch)} has {counted(content.rows, 'row')} now, but was already written with {differ}",
+            hint="the checkpoint was restored from an older copy, or copied from another query: give the query a new "
+            "checkpointLocation, and start where the written rows end (for a batch write, give a new txnVersion). If "
+            "the query's rows differ each time it runs, as with uuid(), or if its source has lost records since, start "
+            "the query once with option('compareRepeats', False), which keeps the rows that were written",
         )
     return True
 
@@ -383,11 +383,12 @@ def is_decided(last: Decision | None, batch: Batch, content: Content, *, compare
 def check_kept(actions: Mapping[TaskTransaction, Action], batch: Batch) -> None:
     """Raise TransactionAborted where a transaction that counts, or is to count, has ended otherwise."""
     if lost := sorted(each.transactional_id for each, action in actions.items() if action is Action.LOST):
+        more = f" and {counted(len(lost) - 1, 'other transaction')}" if len(lost) > 1 else ""
         raise TransactionAborted(
             ErrorCode.TRANSACTION_ABORTABLE,
-            f"{named(batch)}: {lost[0]} and {len(lost) - 1} more were ended, not by it: their rows are lost",
-            hint=f"`ottla txn explain --id {lost[0]}` shows by whom; a batch that was not decided is written again "
-            "when the query is started again",
+            f"{named(batch)}: another client ended transaction {lost[0]}{more}, so rows are lost",
+            hint=f"`ottla txn explain --id {lost[0]}` shows what ended it; if the batch was not decided, it is written "
+            "again when you start the query again",
         )
 
 
@@ -402,6 +403,7 @@ def superseded(batch: Batch, error: FencedError) -> OvertakenError:
     """Return the error for a driver that another one of the same query has fenced."""
     return OvertakenError(
         error.code,
-        f"another run of the same query has begun to write: {named(batch)} is left to it",
-        hint="stop one of them; each query needs a checkpointLocation of its own, and each batch write its txnAppId",
+        f"another run of the same query has begun to write, so this run no longer writes {named(batch)}",
+        hint="stop one of the runs; each query needs a checkpointLocation of its own, and each batch write needs a "
+        "txnAppId of its own",
     )

@@ -47,7 +47,7 @@ def to_json(offsets: Offsets, ids: TopicIds | None = None, uncommitted: Offsets 
 def from_json(json_offsets: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
     """The offsets of what `to_json` made. Raises ValueError for anything else."""
     if not all(isinstance(numbers, Mapping) for numbers in json_offsets.values()):
-        raise ValueError(f"{json_offsets} are not offsets of topics")
+        raise ValueError(f"{json_offsets} does not map topics to offsets")
     return {
         TopicPartition(topic, int(number)): at
         for topic, numbers in json_offsets.items()

@@ -22,7 +22,7 @@ REJECTED: Final = 3
 CHECKPOINT: Final = "checkpoint"
 """In the directory."""
 
-REJECTIONS: Final = ("was written already", "is written already", "has begun to write")
+REJECTIONS: Final = ("was already written", "has already been written", "has begun to write")
 """What the connector's errors say of a checkpoint that is not the newest, and of two runs of one query."""
 
 _STARTS: Final = 50

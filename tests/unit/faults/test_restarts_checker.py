@@ -105,7 +105,7 @@ def test_what_clients_note_is_found(operation: dict[str, Any], kind: str) -> Non
     "operation",
     [
         {"f": "listing", "type": "info", "what": "kafka", "error": "a broker is away"},
-        {"f": "failure", "type": "fail", "error": "was written already", "process": "p"},
+        {"f": "failure", "type": "fail", "error": "was already written", "process": "p"},
         {"f": "transaction", "type": "fail", "number": 2, "error": "fenced"},
         {"f": "wait", "type": "ok", "topic": APP_TARGET, "wait_s": 20.5},
     ],

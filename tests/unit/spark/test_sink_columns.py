@@ -63,18 +63,21 @@ def test_columns_that_can_be_written() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"key": TEXT}, "no column value"),
-        ({"Value": TEXT}, "no column value"),
-        ({"value": LongType()}, "the column value is bigint .*string or binary: cast it"),
-        ({"value": TEXT, "key": IntegerType()}, "the column key is int .*string or binary"),
-        ({"value": TEXT, "topic": BYTES}, "the column topic is binary .*string"),
-        ({"value": TEXT, "partition": LongType()}, "the column partition is bigint .*it has to be int"),
-        ({"value": TEXT, "headers": TEXT}, "the column headers is string .*array<struct<key:string,value:binary>>"),
-        ({"value": TEXT, "headers": array_of(name=TEXT, value=BYTES)}, "the column headers is array"),
-        ({"value": TEXT, "headers": array_of(key=TEXT, value=TEXT)}, "the column headers is array"),
-        ({"value": TEXT, "headers": array_of(value=BYTES, key=TEXT)}, "the column headers is array"),
-        ({"value": TEXT, "headers": ArrayType(TEXT)}, "the column headers is array"),
-        ({"value": TEXT, "headers": MapType(TEXT, BYTES)}, "the column headers is map"),
+        ({"key": TEXT}, "the column value is missing"),
+        ({"Value": TEXT}, "the column value is missing"),
+        ({"value": LongType()}, "the column value has type bigint .*cast it to string or binary"),
+        ({"value": TEXT, "key": IntegerType()}, "the column key has type int .*string or binary"),
+        ({"value": TEXT, "topic": BYTES}, "the column topic has type binary .*string"),
+        ({"value": TEXT, "partition": LongType()}, "the column partition has type bigint .*cast it to int"),
+        (
+            {"value": TEXT, "headers": TEXT},
+            "the column headers has type string .*array<struct<key:string,value:binary>>",
+        ),
+        ({"value": TEXT, "headers": array_of(name=TEXT, value=BYTES)}, "the column headers has type array"),
+        ({"value": TEXT, "headers": array_of(key=TEXT, value=TEXT)}, "the column headers has type array"),
+        ({"value": TEXT, "headers": array_of(value=BYTES, key=TEXT)}, "the column headers has type array"),
+        ({"value": TEXT, "headers": ArrayType(TEXT)}, "the column headers has type array"),
+        ({"value": TEXT, "headers": MapType(TEXT, BYTES)}, "the column headers has type map"),
     ],
 )
 def test_columns_that_can_not(given: dict[str, DataType], words: str) -> None:

@@ -110,7 +110,7 @@ def test_a_partition_that_is_not_there_is_refused_at_once(
     made: list[Any], brokers: FakeCluster, partition: int
 ) -> None:
     rows = batch("a", "b", key=pa.array(["x", "y"]), partition=pa.array([1, partition], pa.int32()))
-    words = f"row 1 of the task, with the key 'y', is for partition {partition} of t .*0 to 1"
+    words = f"row 1 of the task, with the key 'y', is for partition {partition} of t, which does not exist .*0 to 1"
     with pytest.raises(ConfigError, match=words) as caught:
         writer(brokers, WITH_PARTITION).write([rows])
     assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -142,7 +142,7 @@ def test_partitions_that_were_added_are_found(made: list[Any], brokers: FakeClus
     ("options", "words"),
     [
         ({"kafka.transactional.id": "t"}, "use delivery=exactly_once instead"),
-        ({"kafka.transaction.timeout.ms": "60000"}, "transaction.timeout.ms is for delivery=exactly_once"),
+        ({"kafka.transaction.timeout.ms": "60000"}, "transaction.timeout.ms works only with delivery=exactly_once"),
         (
             {"delivery": "exactly_once", "kafka.transaction.timeout.ms": "60000"},
             "is less than kafka.delivery.timeout.ms=120000: .*longer than a micro-batch takes",
@@ -158,11 +158,14 @@ def test_partitions_that_were_added_are_found(made: list[Any], brokers: FakeClus
         ({"kafka.retries": "0"}, "retries"),
         ({"kafka.linger.ms": "soon"}, "linger.ms"),
         ({"kafka.compression.type": "7zip"}, "7zip"),
-        ({"kafka.value.serializer": "x"}, "kafka.value.serializer can't be set here"),
+        ({"kafka.value.serializer": "x"}, "kafka.value.serializer can't be set for Spark"),
         ({"kafka.group.id": "g"}, "kafka.group.id"),
-        ({"txnVersion": "1", "delivery": "exactly_once"}, "txnAppId, txnVersion and delivery=exactly_once go together"),
-        ({"txnAppId": "a", "delivery": "exactly_once"}, "go together"),
-        ({"txnAppId": "a", "txnVersion": "1"}, "go together"),
+        (
+            {"txnVersion": "1", "delivery": "exactly_once"},
+            "txnAppId and txnVersion work only together, and only with delivery=exactly_once",
+        ),
+        ({"txnAppId": "a", "delivery": "exactly_once"}, "work only together"),
+        ({"txnAppId": "a", "txnVersion": "1"}, "work only together"),
         ({"txnAppId": "a", "txnVersion": "-1", "delivery": "exactly_once"}, "a whole number, 0 or more"),
         ({"txnAppId": "a b", "txnVersion": "1", "delivery": "exactly_once"}, "txnAppId=a b is not possible"),
         ({"txnAppId": "a-1-2-0123abcd", "txnVersion": "1", "delivery": "exactly_once"}, "is not possible"),
@@ -178,12 +181,12 @@ def test_options_that_can_not_be(made: list[Any], brokers: FakeCluster, options:
 def test_a_streams_transactions_are_known_by_its_checkpoint() -> None:
     options = {"kafka.bootstrap.servers": "h:1", "txnappid": "a", "txnversion": "1", "delivery": "exactly_once"}
     assert write_options(options).app_version == 1
-    with pytest.raises(ConfigError, match=r"txn.* is for batch queries"):
+    with pytest.raises(ConfigError, match=r"txn.* works only in batch queries"):
         OttlaDataSource(options).streamWriter(StructType().add("value", StringType()), False)
 
 
 def test_columns_that_can_not_be(made: list[Any], brokers: FakeCluster) -> None:
-    with pytest.raises(ConfigError, match="no column value"):
+    with pytest.raises(ConfigError, match="the column value is missing"):
         writer(brokers, StructType().add("key", StringType()))
 
 
@@ -223,8 +226,8 @@ def test_the_driver_hears_how_many(made: list[Any], brokers: FakeCluster, caplog
     OttlaBatchWriter(writer(brokers)).commit(messages)
     OttlaBatchWriter(writer(brokers)).abort([messages[2], None])
     assert [record.getMessage() for record in caplog.records if record.name == "ottla.spark"] == [
-        "micro-batch 7 is written: 3 rows to t",
-        "micro-batch 8 has failed; its rows are written again: no rows",
-        "written: 3 rows to t",
-        "a write has failed; what its other tasks have written stays: 2 rows to t",
+        "micro-batch 7 wrote 3 rows to t",
+        "micro-batch 8 failed after writing no rows; a restarted query writes it again",
+        "wrote 3 rows to t",
+        "the write failed; rows that other tasks wrote stay in the topic: 2 rows to t",
     ]

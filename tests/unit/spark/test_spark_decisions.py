@@ -145,7 +145,8 @@ def test_ids_name_their_query_and_no_other() -> None:
 def test_what_was_ended_by_others_is_named() -> None:
     check_kept({MINE: Action.COMMIT, TWIN: Action.NONE}, BATCH)
     with pytest.raises(
-        TransactionAborted, match=r"micro-batch 5 of query q: .*-0-0 and 1 more were ended.*explain --id"
+        TransactionAborted,
+        match=r"micro-batch 5 of query q: another client ended .*-0-0 and 1 other transaction, .*explain --id",
     ):
         check_kept({TWIN: Action.LOST, MINE: Action.LOST}, BATCH)
     with pytest.raises(TransactionAborted, match="the write w: "):
@@ -163,7 +164,7 @@ def test_a_driver_that_comes_too_late_is_fenced() -> None:
     with pytest.raises(OvertakenError, match=r"micro-batch 3 of query q comes too late: batch 4 .* by run run-1"):
         is_decided(LAST, BATCH._replace(number=3), ROWS)
     error = superseded(BATCH, FencedError(ErrorCode.PRODUCER_FENCED, "x"))
-    assert "another run of the same query has begun to write: micro-batch 5 of query q" in str(error)
+    assert "has begun to write, so this run no longer writes micro-batch 5 of query q" in str(error)
     assert "checkpointLocation of its own" in error.hint
 
 
@@ -171,7 +172,7 @@ def test_a_batch_is_known_by_its_rows() -> None:
     repeated = BATCH._replace(number=4)
     for content, cause in (
         (Content(41, 7), "41 rows now, .* with 40 rows"),
-        (Content(40, 8), "as many, but other rows"),
+        (Content(40, 8), "was already written with 40 different rows"),
     ):
         with pytest.raises(ConfigError, match=cause):
             is_decided(LAST, repeated, content)
@@ -198,8 +199,13 @@ def test_the_decision_of_an_earlier_release_is_read() -> None:
 
 def test_what_is_no_decision_is_an_error() -> None:
     newer = json.dumps({**json.loads(LAST.to_texts()[0]), "version": 3})
-    for text, cause in ((newer, "of version 3"), ("{}", "not readable"), ("x", "not readable"), ("1", "not readable")):
+    for text, cause in (
+        (newer, "it has version 3"),
+        ("{}", "can't be read"),
+        ("x", "can't be read"),
+        ("1", "can't be read"),
+    ):
         with pytest.raises(ConfigError, match=cause + ".*continue the query with the release"):
             decision_from([text])
-    with pytest.raises(ConfigError, match="not readable"):
+    with pytest.raises(ConfigError, match="can't be read"):
         decision_from([*LAST.to_texts(), ""])

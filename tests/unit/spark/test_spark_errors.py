@@ -11,7 +11,7 @@ MANY = [Range(TopicPartition("t", n), 5, 10) for n in range(1000)]
 
 def test_every_loss_is_named_up_to_twenty_and_counted() -> None:
     assert data_lost(MANY[:2]).message == (
-        "10 offsets that the query had yet to read are gone: t-0 5..9 (5 offsets); t-1 5..9 (5 offsets)"
+        "10 offsets that the query has not read yet are gone: t-0 5..9 (5 offsets); t-1 5..9 (5 offsets)"
     )
     words = data_lost(MANY).message
     assert words.startswith("5,000 offsets")
@@ -25,7 +25,7 @@ def test_ends_are_named_up_to_twenty() -> None:
 
 
 def test_partitions_are_named_up_to_twenty() -> None:
-    assert partitions_gone([MANY[0].partition]).message == "t-0: deleted while the query read them"
+    assert partitions_gone([MANY[0].partition]).message == "t-0: deleted while the query was reading"
     assert partitions_gone([each.partition for each in MANY]).message.count("t-") == 20
 
 
