@@ -360,7 +360,7 @@ def is_decided(last: Decision | None, batch: Batch, content: Content, *, compare
     if last is None or last.batch.number < batch.number:
         return False
     if last.batch.number > batch.number:
-        by = f", by run {last.batch.run}" if batch.is_micro_batch else ""
+        by = f" by run {last.batch.run}" if batch.is_micro_batch else ""
         raise OvertakenError(
             ErrorCode.PRODUCER_FENCED,
             f"{named(batch)} comes too late: batch {last.batch.number} has already been written{by}",
