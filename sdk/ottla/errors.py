@@ -64,7 +64,7 @@ class WakeupError(OttlaError):
     """`wakeup()` has interrupted the read. Nothing is lost, and the next call continues."""
 
     def __init__(self) -> None:
-        super().__init__(ErrorCode.NONE, "the consumer was woken up", hint="read on, or close it")
+        super().__init__(ErrorCode.NONE, "the consumer was woken up", hint="continue to read, or close the consumer")
 
 
 class SerializationError(FatalError, ValueError):
@@ -227,20 +227,20 @@ _CLASSES: Final[dict[int, type[OttlaError]]] = {
 _HINTS: Final[dict[int, str]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "create it with Admin().topics.create(…) or check the name",
     ErrorCode.MESSAGE_TOO_LARGE: "send smaller records or batches, or raise the topic's max.message.bytes",
-    ErrorCode.NETWORK_EXCEPTION: "check that the broker runs and that its address is right",
-    ErrorCode.REQUEST_TIMED_OUT: "the broker is overloaded or away; it may have carried out the request",
+    ErrorCode.NETWORK_EXCEPTION: "check that the broker is running and that its address is right",
+    ErrorCode.REQUEST_TIMED_OUT: "the broker is overloaded or unreachable; it may have carried out the request",
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "the leader moved and the new one was not found in time",
-    ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader; see which brokers are down",
-    ErrorCode.NOT_ENOUGH_REPLICAS: "too few in-sync replicas for acks=all; see which brokers are down",
-    ErrorCode.NOT_CONTROLLER: "no controller answered in time; see whether one is running",
-    ErrorCode.INVALID_PRODUCER_EPOCH: "another producer has used its producer id; the next records get another one",
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "see whether a group-coordinator is running",
-    ErrorCode.REBALANCE_IN_PROGRESS: "read on, so that the rebalance can end, then commit again",
-    ErrorCode.FENCED_INSTANCE_ID: "give every consumer a group_instance_id of its own",
-    ErrorCode.PRODUCER_FENCED: "close this producer; give each producer a transactional_id of its own",
+    ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader; check which brokers are down",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "too few in-sync replicas for acks=all; check which brokers are down",
+    ErrorCode.NOT_CONTROLLER: "no controller responded in time; check that one is running",
+    ErrorCode.INVALID_PRODUCER_EPOCH: "another producer has used this producer's id; the next records get a new one",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "check that a group-coordinator is running",
+    ErrorCode.REBALANCE_IN_PROGRESS: "continue to read so that the rebalance can finish, then commit again",
+    ErrorCode.FENCED_INSTANCE_ID: "use a different group_instance_id for each consumer",
+    ErrorCode.PRODUCER_FENCED: "close this producer; use a different transactional_id for each producer",
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: "lower transaction_timeout, or raise the txn-coordinator's "
     "transaction.max.timeout.ms",
-    ErrorCode.OFFSET_OUT_OF_RANGE: "seek to an offset that is there, or set auto_offset_reset",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "seek to an offset that exists, or set auto_offset_reset",
 }
 
 

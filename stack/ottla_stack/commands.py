@@ -43,25 +43,29 @@ _err = Console(stderr=True)
 
 def up(
     directory: Directory = DEFAULT_DIRECTORY,
-    port_base: Annotated[int, typer.Option(help="The lowest port: moves every port of the stack.")] = DEFAULT_PORT_BASE,
+    port_base: Annotated[
+        int, typer.Option(help="The lowest port; all other ports of the stack move with it.")
+    ] = DEFAULT_PORT_BASE,
     brokers: Annotated[int, typer.Option(min=1, max=40)] = 3,
     controllers: Annotated[int, typer.Option(min=1, max=9)] = 1,
     group_coordinators: Annotated[int, typer.Option(min=0, max=9)] = 2,
     txn_coordinators: Annotated[int, typer.Option(min=0, max=9)] = 2,
     mirror: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also run a mirror, with the flows in this file.")
+        Path | None, typer.Option(metavar="FILE", help="Also run a mirror with the flows in this file.")
     ] = None,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once the stack is ready.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Run in the background; return once the stack is ready.")
+    ] = False,
     ready_within: Annotated[
         float,
         typer.Option(
             min=1.0,
             metavar="SECONDS",
-            help="Stop the stack if it is not ready by then. Brokers that recover large logs may need longer.",
+            help="Stop the stack if it is not ready within this time. Brokers that recover large logs may need longer.",
         ),
     ] = READY_LIMIT_S,
 ) -> None:
-    """Start a real cluster on this machine: etcd, a controller, brokers and coordinators, each its own process."""
+    """Start a real cluster on this machine: etcd, a controller, brokers and coordinators, each in its own process."""
     plan = StackPlan(
         directory.absolute(),
         port_base,
@@ -103,7 +107,7 @@ def _checked(mirror: Path | None) -> Path | None:
 
 
 def down(directory: Directory = DEFAULT_DIRECTORY) -> None:
-    """Stop the stack that runs in the directory; its data stays."""
+    """Stop the stack in the directory, and keep its data."""
     directory = directory.absolute()
     state, is_running = StackState.read(directory), is_locked(directory)
     if state is None and is_running:
@@ -125,7 +129,7 @@ def down(directory: Directory = DEFAULT_DIRECTORY) -> None:
 
 
 def status(ctx: typer.Context, directory: Directory = DEFAULT_DIRECTORY) -> None:
-    """Show what runs in the directory; exits with 4 if nothing does."""
+    """Show the processes of the stack in the directory. Exits with code 4 if none is running."""
     directory = directory.absolute()
     is_running = is_locked(directory)
     state = StackState.read(directory) if is_running else None

@@ -180,7 +180,7 @@ class ClusterOverview:
         deadline = self._channel.deadline(timeout)
         known = self._channel.cluster.fetch_metadata(timeout=deadline.left()).brokers.get(broker)
         if known is None:
-            raise error_from_code(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker}")
+            raise error_from_code(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker} is not registered")
         response = self._channel.cluster.call(
             known.address, Broker.DESCRIBE_LOG_DIRS, pb.DescribeLogDirsRequest(), timeout=deadline.left()
         )

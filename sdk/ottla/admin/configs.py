@@ -116,7 +116,9 @@ def _entries(described: pb.ConfigsDescribed) -> dict[str, ConfigEntry]:
 
 def _resource(topic: str | None, broker: int | None) -> pb.ConfigResource:
     if topic is not None and broker is not None:
-        raise config_error("configs belong to a topic or to a broker", hint="give topic= or broker=, not both")
+        raise config_error(
+            "topic= and broker= can't be combined", hint="pass one of them, or neither for the cluster's configs"
+        )
     if topic is not None:
         return pb.ConfigResource(type=pb.CONFIG_RESOURCE_TOPIC, name=topic)
     return pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name="" if broker is None else str(broker))

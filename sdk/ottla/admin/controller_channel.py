@@ -88,7 +88,7 @@ class ControllerChannel:
                     error = failure
                     repeated = repeated or failure.code in _LOST
             else:
-                error = error_from_code(ErrorCode.NOT_CONTROLLER, "no controller is elected")
+                error = error_from_code(ErrorCode.NOT_CONTROLLER, "the cluster has no active controller")
             pause = backoff.next()
             if not error.retriable or deadline.is_over(pause):
                 raise error

@@ -22,9 +22,11 @@ Offsets = Mapping[TopicPartition, int]
 def check_target(to: ResetTarget | None, shift: int | None) -> None:
     """Raise ConfigError unless exactly one of the two is given."""
     if (to is None) == (shift is None):
-        raise config_error("it is not clear where the offsets are to go", hint="give one of to= and shift=")
+        raise config_error("exactly one of to= and shift= is needed", hint="pass to= or shift=")
     if shift is not None and (isinstance(shift, bool) or not isinstance(shift, int)):
-        raise config_error(f"shift={shift!r} is not a number of records", hint="give 100, or -100 to go back")
+        raise config_error(
+            f"shift={shift!r} is not a number of records", hint="pass an int such as 100, or -100 to go back"
+        )
     legal = isinstance(to, datetime | timedelta) or to in (None, "earliest", "latest")
     if not legal and (isinstance(to, bool) or not isinstance(to, int) or to < 0):
         raise config_error(
@@ -69,6 +71,7 @@ def planned(
 def _shifted(chosen: Sequence[TopicPartition], committed: Offsets, shift: int) -> Offsets:
     if missing := [str(p) for p in chosen if p not in committed]:
         raise config_error(
-            f"there is no committed offset to shift in {', '.join(missing)}", hint="name other partitions, or give to="
+            f"the group has no committed offset to shift in {', '.join(missing)}",
+            hint="name other partitions, or pass to=",
         )
     return {p: committed[p] + shift for p in chosen}

@@ -203,7 +203,7 @@ class Groups:
         GROUP_SUBSCRIBED_TO_TOPIC.
         """
         if not topics and not partitions:
-            raise config_error("no topic to forget", hint="name one, or delete the whole group")
+            raise config_error("no topic or partition is named", hint="name one, or delete the whole group")
         deadline = self._channel.deadline(timeout)
         named = {TopicPartition(*partition) for partition in partitions}
         committed = self.committed(group, timeout=deadline.left())
@@ -283,7 +283,7 @@ class Groups:
             names = [known.name for known in self.list(timeout=_NEAREST_S)]
         except OttlaError:
             names = []
-        hint = did_you_mean(group, names, "groups come into being when a consumer joins")
+        hint = did_you_mean(group, names, "a group is created when its first consumer joins")
         return error_from_code(ErrorCode.GROUP_ID_NOT_FOUND, f"the group {group!r} does not exist", hint=hint)
 
     # ---- the steps of a reset ---------------------------------------------------------------------------------------
@@ -308,7 +308,7 @@ class Groups:
         """Return the partitions to move. Raises UnknownTopicError, and ConfigError if none is named or committed."""
         if not topics and not partitions:
             if not committed:
-                raise config_error(f"group {group} has committed nothing", hint="name the topics that it is to read")
+                raise config_error(f"group {group} has no committed offsets", hint="name the topics to set offsets for")
             return sorted(committed)
         view = self._channel.cluster.fetch_metadata(topics, timeout=deadline.left())
         counts = {topic: len(topic_in(self._channel, view, topic).partitions) for topic in topics}
@@ -323,7 +323,7 @@ def non_empty(group: str, members: Sequence[GroupMember], change: str) -> OttlaE
     return error_from_code(
         ErrorCode.NON_EMPTY_GROUP,
         f"group {group} can't be {change} while it has members: {shown}{more}",
-        hint="stop them first, and wait until their session timeout has passed where they did not leave",
+        hint="stop the members first; a member that does not leave is removed after its session timeout",
     )
 
 
@@ -334,7 +334,7 @@ def member_in(group: GroupInfo, name: str) -> GroupMember:
             return member
     names = [member.name for member in group.members]
     near = difflib.get_close_matches(name, names, n=3) or names[:3]
-    hint = f"did you mean {' or '.join(near)}?" if near else "it has no members at all"
+    hint = f"did you mean {' or '.join(near)}?" if near else "the group has no members"
     raise error_from_code(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group.name} has no member {name!r}", hint=hint)
 
 

@@ -47,9 +47,9 @@ def until_all(
         if deadline.is_over(pause):
             raise error_from_code(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"{done}, but after {deadline.timeout:g} s not every broker has heard of it: "
+                f"{done}, but not all brokers knew it after {deadline.timeout:g} s: "
                 f"{', '.join(behind) or 'some partition has no leader'}",
-                hint="see whether those brokers reach etcd",
+                hint="check that those brokers reach etcd",
             )
         cluster.wait(pause)
 
@@ -67,6 +67,6 @@ def _agrees(
             broker.address, Broker.METADATA, request, timeout=min(deadline.left(), _BROKER_S)
         )
     except OttlaError as error:
-        logger.debug("not waiting for %s: %s", broker.address, error)
+        logger.debug("not waiting for the broker at %s: %s", broker.address, error)
         return True
     return good(view_of(response))

@@ -231,7 +231,7 @@ class _Replica:
             return self._responses.get(timeout=timeout)
         except Empty:
             raise error_from_code(
-                ErrorCode.REQUEST_TIMED_OUT, f"{self._address} did not answer within {timeout:g} s"
+                ErrorCode.REQUEST_TIMED_OUT, f"{self._address} did not respond within {timeout:g} s"
             ) from None
 
     def close(self) -> None:

@@ -242,7 +242,7 @@ class Topics:
                 return False
             return not topic_id or topic.id == topic_id
 
-        view = until_all(self._channel, [name], served, deadline, f"{name} is made")
+        view = until_all(self._channel, [name], served, deadline, f"{name} is created")
         # Metadata shows what was decided; only a leader's response shows that it has opened the partition's log.
         ends = {TopicPartition(name, n): LATEST_TIMESTAMP for n in range(len(view.topics[name].partitions))}
         list_offsets(self._channel.cluster, ends, timeout=deadline.left())
@@ -301,7 +301,9 @@ def _new_topic(
     assignments: Mapping[int, Sequence[int]],
 ) -> controller_pb2.NewTopic:
     if assignments and (partitions is not None or replicas is not None):
-        raise config_error("assignments= come instead of partitions= and replicas=", hint="give one or the other")
+        raise config_error(
+            "assignments= can't be combined with partitions= or replicas=", hint="pass only assignments="
+        )
     return controller_pb2.NewTopic(
         name=name,
         partitions=_DEFAULT if partitions is None else partitions,

@@ -87,7 +87,7 @@ class Transactions:
         for response in self._coordinators.listed(Txn.LIST_TRANSACTIONS, request, timeout=left_s):
             if response.unknown_states:
                 unknown = ", ".join(response.unknown_states)
-                raise error_from_code(ErrorCode.INVALID_REQUEST, f"there is no state {unknown}")
+                raise error_from_code(ErrorCode.INVALID_REQUEST, f"unknown transaction state: {unknown}")
             found |= {listed.transactional_id: summary_of(listed) for listed in response.transactions}
         return [found[name] for name in sorted(found)]
 
@@ -183,8 +183,8 @@ class Transactions:
         if found.state != ONGOING:
             raise error_from_code(
                 ErrorCode.INVALID_TXN_STATE,
-                f"{transactional_id} has no open transaction: it is {found.state}",
-                hint="there is nothing to abort; what is decided ends by itself",
+                f"{transactional_id} has no open transaction: its state is {found.state}",
+                hint="no abort is needed; a transaction that is already decided ends by itself",
             )
         producer = TxnProducer(id=found.producer_id, epoch=found.producer_epoch)
         if found.is_prepared:  # only its own producer ends it
@@ -242,15 +242,15 @@ class Transactions:
         if found is None:
             raise error_from_code(
                 ErrorCode.INVALID_TXN_STATE,
-                f"no transaction that is open in {opened.partition} begins at offset {first_offset}",
-                hint="it may have ended by now",
+                f"no open transaction in {opened.partition} begins at offset {first_offset}",
+                hint="the transaction may have ended in the meantime",
             )
         if not found.is_hanging and found.transaction is not None:
             raise error_from_code(
                 ErrorCode.INVALID_TXN_STATE,
-                f"the transaction at offset {first_offset} of {opened.partition} does not hang: "
-                f"{found.transaction.name} is {found.transaction.state}",
-                hint="abort it by its transactional id",
+                f"the transaction at offset {first_offset} of {opened.partition} is not hanging: "
+                f"the state of {found.transaction.name} is {found.transaction.state}",
+                hint="abort the transaction by its transactional id",
             )
         self._channel.retried(lambda: self._write_marker(found, deadline), deadline)
         return found

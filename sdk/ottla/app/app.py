@@ -89,7 +89,7 @@ class App:
     ) -> None:
         if not isinstance(name, str) or not name:
             raise config_error(
-                f"App({name!r}) has no name", hint="give one: it is also the default group of its handlers"
+                f"App({name!r}) has no name", hint="pass a name, which is also the default group of the app's handlers"
             )
         self.name: Final = name
         bootstrap_addresses(bootstrap)
@@ -99,8 +99,8 @@ class App:
         self._consumer: Final = _CONSUMER_BY_DEFAULT | checked_consumer(consumer or {})
         self._producer: Final = dict(producer or {})
         for unknown in self._producer.keys() - _PRODUCERS:
-            known = f"there are {', '.join(sorted(_PRODUCERS))}"
-            hint = "give it to the App itself: App(name, bootstrap=…)" if unknown == "bootstrap" else known
+            known = f"the settings are {', '.join(sorted(_PRODUCERS))}"
+            hint = "pass it to the App itself: App(name, bootstrap=…)" if unknown == "bootstrap" else known
             raise config_error(f"producer={{{unknown!r}: …}} can't be set", hint=hint)
         self._handlers: Final[list[RecordHandler]] = []
         self._workers: list[Worker] = []
@@ -166,20 +166,20 @@ class App:
     def _check_twice(self, new: RecordHandler) -> None:
         if self._running is not None:
             raise config_error(
-                f"{new.name} is declared too late: the app is running", hint="declare handlers before it runs"
+                f"{new.name} can't be declared while the app is running", hint="declare handlers before the app starts"
             )
         for other in self._handlers:
             common = set(new.topics) & set(other.topics)
             if new.group == other.group and common:
                 raise config_error(
                     f"{new.name} and {other.name} both handle {', '.join(sorted(common))} for the group {new.group!r}: "
-                    "each would get some of the records",
-                    hint="give one of them another group=",
+                    "each would get only some of the records",
+                    hint="use a different group= for one of them",
                 )
             if new.dead_letter in other.topics and other.dead_letter in new.topics:
                 raise config_error(
-                    f"{new.name} and {other.name} would hand each other their dead letters for ever",
-                    hint="give one of them another dead_letter=",
+                    f"{new.name} and {other.name} would send each other their dead letters forever",
+                    hint="use a different dead_letter= for one of them",
                 )
 
     # ---- running -------------------------------------------------------------------------------------------------
@@ -196,9 +196,9 @@ class App:
         else has stopped in order.
         """
         if not self._handlers:
-            raise config_error(f"the app {self.name!r} has no handlers", hint='declare one by @app.on("a-topic")')
+            raise config_error(f"the app {self.name!r} has no handlers", hint='declare one with @app.on("a-topic")')
         if self._running is not None:
-            raise config_error(f"the app {self.name!r} is already running", hint="make another App")
+            raise config_error(f"the app {self.name!r} is already running", hint="create another App")
         running = self._running = _Running(asyncio.get_running_loop())
         running.stopped, self._stopped_before, self._served = self._stopped_before, False, True
         make_producer = functools.partial(Producer, self._bootstrap, **{"client_id": self.name, **self._producer})
@@ -270,7 +270,7 @@ class App:
         handled = _SIGNALS if threading.current_thread() is threading.main_thread() else ()
 
         def on_signal(number: signal.Signals) -> None:
-            logger.info("%s: %s stops", number.name, self.name)
+            logger.info("%s: the app %s is stopping", number.name, self.name)
             for other in handled:
                 loop.remove_signal_handler(other)
             self.stop()
@@ -298,7 +298,7 @@ class _Running:
 
     def fail(self, error: BaseException) -> None:
         """Note that the app can't continue; the first error is the one that is raised."""
-        logger.error("the app stops: %s", error)
+        logger.error("the app is stopping: %s", error)
         self.error = self.error or error
         self.stop()
 

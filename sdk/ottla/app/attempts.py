@@ -182,13 +182,15 @@ class Attempts:
 
     def _log_dead_letter(self, message: str, error: BaseException) -> None:
         self.dead_lettered += 1
-        logger.error("%s; the record is now in %r", message, self._handler.dead_letter, exc_info=error)
+        logger.error(
+            "%s; the record is now in the dead-letter topic %r", message, self._handler.dead_letter, exc_info=error
+        )
 
     def _failure(self, job: Job[Work], error: BaseException, hint: str, where: str = "") -> HandlerError:
         failure = HandlerError(
             ErrorCode.INVALID_RECORD,
             where + self._message(job, error),
-            hint=f"the app commits nothing from this record on, and handles it again on its next run; {hint}",
+            hint=f"no offset after the record is committed, so the app handles it again when it restarts; {hint}",
             topic=job.partition.topic,
             partition=job.partition.partition,
             offset=job.work[0][0],

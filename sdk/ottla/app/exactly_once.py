@@ -89,7 +89,7 @@ class ExactlyOnceWorker(Worker):
             try:
                 await following.begin()
             except RetriableError as error:
-                logger.warning("group %s: no transaction can begin yet: %s", self._handler.group, error)
+                logger.warning("group %s: a transaction can't begin yet: %s", self._handler.group, error)
                 await asyncio.sleep(_AGAIN_S)
             else:
                 self._round, self.attempts.send = following, following.send
@@ -196,12 +196,12 @@ class ExactlyOnceWorker(Worker):
                 raise
             if self._pace.end(self._loop.time(), committed=False):
                 logger.warning(
-                    "group %s: a round took longer than transaction_timeout=%g s, so it is handled again with half as "
-                    "many records; if that happens again, raise transaction_timeout, or do less for each record",
+                    "group %s: a round took longer than transaction_timeout=%g s, so its records are handled again in "
+                    "rounds of half the size; if this recurs, raise transaction_timeout or do less work per record",
                     self._handler.group,
                     self._timeout_s,
                 )
-            logger.warning("group %s: a round is handled again: %s", self._handler.group, error)
+            logger.warning("group %s: the records of a round will be handled again: %s", self._handler.group, error)
             self.attempts.end_round(None)
             self._in_flight.forget(ended.starts)
             self.lanes.drop(ended.starts)
@@ -248,7 +248,7 @@ class ExactlyOnceWorker(Worker):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._settled.wait(), self._drain_s)
         if not self._is_settled:
-            logger.warning("group %s: a round did not end within %g s", self._handler.group, self._drain_s)
+            logger.warning("group %s: a round did not finish within %g s", self._handler.group, self._drain_s)
             self.spoil()
             for task in list(self._tasks) if self._handler.is_coroutine else ():
                 task.cancel()
@@ -279,4 +279,4 @@ class ExactlyOnceWorker(Worker):
 
 
 def _no_round(value: Any, **arguments: Any) -> Sending:
-    raise AssertionError("records are handled in rounds")
+    raise AssertionError("a record was handled outside a round")

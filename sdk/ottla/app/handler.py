@@ -31,12 +31,12 @@ _OURS: Final = frozenset(
     ]
 )  # fmt: skip
 _SET_ELSEWHERE: Final = {
-    "bootstrap": "give it to the App itself: App(name, bootstrap=…)",
-    "group": "give it to App.on: @app.on(topic, group=…)",
-    "key": "give it to App.on: @app.on(topic, key=…)",
-    "value": "give it to App.on: @app.on(topic, value=…)",
-    "auto_commit_interval": "give App.on commit_interval=…",
-    "max_poll_records": "give App.on max_in_flight=…",
+    "bootstrap": "pass it to the App itself: App(name, bootstrap=…)",
+    "group": "pass it to App.on: @app.on(topic, group=…)",
+    "key": "pass it to App.on: @app.on(topic, key=…)",
+    "value": "pass it to App.on: @app.on(topic, value=…)",
+    "auto_commit_interval": "pass commit_interval=… to App.on",
+    "max_poll_records": "pass max_in_flight=… to App.on",
 }
 _CONSUMERS: Final = frozenset(inspect.signature(Consumer.__init__).parameters) - _OURS - {"self", "topics"}
 
@@ -110,17 +110,17 @@ def handler_of(
     )
     if handler.max_in_flight < handler.concurrency:
         raise config_error(
-            f"max_in_flight={handler.max_in_flight} is below concurrency={handler.concurrency}",
-            hint="give at least as many records as may be handled at once",
+            f"max_in_flight={handler.max_in_flight} is less than concurrency={handler.concurrency}",
+            hint="raise max_in_flight, or lower concurrency",
         )
     if handler.max_in_flight_bytes < 1:
-        raise config_error("max_in_flight_bytes=0 is not valid", hint="give some bytes, such as '16MiB'")
+        raise config_error("max_in_flight_bytes=0 is not valid", hint="pass a size, such as '16MiB'")
     if handler.dead_letter is not None:
         check_topic(handler.dead_letter)
         if handler.dead_letter in handler.topics:
             raise config_error(
                 f"dead_letter={handler.dead_letter!r} is a topic that the handler reads: it would read its own dead "
-                "letters for ever",
+                "letters forever",
                 hint="use a separate topic",
             )
     return handler
@@ -131,10 +131,10 @@ def checked_consumer(arguments: Mapping[str, Any]) -> dict[str, Any]:
     for name in arguments:
         if name in _OURS:
             hint = _SET_ELSEWHERE.get(name, "leave it out")
-            raise config_error(f"{name}= of the consumer is set by the App", hint=hint)
+            raise config_error(f"the App sets {name}= of the consumer itself", hint=hint)
         if name not in _CONSUMERS:
             raise config_error(
-                f"{name}= is not an argument of App.on nor of ottla.Consumer",
+                f"{name}= is an argument of neither App.on nor ottla.Consumer",
                 hint=f"the Consumer's arguments are {', '.join(sorted(n for n in _CONSUMERS if n[0] != '_'))}",
             )
     return dict(arguments)
@@ -150,13 +150,13 @@ def _checked_topics(topics: Sequence[str]) -> tuple[str, ...]:
 
 def _checked_group(group: Any) -> str:
     if not isinstance(group, str) or not group:
-        raise config_error(f"group={group!r} is not a group id", hint="give a name that all its members share")
+        raise config_error(f"group={group!r} is not a group id", hint="pass a name that all members of the group share")
     return group
 
 
 def _checked_retries(retries: Any) -> int:
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise config_error(f"retries={retries!r} is not valid", hint="give a number of retries: 0 for none")
+        raise config_error(f"retries={retries!r} is not valid", hint="pass a number of retries, or 0 for none")
     return retries
 
 
@@ -167,7 +167,9 @@ def _check_callable(call: Any) -> None:
     if not callable(call):
         raise config_error(f"{call!r} can't be called", hint=_SIGNATURE)
     if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
-        raise config_error(f"{call.__qualname__} is a generator: calling it would do nothing", hint=_SIGNATURE)
+        raise config_error(
+            f"{call.__qualname__} is a generator function: calling it would not run its body", hint=_SIGNATURE
+        )
 
 
 def _parameters(call: Any) -> tuple[bool, Any]:
@@ -208,8 +210,8 @@ def _value_type(call: Any, annotation: Any) -> Any:
         kind = typing.get_type_hints(named, _names_around(call))["value"]
     except Exception as error:
         raise config_error(
-            f"the annotation {annotation!r} of the handler's value can't be looked up: {error}",
-            hint="import the type at the module's top, or set it with value=",
+            f"the annotation {annotation!r} of the handler's value can't be resolved: {error}",
+            hint="import the type at module level, or pass it as value=",
         ) from None
     rest = [other for other in typing.get_args(kind) if other is not type(None)]
     if type(None) in typing.get_args(kind) and len(rest) == 1:
@@ -219,7 +221,7 @@ def _value_type(call: Any, annotation: Any) -> Any:
     if is_plain_type(kind) or objects.is_object_type(kind):
         return kind
     raise config_error(
-        f"there is no deserializer for {kind!r}",
-        hint="annotate the value by a dataclass, a pydantic model, bytes, str, int, float, UUID, dict or list, or give "
-        "value=; ctx.record is the whole record",
+        f"{kind!r} has no deserializer",
+        hint="annotate the value with a dataclass, a pydantic model, bytes, str, int, float, UUID, dict or list, or "
+        "pass value=; ctx.record is the whole record",
     )

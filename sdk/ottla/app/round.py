@@ -43,9 +43,11 @@ class Round:
             if self.spoiled:
                 raise _aborted("the round was given up")
             if group.generation < 0 or group.member_id != self.member_id:  # the coordinator would not check the member
-                raise CommitFailedError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has gone on without this member")
+                raise CommitFailedError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has rebalanced without this member")
             await self._producer.send_offsets_to_transaction(offsets, group)
 
 
 def _aborted(message: str) -> TransactionAborted:
-    return TransactionAborted(ErrorCode.TRANSACTION_ABORTABLE, message, hint="nothing to do: it is aborted")
+    return TransactionAborted(
+        ErrorCode.TRANSACTION_ABORTABLE, message, hint="no action is needed: the transaction is already aborted"
+    )

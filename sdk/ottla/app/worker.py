@@ -213,7 +213,7 @@ class Worker:
             _, late = await asyncio.wait(running, timeout=self._drain_s)
             if late:
                 logger.warning(
-                    "group %s: %s did not end within %g s; the records will be handled again",
+                    "group %s: %s did not finish within %g s; the records will be handled again",
                     self._handler.group,
                     counted(len(late), "handler"),
                     self._drain_s,

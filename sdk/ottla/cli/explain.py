@@ -26,8 +26,8 @@ def explained(names: Sequence[str]) -> Iterator[dict[str, Any]]:
         keys = [table[name] for table in _TABLES if name in table]
         if not keys:
             known = (known for table in _TABLES for known in table)
-            hint = did_you_mean(name, known, "see all of them with `ottla config explain`")
-            raise NotFoundError(f"there is no config {name!r}", hint=of_client(name) or hint)
+            hint = did_you_mean(name, known, "list all configs with `ottla config explain`")
+            raise NotFoundError(f"config {name!r} does not exist", hint=of_client(name) or hint)
         yield from map(_item, keys)
 
 

@@ -61,7 +61,7 @@ def check_reached(option: str, topic: str, position: PositionSpec, extents: Mapp
         if position.anchor is Anchor.OFFSET and position.number > extent.end:
             raise config_error(
                 f"{option} {position.number}: {topic}-{number} ends at {extent.end}",
-                hint=f"give {option} end, or a single partition with -p",
+                hint=f"pass {option} end, or select one partition with -p",
             )
 
 

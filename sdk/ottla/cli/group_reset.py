@@ -32,7 +32,8 @@ def reset_target(text: str) -> ResetTarget:
             seconds, ms = divmod(position.number, 1000)
             return datetime.fromtimestamp(seconds, UTC).replace(microsecond=ms * 1000)
     raise config_error(
-        f"--to {text!r} is not a position for an offset", hint=f"give --shift {text} to move it from where it is"
+        f"--to {text!r} is relative to an end of the log",
+        hint=f"use --shift {text} to move the offsets relative to their current values",
     )
 
 

@@ -87,8 +87,8 @@ class Health:
     def _broken_services(self) -> list[Problem]:
         found = []
         if not self.info.controller_address:
-            hint = "start a controller, or see in its log whether it reaches etcd; until then no leaders are elected"
-            found.append(Problem("no controller is elected", hint))
+            hint = "start a controller, or check in its log whether it reaches etcd; until then, no leaders are elected"
+            found.append(Problem("no active controller", hint))
         if not self.live:
             found.append(Problem("no broker is live", "start the brokers, or see in their logs what holds them up"))
         if self.away:

@@ -30,24 +30,30 @@ MODULES: Final[Mapping[str, tuple[str, str]]] = {
     "consume": ("ottla.cli.commands.consume", "Read the records of a topic."),
     "config": ("ottla.cli.commands.config", "Get, set and explain the configs of topics, brokers and the cluster."),
     "partition": ("ottla.cli.commands.partition", "List partitions with their replicas, and elect leaders."),
-    "group": ("ottla.cli.commands.group", "Show consumer groups, explain their rebalances; reset, kick and remove."),
-    "txn": ("ottla.cli.commands.txn", "Show transactions, explain which one blocks readers, find hanging ones; abort."),
+    "group": (
+        "ottla.cli.commands.group",
+        "Show, reset and remove consumer groups, explain their rebalances, and kick members.",
+    ),
+    "txn": (
+        "ottla.cli.commands.txn",
+        "Show and abort transactions, explain which one blocks readers, and find hanging ones.",
+    ),
     "cluster": ("ottla.cli.commands.cluster", "Show the cluster, its health, its brokers and its controllers."),
-    "mirror": ("ottla.cli.commands.mirror", "Show a mirror's flows, translate offsets, pause, fail over."),
+    "mirror": ("ottla.cli.commands.mirror", "Show a mirror's flows, translate offsets, pause flows and fail over."),
     "metadata": ("ottla.cli.commands.metadata", "Declare that the metadata store was restored from a backup."),
     "doctor": (
         "ottla.cli.commands.doctor",
-        "Find out why Kafka clients can't use the cluster from here; compare replicas.",
+        "Find out why Kafka clients on this machine can't use the cluster, or check it for damage.",
     ),
-    "bench": ("ottla.cli.commands.bench", "Measure how fast this client and the cluster are."),
+    "bench": ("ottla.cli.commands.bench", "Measure the throughput and latency of this client and the cluster."),
 }
 """Commands of the SDK: the module that has the `app`, and a line for the list of commands."""
 
 SERVER: Final[Mapping[str, str]] = {
     "up": "Start a cluster on this machine.",
-    "down": "Stop the cluster on this machine; its data stays.",
+    "down": "Stop the cluster on this machine, and keep its data.",
     "status": "Show what runs on this machine.",
-    "log": "Look into log files, check and export them, without a cluster.",
+    "log": "Inspect, check and export log files without a cluster.",
 }
 """Commands that come with the server, from the entry points."""
 
@@ -120,7 +126,7 @@ def _from_server(name: str) -> Callable[..., None] | typer.Typer:
     if not found or any(find_spec(module) is None for module in SERVER_MODULES):
         raise FatalError(
             ErrorCode.INVALID_REQUEST,
-            f"`ottla {name}` needs the server, which is not installed here",
+            f"`ottla {name}` needs the server, which is not installed",
             hint="pip install 'ottla[server]'",
         )
     command: Callable[..., None] | typer.Typer = found[0].load()

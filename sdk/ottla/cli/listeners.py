@@ -209,7 +209,7 @@ def _set_apart(findings: list[Finding]) -> list[Finding]:
 
 def _without(broker: BrokerInfo, listener: str) -> Finding:
     text = f"it has no listener {listener}: clients that use it can't reach what this broker leads"
-    problem = Problem(text, "give it one, with kafka_listeners and kafka_advertised")
+    problem = Problem(text, "configure one with kafka_listeners and kafka_advertised")
     return Finding("", "missing", broker.id, listener, problem)
 
 
@@ -246,7 +246,7 @@ def _at_entry(look: Look) -> Problem:
         )
     if look.met is Met.KAFKA:
         return Problem(f"{look.address} reports no brokers", "it has just started, or its cluster is not up yet")
-    return unmet(look, "give the address of a broker's Kafka listener")
+    return unmet(look, "pass the address of a broker's Kafka listener")
 
 
 def host_of(address: str) -> str:

@@ -39,7 +39,7 @@ def ottla(
             "--bootstrap",
             "-b",
             metavar="HOST:PORT,...",
-            help="Any of the cluster's brokers; default: OTTLA_BOOTSTRAP, else localhost:9650.",
+            help="Addresses of one or more brokers; default: OTTLA_BOOTSTRAP, else localhost:9650.",
         ),
     ] = None,
     output: Annotated[
@@ -47,9 +47,9 @@ def ottla(
         typer.Option("--output", "-o", help="Output format; default: a table on a terminal, jsonl elsewhere."),
     ] = None,
     timeout: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="How long the cluster may take; default: 10s.")
+        str | None, typer.Option(metavar="DURATION", help="How long to wait for the cluster; default: 10s.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without prompting.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt for confirmation.")] = False,
     client_config: Annotated[
         list[str] | None,
         typer.Option("-X", metavar="NAME=VALUE", help="A client setting by its Kafka name, such as linger.ms=5."),
@@ -60,7 +60,7 @@ def ottla(
 ) -> None:
     """Event streams from the command line.
 
-    Data goes to standard output, messages go to standard error. -o json writes one object with "kind" and "items".
+    Data goes to standard output, and messages go to standard error. -o json writes one object with "kind" and "items".
 
     Exit codes: 0 done, 1 failed, 2 usage error, 3 partly failed, 4 not found, 124 timed out.
     """

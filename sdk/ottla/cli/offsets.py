@@ -25,7 +25,7 @@ from ottla.errors import ConfigError, config_error
 
 _LAST_MS: Final = 253_402_300_799_999  # of the year 9999
 
-LEGAL: Final = "give start, end, an offset such as 42, +5, -100, @2026-11-01T10:00 or @-1h"
+LEGAL: Final = "use start, end, an offset such as 42, +5, -100, @2026-11-01T10:00 or @-1h"
 
 
 class Anchor(Enum):

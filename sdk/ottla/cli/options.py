@@ -16,9 +16,11 @@ AnyTopics = Annotated[
     list[str] | None,
     typer.Argument(metavar="TOPIC", help="Names of topics; default: all.", autocompletion=complete_topic),
 ]
-Internal = Annotated[bool, typer.Option("--internal", help="Also those of internal topics.")]
+Internal = Annotated[bool, typer.Option("--internal", help="Include internal topics.")]
 Numbers = Annotated[
     list[int] | None,
     typer.Option("--partition", "-p", metavar="N", help="Only this partition of the topic; may be repeated."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Check and show what would be done; change nothing.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Check the request and show what it would change, without changing anything.")
+]

@@ -83,7 +83,7 @@ def only_numbers(
     if not numbers:
         return everything
     if len(topics) != 1:
-        raise config_error("--partition needs exactly one topic", hint="name its topic, and no other")
+        raise config_error("--partition needs exactly one topic", hint="name exactly one topic")
     for number in numbers:
         if not 0 <= number < len(everything):
             raise no_partition(topics[0], number, len(everything))

@@ -18,7 +18,7 @@ def confirm(question: str, settings: Settings) -> None:
     if settings.yes:
         return
     if not sys.stdin.isatty():
-        raise config_error("there is no terminal to prompt on", hint="confirm with --yes, or only look with --dry-run")
+        raise config_error("can't prompt without a terminal", hint="confirm with --yes, or preview with --dry-run")
     if not typer.confirm(question, err=True):
         say("nothing was changed")
         raise typer.Exit(ExitCode.FAILED)

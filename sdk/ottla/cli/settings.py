@@ -53,7 +53,9 @@ def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     split = [text.partition("=") for text in texts]
     for name, equals, value in split:
         if not name or not equals:
-            raise config_error(f"{option} {name + value!r} is not name=value", hint=f"write {option} name=value")
+            raise config_error(
+                f"{option} {name + value!r} is not of the form name=value", hint=f"write {option} name=value"
+            )
     return {name: value for name, _, value in split}
 
 

@@ -22,7 +22,7 @@ def watch(look: Callable[[Form], Callable[[], None]], settings: Settings, *, eve
     and tried again."""
     form = form_for(settings.output, sys.stdout)
     if form == "json":
-        raise config_error("-o json is one object, which would never end", hint="use -o jsonl")
+        raise config_error("-o json writes one object, which would never end", hint="use -o jsonl")
     pause_s = parse_duration(every, "--every")
     looked = 0
     while True:

@@ -150,7 +150,7 @@ class ClusterClient:
         self, method: Method[Request, Response], request: Request, deadline_at: float, try_s: float
     ) -> Response | OttlaError:
         """Return the first response, or the last error if no broker gives one."""
-        last = OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"{method.name} had no time left")
+        last = OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"the timeout left no time for {method.name}")
         for address in self._addresses():
             left = deadline_at - self.clock.monotonic()
             if left <= 0:
@@ -162,7 +162,7 @@ class ClusterClient:
                     self._strangers[address] = stranger(address, functools.partial(self._serves, address))
                 elif not error.retriable:
                     raise
-                logger.debug("%s did not answer: %s", address, error)
+                logger.debug("%s did not respond: %s", address, error)
                 if error.code in _SILENT:
                     self.suspect(address)
                 last = error

@@ -78,8 +78,8 @@ class Coordinators:
             if missing:
                 raise error_from_code(
                     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-                    f"no coordinator lists the {_NOUNS[self._kind]}s of {counted(len(missing), 'shard')} at the moment",
-                    hint="try again once a coordinator has read their logs: `ottla doctor` shows the progress",
+                    f"no coordinator can list the {_NOUNS[self._kind]}s of {counted(len(missing), 'shard')} yet",
+                    hint="try again when a coordinator has loaded the shards; `ottla doctor` shows the progress",
                 )
             return responses
 
@@ -153,5 +153,5 @@ def shard_owners(cluster: ClusterClient, kind: str = GROUP, *, timeout: float) -
 def _not_available(kind: str, message: str) -> OttlaError:
     service = f"{kind}-coordinator"
     return error_from_code(
-        ErrorCode.COORDINATOR_NOT_AVAILABLE, message, hint=f"see whether a {service} runs, and try again"
+        ErrorCode.COORDINATOR_NOT_AVAILABLE, message, hint=f"check that a {service} is running, and try again"
     )

@@ -44,9 +44,9 @@ class Guard:
         if self.foreign:
             raise ConfigError(
                 ErrorCode.INVALID_REQUEST,
-                f"{self._client} was made before a fork, in process {self._pid}: its threads and connections are "
-                f"there, and not in process {os.getpid()}",
-                hint="make one in each process, after the fork",
+                f"{self._client} was created in process {self._pid}, before a fork: its threads and connections "
+                f"do not exist in process {os.getpid()}",
+                hint="create one in each process, after the fork",
             )
 
     def check(self) -> None:
@@ -60,7 +60,7 @@ class Guard:
         """Return the error for a signal handler that interrupts a call."""
         return ConfigError(
             ErrorCode.INVALID_REQUEST,
-            f"{self._client} was called by a signal handler that interrupts a call of the same thread to it: "
-            "one would wait for the other",
-            hint="let the handler set a flag or raise, such as SystemExit: the end of the `with` block does the rest",
+            f"a signal handler called {self._client} while it interrupted another call of the same thread to it: "
+            "each call would wait for the other",
+            hint="in the handler, set a flag or raise SystemExit; the end of the `with` block then closes the client",
         )

@@ -26,10 +26,10 @@ def producer_limits(settings: Mapping[str, Any]) -> ProducerLimits:
     label = settings["compression"] or "none"
     request_bytes = size_bytes(settings["max_request_size"], "max_request_size")
     if not 0 < request_bytes <= _MAX_REQUEST_BYTES:
-        raise config_error(f"max_request_size={request_bytes} is not valid", hint="use a size from 1 byte to 16 MiB")
+        raise config_error(f"max_request_size={request_bytes} is not valid", hint="use 1 byte to 16 MiB")
     retries = settings["retries"]
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise config_error(f"retries={retries!r} is not valid", hint="give 0 or more")
+        raise config_error(f"retries={retries!r} is not valid", hint="use 0 or more")
     backoff_s = seconds(settings["retry_backoff"], "retry_backoff")
     batch_bytes = size_bytes(settings["batch_size"], "batch_size")
     buffer_bytes = size_bytes(settings["buffer_memory"], "buffer_memory")
@@ -76,16 +76,16 @@ def _idempotence(settings: Mapping[str, Any]) -> bool:
     if retries == 0:
         excluding.append(("retries=0", "retries=1 or more"))
     if excluding and not requested:
-        logger.info("idempotence is off: it needs %s", " and ".join(needed for _, needed in excluding))
+        logger.info("idempotence is off, because it needs %s", " and ".join(needed for _, needed in excluding))
         return False
     if in_flight > BATCHES_REMEMBERED:
-        excluding.append((f"max_in_flight={in_flight}", f"max_in_flight={BATCHES_REMEMBERED} or less"))
+        excluding.append((f"max_in_flight={in_flight}", f"max_in_flight of at most {BATCHES_REMEMBERED}"))
     if excluding:
         setting, needed = excluding[0]
         requested = "True with transactional_id" if transactional else requested
         raise config_error(
             f"enable_idempotence={requested or 'True by default'} and {setting} can't be combined",
-            hint=f"idempotence needs {needed}: change the setting, or set enable_idempotence=False",
+            hint=f"idempotence needs {needed}: set that, or set enable_idempotence=False",
         )
     return True
 

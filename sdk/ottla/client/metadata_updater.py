@@ -176,7 +176,9 @@ class MetadataUpdater:
         if view is not None:
             return waited >= min(timeout, UNKNOWN_TOPIC_GRACE_S)
         if waited >= timeout + LIMIT_S:  # a fetch under way would give a better reason
-            raise error_from_code(ErrorCode.REQUEST_TIMED_OUT, f"no broker described {topic!r} within {timeout:g} s")
+            raise error_from_code(
+                ErrorCode.REQUEST_TIMED_OUT, f"no broker returned metadata for {topic!r} within {timeout:g} s"
+            )
         return False
 
     def _run(self) -> None:
@@ -195,7 +197,7 @@ class MetadataUpdater:
             try:
                 complete = self._fetch(topics)
             except Exception:  # without this thread the client would never learn of another leader
-                logger.exception("new metadata could not be applied; trying again")
+                logger.exception("can't apply new metadata; trying again")
                 complete = False
             fetched_at = self._clock.monotonic()
             if complete:
@@ -213,7 +215,7 @@ class MetadataUpdater:
         now = self._clock.monotonic()
         if str(error) != self._logged or now >= self._log_again_at:
             self._logged, self._log_again_at = str(error), now + _LOG_AGAIN_S
-            logger.warning("no metadata: %s", error)
+            logger.warning("can't fetch metadata: %s", error)
 
     def _fetch(self, topics: list[str]) -> bool:
         """Replace the view; return False if it has to be fetched again soon."""

@@ -49,7 +49,7 @@ class GroupMetadata:
 def checked_offsets(offsets: OffsetsLike) -> Offsets:
     """Return the checked offsets. Raises ConfigError for one that is invalid, or that no request can carry."""
     if not isinstance(offsets, Mapping):
-        raise config_error(f"offsets={offsets!r} is not valid", hint="give {(topic, partition): offset}")
+        raise config_error(f"offsets={offsets!r} is not valid", hint="pass {(topic, partition): offset}")
     return {
         _checked_partition(partition): _checked_offset(partition, committed) for partition, committed in offsets.items()
     }
@@ -59,22 +59,22 @@ def _checked_partition(partition: Any) -> TopicPartition:
     match partition:
         case (str(topic), int(number)) if not isinstance(number, bool) and 0 <= number < 1 << 31:
             return TopicPartition(topic, number)
-    raise config_error(f"{partition!r} is not a partition", hint='give (topic, number), such as ("orders", 0)')
+    raise config_error(f"{partition!r} is not a partition", hint='pass (topic, number), such as ("orders", 0)')
 
 
 def _checked_offset(partition: Any, offset: Any) -> OffsetAndMetadata:
     committed = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
     if not _is_within(committed.offset, 63):
         raise config_error(
-            f"offset={offset!r} of {partition} is not an offset", hint="give the next one to read, from 0"
+            f"offset={offset!r} for {partition} is not an offset", hint="pass the next offset to read, 0 or more"
         )
     if committed.leader_epoch is not None and not _is_within(committed.leader_epoch, 31):
-        raise config_error(f"leader_epoch={committed.leader_epoch!r} of {partition} is not valid", hint="leave it out")
+        raise config_error(f"leader_epoch={committed.leader_epoch!r} for {partition} is not valid", hint="leave it out")
     if committed.topic_id is not None and not _is_topic_id(committed.topic_id):
-        raise config_error(f"topic_id={committed.topic_id!r} of {partition} is not valid", hint="leave it out")
+        raise config_error(f"topic_id={committed.topic_id!r} for {partition} is not valid", hint="leave it out")
     if not isinstance(committed.metadata, str):
         raise config_error(
-            f"metadata={committed.metadata!r} of {partition} is not a str", hint="give a note as text, or none"
+            f"metadata={committed.metadata!r} for {partition} is not a str", hint="pass a str, or leave it out"
         )
     return committed
 

@@ -28,9 +28,9 @@ def reject_unknown(client: str, unknown: Mapping[str, Any], names: Mapping[str, 
         ours, _ = names.get(name.replace("_", "."), ("", _text))
         known = [each for each, _ in names.values() if each]
         hint = (
-            f"it is {ours}= here"
+            f"use {ours}= instead"
             if ours
-            else did_you_mean(name, known, "give settings under Kafka's names in config={…}")
+            else did_you_mean(name, known, "pass settings with Kafka's names in config={…}")
         )
         raise TypeError(f"{client}() has no argument {name!r}; {hint}")
 
@@ -39,7 +39,7 @@ def bootstrap_addresses(bootstrap: str | Sequence[str] | None) -> list[str]:
     """Return addresses of brokers' gRPC ports: as given, else OTTLA_BOOTSTRAP, else localhost:9650. Raises
     ConfigError."""
     if isinstance(bootstrap, Mapping):
-        raise config_error("bootstrap is a mapping", hint="give settings under Kafka's names in config={…}")
+        raise config_error("bootstrap is a mapping", hint="pass settings with Kafka's names in config={…}")
     like = bootstrap or os.environ.get("OTTLA_BOOTSTRAP") or DEFAULT_BOOTSTRAP
     parts = like.split(",") if isinstance(like, str) else list(like)
     addresses = [part.strip() for part in parts if part.strip()]
@@ -48,10 +48,10 @@ def bootstrap_addresses(bootstrap: str | Sequence[str] | None) -> list[str]:
         if not host or not port.isdigit() or not 0 < int(port) < 65536 or "/" in host:
             raise config_error(
                 f"bootstrap={address!r} is not an address",
-                hint=f"use the host:port of a broker, such as {DEFAULT_BOOTSTRAP}",
+                hint=f"pass the host:port of a broker, such as {DEFAULT_BOOTSTRAP}",
             )
     if not addresses:
-        raise config_error("bootstrap names no broker", hint=f"give host:port, such as {DEFAULT_BOOTSTRAP}")
+        raise config_error("bootstrap names no broker", hint=f"pass a host:port, such as {DEFAULT_BOOTSTRAP}")
     return addresses
 
 
@@ -68,7 +68,7 @@ def read_properties(path: str | Path) -> dict[str, str]:
         name, equals, value = line.partition("=")
         if not equals:
             raise config_error(
-                f"{path}, line {number}: {line!r} is not a name=value", hint="write one setting per line"
+                f"{path}, line {number}: {line!r} is not of the form name=value", hint="write one setting per line"
             )
         pairs[name.strip()] = value.strip()
     return pairs
@@ -82,14 +82,14 @@ def _ms(_name: str, value: Any) -> float:
     try:
         return float(value) / 1000
     except ValueError:
-        raise _UseError("use milliseconds as a plain number, such as 5") from None
+        raise _UseError("pass milliseconds as a plain number, such as 5") from None
 
 
 def _int(_name: str, value: Any) -> int:
     try:
         return int(value)
     except ValueError:
-        raise _UseError("give a plain whole number, for a size in bytes") from None
+        raise _UseError("pass a plain whole number; a size is in bytes") from None
 
 
 def _text(_name: str, value: Any) -> str:
@@ -127,7 +127,7 @@ def _serde(name: str, value: Any) -> Any:
         return value
     kind = value.rpartition(".")[2].removesuffix("Serializer").removesuffix("Deserializer")
     if kind in _NARROW and name.endswith(".serializer"):
-        raise ValueError(f"our {_NARROW[kind]} serializer writes 8 bytes: give a callable for 4")
+        raise ValueError(f"ottla's {_NARROW[kind]} serializer writes 8 bytes; to write 4, pass a callable")
     return _JAVA_SERDES[kind]
 
 
@@ -152,7 +152,7 @@ def _partitioner(_name: str, value: Any) -> Any:
         return value
     kind = value.rpartition(".")[2]
     if kind not in _JAVA_PARTITIONERS:
-        raise ValueError("give partitioner= a callable instead")
+        raise ValueError("pass a callable as partitioner= instead")
     return _JAVA_PARTITIONERS[kind]
 
 
@@ -230,7 +230,7 @@ CONSUMER_NAMES: Final[dict[str, tuple[str, Convert]]] = {
 ADMIN_NAMES: Final[dict[str, tuple[str, Convert]]] = _SHARED
 
 _NOT_SERVED: Final = {
-    "interceptor.classes": "give interceptors= objects instead",
+    "interceptor.classes": "pass objects as interceptors= instead",
     "sasl.mechanism": "authentication is not supported yet",
     "sasl.jaas.config": "authentication is not supported yet",
 }
@@ -260,7 +260,7 @@ def merge_config(
         if merged[argument] != defaults[argument] and merged[argument] != value:
             raise config_error(
                 f"{argument}={merged[argument]!r} and config {name}={raw!r} contradict each other",
-                hint="set only one of them",
+                hint="set it only once",
             )
         merged[argument] = value
     return merged
@@ -277,7 +277,7 @@ def positive(value: Any, name: str) -> int:
     """Return `value` if it is an int above 0, else raise ConfigError."""
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
-    raise config_error(f"{name}={value!r} is not valid", hint="give a whole number above 0")
+    raise config_error(f"{name}={value!r} is not valid", hint="pass a whole number above 0")
 
 
 def check_topic(name: str) -> None:

@@ -91,7 +91,7 @@ class BrokerStreams(Generic[Request, Response, Context]):
             if due_at <= now:
                 stream.break_off(
                     OttlaError(
-                        ErrorCode.REQUEST_TIMED_OUT, f"{self._method.name} at {stream.address}: no answer in time"
+                        ErrorCode.REQUEST_TIMED_OUT, f"{self._method.name} at {stream.address}: no response in time"
                     )
                 )
             else:

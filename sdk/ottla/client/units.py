@@ -29,7 +29,7 @@ def seconds(value: Duration, name: str) -> float:
     if isinstance(value, timedelta):
         value = value.total_seconds()
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise config_error(f"{name}={value!r} is not a duration", hint="use seconds (0 or more) or a timedelta")
+        raise config_error(f"{name}={value!r} is not a duration", hint="pass seconds (0 or more) or a timedelta")
     return float(value)
 
 
@@ -42,7 +42,7 @@ def size_bytes(value: Size, name: str) -> int:
         if factor is not None:
             return int(float(match[1]) * factor)
     raise config_error(
-        f"{name}={value!r} is not a size", hint="use an int in bytes, or text such as '64KiB' or '16MiB'"
+        f"{name}={value!r} is not a size", hint="pass bytes as an int, or text such as '64KiB' or '16MiB'"
     )
 
 
@@ -52,9 +52,7 @@ def parse_duration(text: str, name: str) -> float:
         factor = _TIME_UNITS.get(match[2].lower() or "s")
         if factor is not None:
             return float(match[1]) * factor
-    raise config_error(
-        f"{name}={text!r} is not a duration", hint="give a number with ms, s, m, h, d or w, such as '7d'"
-    )
+    raise config_error(f"{name}={text!r} is not a duration", hint="use a number with ms, s, m, h, d or w, such as '7d'")
 
 
 def timestamp_ms(moment: datetime | timedelta, *, now_ms: int) -> int:

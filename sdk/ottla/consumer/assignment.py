@@ -58,7 +58,7 @@ class Assignment:
         for partition in partitions:
             if partition not in positions:
                 raise config_error(
-                    f"{TopicPartition(*partition)} is not assigned", hint="assignment() says which partitions are"
+                    f"{TopicPartition(*partition)} is not assigned", hint="assignment() returns the assigned partitions"
                 )
         return [positions[TopicPartition(*partition)] for partition in partitions]
 
@@ -114,7 +114,7 @@ class Assignment:
             for number in range(0 if topic is None else len(topic.partitions)):
                 partition = TopicPartition(name, number)
                 if partition not in self._subscription.positions:
-                    logger.info("%s is new; reading it from its beginning", partition)
+                    logger.info("%s is new; reading it from the beginning", partition)
                     self._subscription.assign(partition, EARLIEST_TIMESTAMP)
 
 

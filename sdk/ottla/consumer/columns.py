@@ -76,8 +76,8 @@ def _array(make: Callable[..., Any], name: str, column: list[Any], types: dict[s
         return make(column, type=types.get(name))
     except (ValueError, TypeError, OverflowError) as error:  # what pyarrow's own errors are
         raise config_error(
-            f"the {name}s have no Arrow type in common: {error}",
-            hint=f"give {name}='bytes' or a callable that makes them alike, or leave the column out",
+            f"the {name}s have no common Arrow type: {error}",
+            hint=f"pass {name}='bytes' or a callable that returns one type, or leave the column out",
         ) from error
 
 

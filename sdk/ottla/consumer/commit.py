@@ -80,5 +80,5 @@ class Committing:
 
     def _member(self) -> GroupAssignment:
         if self._group is None:
-            raise config_error("this consumer has no group to commit to", hint="give group=")
+            raise config_error("this consumer has no group to commit to", hint="pass group=")
         return self._group

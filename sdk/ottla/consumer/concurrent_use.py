@@ -131,6 +131,6 @@ def guarded(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P
 def _concurrent(who: str, me: Thread) -> ConcurrentUseError:
     return ConcurrentUseError(
         ErrorCode.INVALID_REQUEST,
-        f"the thread {who} this consumer while {me.name} calls it",
-        hint="give each thread a consumer of its own; only wakeup, close and metrics are safe from any thread",
+        f"the thread {who} this consumer while the thread {me.name} calls it",
+        hint="use a separate consumer in each thread; only wakeup, close and metrics are safe from any thread",
     )

@@ -81,7 +81,7 @@ class Validator:
             return self._enter(checks, {}, error)
         responses = {PartitionId(TopicId(p.topic_id), p.partition): p for p in response.partitions}
         return self._enter(
-            checks, responses, OttlaError(ErrorCode.NETWORK_EXCEPTION, "the response left the partition out")
+            checks, responses, OttlaError(ErrorCode.NETWORK_EXCEPTION, "the response did not contain the partition")
         )
 
     def _enter(

@@ -62,7 +62,7 @@ class Seeking:
         """
         if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
             raise config_error(
-                f"offset={offset!r} is not an offset", hint="give 0 or more, or use seek_to_beginning/_end"
+                f"offset={offset!r} is not an offset", hint="pass 0 or more, or call seek_to_beginning or seek_to_end"
             )
         (position,) = self._assignment.of([partition])
         with self._lock:
@@ -95,7 +95,9 @@ class Seeking:
         Records that were returned and not committed come again, such as those of an aborted transaction.
         """
         if not isinstance(self._assignment, GroupAssignment):
-            raise config_error("this consumer has no group, so nothing is committed", hint="give group=, or seek")
+            raise config_error(
+                "this consumer has no group, so nothing is committed", hint="pass group=, or seek to an offset"
+            )
         self._seek_to_time(None, partitions)
 
     @guarded

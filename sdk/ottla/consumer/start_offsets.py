@@ -55,8 +55,8 @@ class ReadingPlan:
         bounded = stop == "end" or isinstance(stop, datetime | timedelta)
         if bounded and self._start == "committed" and reset is None:
             raise config_error(
-                f"stop={stop!r} without start= reads nothing, because reading begins at the end",
-                hint="set start= to 'earliest', a time or offsets",
+                f"stop={stop!r} without start= reads nothing: reading begins at the end",
+                hint="pass start='earliest', a time or offsets",
             )
 
     @property
@@ -94,8 +94,8 @@ class ReadingPlan:
         if start == "committed" and self.reset == "latest" and not _warned:
             _warned.append("start")
             logger.warning(
-                "reading %s from its end, as Kafka does where nothing is committed: existing records are not read "
-                "(start='earliest' reads everything)",
+                "reading %s from the end, as Kafka consumers do without committed offsets: existing records are not "
+                "read (start='earliest' reads everything)",
                 ", ".join(self.topics),
             )
         earliest = start == "earliest" or (start != "latest" and self.reset == "earliest")
@@ -127,13 +127,10 @@ def stop_offsets(
 def checked_topics(topics: Sequence[str]) -> tuple[str, ...]:
     """Return the names of topics, each once. Raises ConfigError."""
     if not topics:
-        raise config_error("no topic to read", hint="name one: Consumer('orders', …)")
+        raise config_error("no topic is named", hint="name one: Consumer('orders', …)")
     for topic in topics:
         if not isinstance(topic, str):
-            raise config_error(
-                f"{topic!r} is not a topic name",
-                hint="pass each name as its own argument: Consumer('orders', 'refunds', …)",
-            )
+            raise config_error(f"{topic!r} is not a topic name", hint="pass names: Consumer('orders', 'refunds', …)")
         check_topic(topic)
     return tuple(dict.fromkeys(topics))
 
@@ -147,7 +144,8 @@ def _partition(like: Any, topics: Sequence[str]) -> TopicPartition:
         case (str(topic), int(number)) if topic in topics and number >= 0:
             return TopicPartition(topic, number)
     raise config_error(
-        f"partitions= names {like!r}", hint="give numbers where there is one topic, else (topic, number) pairs of them"
+        f"partitions= contains {like!r}",
+        hint="pass partition numbers for a single topic, or (topic, number) pairs for several topics",
     )
 
 
@@ -163,7 +161,7 @@ def _offsets(offsets_like: Mapping[Any, Any], name: str) -> dict[TopicPartition,
     offsets = {TopicPartition(*partition): offset for partition, offset in offsets_like.items()}
     for partition, offset in offsets.items():
         if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
-            raise config_error(f"{name} offset {offset!r} of {partition} is not an offset", hint="give 0 or more")
+            raise config_error(f"{name} offset {offset!r} for {partition} is not an offset", hint="pass 0 or more")
     return offsets
 
 

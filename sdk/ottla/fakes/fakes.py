@@ -165,7 +165,7 @@ class FakeProducer(Producer[K, V]):
         """Make the next record that is sent fail with `error`, as if the broker had rejected it. Others don't fail."""
         if not isinstance(error, OttlaError):
             raise config_error(
-                f"{error!r} is not one of ottla's errors", hint="give one, such as ottla.TimeoutError(…)"
+                f"{error!r} is not one of ottla's errors", hint="pass one, such as ottla.TimeoutError(…)"
             )
         self._errors.append(error)
 

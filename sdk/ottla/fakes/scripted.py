@@ -182,7 +182,7 @@ class ScriptedCluster:
             if of_coordinator is not None:
                 self.changed.notify_all()
                 return of_coordinator
-        raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"scripted brokers don't know {type(body).__name__}")
+        raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"scripted brokers don't support {type(body).__name__}")
 
     def broker_error(self, body: Any, step: Reject) -> Any:
         """The response that rejects every partition of a request."""

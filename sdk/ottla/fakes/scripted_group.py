@@ -135,7 +135,7 @@ class ScriptedGroups:
             lambda: group.generation >= me.joined or group.members.get(member_id) is not me, _WAIT_S
         )
         if not committed or group.members.get(member_id) is not me:
-            raise OttlaError(ErrorCode.UNKNOWN_MEMBER_ID, "it is gone")
+            raise OttlaError(ErrorCode.UNKNOWN_MEMBER_ID, "the member is no longer in the group")
         return self._response(group, member_id)
 
     def _complete(self, group: ScriptedGroup) -> None:
@@ -176,7 +176,7 @@ class ScriptedGroups:
             lambda: group.assignments is not None or group.gathers or group.generation != request.generation, _WAIT_S
         )
         if group.assignments is None or group.generation != request.generation:
-            raise OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, "it begins anew")
+            raise OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, "another rebalance has begun")
         made = group.assignments.get(request.member.member_id, b"")
         return pb.SyncResponse(protocol_type="consumer", protocol=group.protocol, assignment=made)
 
@@ -218,7 +218,7 @@ class ScriptedGroups:
         group = self.group(request.group)
         self._check(group, request.member, request.generation)
         if group.assignments is None and not group.gathers:
-            raise OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, "it is not given out yet")
+            raise OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, "the partitions are not assigned yet")
 
     def judge(self, request: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:
         """Whether each offset is of the topic that has its name now, as far as the client says."""
@@ -271,4 +271,4 @@ class ScriptedGroups:
             code = ErrorCode.FENCED_INSTANCE_ID if fenced else ErrorCode.UNKNOWN_MEMBER_ID
             raise OttlaError(code, f"{who.member_id!r} is not a member")
         if generation is not None and generation != group.generation:
-            raise OttlaError(ErrorCode.ILLEGAL_GENERATION, f"the generation is {group.generation}")
+            raise OttlaError(ErrorCode.ILLEGAL_GENERATION, f"the current generation is {group.generation}")

@@ -101,7 +101,7 @@ class ScriptedLog:
                 raise _out_of_order(header, 0)
             return None
         if header.producer_epoch < known.epoch:
-            raise OttlaError(ErrorCode.INVALID_PRODUCER_EPOCH, f"the epoch is {known.epoch}")
+            raise OttlaError(ErrorCode.INVALID_PRODUCER_EPOCH, f"the current epoch is {known.epoch}")
         in_epoch = header.producer_epoch == known.epoch and known.batches
         next_sequence = known.batches[-1][1] if in_epoch else 0
         if header.base_sequence == next_sequence:
@@ -112,7 +112,7 @@ class ScriptedLog:
                 if (first, after) == (header.base_sequence, last):
                     return offset
             if any(first == header.base_sequence for first, _, _ in known.batches):
-                raise OttlaError(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, "it is in the log already")
+                raise OttlaError(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, "the batch is already in the log")
         raise _out_of_order(header, next_sequence)
 
     def _remember(self, header: BatchHeader, offset: int) -> None:
@@ -166,5 +166,5 @@ class ScriptedLog:
 
 def _out_of_order(header: BatchHeader, next_sequence: int) -> OttlaError:
     return OttlaError(
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {header.base_sequence} where {next_sequence} is the next"
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"got sequence {header.base_sequence}, but the next is {next_sequence}"
     )

@@ -82,11 +82,11 @@ class ScriptedTransactions:
         if transaction is None:
             transaction = self.by_id[request.transactional_id] = ScriptedTransaction((next(self._ids), -1))
         elif given is not None and given not in (transaction.producer, transaction.former):
-            raise OttlaError(ErrorCode.PRODUCER_FENCED, f"the producer is {transaction.producer}")
+            raise OttlaError(ErrorCode.PRODUCER_FENCED, f"the current producer is {transaction.producer}")
         elif given is not None and given == transaction.former:
             return txn_pb2.InitProducerResponse(producer=_message(transaction.producer))
         if transaction.is_prepared:
-            raise OttlaError(ErrorCode.CONCURRENT_TRANSACTIONS, "its transaction is prepared")
+            raise OttlaError(ErrorCode.CONCURRENT_TRANSACTIONS, "the producer's transaction is prepared")
         self._finish(transaction, committed=False)
         transaction.former = given
         self._note(transaction, "initialized", "a client has initialized a newer producer")
@@ -130,9 +130,9 @@ class ScriptedTransactions:
     def _current(self, transactional_id: str, producer: Producer, code: int) -> ScriptedTransaction:
         transaction = self.by_id.get(transactional_id)
         if transaction is None or transaction.producer[0] != producer[0]:
-            raise OttlaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the id has another producer")
+            raise OttlaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the transactional id has another producer")
         if transaction.producer != producer:
-            raise OttlaError(code, f"the epoch is {transaction.producer[1]}")
+            raise OttlaError(code, f"the current epoch is {transaction.producer[1]}")
         return transaction
 
     def _finish(self, transaction: ScriptedTransaction, *, committed: bool) -> None:

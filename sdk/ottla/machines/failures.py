@@ -25,7 +25,7 @@ def not_serialized(error: Exception, topic: str, key: object) -> SerializationEr
     if isinstance(error, SerializationError):
         return SerializationError(f"{record} was not sent: {error.message}", hint=error.hint, topic=topic)
     message = f"{record} was not sent: its serializer raised {type(error).__name__}: {error}"
-    return SerializationError(message, hint="the original exception is in __cause__", topic=topic)
+    return SerializationError(message, hint="see the original exception", topic=topic)
 
 
 def no_timestamp(timestamp: object) -> ConfigError:
@@ -33,7 +33,7 @@ def no_timestamp(timestamp: object) -> ConfigError:
     return ConfigError(
         ErrorCode.INVALID_TIMESTAMP,
         f"timestamp={timestamp!r} is not a timestamp",
-        hint="use milliseconds since 1970, such as int(moment.timestamp() * 1000)",
+        hint="pass milliseconds since 1970, such as int(moment.timestamp() * 1000)",
     )
 
 
@@ -41,8 +41,8 @@ def no_position(partition: TopicPartition) -> OttlaError:
     """A consumer without a group has no start offset for a partition, and may not choose one."""
     return error_from_code(
         ErrorCode.OFFSET_OUT_OF_RANGE,
-        f"nothing says where {partition} begins: start= doesn't, and auto_offset_reset is 'none'",
-        hint="seek, give start=, or say auto_offset_reset='earliest' or 'latest'",
+        f"{partition} has no start position: start= does not set one, and auto_offset_reset is 'none'",
+        hint="seek, pass start=, or set auto_offset_reset='earliest' or 'latest'",
     )
 
 
@@ -51,7 +51,7 @@ def buffer_full(buffer_bytes: int, waited_s: float) -> BufferFullError:
     return BufferFullError(
         ErrorCode.REQUEST_TIMED_OUT,
         f"the buffer of {buffer_bytes} bytes stayed full for max_block={waited_s:g} s; the record was not sent",
-        hint="send more slowly, raise buffer_memory, or find out why the brokers don't keep up",
+        hint="send more slowly, raise buffer_memory, or check why the brokers can't keep up",
     )
 
 
@@ -59,8 +59,8 @@ def line_full(line_bytes: int) -> BufferFullError:
     """Buffer and line are full, and `send` must not block a coroutine."""
     return BufferFullError(
         ErrorCode.REQUEST_TIMED_OUT,
-        f"the buffer is full, and {line_bytes} bytes of records wait for room in it; the record was not sent",
-        hint="await some outcomes before you send more, raise buffer_memory, or find out why brokers don't keep up",
+        f"the buffer is full, and {line_bytes} bytes of records are waiting for room in it; the record was not sent",
+        hint="await earlier sends before you send more, raise buffer_memory, or check why the brokers can't keep up",
     )
 
 
@@ -69,7 +69,7 @@ def not_flushed(batches: int) -> OttlaError:
     return error_from_code(
         ErrorCode.REQUEST_TIMED_OUT,
         f"{batches} {'batch has' if batches == 1 else 'batches have'} no outcome yet",
-        hint="they are retried until delivery_timeout; wait longer, or see why the brokers don't respond",
+        hint="the producer retries until delivery_timeout; wait longer, or check why the brokers don't respond",
     )
 
 
@@ -77,18 +77,18 @@ def callbacks_late(timeout_s: float) -> OttlaError:
     """All batches are settled, but callbacks of the user still run."""
     return error_from_code(
         ErrorCode.REQUEST_TIMED_OUT,
-        f"all records have their outcomes, but not all delivery callbacks have returned within {timeout_s:g} s",
+        f"all records have an outcome, but some delivery callbacks did not return within {timeout_s:g} s",
         hint="wait longer, or keep callbacks short",
     )
 
 
 def topic_recreated(topic: str, reset: str) -> OttlaError:
     """The topic of that name is no longer the one that was read."""
-    then = "" if reset == "none" else f"; it is read from the {reset} record on, as auto_offset_reset says"
+    then = "" if reset == "none" else f"; reading continues at the {reset} record, as auto_offset_reset says"
     return error_from_code(
         ErrorCode.UNKNOWN_TOPIC_ID,
-        f"the topic {topic!r} was deleted and created again: offsets in the former one are invalid in this one{then}",
-        hint="seek to where reading is to continue, or say auto_offset_reset='earliest' or 'latest'",
+        f"the topic {topic!r} was deleted and created again: offsets of the old topic are invalid in the new one{then}",
+        hint="seek to where reading should continue, or set auto_offset_reset='earliest' or 'latest'",
     )
 
 
@@ -96,22 +96,28 @@ def stop_gone(topic: str, *, recreated: bool) -> OttlaError:
     """A topic that is read up to a stop was deleted, and perhaps created again: the stop will never be reached."""
     return error_from_code(
         ErrorCode.UNKNOWN_TOPIC_ID if recreated else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        f"the topic {topic!r} was deleted{' and created again' * recreated} before it was read up to its stop: the "
-        "remaining records are gone",
-        hint="read what is there now with another consumer, or seek and give another stop=",
+        f"the topic {topic!r} was deleted{' and created again' * recreated} before the consumer reached its stop: "
+        "the remaining records are gone",
+        hint="read the existing records with another consumer, or seek and pass another stop=",
     )
 
 
 def sender_failed(bug: BaseException) -> FatalError:
     """The sending thread failed by a bug, and sends nothing any more."""
     return _by_a_bug(
-        "the producer's sender failed, so it sends nothing any more", bug, "close the producer and create a new one"
+        "the producer's sender failed, so the producer sends no more records",
+        bug,
+        "close the producer and create a new one",
     )
 
 
 def consumer_failed(bug: BaseException) -> FatalError:
     """A thread of a consumer failed by a bug; the consumer fetches again from its positions."""
-    return _by_a_bug("one of the consumer's threads failed", bug, "read on, which fetches anew, or close the consumer")
+    return _by_a_bug(
+        "one of the consumer's threads failed",
+        bug,
+        "continue to read, which fetches the records again, or close the consumer",
+    )
 
 
 def _by_a_bug(what: str, bug: BaseException, hint: str) -> FatalError:
@@ -146,8 +152,8 @@ def other_topic(batch: ProducerBatch) -> OttlaError:
     """A batch is meant for one topic, but another topic has its name by now."""
     return error_from_code(
         ErrorCode.UNKNOWN_TOPIC_ID,
-        f"{batch.partition} was deleted and created again: the batch was meant for the former topic",
-        hint="compare the new topic with what was sent to the former one, and send the records that it lacks",
+        f"{batch.partition} was deleted and created again: the batch was meant for the old topic",
+        hint="compare the new topic with the records sent to the old one, and send the missing records again",
     )
 
 
@@ -159,32 +165,32 @@ def too_late(batch: ProducerBatch, timeout_s: float, no_producer_id: OttlaError 
         else "and never sent"
     )
     if no_producer_id is not None and not batch.attempts:
-        tries += f": no broker gave a producer id ({no_producer_id.message})"
+        tries += f": no broker returned a producer id ({no_producer_id.message})"
     return error_from_code(
         ErrorCode.REQUEST_TIMED_OUT,
         f"{counted(batch.count, 'record')} for {batch.partition} "
         f"{'was' if batch.count == 1 else 'were'} not acknowledged within delivery_timeout={timeout_s:g} s, {tries}",
-        hint="see whether the partition has a leader; records that were tried may have been written",
+        hint="check that the partition has a leader; records of failed attempts may have been written",
     )
 
 
 def left_behind(address: str, overdue_s: float) -> str:
     """A broker may hang, and the producer stops waiting for it."""
-    return f"{address} has not answered for {overdue_s:g} s, and another leader is known"
+    return f"{address} has not responded for {overdue_s:g} s, and another leader is known"
 
 
 def forgotten(partition: TopicPartition, response: BatchResponse) -> str:
     """A broker does not know what it has acknowledged; reported once for all batches in flight."""
     return (
-        f"{partition}: the broker's memory of this producer is not what it acknowledged ({response.message}); "
-        "continuing in a new epoch: records that were on their way may be written twice or out of order"
+        f"{partition}: the broker's state of this producer does not match what it acknowledged ({response.message}); "
+        "continuing in a new epoch: records in flight may be written twice or out of order"
     )
 
 
 def position_reset(partition: TopicPartition, offset: int, message: str, reset: str) -> str:
     """A position is not, or no longer, in the log."""
     return (
-        f"{partition}: offset {offset} is not in the log ({message}); continuing at the {reset} one, as "
+        f"{partition}: offset {offset} is not in the log ({message}); continuing at the {reset} offset, as "
         "auto_offset_reset says"
     )
 
@@ -196,7 +202,7 @@ def log_truncated(partition: TopicPartition, offset: int, epoch: int, end: int |
         if end is None
         else f"the new leader's log lacks it from {end} on"
     )
-    hint = "seek to an offset that is there" if end is None else f"seek to {end} to continue there"
+    hint = "seek to an offset that exists" if end is None else f"seek to {end} to continue there"
     message = (
         f"{partition}: the log was truncated: it was read up to offset {offset} in leader epoch {epoch}, and {where}"
     )
@@ -205,12 +211,12 @@ def log_truncated(partition: TopicPartition, offset: int, epoch: int, end: int |
 
 def not_committed(group: str, error: OttlaError, left_behind: str) -> CommitFailedError:
     """The group has rebalanced without the member that tried to commit."""
-    reason = left_behind if left_behind and left_behind != error.message else "its partitions may be others' by now"
+    reason = left_behind if left_behind and left_behind != error.message else "other members may own its partitions now"
     return CommitFailedError(
         error.code,
         f"the offsets were not committed: the group {group!r} has rebalanced without this consumer "
         f"({error.message or error.name}); {reason}",
-        hint="read on: the consumer joins again, and the partitions' member reads again from the last commit; "
-        "if it took too long over its records, lower max_poll_records or raise max_poll_interval",
+        hint="continue to read: the consumer rejoins, and the partitions' new owners read again from the last commit; "
+        "if processing took too long, lower max_poll_records or raise max_poll_interval",
         broker=error.broker,
     )

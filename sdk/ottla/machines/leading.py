@@ -102,5 +102,5 @@ def _wrong(name: str, problem: str) -> OttlaError:
     return OttlaError(
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
         f"the assignor {name!r} {problem}",
-        hint="correct its assign(): every partition of a topic that is read belongs to one member that reads it",
+        hint="fix its assign(): each partition of a subscribed topic must go to exactly one subscriber of the topic",
     )

@@ -297,8 +297,8 @@ class SubscriptionState:
         if not position.advance(records, part.route.leader_epoch):
             self.error = error_from_code(
                 ErrorCode.CORRUPT_MESSAGE,
-                f"{position.partition}: what was fetched at offset {part.offset} holds no whole batch with that offset",
-                hint=f"see the broker's log; to continue without it, seek to an offset after {part.offset}",
+                f"{position.partition}: the fetch at offset {part.offset} returned no complete batch with that offset",
+                hint=f"check the broker's log; to skip the batch, seek to an offset after {part.offset}",
             )
             return
         position.waiting_bytes += len(records)

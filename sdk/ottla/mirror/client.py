@@ -132,14 +132,14 @@ class MirrorClient:
         found, known = self.flow(flow), VerifiedUpTo(state)
         if found.policy == "marked":
             raise config_error(
-                f"{flow} can't be verified: its copies have other records too",
-                hint="compare the counts of records instead",
+                f"{flow} can't be verified: its copies also contain other records",
+                hint="compare the numbers of records instead",
             )
         for address in (*found.source_bootstrap, *found.target_bootstrap):
             if "://" in address:
                 raise config_error(
-                    f"{flow} can't be verified: {address} is no ottla cluster",
-                    hint="compare the counts of records instead",
+                    f"{flow} can't be verified: {address} is not an ottla cluster",
+                    hint="compare the numbers of records instead",
                 )
         return [
             verify_copy(found.source_bootstrap, found.target_bootstrap, partition, known)
@@ -181,7 +181,7 @@ class MirrorClient:
             raise error_from_code(
                 error.code,
                 f"no mirror answers at {self.address}",
-                hint="start one with `ottla up --mirror FILE`, or give its address with --mirror HOST:PORT",
+                hint="start one with `ottla up --mirror FILE`, or pass its address with --mirror HOST:PORT",
             ) from error
         raise_in_band(response.error)  # type: ignore[attr-defined]  # every response has one
         return response

@@ -71,7 +71,7 @@ def open_redis(url: str, timeout_s: float) -> Redis:
             decode_responses=True,
         )
     except ValueError as error:
-        raise config_error(f"redis= is not valid: {error}", hint='such as redis="redis://localhost:6379/0"') from error
+        raise config_error(f"redis= is not valid: {error}", hint='use redis="redis://localhost:6379/0"') from error
 
 
 @contextmanager
@@ -83,7 +83,7 @@ def redis_errors() -> Iterator[None]:
         yield
     except RedisError as error:
         raise ConnectError(
-            ErrorCode.NETWORK_EXCEPTION, f"Redis: {error}", hint="check that it runs, and its address"
+            ErrorCode.NETWORK_EXCEPTION, f"Redis: {error}", hint="check that Redis is running at this address"
         ) from error
 
 

@@ -47,7 +47,7 @@ class VerifiedUpTo:
                 self._at = {str(name): [int(at[0]), int(at[1])] for name, at in json.loads(file.read_text()).items()}
             except (OSError, ValueError, LookupError, TypeError, AttributeError):
                 raise config_error(
-                    f"{file} was not written by an earlier run", hint="remove it to start from the beginning"
+                    f"{file} is not a state file of an earlier run", hint="remove it to start from the beginning"
                 ) from None
 
     def get(self, copied: CopyCheck) -> tuple[int, int] | None:

@@ -70,9 +70,9 @@ class Delivery:
             refusal = self.last_refusal()
             raise error_from_code(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"the outcome for {self._batch.partition} is not known after {timeout:g} s"
-                f"{f'; the last try said: {refusal}' if refusal else ''}",
-                hint="it is decided within delivery_timeout: wait longer or ask again",
+                f"the outcome of the send to {self._batch.partition} is not known after {timeout:g} s"
+                f"{f'; the last attempt failed: {refusal}' if refusal else ''}",
+                hint="the outcome is decided within delivery_timeout: wait longer or call again",
             )
         return self._error()
 

@@ -104,4 +104,4 @@ class InterceptorHook:
     def _complain(self, method: str) -> None:
         if method not in self._complained:
             self._complained.add(method)
-            logger.exception("the interceptor %s failed in %s; this is logged once", self._name, method)
+            logger.exception("the interceptor %s failed in %s; further failures are not logged", self._name, method)

@@ -69,7 +69,7 @@ def _transactional_id(name: Any) -> str:
     if isinstance(name, str) and 0 < len(name.encode("utf-8", "replace")) <= _LONGEST_ID_BYTES:
         return name
     raise config_error(
-        f"transactional_id={name!r:.80} is not valid", hint=f"give a name of 1 to {_LONGEST_ID_BYTES} bytes"
+        f"transactional_id={name!r:.80} is not valid", hint=f"pass a name of 1 to {_LONGEST_ID_BYTES} bytes"
     )
 
 
@@ -78,5 +78,5 @@ def _timeout_ms(timeout: Any) -> int:
     if 0 < timeout_ms < 1 << 31:
         return timeout_ms
     raise config_error(
-        f"transaction_timeout={timeout!r} is not valid", hint="give a number of seconds above 0, such as 60"
+        f"transaction_timeout={timeout!r} is not valid", hint="pass a number of seconds above 0, such as 60"
     )

@@ -52,7 +52,7 @@ class ProducerIdSource:
                 producer_id = self._fetch()
             except Exception as bug:
                 error = bug if isinstance(bug, OttlaError) else error_from_code(ErrorCode.NETWORK_EXCEPTION, repr(bug))
-                logger.debug("no producer id: %s", error)
+                logger.debug("can't get a producer id: %s", error)
                 if not error.retriable:
                     self._done()
                     self._on_failure(error)

@@ -112,7 +112,9 @@ class SentRows:
 
 def _pair(send: Send, row: tuple[Any, ...]) -> Delivery:
     if len(row) != 2:
-        raise SerializationError(f"a row is a tuple of {len(row)}", hint="give (key, value), or a ProducerRecord")
+        raise SerializationError(
+            f"a row is a tuple of length {len(row)}", hint="pass (key, value), or a ProducerRecord"
+        )
     return send(row[1], key=row[0])
 
 

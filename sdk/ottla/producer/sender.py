@@ -138,7 +138,7 @@ class Sender:
     def _fail(self, bug: BaseException) -> None:
         """Stop sending: threads that wait, and those that send later, get the error."""
         if self.failed is None:
-            logger.error("the sender failed", exc_info=bug)
+            logger.error("the producer's sender failed", exc_info=bug)
             self.failed = bug
         self._fail_all(sender_failed(bug))
         with self.lock:  # batches that were being announced when it failed
@@ -217,8 +217,8 @@ class Sender:
                 hot = self._hot_keys.on_batch(batch.first_key, sizes_bytes[-1])
                 if hot is not None:
                     logger.warning(
-                        "more than half of the bytes have one key, %.40r (murmur2 %#x): all of them go to %s and its "
-                        "broker. Use a key with more values, such as one with a suffix, or send without a key",
+                        "more than half of the bytes have the same key, %.40r (murmur2 %#x), so they all go to %s. "
+                        "Use a key with more distinct values, for example by adding a suffix, or send without a key",
                         hot,
                         murmur2(hot),
                         batch.partition,

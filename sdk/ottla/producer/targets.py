@@ -41,7 +41,7 @@ class Targets:
     def find(self, topic: str | None) -> Target:
         """Wait for the topic's metadata, and return its target. Raises UnknownTopicError, ConfigError, ConnectError."""
         if topic is None:
-            raise config_error("send() got no topic", hint="give topic= to send() or to the Producer")
+            raise config_error("no topic to send to", hint="pass topic= to send() or to the Producer")
         target = self.by_topic.get(topic)
         if target is None:
             check_topic(topic)

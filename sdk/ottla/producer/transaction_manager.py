@@ -138,7 +138,7 @@ class TransactionManager:
             with self._in_turn(timeout):
                 self._end(committed=state is TransactionState.COMMITTING, timeout=timeout)
         except OttlaError as error:
-            logger.warning("%s: the open transaction is left to its coordinator: %s", self.id, error)
+            logger.warning("%s: the coordinator will have to end the open transaction: %s", self.id, error)
 
     def _flush(self) -> None:
         deadline_at = self._clock.monotonic() + self._flush_s
@@ -192,8 +192,8 @@ class TransactionManager:
         if wants_new_epoch(error.code):
             error = FencedError(
                 error.code,
-                f"another producer has begun with transactional_id={self.id!r}: {cause}",
-                hint="close this producer; give each producer a transactional_id of its own",
+                f"another producer has started with transactional_id={self.id!r}: {cause}",
+                hint="close this producer; use a different transactional_id for each producer",
             )
         with self._sender.lock:
             self.transactions.fail_for_good(error)
@@ -203,7 +203,7 @@ class TransactionManager:
     def _in_turn(self, timeout: float) -> Iterator[None]:
         if not self.turn.acquire(timeout=max(0.0, timeout)):
             raise error_from_code(
-                ErrorCode.REQUEST_TIMED_OUT, f"another thread has not ended the transaction within {timeout:g} s"
+                ErrorCode.REQUEST_TIMED_OUT, f"another thread did not end the transaction within {timeout:g} s"
             )
         try:
             yield
@@ -212,7 +212,7 @@ class TransactionManager:
 
 
 def _interrupted(error: BaseException) -> OttlaError:
-    return error_from_code(ErrorCode.TRANSACTION_ABORTABLE, f"offsets may be missing from it: {error!r}")
+    return error_from_code(ErrorCode.TRANSACTION_ABORTABLE, f"offsets may be missing from the transaction: {error!r}")
 
 
 def manager_of(

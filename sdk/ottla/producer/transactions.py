@@ -113,7 +113,7 @@ class Transactional:
         self._guard.check()
         self._check_open()
         if self._manager is None:
-            raise config_error("this producer has no transactions", hint="give transactional_id=")
+            raise config_error("this producer is not transactional", hint="pass transactional_id=")
         return self._manager
 
 
@@ -137,7 +137,8 @@ class Transaction:
         group = batch.group_metadata
         if group is None:
             raise config_error(
-                "the batch is of no group, so it has no offsets to commit", hint="read it with Consumer(group=…)"
+                "the batch was read without a group, so it has no offsets to commit",
+                hint="read it with Consumer(group=…)",
             )
         offsets = {partition: OffsetAndMetadata(offset) for partition, offset in batch.offsets.items()}
         self._producer.send_offsets_to_transaction(offsets, group)

@@ -38,7 +38,7 @@ Read = Callable[[Any], Any]
 """Parsed JSON → a value of the annotated type. Raises MismatchError."""
 
 _UNIONS: Final = (typing.Union, types.UnionType)
-_SUPPORTED: Final = "see the table in docs/use/serializers.md, or give a callable"
+_SUPPORTED: Final = "see the table in docs/use/serializers.md, or pass a callable"
 
 
 class MismatchError(ValueError):
@@ -73,7 +73,9 @@ def writer_of(like: Any) -> Callable[[Any], bytes]:
 
     def write(value: Any) -> bytes:
         if not isinstance(value, kind):
-            raise SerializationError(f"the {name} serializer got {type(value).__name__}", hint=f"give a {name}")
+            raise SerializationError(
+                f"the {name} serializer got {type(value).__name__}", hint=f"pass a value of type {name}"
+            )
         if _is_model(kind):
             text: str = value.model_dump_json(by_alias=True)
             return text.encode()
@@ -131,7 +133,7 @@ def _plain(value: Any) -> Any:
         return list(value)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    raise TypeError(f"{kind.__name__} has no place in JSON")
+    raise TypeError(f"{kind.__name__} can't be represented in JSON")
 
 
 @functools.cache
@@ -162,7 +164,8 @@ class _ObjectReader:
             hints = typing.get_type_hints(self._kind)
         except NameError as error:
             raise config_error(
-                f"an annotation of {name} can't be resolved: {error}", hint="define the classes it names in a module"
+                f"an annotation of {name} can't be resolved: {error}",
+                hint="define the classes that it names at module level",
             ) from None
         for field in dataclasses.fields(self._kind):
             if not field.init:

@@ -105,7 +105,7 @@ def unreadable(partition: TopicPartition, offset: int, error: Exception) -> Seri
     message = error.message if isinstance(error, OttlaError) else str(error)
     return SerializationError(
         f"the record at offset {offset} of {partition} can't be deserialized: {message}",
-        hint=f"use other deserializers, set on_bad_record='skip', or seek to offset {offset + 1}",
+        hint=f"use another deserializer, set on_bad_record='skip', or seek to {offset + 1}",
         topic=partition.topic,
         partition=partition.partition,
         offset=offset,

@@ -44,7 +44,7 @@ DeserializerLike = str | type[T] | Callable[[bytes], T]
 HeadersLike = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 """Header names with their values; text becomes UTF-8. Names may repeat where pairs are given."""
 
-_USE: Final = "set key= or value= to auto, bytes, str, int, float, uuid, json, a dataclass or a callable"
+_USE: Final = "set key= or value= to one of auto, bytes, str, int, float, uuid, json, a dataclass, or a callable"
 
 _DOUBLE: Final = struct.Struct(">d")
 _FLOAT: Final = struct.Struct(">f")
@@ -77,7 +77,7 @@ def serialize_int(value: Any) -> bytes:
     """8 bytes, big-endian, signed."""
     if isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63:
         return value.to_bytes(8, "big", signed=True)
-    raise SerializationError(f"the int serializer got {value!r:.60}, not an int of 64 bits", hint=_USE)
+    raise SerializationError(f"the int serializer got {value!r:.60}, not a 64-bit int", hint=_USE)
 
 
 def serialize_float(value: Any) -> bytes:
@@ -276,7 +276,7 @@ def header_pairs(headers: HeadersLike, topic: str) -> list[tuple[str, bytes | No
         return [_header(name, text) for name, text in pairs]
     except (TypeError, ValueError) as error:
         raise SerializationError(
-            f"headers={headers!r:.80} can't be sent: {error}", hint="give pairs of str and bytes", topic=topic
+            f"headers={headers!r:.80} can't be sent: {error}", hint="pass pairs of str and bytes", topic=topic
         ) from None
 
 

@@ -21,6 +21,6 @@ def read_value(topic: str, read: Deserializer, key: Any, entry: Entry | None) ->
         message = error.message if isinstance(error, OttlaError) else str(error)
         raise SerializationError(
             f"the value of {key!r:.80} in the table {topic!r} can't be deserialized: {message}",
-            hint="give another deserializer, value=, or send a value that this one reads",
+            hint="pass another deserializer as value=, or send a value that this one can read",
             topic=topic,
         ) from error

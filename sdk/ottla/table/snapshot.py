@@ -96,11 +96,11 @@ class TableSnapshot:
         """Raise ValueError or OttlaError unless the topic still has every record after the snapshot."""
         cluster = consumer._cluster
         if head.topic_id != cluster.view.topics[self._topic].id.hex():
-            raise ValueError("it is of another topic of that name")
+            raise ValueError("it belongs to another topic with the same name")
         if head.read_committed != consumer._fetcher.read_committed:
             raise ValueError(f"it was read with isolation_level=read_{'' if head.read_committed else 'un'}committed")
         if not first.items() >= head.first_offsets.items():
-            raise ValueError("the log begins elsewhere by now: records were deleted")
+            raise ValueError("the start of the log has moved: records were deleted")
         kept_ms, age_ms = deleted_kept_ms(consumer, self._topic), cluster.clock.wall_ms() - head.as_of_ms
         if not 0 <= age_ms < kept_ms:
             raise ValueError(f"it is {age_ms / 1000:.0f} s old, and delete.retention.ms is {kept_ms}")
@@ -133,10 +133,10 @@ class TableSnapshot:
             try:
                 self._ends = self._look_up(consumer, positions)
             except OttlaError as error:
-                logger.warning("no snapshot of %r for now: %s", self._topic, error)
+                logger.warning("can't take a snapshot of %r at the moment: %s", self._topic, error)
             except ValueError as error:
                 if self._unfit != str(error):
-                    logger.warning("no snapshot of %r: %s", self._topic, error)
+                    logger.warning("can't take a snapshot of %r: %s", self._topic, error)
                 self._unfit = str(error)
         if self._ends is not None and self._state is not None:
             as_of_ms, ends = self._ends
@@ -155,7 +155,7 @@ class TableSnapshot:
         first = self._first_offsets(consumer)
         self._first = self._first or first
         if not first.items() >= self._first.items():
-            raise ValueError("records were deleted, and the table may show them until it starts again")
+            raise ValueError("records were deleted, and the table may show them until it restarts")
         self._first = first
         ends = list_offsets_or_end(
             consumer._cluster,
@@ -202,7 +202,7 @@ def deleted_kept_ms(consumer: Consumer[Any, Any], topic: str) -> int:
     one."""
     configs = Configs(ControllerChannel(consumer._cluster, _LOOK_UP_S)).get(topic=topic)
     if "delete" in configs["cleanup.policy"].value:
-        raise ValueError("cleanup.policy has delete, and retention deletes keys without a tombstone")
+        raise ValueError("cleanup.policy contains delete, so retention deletes keys without a tombstone")
     return int(configs["delete.retention.ms"].value)
 
 
@@ -211,5 +211,5 @@ def directory_at(like: PathLike) -> Path:
     try:
         Path(like).mkdir(parents=True, exist_ok=True)
     except (OSError, TypeError, ValueError) as error:
-        raise config_error(f"snapshot={like!r} can't be used: {error}", hint="give a directory") from None
+        raise config_error(f"snapshot={like!r} can't be used: {error}", hint="pass a directory") from None
     return Path(like)

@@ -86,7 +86,7 @@ class Table(Generic[K, V]):
         settings = merge_config(CONSUMER_NAMES, {**_CONSUMERS, **arguments}, _CONSUMERS, config or {})
         if settings["group"] is not None or settings["auto_offset_reset"] is not None:
             raise config_error(
-                "a table has no group, and always reads from the beginning", hint="leave them out of config="
+                "a table has no group, and always reads from the beginning", hint="remove those settings from config="
             )
         serdes = serdes_of(deserializer(settings["key"], "key"), deserializer(settings["value"], "value"))
         skip_bad = one_of(settings["on_bad_record"], "on_bad_record", ("raise", "skip")) == "skip"
@@ -284,7 +284,7 @@ def record_goal(partition: int, offset: int) -> Goal:
     """Return the goal that the record at that offset is reflected. Raises ConfigError."""
     for name, number in (("partition", partition), ("offset", offset)):
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise config_error(f"{name}={number!r} is not valid", hint="give a number, as RecordMetadata has it")
+            raise config_error(f"{name}={number!r} is not valid", hint="pass a number, as in RecordMetadata")
     return Goal({partition: offset + 1})
 
 

@@ -179,7 +179,7 @@ class TableView:
 
     def _skip(self, message: str) -> None:
         if not self.skipped:
-            logger.warning("%s: the table skips such records, and counts them (metrics)", message)
+            logger.warning("%s: the table skips such records, and counts them in its metrics", message)
         self.skipped += 1
 
     def _on_bad_key(self, error: SerializationError) -> None:
@@ -200,5 +200,5 @@ def late_error(view: TableView, goal: Goal, timeout: float) -> OttlaError:
     return error_from_code(
         ErrorCode.REQUEST_TIMED_OUT,
         f"the table {view.topic!r} has not reached {ends} within {timeout:g} s: it is at {dict(view.position)}",
-        hint="wait longer; if its position does not advance, see the logs of the client and the brokers",
+        hint="wait longer; if its position does not advance, check the logs of the client and the brokers",
     )

@@ -30,16 +30,17 @@ from ottla_stack.log_tools.log_files import LogFiles, find_logs, naming_failures
 from ottla_stack.log_tools.reindex import rebuild
 from ottla_stack.log_tools.verify import LogVerifier, SegmentReport
 
-_HELP: Final = "Look into log files, check, compact, export and import them."
+_HELP: Final = "Inspect, check, compact, export and import log files."
 _SEGMENT_COLUMNS: Final = ("file", "base_offset", "next_offset", "batches", "records", "bytes", "gaps", "state")
 _INDEX_COLUMNS: Final = ("file", "next_offset", "offset_entries", "time_entries")
 
 Paths = Annotated[
     list[Path],
-    typer.Argument(metavar="PATH...", help="Segments, partitions' directories, or data directories."),
+    typer.Argument(metavar="PATH...", help="Segment files, partition directories or data directories."),
 ]
 TopicName = Annotated[
-    str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="In a data directory, only the logs of this topic.")
+    str | None,
+    typer.Option("--topic", "-t", metavar="TOPIC", help="Only the logs of this topic, if PATH is a data directory."),
 ]
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help=_HELP)
@@ -57,11 +58,11 @@ def dump(
     partition: Numbers = None,
     records: Annotated[bool, typer.Option("--records", "-r", help="Also show the records inside the batches.")] = False,
 ) -> None:
-    """Show the batches of segments. A PATH may also be an index, a producer snapshot, a checkpoint, partition.metadata.
+    """Show the batches of segments. PATH may also be an index, producer snapshot, checkpoint or partition.metadata.
 
-    One line each, with the names of kafka-dump-log; JSON lines for a program (-o jsonl).
+    Prints one line per batch or entry, with the field names of kafka-dump-log; -o jsonl prints JSON lines for programs.
 
-    Exit code 1 if something can't be read, or if the CRC of a batch does not match its bytes.
+    Exits with code 1 if a file can't be read, or if the CRC of a batch does not match its bytes.
     """
     form, state = form_for(Settings.of(ctx).output, sys.stdout), _State()
     with naming_failures():
@@ -126,12 +127,12 @@ def verify(
     deep: Annotated[bool, typer.Option("--deep", help="Also read the records inside the batches.")] = False,
     compacted: Annotated[
         bool,
-        typer.Option("--compacted", help="Offsets may be missing between segments, as compaction leaves them out."),
+        typer.Option("--compacted", help="Accept offset gaps between segments, which compaction leaves behind."),
     ] = False,
 ) -> None:
-    """Check every byte of segments, their indexes, and the files beside them. Changes nothing.
+    """Check every byte of segments, their indexes and the other files in their directories. Nothing is changed.
 
-    Exit code 1 if something is damaged; each damage is a line with its file and position, in order.
+    Each damaged position is reported on a line of its own, in order. Exits with code 1 if anything is damaged.
     """
     checks = _Checks(deep=deep, compacted=compacted)
     with naming_failures():
@@ -189,9 +190,9 @@ def _item(report: SegmentReport) -> dict[str, Any]:
 
 @app.command("index", cls=Command)
 def index(ctx: typer.Context, paths: Paths, topic: TopicName = None, partition: Numbers = None) -> None:
-    """Rebuild both indexes of segments. Stop the broker that owns the directory first.
+    """Rebuild the offset and time indexes of segments. Stop the broker that owns the directory first.
 
-    Exit code 1 if a segment does not end with a whole batch.
+    Exits with code 1 if a segment does not end with a complete batch.
     """
     with naming_failures():
         logs = [found for path in paths for found in find_logs(path, topic, partition or [])]
@@ -210,20 +211,20 @@ def compact_log(
     ctx: typer.Context,
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The directory of one partition.")],
     delete_retention: Annotated[
-        str, typer.Option(metavar="TIME", help="How long a tombstone stays after its first cleaning.")
+        str, typer.Option(metavar="TIME", help="How long to keep a tombstone after its first cleaning.")
     ] = "24h",
-    min_lag: Annotated[str, typer.Option(metavar="TIME", help="Leave records younger than this as they are.")] = "0s",
+    min_lag: Annotated[str, typer.Option(metavar="TIME", help="Do not compact records younger than this.")] = "0s",
     drop_keyless: Annotated[
         bool,
         typer.Option(
-            "--drop-keyless", help="Drop records without a key; by default, a log that has one is left alone."
+            "--drop-keyless", help="Drop records without a key; by default, a log with such a record is not compacted."
         ),
     ] = False,
 ) -> None:
-    """Clean the log of a compacted topic as its broker would. Stop that broker first.
+    """Compact a partition's log as its broker would. Stop the broker first.
 
-    The directory holds no configs: if the topic's delete.retention.ms or min.compaction.lag.ms differs from the
-    default, pass it.
+    The directory does not contain the topic's configs: if delete.retention.ms or min.compaction.lag.ms differs from the
+    default, pass it with --delete-retention or --min-lag.
     """
     settings = Settings.of(ctx)
     delete_retention_ms = round(parse_duration(delete_retention, "--delete-retention") * 1000)
@@ -244,16 +245,16 @@ def compact_log(
 def export_log(
     ctx: typer.Context,
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The directory in which to create TOPIC-PARTITION.")],
-    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The topic's name, or its id.")],
+    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The topic's name or id.")],
     partition: Annotated[int, typer.Option("--partition", "-p", metavar="N", help="The partition.")],
     directory: Annotated[Path, typer.Option("--dir", metavar="DATA", help="The broker's data directory.")],
     topic_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="The topic's id in the other cluster; default: its own.")
+        str | None, typer.Option(metavar="ID", help="The topic's id in the other cluster; default: its current id.")
     ] = None,
 ) -> None:
-    """Copy a partition's log as Kafka's brokers keep it. Every byte is checked on the way; a damaged log is not copied.
+    """Copy a partition's log in the layout of a Kafka broker. The command checks every byte, and copies no damaged log.
 
-    See docs/operate/log-tools.md for how to have a Kafka broker serve it.
+    docs/operate/log-tools.md explains how to serve the copy from a Kafka broker.
     """
     with naming_failures():
         found, *others = find_logs(directory, topic, [partition])
@@ -269,24 +270,25 @@ def export_log(
 def import_logs(
     ctx: typer.Context,
     directories: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Directories of partitions: Kafka's, or exports of ottla's.")
+        list[Path],
+        typer.Argument(metavar="DIR...", help="Partition directories of a Kafka broker or of `ottla log export`."),
     ],
-    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="An empty topic of the cluster.")],
+    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="An empty topic in the cluster.")],
     partition: Annotated[
         int | None,
-        typer.Option("--partition", "-p", metavar="N", help="Its partition; default: the one in DIR's name."),
+        typer.Option(
+            "--partition", "-p", metavar="N", help="The topic's partition; default: the partition in DIR's name."
+        ),
     ] = None,
     compacted: Annotated[
         bool,
-        typer.Option("--compacted", help="Offsets may be missing between segments, as compaction leaves them out."),
+        typer.Option("--compacted", help="Accept offset gaps between segments, which compaction leaves behind."),
     ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an import of the same logs that was interrupted.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted import of the same logs.")] = False,
 ) -> None:
-    """Append partitions' logs to an empty topic, through its leaders: offsets, times and compression stay.
+    """Append partition logs to an empty topic through its leaders, and keep offsets, timestamps and compression.
 
-    Every byte is checked before the first is sent. See docs/operate/log-tools.md for what changes.
+    The command checks every byte before it sends the first one. docs/operate/log-tools.md lists what an import changes.
     """
     settings = Settings.of(ctx)
     with naming_failures(), open_admin(settings) as admin:

@@ -27,12 +27,16 @@ if TYPE_CHECKING:
     from ottla.consumer.consumer import Consumer
     from ottla.producer.producer import Producer
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Measure how fast this client and the cluster are.")
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Measure the throughput and latency of this client and the cluster.",
+)
 
 Acks = Literal["all", "1", "0"]
 Records = Annotated[int, typer.Option("--records", "-n", min=1, metavar="N", help="At most this many records.")]
 Size = Annotated[str, typer.Option("--size", metavar="BYTES", help="Size of each value, such as 100 or 4KiB.")]
-For = Annotated[str, typer.Option("--for", metavar="DURATION", help="At most this long.")]
+For = Annotated[str, typer.Option("--for", metavar="DURATION", help="Stop after this time.")]
 
 _WINDOW_S: Final = 5.0
 _LATE_S: Final = 0.5
@@ -41,10 +45,10 @@ _FOR: Final = "60s"
 
 @app.callback()
 def bench() -> None:
-    """Measure how fast this client and the cluster are.
+    """Measure the throughput and latency of this client and the cluster.
 
-    It prints the lines of Kafka's performance tools. -o jsonl writes a result of the OpenMessaging Benchmark instead,
-    and -o json the same result as an item.
+    By default, it prints the same lines as Kafka's performance tools. -o jsonl writes a result in the format of the
+    OpenMessaging Benchmark instead, and -o json writes the same result as an item.
     """
 
 
@@ -58,15 +62,15 @@ def produce(
         str | None, typer.Option(metavar="N/s", help="Records to send per second; default: as fast as possible.")
     ] = None,
     acks: Annotated[
-        Acks, typer.Option(help="Which replicas must have a record: all in sync, the leader, or none.")
+        Acks, typer.Option(help="Replicas that must acknowledge a record: all in-sync ones, the leader or none.")
     ] = "all",
     compression: Annotated[Codec | None, typer.Option("-z", "--compression", help="Compression codec.")] = None,
     distinct_keys: Annotated[
-        int, typer.Option("--keys", min=0, metavar="N", help="Number of different keys; 0: no keys.")
+        int, typer.Option("--keys", min=0, metavar="N", help="Number of distinct keys; 0 sends records without keys.")
     ] = 0,
     limit: For = _FOR,
 ) -> None:
-    """Send records; latency is counted from `send` to the acknowledgement.
+    """Send records. Latency is the time from `send` to the acknowledgement.
 
     \b
       ottla bench produce orders
@@ -103,7 +107,9 @@ def consume(
     topic: Topic,
     records: Annotated[
         int | None,
-        typer.Option("--records", "-n", min=1, metavar="N", help="At most this many; default: all there are."),
+        typer.Option(
+            "--records", "-n", min=1, metavar="N", help="At most this many records; default: all existing records."
+        ),
     ] = None,
     detailed: Annotated[bool, typer.Option("--detailed", help="Also print a line every 5 seconds.")] = False,
     limit: For = _FOR,
@@ -151,11 +157,11 @@ def end_to_end(
     size: Size = "100",
     rate: Annotated[str, typer.Option(metavar="N/s", help="Records to send per second.")] = "100/s",
     acks: Annotated[
-        Acks, typer.Option(help="Which replicas must have a record: all in sync, the leader, or none.")
+        Acks, typer.Option(help="Replicas that must acknowledge a record: all in-sync ones, the leader or none.")
     ] = "all",
     limit: For = _FOR,
 ) -> None:
-    """Send records on schedule and read them back; latency is counted from when a record was due until it was read.
+    """Send records on a schedule and read them back. Latency is the time from a record's due time until it is read.
 
     \b
       ottla bench e2e orders -n 10000 --rate 1000/s
@@ -186,15 +192,17 @@ def end_to_end(
     if missing:
         raise error_from_code(
             ErrorCode.REQUEST_TIMED_OUT,
-            f"{counted(missing, 'record')} did not come back within {settings.timeout:g} s",
-            hint=f"see with `ottla topic show {topic}` which leaders are away, or give a longer --timeout",
+            f"{counted(missing, 'record')} did not arrive within {settings.timeout:g} s",
+            hint=f"check the leaders with `ottla topic show {topic}`, or set a longer --timeout",
         )
 
 
 def _value_bytes(text: str) -> int:
     size = size_bytes(text, "--size")
     if size > MAX_LINE_BYTES:
-        raise config_error(f"--size {text} is more than any broker accepts", hint=f"at most {MAX_LINE_BYTES >> 20}MiB")
+        raise config_error(
+            f"--size {text} is more than any broker accepts", hint=f"use at most {MAX_LINE_BYTES >> 20}MiB"
+        )
     return size
 
 

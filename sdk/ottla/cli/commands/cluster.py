@@ -51,7 +51,7 @@ def info(ctx: typer.Context) -> None:
 
 @app.command("health", cls=Command)
 def health(ctx: typer.Context) -> None:
-    """Show whether the cluster is healthy, and what to do if it is not. Exit code 0 if it is, else 1."""
+    """Show whether the cluster is healthy, and what to do if it is not. Exits with code 1 if it is not healthy."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         cluster, partitions = admin.cluster.describe(), partition_statuses(admin, admin.topics.describe(internal=True))
@@ -78,7 +78,10 @@ def _uncleanable(described: list[tuple[int, LogDirInfo]]) -> list[Uncleanable]:
 
 @app.command("brokers", cls=Command)
 def brokers(ctx: typer.Context) -> None:
-    """List the brokers: their addresses, what they lead and hold. One that is away is known by its replicas."""
+    """List the brokers with their addresses and how many leaders and replicas they have.
+
+    A broker that is away is listed if a partition has a replica on it.
+    """
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         partitions = [PartitionStatus(t.name, p) for t in admin.topics.describe(internal=True) for p in t.partitions]
@@ -136,7 +139,7 @@ def log_dirs(
         ),
     ] = None,
 ) -> None:
-    """Show the brokers' data directories: the space on their disks, and the bytes of their replicas."""
+    """Show the brokers' data directories: the space on their disks and the size of their replicas."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         if topic:
@@ -175,8 +178,8 @@ def controllers(ctx: typer.Context) -> None:
     with open_admin(settings) as admin:
         described = admin.cluster.describe()
     if not described.controller_address:
-        hint = "start one, or see in its log whether it reaches etcd"
-        raise error_from_code(ErrorCode.NOT_CONTROLLER, "no controller is elected", hint=hint)
+        hint = "start a controller, or check in its log whether it reaches etcd"
+        raise error_from_code(ErrorCode.NOT_CONTROLLER, "the cluster has no active controller", hint=hint)
     item = {
         "id": described.controller_id,
         "address": described.controller_address,

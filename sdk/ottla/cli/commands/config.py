@@ -28,7 +28,9 @@ app = typer.Typer(
 OfTopic = Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="The configs of this topic.")]
 OfBroker = Annotated[int | None, typer.Option("--broker", metavar="ID", help="The configs of this broker.")]
 Keys = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of configs.")]
-Assignments = Annotated[list[str], typer.Argument(metavar="NAME=VALUE...", help="Such as retention.ms=7d.")]
+Assignments = Annotated[
+    list[str], typer.Argument(metavar="NAME=VALUE...", help="Configs and their values, such as retention.ms=7d.")
+]
 
 _DEFAULT: Final = "DEFAULT_CONFIG"
 
@@ -39,9 +41,9 @@ def get(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these configs.")] = None,
     topic: OfTopic = None,
     broker: OfBroker = None,
-    everything: Annotated[bool, typer.Option("--all", help="Also configs that have their default.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also show configs that have their default value.")] = False,
 ) -> None:
-    """Show the configs that are set, or those named, and where each comes from."""
+    """Show configs and where their values come from. Without NAME, show the configs that are set."""
     settings, owner = Settings.of(ctx), _owner(topic, broker)
     with open_admin(settings) as admin:
         entries = admin.configs.get(topic=topic, broker=broker)
@@ -53,7 +55,7 @@ def get(
         if (name in names if names else everything or entry.source != _DEFAULT)
     ]
     if not items:
-        say(f"{owner} sets no configs; --all shows those in force")
+        say(f"{owner} sets no configs; --all also shows defaults")
     write(Listing("configs/v1", items, ("name", "value", "source")), settings.output)
 
 
@@ -65,7 +67,7 @@ def set_(
     broker: OfBroker = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Set configs, all of them or none."""
+    """Set all given configs or, on an error, none."""
     configs = pairs(assignments, "config set")
     settings, owner = Settings.of(ctx), _owner(topic, broker)
     with open_admin(settings) as admin:
@@ -80,7 +82,7 @@ def set_(
 def unset(
     ctx: typer.Context, names: Keys, topic: OfTopic = None, broker: OfBroker = None, dry_run: DryRun = False
 ) -> None:
-    """Unset configs, all of them or none: what they inherit or default to applies again."""
+    """Unset all named configs or, on an error, none. Their inherited or default values apply again."""
     settings, owner = Settings.of(ctx), _owner(topic, broker)
     with open_admin(settings) as admin:
         before = admin.configs.get(topic=topic, broker=broker)
@@ -95,7 +97,7 @@ def explain(
     ctx: typer.Context,
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Names of configs.")] = None,
 ) -> None:
-    """Explain what configs are for, their legal values and where they are set; without NAME, list all of them."""
+    """Explain what configs are for, which values they accept and where to set them. Without NAME, list all configs."""
     from ottla.cli.explain import as_text, explained
 
     settings = Settings.of(ctx)
@@ -137,10 +139,12 @@ def _check_exists(name: str, entries: dict[str, ConfigEntry]) -> None:
         from ottla.cli.explain import of_client
 
         hint = did_you_mean(name, entries, "list the names with --all")
-        raise NotFoundError(f"there is no config {name!r} here", hint=of_client(name) or hint)
+        raise NotFoundError(f"config {name!r} does not exist here", hint=of_client(name) or hint)
 
 
 def _owner(topic: str | None, broker: int | None) -> str:
     if topic is not None and broker is not None:
-        raise config_error("-t and --broker can't be combined", hint="give one, or neither for the cluster")
+        raise config_error(
+            "-t and --broker can't be combined", hint="pass one of them, or neither for the cluster's configs"
+        )
     return topic or ("the cluster" if broker is None else f"broker {broker}")

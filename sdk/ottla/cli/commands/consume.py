@@ -40,8 +40,8 @@ Group = Annotated[
         "--group",
         "-g",
         metavar="GROUP",
-        help="Read as a member of this group until Ctrl-C or -n: begin at its committed offsets (without any, at "
-        "--from start or end), and commit the records that were printed.",
+        help="Read as a member of this group until Ctrl-C or -n. Begin at the committed offsets or, without any, at "
+        "--from (start or end), and commit the records that were printed.",
     ),
 ]
 Template = Annotated[
@@ -50,7 +50,7 @@ Template = Annotated[
         "--format",
         "-f",
         metavar="FORMAT",
-        help=r"json, or verbs such as '%t[%p]@%o %k %v\n'; default for a program: '%v\n'.",
+        help=r"json, or a template such as '%t[%p]@%o %k %v\n'; default if the output is not a terminal: '%v\n'.",
     ),
 ]
 
@@ -78,7 +78,7 @@ def consume(
     group: Group = None,
     template: Template = None,
 ) -> None:
-    """Read the records of a topic, in the order of each partition.
+    """Read the records of a topic, in order within each partition.
 
     \b
       ottla consume orders -n 10
@@ -89,7 +89,7 @@ def consume(
     settings = Settings.of(ctx)
     now_ms = time.time_ns() // 1_000_000
     if follow and end is not None:
-        raise config_error("-F and --to can't be combined", hint="give one of them")
+        raise config_error("-F and --to can't be combined", hint="use only one of them")
     first = parse_position(begin, "--from", now_ms=now_ms)
     last = _END if end is None else parse_position(end, "--to", now_ms=now_ms)
     write = _writer(template, settings)
@@ -196,12 +196,12 @@ def _check_member(group: str, first: PositionSpec, end: str | None, partitions: 
     if end is not None or partitions:
         raise config_error(
             "--group can't be combined with --to or -p",
-            hint="the group assigns the partitions; use -n to end",
+            hint="the group assigns the partitions; use -n to stop reading",
         )
     if first.anchor not in (Anchor.START, Anchor.END) or first.number:
         raise config_error(
-            "--group continues where the group left off: --from can only be start or end, if nothing is committed",
-            hint=f"`ottla group reset {group}` moves its offsets while it has no members",
+            "with --group, --from can only be start or end, for partitions without a committed offset",
+            hint=f"`ottla group reset {group}` moves the group's offsets while the group has no members",
         )
 
 
@@ -211,6 +211,6 @@ def _nothing_came(
     missing = ", ".join(f"{topic}-{n} from {consumer.position((topic, n))} to {stop}" for n, stop in left.items())
     return error_from_code(
         ErrorCode.REQUEST_TIMED_OUT,
-        f"no record came for {timeout:g} s, missing {missing}",
-        hint=f"see with `ottla topic show {topic}` which leaders are away, or give a longer --timeout",
+        f"no record arrived for {timeout:g} s, missing {missing}",
+        hint=f"check the leaders with `ottla topic show {topic}`, or set a longer --timeout",
     )

@@ -40,7 +40,7 @@ class GroupFinding(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-_HELP: Final = "Find out why Kafka clients can't use the cluster from here, or look for damage."
+_HELP: Final = "Find out why Kafka clients on this machine can't use the cluster, or check it for damage."
 app = typer.Typer(cls=GroupFinding, add_completion=False, rich_markup_mode=None, help=_HELP)
 
 _COLUMNS: Final = (
@@ -78,15 +78,16 @@ def listeners(
         list[str] | None,
         typer.Argument(
             metavar="HOST:PORT",
-            help="Kafka addresses to bootstrap from; default: those of the cluster, by gRPC, see -b.",
+            help="Kafka addresses to bootstrap from; default: the addresses that the cluster at -b advertises.",
         ),
     ] = None,
 ) -> None:
-    """Dial every advertised Kafka address, and say what is wrong if it does not lead to its broker. The default.
+    """Connect to every advertised Kafka address, and explain why an address does not lead to its broker.
 
-    If one listener leads to every broker, another that leads to none of them is for clients elsewhere.
+    This is the default command. If one listener leads to every broker, a listener that leads to no broker is assumed to
+    be for clients on other networks.
 
-    Exit code 1 if something is wrong for clients from here.
+    Exits with code 1 if an address does not work for clients on this machine.
     """
     settings = Settings.of(ctx)
     findings = _findings(settings, addresses or [])
@@ -117,19 +118,20 @@ def _findings(settings: Settings, addresses: list[str]) -> list[Finding]:
 def _checked(address: str) -> str:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 65536 or "/" in host:
-        raise config_error(f"{address!r} is not an address", hint="give host:port of a broker's Kafka listener")
+        raise config_error(f"{address!r} is not an address", hint="pass the host:port of a broker's Kafka listener")
     return address
 
 
 @app.command("replicas", cls=Command)
 def replicas(ctx: typer.Context, topics: AnyTopics = None, partition: Numbers = None) -> None:
-    """Read every replica of every partition from its broker, and compare them batch by batch, byte by byte.
+    """Read every replica of every partition from its broker, and compare the replicas batch by batch, byte by byte.
 
-    They are compared from the highest start of a log up to the lowest high watermark; NOT COMPARED counts what some
-    replica has beyond it. --timeout applies to each response of a broker. Replicas of a compacted topic are compared by
-    the records that both have; a record that one of them lacks has to be superseded.
+    The comparison covers the offsets from the replicas' highest log start offset to their lowest high watermark. NOT
+    COMPARED counts the offsets that a replica has beyond that high watermark. In a compacted topic, the records that
+    two replicas share must be equal, and a record that only one of them has must be superseded on the other. --timeout
+    limits the wait for each response of a broker.
 
-    Exit code 1 if a replica differs or can't be read.
+    Exits with code 1 if a replica differs or can't be read.
     """
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
@@ -144,11 +146,12 @@ def replicas(ctx: typer.Context, topics: AnyTopics = None, partition: Numbers = 
 
 @app.command("logs", cls=Command)
 def logs(ctx: typer.Context) -> None:
-    """Ask every broker which of its logs can't be compacted or made durable, and whether its disk accepts appends.
+    """Find logs that a broker can't compact or flush, and brokers whose disks accept no appends.
 
-    Such a log only grows. It is shown with the reason: no room, a damaged batch, a flush that fails.
+    A log that can't be compacted keeps growing. Each log is listed with the reason, such as a full disk, a damaged
+    batch or a failing flush.
 
-    Exit code 1 if there is such a log, or a broker that can't be reached or whose disk accepts no appends.
+    Exits with code 1 if there is such a log or disk, or if a broker can't be reached.
     """
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
@@ -169,7 +172,7 @@ def _log_findings(admin: Admin, broker: BrokerInfo) -> Iterator[dict[str, Any]]:
 
     if broker.read_only:
         yield finding(
-            f"broker {broker.id}", "its disk accepts no appends; free space there, and they resume by themselves"
+            f"broker {broker.id}", "its disk accepts no appends; free space on it, and appends resume by themselves"
         )
     try:
         directories = admin.cluster.log_dirs(broker.id, timeout=ASIDE_S)
@@ -183,11 +186,12 @@ def _log_findings(admin: Admin, broker: BrokerInfo) -> Iterator[dict[str, Any]]:
 
 @app.command("groups", cls=Command)
 def groups(ctx: typer.Context) -> None:
-    """Ask every group-coordinator whether its shards are served, and if one is not, why.
+    """Check that group-coordinators serve every shard, and explain why a shard is not served.
 
-    A shard is a partition of __consumer_offsets. Members of a group whose shard is not served can't join or commit.
+    A shard is a partition of __consumer_offsets. While a shard is not served, the members of its groups can't join or
+    commit.
 
-    Exit code 1 if a shard has no coordinator, makes no progress with its load, or has records that can't be read.
+    Exits with code 1 if a shard has no coordinator, makes no progress while loading, or contains unreadable records.
     """
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
@@ -197,12 +201,13 @@ def groups(ctx: typer.Context) -> None:
 
 @app.command("transactions", cls=Command)
 def transactions(ctx: typer.Context) -> None:
-    """Ask every txn-coordinator whether its shards are served, and what one can't do in time.
+    """Check that txn-coordinators serve every shard, and report what a coordinator can't do in time.
 
-    A shard is a partition of __transaction_state. No transaction begins or ends in a shard that is not served.
+    A shard is a partition of __transaction_state. While a shard is not served, none of its transactions can begin or
+    end.
 
-    Exit code 1 if a shard has no coordinator, makes no progress with its load, can't end a transaction that has
-    timed out, or has records that can't be read.
+    Exits with code 1 if a shard has no coordinator, makes no progress while loading, can't end a transaction that has
+    timed out, or contains unreadable records.
     """
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
@@ -224,7 +229,7 @@ def _tell_shards(settings: Settings, of: str, kind: str, topic: str, shards: Seq
 
 def _shard_text(of: ShardStatus, kind: str) -> Iterator[str]:
     if of.coordinator is None:
-        yield f"no coordinator owns it; see whether an ottla-{kind}-coordinator runs"
+        yield f"no coordinator owns it; check that an ottla-{kind}-coordinator is running"
     if of.trouble and of.phase == "serving":
         yield f"coordinator {of.coordinator} can't do what is due: {of.trouble}"
     elif of.trouble:

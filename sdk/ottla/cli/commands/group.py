@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
-    help="List and show consumer groups, explain their rebalances; reset, kick and remove.",
+    help="List, show, reset and remove consumer groups, explain their rebalances, and kick members.",
 )
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.", autocompletion=complete_group)]
@@ -48,13 +48,15 @@ OfTopics = Annotated[
 @app.command("ls", cls=Command)
 def list_groups(
     ctx: typer.Context,
-    pattern: Annotated[str, typer.Argument(metavar="[PATTERN]", help="Only names like this, such as 'bill*'.")] = "*",
+    pattern: Annotated[
+        str, typer.Argument(metavar="[PATTERN]", help="Only names that match this pattern, such as 'bill*'.")
+    ] = "*",
     state: Annotated[
         list[str] | None,
-        typer.Option(metavar="STATE", help="Only Stable, Empty, PreparingRebalance, …; may be repeated."),
+        typer.Option(metavar="STATE", help="Only groups in this state: Stable, Empty, …; may be repeated."),
     ] = None,
 ) -> None:
-    """List the groups: their state, how many members they have, and the coordinator that owns each."""
+    """List the groups with their states, numbers of members and coordinators."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         groups = [group for group in admin.groups.list(states=state or ()) if fnmatchcase(group.name, pattern)]
@@ -66,7 +68,7 @@ def list_groups(
 
 @app.command("show", cls=Command)
 def show(ctx: typer.Context, names: Groups) -> None:
-    """Show how far groups are behind: in records, and in seconds, which is the age of the oldest unread record."""
+    """Show the lag of groups, in records and in seconds. Lag in seconds is the age of the oldest unread record."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         items = [lag_item(admin, name) for name in names]
@@ -83,12 +85,12 @@ def show(ctx: typer.Context, names: Groups) -> None:
 def watch_group(
     ctx: typer.Context,
     name: Group,
-    every: Annotated[str, typer.Option(metavar="DURATION", help="Time between two looks.")] = "2s",
+    every: Annotated[str, typer.Option(metavar="DURATION", help="Time between refreshes.")] = "2s",
     times: Annotated[
-        int | None, typer.Option("-n", min=1, metavar="N", help="Number of looks; default: until Ctrl-C.")
+        int | None, typer.Option("-n", min=1, metavar="N", help="Number of refreshes; default: until Ctrl-C.")
     ] = None,
 ) -> None:
-    """Show how far a group is behind, refreshed until Ctrl-C. Not as -o json, which would never end."""
+    """Show a group's lag, refreshed until Ctrl-C. -o json is not supported, because its output would never end."""
     from ottla.cli.watching import watch
 
     settings = Settings.of(ctx)
@@ -103,7 +105,7 @@ def watch_group(
 
 @app.command("members", cls=Command)
 def members(ctx: typer.Context, name: Group) -> None:
-    """Show a group's members: their names, their hosts, and what is assigned to each."""
+    """Show a group's members with their names, hosts and assigned partitions."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         group = admin.groups.describe(name)
@@ -149,26 +151,31 @@ def reset(
     name: Group,
     to: Annotated[
         str | None,
-        typer.Option(metavar="PLACE", help="start, end, an offset such as 42, @2026-11-01T10:00 or @-1h."),
+        typer.Option(
+            metavar="PLACE",
+            help="New position: start, end, an offset such as 42, or a time such as @2026-11-01T10:00 or @-1h.",
+        ),
     ] = None,
     shift: Annotated[
-        int | None, typer.Option(metavar="N", help="Records to skip forwards; -100 to read the last 100 again.")
+        int | None, typer.Option(metavar="N", help="Number of records to skip; -100 reads the last 100 records again.")
     ] = None,
     topic: OfTopics = None,
     partition: Numbers = None,
     create: Annotated[
-        bool, typer.Option("--create", help="Allow a group that does not exist yet: set where it begins.")
+        bool, typer.Option("--create", help="Create the group with these offsets if it does not exist.")
     ] = False,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; by default it is only shown.")] = False,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Move the offsets; by default, they are only shown.")
+    ] = False,
 ) -> None:
-    """Move a group's committed offsets. It shows where they would go; --execute moves them.
+    """Move a group's committed offsets. By default, only show the new offsets; --execute moves them.
 
-    The group must have no members, as they would continue where they are. An offset outside its partition goes to the
-    nearest end.
+    The group must have no members, because members would continue from their current positions. An offset outside the
+    partition's log is moved to the nearest end of the log.
     """
     settings = Settings.of(ctx)
     if (to is None) == (shift is None):
-        raise config_error("it is not clear where the offsets should go", hint="give --to or --shift")
+        raise config_error("exactly one of --to and --shift is needed", hint="pass --to or --shift")
     with open_admin(settings) as admin:
         resets = admin.groups.reset(
             name,
@@ -186,7 +193,7 @@ def reset(
     say(
         f"reset {counted(len(resets), 'offset')} of {name}"
         if execute
-        else "nothing was changed: add --execute to do it"
+        else "nothing was changed: add --execute to move the offsets"
     )
 
 
@@ -194,10 +201,10 @@ def reset(
 def remove(
     ctx: typer.Context,
     names: Groups,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="Succeed if a group does not exist.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Ignore groups that do not exist.")] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Delete groups with all their committed offsets. They must have no members."""
+    """Delete groups with all their committed offsets. The groups must have no members."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         existing = [name for name in names if admin.groups.exists(name)] if if_exists else names
@@ -206,7 +213,7 @@ def remove(
             say("there is nothing to delete")
         if planned and not dry_run:
             plural = f"these {len(planned)} groups" if len(planned) > 1 else "this group"
-            confirm(f"Delete {plural} with all offsets for good?", settings)
+            confirm(f"Permanently delete {plural} with all offsets?", settings)
         done, failed = apply_to((item["name"] for item in planned), partial(_remove, admin, dry_run=dry_run))
     report("group-changes/v1", done, [*rejected, *failed], settings)
 
@@ -238,7 +245,7 @@ def remove_offsets(
     """Delete a group's committed offsets in topics that it no longer reads."""
     settings = Settings.of(ctx)
     if not topic:
-        raise config_error("no topic is given", hint="give --topic, or remove the whole group with `ottla group rm`")
+        raise config_error("--topic is missing", hint="pass --topic, or remove the whole group with `ottla group rm`")
     chosen = _numbered(topic, partition)
     with open_admin(settings) as admin:
         committed = admin.groups.committed(name)
@@ -246,9 +253,9 @@ def remove_offsets(
         for planned_item in planned:
             say(f"{planned_item}: {committed[planned_item]}")
         if not planned:
-            say(f"group {name} has committed nothing there")
+            say(f"group {name} has no committed offsets to delete")
         elif not dry_run:
-            confirm(f"Delete {'these offsets' if len(planned) > 1 else 'this offset'} for good?", settings)
+            confirm(f"Permanently delete {'these offsets' if len(planned) > 1 else 'this offset'}?", settings)
             admin.groups.delete_offsets(name, partitions=planned)
             say(f"deleted {counted(len(planned), 'offset')} of {name}")
     action = "none" if dry_run else "deleted"
@@ -263,12 +270,13 @@ def kick(
     members: Annotated[
         list[str], typer.Argument(metavar="MEMBER...", help="Member ids or instance ids, from `ottla group members`.")
     ],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, shown by `ottla group explain`.")] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason to show in `ottla group explain`.")] = "",
     dry_run: DryRun = False,
 ) -> None:
     """Remove members from a group; the remaining members take over their partitions.
 
-    A member that still runs joins again by itself. Use this for one that hangs, or a static one that won't come back.
+    A member that is still running rejoins by itself. Use this command for a member that hangs, or for a static member
+    that will not come back.
     """
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
@@ -301,5 +309,5 @@ def _numbered(topics: list[str] | None, numbers: list[int] | None) -> list[tuple
     if not numbers:
         return []
     if not topics or len(topics) != 1:
-        raise config_error("--partition needs exactly one topic", hint="name its topic with --topic, and no other")
+        raise config_error("--partition needs exactly one topic", hint="pass --topic exactly once")
     return [(topics[0], number) for number in dict.fromkeys(numbers)]

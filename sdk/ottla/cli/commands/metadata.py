@@ -20,14 +20,14 @@ def metadata() -> None:
 
 @app.command("restored", cls=Command)
 def restored(ctx: typer.Context) -> None:
-    """Declare that etcd was restored from a backup, so that leaders are elected by what the logs hold.
+    """Declare that etcd was restored from a backup, so that leaders are elected by the contents of the replicas' logs.
 
-    A broker detects it by itself when it starts on a store that is older than its data. If only a part of the store was
-    restored, or no broker was down, you have to declare it. A partition has no leader until enough of its replicas have
-    reported how far their logs go.
+    A broker that starts with a store older than its data detects the restore itself. Declare the restore yourself if
+    only part of the store was restored, or if no broker was down. A partition has no leader until enough of its
+    replicas have reported where their logs end.
     """
     settings = Settings.of(ctx)
-    confirm("Every partition has no leader until its replicas have reported how far their logs go. Continue?", settings)
+    confirm("No partition has a leader until its replicas have reported where their logs end. Continue?", settings)
     with open_admin(settings) as admin:
         count = admin.cluster.declare_restored()
     say(f"restoration {count} is declared; `ottla partition ls --offline` shows which partitions still wait")

@@ -23,13 +23,15 @@ if TYPE_CHECKING:
     from ottla.mirror.flow_info import FlowInfo, MovedGroups
 
 app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, help="Show a mirror's flows, translate offsets, pause, fail over."
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Show a mirror's flows, translate offsets, pause flows and fail over.",
 )
 
 Address = Annotated[
     str, typer.Option("--mirror", metavar="HOST:PORT", envvar="OTTLA_MIRROR", help="The gRPC address of a mirror.")
 ]
-Flow = Annotated[str, typer.Argument(metavar="FLOW", help="Such as 'east->west', in quotes.")]
+Flow = Annotated[str, typer.Argument(metavar="FLOW", help="The quoted name of a flow, such as 'east->west'.")]
 Groups = Annotated[list[str] | None, typer.Option("--group", metavar="NAME", help="Only this group; may be repeated.")]
 _ADDRESS = "localhost:9680"
 _VERIFIED: tuple[str, ...] = (
@@ -43,10 +45,10 @@ _FLOW: tuple[str, ...] = ("flow", "topic", "partition", "copy", "position", "lag
 @app.command("status", cls=Command)
 def status(
     ctx: typer.Context,
-    flow: Annotated[str, typer.Argument(metavar="[FLOW]", help="Only this one, such as 'east->west'.")] = "",
+    flow: Annotated[str, typer.Argument(metavar="[FLOW]", help="Only this flow, such as 'east->west'.")] = "",
     mirror: Address = _ADDRESS,
 ) -> None:
-    """Show how far each partition of this mirror is copied, and what is left. Exits with 3 if a flow has trouble."""
+    """Show how far this mirror has copied each partition, and how much is left. Exits with code 3 if a flow fails."""
     settings = Settings.of(ctx)
     with _client(settings, mirror) as client:
         flows = [client.flow(flow)] if flow else client.flows()
@@ -57,14 +59,14 @@ def status(
 @app.command("watch", cls=Command)
 def watch_flows(
     ctx: typer.Context,
-    flow: Annotated[str, typer.Argument(metavar="[FLOW]", help="Only this one, such as 'east->west'.")] = "",
-    every: Annotated[str, typer.Option(metavar="DURATION", help="Time between two looks.")] = "2s",
+    flow: Annotated[str, typer.Argument(metavar="[FLOW]", help="Only this flow, such as 'east->west'.")] = "",
+    every: Annotated[str, typer.Option(metavar="DURATION", help="Time between refreshes.")] = "2s",
     times: Annotated[
-        int | None, typer.Option("-n", min=1, metavar="N", help="Number of looks; default: until Ctrl-C.")
+        int | None, typer.Option("-n", min=1, metavar="N", help="Number of refreshes; default: until Ctrl-C.")
     ] = None,
     mirror: Address = _ADDRESS,
 ) -> None:
-    """Show what is left to copy and how fast it goes, refreshed until Ctrl-C. Not as -o json."""
+    """Show how much is left to copy and how fast it is copied, refreshed until Ctrl-C. -o json is not supported."""
     from ottla.cli.watching import watch
 
     settings, former = Settings.of(ctx), dict[object, Copied]()
@@ -107,10 +109,12 @@ def translate(
     flow: Flow,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="A topic of the source.")],
     partition: Annotated[int, typer.Argument(metavar="PARTITION", min=0)],
-    offsets: Annotated[list[int], typer.Argument(metavar="OFFSET...", help="Offset of the next record to read.")],
+    offsets: Annotated[
+        list[int], typer.Argument(metavar="OFFSET...", help="Offset of the next record to read in the source.")
+    ],
     mirror: Address = _ADDRESS,
 ) -> None:
-    """Show where readers at these offsets of the source continue in the target; they never skip a record there."""
+    """Show the offsets in the target that match these offsets of the source. A reader there never skips a record."""
     from ottla_core.model import TopicPartition
 
     settings, items, at = Settings.of(ctx), list[Item](), TopicPartition(topic, partition)
@@ -127,14 +131,14 @@ def translate(
 
 @app.command("pause", cls=Command)
 def pause(ctx: typer.Context, flow: Flow, mirror: Address = _ADDRESS) -> None:
-    """Stop all mirrors of the flow from copying, until it is resumed."""
+    """Pause the flow on all its mirrors until it is resumed."""
     with _client(Settings.of(ctx), mirror) as client:
         client.pause(flow)
 
 
 @app.command("resume", cls=Command)
 def resume(ctx: typer.Context, flow: Flow, mirror: Address = _ADDRESS) -> None:
-    """Resume copying where it stopped."""
+    """Resume a paused flow where it stopped."""
     with _client(Settings.of(ctx), mirror) as client:
         client.resume(flow)
 
@@ -143,9 +147,12 @@ def resume(ctx: typer.Context, flow: Flow, mirror: Address = _ADDRESS) -> None:
 def failover(
     ctx: typer.Context, flow: Flow, group: Groups = None, dry_run: DryRun = False, mirror: Address = _ADDRESS
 ) -> None:
-    """Pause the flow, and move groups to the target: to their positions in the source, or the last known ones."""
+    """Pause the flow, and move groups to the target, at the offsets that match their positions in the source.
+
+    If the source can't be reached, groups continue from their last checkpoints.
+    """
     with _client(Settings.of(ctx), mirror) as client:
-        question = f"Pause {flow}, and move these groups to its target?"
+        question = f"Pause {flow} and move these groups to its target?"
         _move(Settings.of(ctx), client.failover, flow, group or [], question, dry_run)
 
 
@@ -153,9 +160,9 @@ def failover(
 def failback(
     ctx: typer.Context, flow: Flow, group: Groups = None, dry_run: DryRun = False, mirror: Address = _ADDRESS
 ) -> None:
-    """Move groups back to the source, to their positions in the copies, and resume the flow."""
+    """Move groups back to the source, at the offsets that match their positions in the copies, and resume the flow."""
     with _client(Settings.of(ctx), mirror) as client:
-        question = f"Move these groups back to the source of {flow}, and resume the flow?"
+        question = f"Move these groups back to the source of {flow} and resume the flow?"
         _move(Settings.of(ctx), client.failback, flow, group or [], question, dry_run)
 
 
@@ -164,14 +171,21 @@ def verify(
     ctx: typer.Context,
     flow: Flow,
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="NAME", help="A topic of the source; may be repeated.")
+        list[str] | None,
+        typer.Option("--topic", metavar="NAME", help="Only this topic of the source; may be repeated."),
     ] = None,
     state: Annotated[
-        Path | None, typer.Option("--state", metavar="FILE", help="Remember how far it came, and continue there.")
+        Path | None,
+        typer.Option(
+            "--state", metavar="FILE", help="Save the progress in this file, and continue from it in the next run."
+        ),
     ] = None,
     mirror: Address = _ADDRESS,
 ) -> None:
-    """Compare each partition that this mirror copies with its copy, record by record. Exits with 3 if they differ."""
+    """Compare each partition that this mirror copies with its copy, record by record.
+
+    Exits with code 3 if a partition differs from its copy.
+    """
     settings = Settings.of(ctx)
     with _client(settings, mirror) as client:
         checks = client.verify(flow, topic or [], state=state)
@@ -200,7 +214,7 @@ def _move(
     """Show the plan, and carry it out once it is confirmed. A dry run only writes the plan."""
     moved = move(flow, groups, dry_run=True)
     if not moved.source_reached:
-        say(f"the source of {flow} is away: groups continue from their last checkpoints")
+        say(f"the source of {flow} can't be reached: groups continue from their last checkpoints")
     if not dry_run:
         for group in moved.groups:
             for at in group.positions:

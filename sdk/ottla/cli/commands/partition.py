@@ -33,16 +33,22 @@ def list_partitions(
     ctx: typer.Context,
     topics: AnyTopics = None,
     under_replicated: Annotated[
-        bool, typer.Option("--under-replicated", help="Only those with a replica that is not in sync.")
+        bool, typer.Option("--under-replicated", help="Only partitions with a replica that is not in sync.")
     ] = False,
     under_min_isr: Annotated[
-        bool, typer.Option("--under-min-isr", help="Only those with fewer in-sync replicas than min.insync.replicas.")
+        bool,
+        typer.Option("--under-min-isr", help="Only partitions with fewer in-sync replicas than min.insync.replicas."),
     ] = False,
-    offline: Annotated[bool, typer.Option("--offline", "--unavailable", help="Only those without a leader.")] = False,
-    leader: Annotated[int | None, typer.Option(metavar="ID", help="Only those that this broker leads.")] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", "--unavailable", help="Only partitions without a leader.")
+    ] = False,
+    leader: Annotated[int | None, typer.Option(metavar="ID", help="Only partitions that this broker leads.")] = None,
     internal: Internal = False,
 ) -> None:
-    """List partitions: leader, leader epoch, replicas, ISR. Of several conditions, one has to hold."""
+    """List partitions with their leader, leader epoch, replicas and ISR.
+
+    With several of --under-replicated, --under-min-isr and --offline, list partitions that match any of them.
+    """
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         found = partition_statuses(admin, admin.topics.describe(*topics or [], internal=internal))
@@ -73,7 +79,7 @@ def elect(
             "--topic",
             "-t",
             metavar="TOPIC",
-            help="The partitions of this topic; may be repeated.",
+            help="All partitions of this topic; may be repeated.",
             autocompletion=complete_topic,
         ),
     ] = None,
@@ -82,20 +88,21 @@ def elect(
         bool, typer.Option("--all", help="All partitions whose leader is not the preferred one.")
     ] = False,
     unclean: Annotated[
-        bool, typer.Option("--unclean", help="Elect any live replica where there is no leader. LOSES RECORDS.")
+        bool, typer.Option("--unclean", help="Elect any live replica of a partition without a leader. LOSES RECORDS.")
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Elect the preferred leader of partitions: the first of their replicas.
+    """Elect the preferred leader of partitions, which is the first replica of each partition.
 
-    The controller does so by itself every few minutes; after brokers restart, this command does it at once.
+    The controller elects preferred leaders every few minutes. After brokers restart, use this command to elect them
+    immediately.
 
-    --unclean is the last resort for partitions whose in-sync replicas are gone for good: a replica that lacks
+    --unclean is the last resort for partitions whose in-sync replicas are permanently lost: a replica that lacks
     acknowledged records becomes the leader, and those records are lost.
     """
     settings = Settings.of(ctx)
     if bool(topics) == everything:
-        raise config_error("it is not clear which partitions are meant", hint="give --topic or --all")
+        raise config_error("exactly one of --topic and --all is needed", hint="pass --topic or --all")
     with open_admin(settings) as admin:
         chosen = _chosen(admin, topics or [], partition or [])
         needed = [status for status in chosen if _needs_election(status.info, unclean=unclean)]
@@ -104,7 +111,7 @@ def elect(
             if dry_run or not needed:
                 return
         if unclean:
-            confirm("Records that only the missing replicas hold are lost for good. Elect?", settings)
+            confirm("Records that only the missing replicas have are permanently lost. Elect?", settings)
             chosen = needed  # a partition that loses its leader only now was not confirmed
         named = None if everything and not unclean else [(s.topic, s.info.partition) for s in chosen]
         elections = admin.partitions.elect_leaders(named, unclean=unclean)
@@ -147,7 +154,7 @@ def _show_election(election: Election) -> Item:
     """Report a successful election as a message, and return it as data."""
     name = f"{election.topic}-{election.partition}"
     if election.error is None:
-        say(f"{name}: broker {election.leader} leads now")
+        say(f"{name}: broker {election.leader} is now the leader")
     else:
         say(f"{election.error.message}: nothing to do")
     return {

@@ -90,7 +90,7 @@ def lines(stream: IO[bytes]) -> Iterator[bytes]:
             raise RecordTooLargeError(
                 ErrorCode.MESSAGE_TOO_LARGE,
                 f"a line is longer than {MAX_LINE_BYTES >> 20} MiB",
-                hint="each line is a record: check where lines end",
+                hint="each line is one record: check the line endings",
             )
         yield line.removesuffix(b"\n")
 
@@ -101,7 +101,8 @@ def parse_rate(text: str) -> float:
     rate = float(match[1]) / _SECONDS[match[2]] if match else 0.0
     if not rate:
         raise config_error(
-            f"--rate {text!r} is not a rate", hint="give records per second, such as 1000/s, or 90/m or 10/h"
+            f"--rate {text!r} is not a rate",
+            hint="pass records per second, minute or hour, such as 1000/s, 90/m or 10/h",
         )
     return rate
 
@@ -125,7 +126,7 @@ def checked_as_json(rows: Iterator[Line]) -> Iterator[Line]:
         except ValueError as error:
             raise SerializationError(
                 f"line {number} is not JSON: {error}",
-                hint="correct the line, or leave --json out; all lines before it were sent",
+                hint="correct the line, or omit --json; all earlier lines were sent",
             ) from None
         yield key, value
 
@@ -135,14 +136,15 @@ def produce(
     ctx: typer.Context,
     topic: Topic,
     file: Annotated[
-        str, typer.Argument(metavar="[FILE]", help="Its lines are the records; default: -, standard input.")
+        str, typer.Argument(metavar="[FILE]", help="File with one record per line; default: -, standard input.")
     ] = "",
     key: Annotated[str | None, typer.Option("-k", "--key", metavar="KEY", help="The key of every record.")] = None,
     delimiter: Annotated[
-        str | None, typer.Option("-K", metavar="DELIM", help="The delimiter between key and value of a line.")
+        str | None, typer.Option("-K", metavar="DELIM", help="The delimiter between the key and the value in a line.")
     ] = None,
     header: Annotated[
-        list[str] | None, typer.Option("-H", "--header", metavar="NAME=VALUE", help="A header of every record.")
+        list[str] | None,
+        typer.Option("-H", "--header", metavar="NAME=VALUE", help="A header for every record; may be repeated."),
     ] = None,
     partition: Annotated[
         int | None,
@@ -151,18 +153,25 @@ def produce(
     compression: Annotated[Codec | None, typer.Option("-z", "--compression", help="Compression codec.")] = None,
     acks: Annotated[
         Literal["all", "1", "0"],
-        typer.Option(help="Which replicas must have a record: all in sync, the leader, or none."),
+        typer.Option(help="Replicas that must acknowledge a record: all in-sync ones, the leader or none."),
     ] = "all",
     tombstone: Annotated[
         bool,
         typer.Option(
-            "--tombstone", help="Write an empty value as null; with -k and without FILE, write one null for that key."
+            "--tombstone",
+            help="Write empty values as null. With -k and without FILE, write one null value for that key.",
         ),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Values are JSON: the SDK's consumers return dicts and lists, not strings.")
+        bool,
+        typer.Option(
+            "--json",
+            help="Check that values are JSON; the SDK's consumers return them as dicts and lists, not strings.",
+        ),
     ] = False,
-    rate: Annotated[str | None, typer.Option(metavar="N/s", help="Send at most this fast: 1000/s, 90/m.")] = None,
+    rate: Annotated[
+        str | None, typer.Option(metavar="N/s", help="Maximum rate of records, such as 1000/s or 90/m.")
+    ] = None,
 ) -> None:
     """Write the lines of a file, or of standard input, to a topic.
 
@@ -175,9 +184,9 @@ def produce(
     settings = Settings.of(ctx)
     shape = Shape(_bytes(key), _bytes(delimiter), tombstone)
     if key is not None and delimiter is not None:
-        raise config_error("-k and -K can't be combined", hint="give one key for all, or the delimiter after each key")
+        raise config_error("-k and -K can't be combined", hint="use -k for one key, or -K if each line has a key")
     if delimiter == "":
-        raise config_error("-K is empty", hint="give the delimiter between key and value, such as -K :")
+        raise config_error("-K is empty", hint="pass the delimiter between key and value, such as -K :")
     pace = parse_rate(rate) if rate else None
     pairs = headers(header or [])
     if as_json:

@@ -53,14 +53,18 @@ Configs = Annotated[
 @app.command("ls", cls=Command)
 def list_topics(
     ctx: typer.Context,
-    pattern: Annotated[str, typer.Argument(metavar="[PATTERN]", help="Only names like this, such as 'order*'.")] = "*",
+    pattern: Annotated[
+        str, typer.Argument(metavar="[PATTERN]", help="Only names that match this pattern, such as 'order*'.")
+    ] = "*",
     internal: Internal = False,
     under_replicated: Annotated[
-        bool, typer.Option("--under-replicated", help="Only those with a replica that is not in sync.")
+        bool, typer.Option("--under-replicated", help="Only topics with a replica that is not in sync.")
     ] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Only those with a partition without a leader.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Only topics with a partition that has no leader.")
+    ] = False,
 ) -> None:
-    """List the topics. With both filters, those that match either."""
+    """List the topics. With both --under-replicated and --offline, list topics that match either of them."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         topics = admin.topics.describe(internal=internal)
@@ -75,7 +79,7 @@ def list_topics(
 
 @app.command("show", cls=Command)
 def show(ctx: typer.Context, names: Topics) -> None:
-    """Show partitions with their leaders and replicas, offsets, configs and growth of topics."""
+    """Show topics with their partitions, leaders, replicas, offsets, configs and growth."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         items = [_details(admin, topic) for topic in admin.topics.describe(*names)]
@@ -100,7 +104,7 @@ def create(
     partitions: Partitions = None,
     replicas: Replicas = None,
     config: Configs = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Succeed if a topic exists already.")] = False,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Ignore topics that already exist.")] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Create topics."""
@@ -117,9 +121,9 @@ def _create(make: Callable[[str], TopicInfo | None], name: str, *, if_not_exists
         topic = make(name)
     except TopicExistsError as error:
         if not if_not_exists:
-            hint = "use --if-not-exists to keep it as it is"
-            raise TopicExistsError(error.code, f"the topic {name} exists already", hint=hint) from None
-        say(f"{name} exists already")
+            hint = "use --if-not-exists to keep the existing topic"
+            raise TopicExistsError(error.code, f"the topic {name} already exists", hint=hint) from None
+        say(f"{name} already exists")
         return {"name": name, "action": "none"}
     if topic is None:
         say(f"would create {name}")
@@ -132,10 +136,10 @@ def _create(make: Callable[[str], TopicInfo | None], name: str, *, if_not_exists
 def remove(
     ctx: typer.Context,
     names: Topics,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="Succeed if a topic does not exist.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Ignore topics that do not exist.")] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Delete topics with every record in them."""
+    """Delete topics and all their records."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         existing = [name for name in names if admin.topics.exists(name)] if if_exists else names
@@ -146,7 +150,7 @@ def remove(
             say("there is nothing to delete")
         elif not dry_run:
             these = "this topic" if len(topics) == 1 else f"these {len(topics)} topics"
-            confirm(f"Delete {these} for good?", settings)
+            confirm(f"Permanently delete {these}?", settings)
         done, failed = apply_to(existing, lambda name: _remove(admin, name, dry_run=dry_run))
     report("topic-changes/v1", done, failed, settings)
 
@@ -156,7 +160,9 @@ def _described(admin: Admin, names: list[str]) -> Sequence[TopicInfo]:
     try:
         return admin.topics.describe(*names) if names else []
     except UnknownTopicError as error:
-        near = error.hint if error.hint.startswith("did you mean") else "with --if-exists that is no error"
+        near = (
+            error.hint if error.hint.startswith("did you mean") else "with --if-exists, a missing topic is not an error"
+        )
         raise UnknownTopicError(error.code, error.message, hint=near) from None
 
 
@@ -174,7 +180,9 @@ def alter(
     name: Topic,
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", "-p", min=1, metavar="N", help="Total number of partitions, which can only grow."),
+        typer.Option(
+            "--partitions", "-p", min=1, metavar="N", help="New total number of partitions, which can only grow."
+        ),
     ] = None,
     config: Configs = None,
     unset: Annotated[
@@ -182,15 +190,16 @@ def alter(
     ] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Add partitions to a topic, set or unset its configs.
+    """Add partitions to a topic, and set or unset its configs.
 
-    A record with a key goes to partition murmur2(key) modulo the number of partitions. With more of them, new records
-    of a key may go to another partition than its old ones, so order by key holds only from then on.
+    A record with a key goes to partition murmur2(key) modulo the number of partitions. After partitions are added, new
+    records of a key may go to a different partition than its old records, so order by key holds only among the new
+    records.
     """
     settings = Settings.of(ctx)
     alteration = Alteration(name, partitions, pairs(config or [], "-c"), tuple(unset or ()))
     if partitions is None and not config and not unset:
-        raise config_error("there is nothing to alter", hint="give -p, -c or --unset")
+        raise config_error("no change is requested", hint="pass -p, -c or --unset")
     with open_admin(settings) as admin:
         (topic,) = admin.topics.describe(name)
         warning = alteration.perform(admin, dry_run=True)
@@ -241,10 +250,12 @@ def offsets(
     partition: Numbers = None,
     at: Annotated[
         str | None,
-        typer.Option(metavar="PLACE", help="Also show this place, as in `ottla consume --from`: @-1h, -100."),
+        typer.Option(
+            metavar="PLACE", help="Also show the offset at this position, as in `ottla consume --from`: @-1h, -100."
+        ),
     ] = None,
 ) -> None:
-    """Show where the partitions begin and end, and which offset a time or another place has."""
+    """Show the start and end offsets of a topic's partitions, and the offsets at a time or another position."""
     settings = Settings.of(ctx)
     position = parse_position(at, "--at", now_ms=time.time_ns() // 1_000_000) if at else None
     with open_admin(settings) as admin:
@@ -268,7 +279,7 @@ def delete_records(
     partition: Numbers = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Delete the records of a topic up to a place in each partition. Those that remain keep their offsets.
+    """Delete the records before a position in each partition of a topic. The remaining records keep their offsets.
 
     \b
       ottla topic delete-records orders --before @-7d
@@ -286,7 +297,7 @@ def delete_records(
         if not cuts:
             say("there is nothing to delete")
         elif not dry_run:
-            confirm("Delete these records for good?", settings)
+            confirm("Permanently delete these records?", settings)
             cuts = admin.topics.delete_records(name, cuts)
             say(f"deleted; {name} keeps the rest")
     action = "none" if dry_run else "deleted"

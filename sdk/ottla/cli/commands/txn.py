@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
-    help="Show transactions, explain which one blocks readers, find hanging ones; abort.",
+    help="Show and abort transactions, explain which one blocks readers, and find hanging ones.",
 )
 
 _OPEN: tuple[str, ...] = ("topic", "partition", "first_offset", "producer_id", "epoch", "last_written_at", "what_to_do")
@@ -45,20 +45,22 @@ _OPEN: tuple[str, ...] = ("topic", "partition", "first_offset", "producer_id", "
 @app.command("ls", cls=Command)
 def list_transactions(
     ctx: typer.Context,
-    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only ids that begin with this.")] = "",
+    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only ids that start with this prefix.")] = "",
     state: Annotated[
         list[str] | None,
-        typer.Option(metavar="STATE", help="Only Ongoing, PrepareCommit, CompleteAbort, …; may be repeated."),
+        typer.Option(metavar="STATE", help="Only ids in this state: Ongoing, PrepareCommit, …; may be repeated."),
     ] = None,
     pattern: Annotated[
-        str, typer.Option(metavar="RE2", help="Only ids that this matches as a whole, such as 'orders-[0-9]+'.")
+        str, typer.Option(metavar="RE2", help="Only ids that fully match this expression, such as 'orders-[0-9]+'.")
     ] = "",
     longer_than: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="Only ids with a transaction open for longer than this, such as 5m."),
+        typer.Option(
+            metavar="DURATION", help="Only ids whose transaction has been open for longer than this, such as 5m."
+        ),
     ] = None,
 ) -> None:
-    """List the transactional ids: their state, their producer, and the coordinator that owns each."""
+    """List the transactional ids with their states, producers and coordinators."""
     settings = Settings.of(ctx)
     duration = None if longer_than is None else parse_duration(longer_than, "--longer-than")
     with open_admin(settings) as admin:
@@ -79,7 +81,7 @@ def show(
         list[str], typer.Argument(metavar="ID...", help="Transactional ids.", autocompletion=complete_txn)
     ],
 ) -> None:
-    """Show transactional ids: the producer, since when its transaction is open, when it times out, where it wrote."""
+    """Show transactional ids: the producer, when its transaction began and times out, and its partitions."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         items = [info_item(admin.transactions.describe(name)) for name in names]
@@ -99,13 +101,14 @@ def explain(
         typer.Option("--id", metavar="ID", help="Explain this transactional id.", autocompletion=complete_txn),
     ] = None,
 ) -> None:
-    """Explain why readers of committed records wait: at which offset, for which transaction, since when, what to do.
+    """Explain why read-committed consumers wait: at which offset, for which transaction and since when.
 
-    With --id: what has happened to a transactional id, and what it waits for.
+    The output also says what to do. With --id, show what has happened to a transactional id, and what its transaction
+    is waiting for.
     """
     settings = Settings.of(ctx)
     if (topic is None) == (name is None):
-        raise config_error("it is not clear what to explain", hint="name a topic, or an id with --id")
+        raise config_error("either a topic or --id is needed, not both", hint="name a topic, or pass an id with --id")
     with open_admin(settings) as admin:
         if topic is None:
             _explain_id(admin, str(name), settings)
@@ -142,24 +145,24 @@ def producers(
     topic: Topic,
     partition: Annotated[int, typer.Argument(metavar="PARTITION", help="A partition of the topic.")],
 ) -> None:
-    """List the idempotent producers that a partition knows, and which of them have a transaction open there."""
+    """List the idempotent producers of a partition, and show which of them have an open transaction in it."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         items = [producer_item(producer) for producer in admin.transactions.producers(topic, partition)]
     if not items:
-        say(f"{topic}-{partition} knows no producer")
+        say(f"{topic}-{partition} has no idempotent producers")
     columns = ("producer_id", "epoch", "last_sequence", "last_written_at", "coordinator_epoch", "open_since_offset")
     write(Listing("active-producers/v1", items, columns), settings.output)
 
 
 @app.command("hanging", cls=Command)
 def hanging(ctx: typer.Context, topics: AnyTopics = None) -> None:
-    """Find transactions that are open in a partition but that no coordinator will end, in all topics or in these."""
+    """Find transactions that are open in a partition but that no coordinator will end."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         items = [open_item(found) for found in admin.transactions.hanging(*topics or ())]
     if not items:
-        say("no transaction hangs")
+        say("there are no hanging transactions")
     write(Listing("hanging-transactions/v1", items, _OPEN), settings.output)
 
 
@@ -178,25 +181,34 @@ def abort(
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", metavar="N", help="Partition of a hanging transaction.")
     ] = None,
-    offset: Annotated[int | None, typer.Option(metavar="N", help="Its first offset, from `ottla txn hanging`.")] = None,
+    offset: Annotated[
+        int | None, typer.Option(metavar="N", help="First offset of a hanging transaction, from `ottla txn hanging`.")
+    ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Also abort a transaction of a Spark write, which may tear the write.")
+        bool,
+        typer.Option(
+            "--force", help="Abort even a transaction of a Spark write, which may leave the write incomplete."
+        ),
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Abort open transactions by id, and fence their producers. Read-committed consumers skip the aborted records.
 
-    A hanging transaction has no coordinator to end it: name it by --topic, --partition and --offset.
+    No coordinator will end a hanging transaction, so identify it with --topic, --partition and --offset instead.
     """
     settings = Settings.of(ctx)
     if bool(names) == any(given is not None for given in (topic, partition, offset)):
-        raise config_error("it is not clear what to abort", hint="give ids, or --topic, --partition and --offset")
+        raise config_error(
+            "either transactional ids or one hanging transaction is needed, not both",
+            hint="pass ids, or --topic, --partition and --offset",
+        )
     with open_admin(settings) as admin:
         if names:
             _abort_ids(admin, names, settings, force=force, dry_run=dry_run)
         elif topic is None or partition is None or offset is None:
             raise config_error(
-                "a hanging transaction is named by where it begins", hint="give --topic, --partition and --offset"
+                "a hanging transaction is identified by its topic, partition and first offset",
+                hint="pass --topic, --partition and --offset",
             )
         else:
             _abort_hanging(admin, topic, partition, offset, settings, dry_run=dry_run)
@@ -215,8 +227,8 @@ def _abort_ids(admin: Admin, names: list[str], settings: Settings, *, force: boo
 def _plan(admin: Admin, name: str, *, force: bool) -> Item:
     if not force and (settled := settled_by(name)):
         raise config_error(
-            f"{name} is of a task of a Spark write: if other tasks of it are committed, an abort tears the write",
-            hint=f"`{settled}` ends the whole write as its driver has decided; --force aborts only this transaction",
+            f"{name} belongs to a Spark write, which an abort leaves incomplete if its other tasks are committed",
+            hint=f"`{settled}` ends the whole write as its driver decided; --force aborts only this transaction",
         )
     info = admin.transactions.describe(name)
     item = info_item(info)
@@ -236,7 +248,7 @@ def _abort(admin: Admin, name: str, *, dry_run: bool) -> Item:
 def _abort_hanging(admin: Admin, topic: str, partition: int, offset: int, settings: Settings, *, dry_run: bool) -> None:
     name = f"{topic}-{partition}@{offset}"
     if not dry_run:
-        confirm(f"Abort the transaction that hangs in {topic}-{partition} from offset {offset} on?", settings)
+        confirm(f"Abort the hanging transaction in {topic}-{partition} that begins at offset {offset}?", settings)
         aborted = admin.transactions.abort_hanging(topic, partition, first_offset=offset)
         say(f"aborted {name}, of producer {aborted.producer.producer_id}")
     report("transaction-changes/v1", [{"name": name, "action": "none" if dry_run else "aborted"}], [], settings)

@@ -102,7 +102,7 @@ class GroupAssignment:
             if partition not in positions:
                 raise config_error(
                     f"{TopicPartition(*partition)} is not assigned to this member at the moment",
-                    hint="assignment() returns its partitions; it joins the group when it reads",
+                    hint="assignment() returns its partitions; the consumer joins the group when it first reads",
                 )
         return [positions[TopicPartition(*partition)] for partition in partitions] or list(positions.values())
 
@@ -284,7 +284,7 @@ class GroupAssignment:
                 raise error
             if now - self._logged_at >= _LOG_EVERY_S:
                 self._logged_at = now
-                logger.warning("group %s is not joined yet: %s", self.options.group, error)
+                logger.warning("group %s: this consumer has not joined yet: %s", self.options.group, error)
 
     def _adopt(self, assigned: Sequence[TopicPartition]) -> None:
         """Take over the assigned partitions. After an interrupt the caller repeats it."""

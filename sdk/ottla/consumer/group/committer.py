@@ -128,7 +128,7 @@ class OffsetCommitter:
 
     def _on_auto_commit(self, offsets: Offsets, error: OttlaError | None) -> None:
         if error is not None:
-            logger.info("group %s: an auto commit failed: %s", self._options.group, error)
+            logger.info("group %s: an automatic commit failed: %s", self._options.group, error)
 
     def _check_open(self) -> None:
         """Raise if the wait has to end, except when the consumer closes: nothing else would commit then."""

@@ -67,7 +67,7 @@ class CoordinatorClient:
             raise error_from_code(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
                 f"no coordinator owns the group {self.group!r} at the moment",
-                hint="see whether a group-coordinator is running",
+                hint="check that a group-coordinator is running",
             )
         with self._lock:
             self._address = found

@@ -124,8 +124,8 @@ class Heartbeats:
         with self._lock:
             who, reason = self._member.on_poll_overdue()
         logger.warning(
-            "group %s: this consumer leaves: %s; poll more often, read fewer records per poll (max_poll_records) or "
-            "raise max_poll_interval",
+            "group %s: this consumer leaves the group: %s; poll more often, read fewer records per poll "
+            "(max_poll_records) or raise max_poll_interval",
             self._coordinator.group,
             reason,
         )
@@ -148,7 +148,7 @@ def leave(coordinator: CoordinatorClient, who: MemberIdentity, reason: str) -> N
         for left in response.members:
             raise_if(left.error)
     except OttlaError as error:
-        logger.info("group %s: the leave request of a member failed: %s", coordinator.group, error)
+        logger.info("group %s: a member's leave request failed: %s", coordinator.group, error)
 
 
 def spoken(who: MemberIdentity) -> pb.Member:

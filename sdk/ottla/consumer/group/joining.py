@@ -158,7 +158,7 @@ class Joining:
         unassigned = left_out(made, held, partitions_of)
         if unassigned:
             logger.warning(
-                "group %s: the assignor %r gives %s to no member, such as %s",
+                "group %s: the assignor %r left %s unassigned, such as %s",
                 self._coordinator.group,
                 protocol,
                 counted(len(unassigned), "partition"),

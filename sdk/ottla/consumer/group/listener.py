@@ -80,13 +80,15 @@ def listener_of(
     callbacks = {"on_assigned": on_assigned, "on_revoked": on_revoked, "on_lost": on_lost}
     if listener is not None:
         if any(callbacks.values()):
-            raise config_error("listener= and callables can't be combined", hint="give one or the other")
+            raise config_error("listener= and callables can't be combined", hint="pass one or the other")
         callbacks = {name: getattr(listener, name, None) for name in callbacks}
     for name, call in callbacks.items():
         if inspect.iscoroutinefunction(call):
-            raise config_error(f"{name} is a coroutine function", hint="give a plain one: it is called while reading")
+            raise config_error(
+                f"{name} is a coroutine function", hint="pass a plain function: it is called during a read"
+            )
         if not callable(call) and (call is not None or listener is not None):
             raise config_error(
-                f"{name}={call!r} can't be called", hint="give a function that takes a list of partitions"
+                f"{name}={call!r} is not callable", hint="pass a function that takes a list of partitions"
             )
     return _Callables(callbacks["on_assigned"], callbacks["on_revoked"], callbacks["on_lost"])

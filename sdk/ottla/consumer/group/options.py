@@ -58,16 +58,16 @@ def group_options(topics: Sequence[str], settings: Mapping[str, Any], listener: 
     """Return the checked options. Raises ConfigError for invalid arguments."""
     group, pattern, start = settings["group"], settings["pattern"], settings["start"]
     if not isinstance(group, str) or not group:
-        raise config_error(f"group={group!r} is not a group id", hint="give a name that all its members share")
+        raise config_error(f"group={group!r} is not a group id", hint="pass a name that all members of the group share")
     if settings["partitions"] is not None:
-        raise config_error("group= and partitions= can't be combined", hint="the group gives out the partitions")
+        raise config_error("group= and partitions= can't be combined", hint="the group assigns the partitions")
     if start != "committed":
         raise config_error(
             f"group={group!r} and start={start!r} can't be combined: a group continues where it left off",
-            hint="auto_offset_reset='earliest' says where it begins at first; seek in on_assigned to go elsewhere",
+            hint="auto_offset_reset= sets where a new group begins; to start elsewhere, seek in on_assigned",
         )
     if pattern is not None and topics:
-        raise config_error("topics and pattern= can't be combined", hint="put the names into the pattern")
+        raise config_error("topics and pattern= can't be combined", hint="include the names in the pattern")
     return GroupOptions(
         group,
         () if pattern is not None else checked_topics(topics),
@@ -87,13 +87,15 @@ def check_no_group(settings: Mapping[str, Any]) -> None:
     """Raise ConfigError for arguments that mean nothing without a group."""
     for name in _GROUP_ONLY:
         if settings[name] is not None:
-            raise config_error(f"{name}= needs a group", hint="give group=, the id that all members share")
+            raise config_error(f"{name}= needs a group", hint="pass group=, the id that all members share")
 
 
 def _member(settings: Mapping[str, Any]) -> MemberSettings:
     instance_id = settings["group_instance_id"]
     if instance_id is not None and (not isinstance(instance_id, str) or not instance_id):
-        raise config_error(f"group_instance_id={instance_id!r} is not a name", hint="give each member one of its own")
+        raise config_error(
+            f"group_instance_id={instance_id!r} is not a name", hint="pass a unique name for each member"
+        )
     member = MemberSettings(
         seconds(settings["session_timeout"], "session_timeout"),
         seconds(settings["heartbeat_interval"], "heartbeat_interval"),
@@ -102,12 +104,14 @@ def _member(settings: Mapping[str, Any]) -> MemberSettings:
     )
     if not 0 < member.heartbeat_interval_s < member.session_timeout_s:
         raise config_error(
-            f"heartbeat_interval={member.heartbeat_interval_s:g} s does not fit "
+            f"heartbeat_interval={member.heartbeat_interval_s:g} s is not between 0 and "
             f"session_timeout={member.session_timeout_s:g} s",
-            hint="give a third of session_timeout, so that two heartbeats may be late",
+            hint="use a third of session_timeout, so that two heartbeats may be late",
         )
     if member.max_poll_interval_s <= 0:
-        raise config_error("max_poll_interval=0 is not valid", hint="give the seconds that one poll's records may take")
+        raise config_error(
+            "max_poll_interval=0 is not valid", hint="pass the maximum time between two polls, in seconds"
+        )
     return member
 
 
@@ -116,14 +120,15 @@ def _compiled(pattern: Any) -> re.Pattern[str]:
         return re.compile(pattern)
     except (re.error, TypeError) as error:
         raise config_error(
-            f"pattern={pattern!r} is not a regular expression: {error}", hint="see Python's re"
+            f"pattern={pattern!r} is not a regular expression: {error}",
+            hint="see the documentation of Python's re module",
         ) from None
 
 
 def _assignors(like: Any) -> tuple[Assignor, ...]:
     assignors = tuple(map(_assignor, [like] if isinstance(like, str | Assignor | type) else list(like)))
     if not assignors or len({assignor.name for assignor in assignors}) < len(assignors):
-        raise config_error(f"assignors={like!r} is not valid", hint="name at least one, and none twice")
+        raise config_error(f"assignors={like!r} is not valid", hint="name at least one, and none more than once")
     return assignors
 
 

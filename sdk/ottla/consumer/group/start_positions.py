@@ -134,7 +134,7 @@ class StartPositionFinder:
             return {}
         reason = "auto_offset_reset" if reset == "earliest" else "they were added after the group began"
         logger.info(
-            "group %s has committed nothing for %s, such as %s: read from the earliest record on (%s)",
+            "group %s has no committed offsets for %s, such as %s: reading from the earliest record (%s)",
             self._options.group,
             counted(len(uncommitted), "partition"),
             uncommitted[0],
@@ -148,8 +148,8 @@ class StartPositionFinder:
     def _no_offset(self, partition: TopicPartition) -> OttlaError:
         return error_from_code(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"the group {self._options.group!r} has committed nothing for {partition}, and auto_offset_reset is 'none'",
-            hint="seek, or say auto_offset_reset='earliest' or 'latest'",
+            f"group {self._options.group!r} has no committed offset for {partition}, and auto_offset_reset is 'none'",
+            hint="seek, or set auto_offset_reset='earliest' or 'latest'",
         )
 
 

@@ -221,8 +221,8 @@ class CompactedComparison(Comparison):
     def _give_up(self, broker: int, offset: int) -> None:
         self.given_up[broker] = error_from_code(
             ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"before offset {offset} it lacks records of more keys than {self._missing_bytes >> 20} MiB can hold",
-            hint="its log was cleaned and another was not: compare them when all have been",
+            f"before offset {offset}, it lacks records of more keys than fit in {self._missing_bytes >> 20} MiB",
+            hint="its log was compacted and another was not: compare the replicas after all of them were compacted",
         )
         self.drop(broker)
 

@@ -158,7 +158,7 @@ def _first_difference(reference: int, expected: bytes, theirs: Reading) -> Diffe
             named = (label for field, label in _FIELDS if getattr(ours, field) != getattr(other, field))
             offset = min(ours.base_offset, other.base_offset)
             return Difference(next(named, "bytes"), reference, offset, seen(ours, mine), seen(other, its))
-    raise AssertionError("bytes that differ lie in a batch")
+    raise AssertionError("every byte that differs is in a batch")
 
 
 def seen(header: BatchHeader, batch: bytes) -> BatchSeen:
