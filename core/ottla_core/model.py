@@ -53,5 +53,5 @@ def check_topic_name(name: str) -> None:
         raise OttlaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"the topic name {shown!r} is not valid",
-            hint="use 1 to 249 letters, digits, '.', '_' or '-', but neither '.' nor '..' alone",
+            hint="use 1 to 249 letters, digits, '.', '_' or '-', other than '.' and '..'",
         )

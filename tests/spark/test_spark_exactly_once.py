@@ -585,7 +585,7 @@ def test_coordinators_that_are_away_for_too_long_are_named_and_nothing_is_lost(q
         messages, away = query.tasks(0), cluster.txn_coordinators[0]
         away.stop()
         for call in (lambda: query.task(1, 0), lambda: query.commit(0, messages)):
-            with pytest.raises(RetriableError, match=r"has no coordinator at the moment.*txn-coordinator runs"):
+            with pytest.raises(RetriableError, match=r"has no coordinator at the moment.*txn-coordinator is running"):
                 call()
         away.restart()
         query.options.clear()

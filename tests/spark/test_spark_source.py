@@ -315,7 +315,7 @@ def test_settings_of_the_client_reach_it(read: Read, cluster: Cluster, admin: ot
         ({"kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset can't be set for Spark.*startingOffsets"),
         ({"kafka.enable.auto.commit": "true"}, "enable.auto.commit can't be set.*commitOffsets"),
         ({"kafka.key.deserializer": "x"}, "key.deserializer can't be set.*decode"),
-        ({"kafka.fetch.max.wait": "5"}, "kafka.fetch.max.wait: .* unknown.*closest name is fetch.max.wait.ms"),
+        ({"kafka.fetch.max.wait": "5"}, "kafka.fetch.max.wait: .* unknown.*nearest is fetch.max.wait.ms"),
         ({"kafka.fetch.max.wait.ms": "soon"}, "kafka.fetch.max.wait.ms: .*not valid"),
         ({"kafka.isolation.level": "serializable"}, "isolation_level=.serializable. is not valid"),
         ({"kafka.sasl.mechanism": "PLAIN"}, "kafka.sasl.mechanism: .*authentication is not supported yet"),

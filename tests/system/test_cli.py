@@ -93,7 +93,7 @@ def test_configs_of_topics_brokers_and_the_cluster(admin: sdk.Admin, capsys: pyt
     assert ottla("config unset -t orders retention.ms max.message.bytes") == 0
     capsys.readouterr()
     assert ottla("config get -t orders") == 0
-    assert capsys.readouterr() == ("", "orders sets no configs; --all shows those in force\n")
+    assert capsys.readouterr() == ("", "orders sets no configs; --all also shows defaults\n")
     assert ottla("config set -t orders retention.ms=soon") == 2
     assert ottla("config set -t orders retenton.ms=1d") == 2
     assert "did you mean retention.ms?" in capsys.readouterr().err

@@ -144,7 +144,7 @@ def test_a_mirror_of_another_kafka_by_its_file_is_verified_by_other_means(
     with MirrorProcess(tmp_path, f"kafka://{cluster.kafka_bootstrap}", west.bootstrap, topic) as mirror:
         wait_until(lambda: sum(p.records for p in mirror.flow().partitions) == 100)
         wait_until(lambda: [p.lag for p in mirror.flow().partitions if p.lag is not None] == [0, 0])
-        with pytest.raises(ottla.ConfigError, match="is no ottla cluster"):
+        with pytest.raises(ottla.ConfigError, match="is not an ottla cluster"):
             mirror.client.verify("east->west")
         mirror.kill()
         cluster.produce(topic, [str(n) for n in range(100, 200)])

@@ -113,7 +113,7 @@ def test_a_listing_is_of_what_it_names(admin: ottla.Admin, begun: ottla.Producer
     assert transactions.list(prefix=topic, longer_than=300) == []
     wait_until(lambda: [t.name for t in transactions.list(prefix=topic, longer_than=0.01)] == [topic])
     assert [t.name for t in transactions.list(pattern=f"{topic}|")] == [topic]
-    with pytest.raises(OttlaError, match="no state Sleeping"):
+    with pytest.raises(OttlaError, match="unknown transaction state: Sleeping"):
         transactions.list(states=["Sleeping"])
     with pytest.raises(OttlaError) as raised:
         transactions.list(pattern="(")

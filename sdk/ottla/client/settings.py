@@ -260,7 +260,7 @@ def merge_config(
         if merged[argument] != defaults[argument] and merged[argument] != value:
             raise config_error(
                 f"{argument}={merged[argument]!r} and config {name}={raw!r} contradict each other",
-                hint="set it only once",
+                hint="set only one of them",
             )
         merged[argument] = value
     return merged

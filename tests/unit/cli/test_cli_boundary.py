@@ -69,7 +69,7 @@ def test_shared_options_count_on_either_side_and_the_inner_one_counts_more(
     ("error", "code", "words"),
     [
         (config_error("-n 0 is too few", hint="give 1"), 2, "ottla: -n 0 is too few; give 1\n"),
-        (NotFoundError("there is no broker 7"), 4, "ottla: there is no broker 7\n"),
+        (NotFoundError("broker 7 is not registered"), 4, "ottla: broker 7 is not registered\n"),
         (
             error_from_code(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no topic 'order'", hint="did you mean orders?"),
             4,
@@ -133,7 +133,7 @@ def test_a_bug_is_told_without_its_traceback_unless_asked_for(
         (["topic", "show"], "see `ottla topic show --help`"),
         (["topic", "ls", "--nope"], "see `ottla topic ls --help`"),
         (["topic", "ls", "-o", "xml"], "see `ottla topic ls --help`"),
-        (["topic", "ls", "--timeout", "soon"], "--timeout='soon' is not a duration; give a number with ms"),
+        (["topic", "ls", "--timeout", "soon"], "--timeout='soon' is not a duration; use a number with ms"),
         (["topic", "ls", "-X", "linger"], "-X 'linger' is not name=value; write -X name=value"),
     ],
 )

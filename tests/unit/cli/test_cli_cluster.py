@@ -91,7 +91,7 @@ def test_a_broker_that_is_away_is_named_with_what_follows_from_it(
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        ("controller", "no controller is elected; start a controller"),
+        ("controller", "no active controller; start a controller"),
         ("fenced", "fenced: broker 1; "),
         ("full", "full disk: broker 1; free space there"),
         ("nobody", "no broker is live; start the brokers"),
@@ -183,7 +183,7 @@ def test_controllers_tell_who_is_active_and_that_others_are_not_known(
     assert ottla("cluster controllers") == 1
     assert capsys.readouterr() == (
         "",
-        "ottla: no controller is elected (NOT_CONTROLLER); start one, or see in its log whether it reaches etcd\n",
+        "ottla: the cluster has no active controller (NOT_CONTROLLER); start a controller, or check in its log whether it reaches etcd\n",
     )
 
 

@@ -41,7 +41,7 @@ def test_get_names_the_nearest_and_says_when_nothing_is_set(
     assert "did you mean retention.ms?" in capsys.readouterr().err
     admin.values = {"retention.ms": ("1", "DEFAULT_CONFIG")}
     assert ottla("config get") == 0
-    assert capsys.readouterr() == ("", "the cluster sets no configs; --all shows those in force\n")
+    assert capsys.readouterr() == ("", "the cluster sets no configs; --all also shows defaults\n")
     assert ottla("config get -t orders --broker 1") == 2
 
 

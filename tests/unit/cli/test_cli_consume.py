@@ -40,7 +40,7 @@ def test_following_waits_and_a_bounded_reading_does_not_wait_for_ever() -> None:
     assert [len(next(batches)) for _ in range(3)] == [0, 0, 1]
     stuck = FakeConsumer([[row(0, 0)]], {0: 0, 1: 4})
     with pytest.raises(
-        OutOfTimeError, match=r"no record came for 1 s, missing orders-0 from 1 to 3, orders-1 from 4 to 6"
+        OutOfTimeError, match=r"no record arrived for 1 s, missing orders-0 from 1 to 3, orders-1 from 4 to 6"
     ):
         list(read(stuck, "orders", {0: 3, 1: 6}, None, 1.0))  # type: ignore[arg-type]  # a stand-in
 
@@ -137,8 +137,8 @@ def test_nothing_to_read_is_said_and_valid_json_all_the_same(told: Told, capsys:
         (["-p", "3"], 4, "orders has no partition 3"),
         (["-g", "billing", "-p", "0"], 2, "--group can't be combined with --to or -p"),
         (["-g", "billing", "--to", "end"], 2, "--group can't be combined with --to or -p"),
-        (["-g", "billing", "--from", "-5"], 2, "`ottla group reset billing` moves its offsets"),
-        (["-g", "billing", "--from", "99"], 2, "`ottla group reset billing` moves its offsets"),
+        (["-g", "billing", "--from", "-5"], 2, "`ottla group reset billing` moves the group's offsets"),
+        (["-g", "billing", "--from", "99"], 2, "`ottla group reset billing` moves the group's offsets"),
     ],
 )
 def test_what_can_not_be_is_told_before_anything_is_read(

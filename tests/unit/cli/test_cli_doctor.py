@@ -167,7 +167,7 @@ def test_a_transaction_that_its_coordinator_can_not_end_is_told(
     assert ottla("doctor transactions") == 1
     assert capsys.readouterr().err.splitlines() == [
         "ottla: __transaction_state-1: coordinator 4 can't do what is due: 1 timers are rejected and tried again",
-        "ottla: __transaction_state-2: no coordinator owns it; see whether an ottla-txn-coordinator runs",
+        "ottla: __transaction_state-2: no coordinator owns it; check that an ottla-txn-coordinator is running",
         "checked 3 shards of transactional ids: 2 with problems",
     ]
 
@@ -198,7 +198,7 @@ def test_logs_that_can_not_be_compacted_full_disks_and_silent_brokers_are_told(
     }
     assert printed.err.splitlines() == [
         "ottla: orders-0 on broker 0: it can't be compacted: the disk has room for 7 bytes",
-        "ottla: broker 1: its disk accepts no appends; free space there, and they resume by themselves",
+        "ottla: broker 1: its disk accepts no appends; free space on it, and appends resume by themselves",
         "ottla: broker 1: it can't be reached: broker 1 does not answer (NETWORK_EXCEPTION); start it",
         "checked 2 brokers: 3 problems with logs or disks",
     ]
@@ -238,7 +238,7 @@ def test_a_shard_that_is_not_served_is_told_with_what_keeps_it(
     )
     assert ottla("doctor groups") == 1
     assert capsys.readouterr().err.splitlines() == [
-        "ottla: __consumer_offsets-2: no coordinator owns it; see whether an ottla-group-coordinator runs",
+        "ottla: __consumer_offsets-2: no coordinator owns it; check that an ottla-group-coordinator is running",
         f"ottla: __consumer_offsets-3: coordinator 4 has not served it for 61 s: {damaged}",
         "ottla: __consumer_offsets-4: 2 records can't be read by this release, so their content is missing",
         "ottla: __consumer_offsets-5: coordinator 4 can't do what is due: 1 timers are rejected",

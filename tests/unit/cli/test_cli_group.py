@@ -202,7 +202,7 @@ def test_reset_shows_where_offsets_go(groups: FakeGroups, capsys: pytest.Capture
     assert (first["name"], first["before"], first["after"], first["moved"]) == ("orders-0", 7, 3, -4)
     assert (second["before"], second["moved"], second["action"]) == (None, None, "none")
     assert "orders-0 has no offset -93: its nearest end is 3" in told.err
-    assert "nothing was changed: add --execute to do it" in told.err
+    assert "nothing was changed: add --execute to move the offsets" in told.err
     assert ottla("group reset audit --shift -100 --execute -o json") == 0
     told = capsys.readouterr()
     assert json.loads(told.out)["items"][0]["action"] == "reset"
@@ -225,7 +225,7 @@ def test_rm_asks_and_refuses_groups_with_members(
     asked = sit(monkeypatch, yes=False)
     assert ottla("group rm audit") == 1
     assert groups.admin.calls == []
-    assert asked == ["Delete this group with all offsets for good?"]
+    assert asked == ["Permanently delete this group with all offsets?"]
     assert "audit: 2 offsets of orders, refunds" in capsys.readouterr().err
     sit(monkeypatch, yes=True)
     assert ottla("group rm audit billing nobody -o jsonl") == 3
@@ -249,7 +249,7 @@ def test_rm_offsets_forgets_one_topic(
     assert asked == ["Delete this offset for good?"]
     assert "refunds-0: 2" in capsys.readouterr().err
     assert ottla("group rm-offsets audit -t refunds -p 5 --yes") == 0
-    assert "group audit has committed nothing there" in capsys.readouterr().err
+    assert "group audit has no committed offsets to delete" in capsys.readouterr().err
     assert groups.admin.calls == [("delete_offsets", "audit", ("refunds-0",))]
 
 

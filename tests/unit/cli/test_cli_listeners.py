@@ -200,8 +200,8 @@ def test_a_broker_without_that_listener_and_one_without_any(network: Network) ->
     cluster = info({"EXTERNAL": EXTERNAL[0], "LAN": "localhost:9092"}, {"EXTERNAL": EXTERNAL[1]}, {})
     found = bad(check_cluster(cluster, ["localhost"], network))
     assert found == {
-        (1, "missing"): "it has no listener LAN: clients that use it can't reach what this broker leads; give it "
-        "one, with kafka_listeners and kafka_advertised",
+        (1, "missing"): "it has no listener LAN: clients that use it can't reach what this broker leads; configure "
+        "one with kafka_listeners and kafka_advertised",
         (2, "missing"): "it serves no Kafka listener; start a release that does",
     }
 
@@ -292,7 +292,7 @@ def test_a_mistake_is_code_1_with_what_to_do(network: Network, capsys: pytest.Ca
 @pytest.mark.parametrize("address", ["localhost:kafka", "localhost:0", ":9092", "http://localhost:9092"])
 def test_what_is_no_address_is_refused(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert ottla(f"doctor {address}") == 2
-    assert "is not an address; give host:port of a broker's Kafka listener" in capsys.readouterr().err
+    assert "is not an address; pass the host:port of a broker's Kafka listener" in capsys.readouterr().err
 
 
 def test_the_other_commands_of_doctor_are_still_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -154,10 +154,10 @@ def test_an_unclean_election_shows_what_it_is_about_and_asks(
     admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ottla("partition elect --all --unclean") == 2, "nobody can be asked here"
-    assert "confirm with --yes, or only look with --dry-run" in capsys.readouterr().err
+    assert "confirm with --yes, or preview with --dry-run" in capsys.readouterr().err
     asked = sit(monkeypatch, yes=False)
     assert ottla("partition elect --all --unclean") == 1
-    assert asked == ["Records that only the missing replicas hold are lost for good. Elect?"]
+    assert asked == ["Records that only the missing replicas have are permanently lost. Elect?"]
     assert "refunds-0: no leader" in capsys.readouterr().err
     assert admin.calls == []
     sit(monkeypatch, yes=True)
@@ -177,8 +177,8 @@ def test_an_unclean_election_of_what_has_a_leader_asks_nothing(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        ("", 2, "give --topic or --all"),
-        ("--all -t orders", 2, "give --topic or --all"),
+        ("", 2, "pass --topic or --all"),
+        ("--all -t orders", 2, "pass --topic or --all"),
         ("--all -p 1", 2, "--partition needs exactly one topic"),
         ("-t orders -t refunds -p 0", 2, "--partition needs exactly one topic"),
         ("-t orders -p 3", 4, "orders has no partition 3; its partitions are 0 to 2"),

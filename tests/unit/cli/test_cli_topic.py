@@ -136,7 +136,7 @@ def test_create_goes_on_after_one_that_exists_and_says_partial(
     assert [call[1] for call in admin.calls] == ["c"]
     printed = capsys.readouterr()
     assert [item["name"] for item in json.loads(printed.out)["items"]] == ["c"]
-    assert "orders exists already (TOPIC_ALREADY_EXISTS); use --if-not-exists to keep it as it is" in printed.err
+    assert "orders already exists (TOPIC_ALREADY_EXISTS); use --if-not-exists to keep the existing topic" in printed.err
     assert ottla("topic create orders") == 1
     assert ottla("topic create orders --if-not-exists") == 0
     assert ottla("topic create d --dry-run") == 0
@@ -158,7 +158,7 @@ def test_rm_shows_what_will_go_and_asks(
 @pytest.mark.usefixtures("nobody")
 def test_rm_needs_a_yes_where_nobody_can_be_asked(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
     assert ottla("topic rm orders") == 2
-    assert "confirm with --yes, or only look with --dry-run" in capsys.readouterr().err
+    assert "confirm with --yes, or preview with --dry-run" in capsys.readouterr().err
     assert ottla("topic rm orders --dry-run") == 0
     assert admin.calls == []
     assert ottla("topic rm orders --yes -o jsonl") == 0
@@ -222,7 +222,7 @@ def test_records_are_deleted_up_to_a_place_after_a_yes(
 ) -> None:
     asked = answer(True)
     assert ottla("topic delete-records orders --before 11 -p 1 -o jsonl") == 0
-    assert asked == ["Delete these records for good?"]
+    assert asked == ["Permanently delete these records?"]
     assert admin.calls == [("delete_records", "orders", {1: 11})]
     printed = capsys.readouterr()
     assert printed.err.splitlines()[0] == "orders-1: 1 record, offsets 10 to 10"
@@ -240,7 +240,8 @@ def test_no_record_is_deleted_without_a_yes_or_up_to_where_there_is_none(
     assert ottla("topic delete-records orders --before end --dry-run") == 0
     assert ottla("topic delete-records orders --before 500 --yes") == 2
     assert (
-        "--before 500: orders-0 ends at 5; give --before end, or a single partition with -p" in capsys.readouterr().err
+        "--before 500: orders-0 ends at 5; pass --before end, or select one partition with -p"
+        in capsys.readouterr().err
     )
     assert ottla("topic delete-records orders --before start --yes") == 0
     assert "there is nothing to delete" in capsys.readouterr().err

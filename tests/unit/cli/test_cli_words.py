@@ -76,7 +76,10 @@ def test_who_removes_what_is_not_there_is_not_told_to_create_it(
     assert "did you mean orders?" in capsys.readouterr().err
     admin.advice = "create it with Admin().topics.create(…)"
     assert ottla("topic rm x --yes") == 4
-    assert "does not exist (UNKNOWN_TOPIC_OR_PARTITION); with --if-exists that is no error" in capsys.readouterr().err
+    assert (
+        "does not exist (UNKNOWN_TOPIC_OR_PARTITION); with --if-exists, a missing topic is not an error"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.story("names-broken-at-80-columns")

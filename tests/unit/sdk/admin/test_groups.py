@@ -160,7 +160,7 @@ def test_a_list_without_a_shard_that_changes_hands_is_no_list(cluster: FakeClust
     cluster.answer(Group.LIST_GROUPS, short, short, {G0: first, G1: second})
     assert [found.name for found in groups.list()] == ["a", "b"]
     cluster.answer(Group.LIST_GROUPS, short)
-    with pytest.raises(OttlaError, match="no coordinator lists the groups of 1 shard") as raised:
+    with pytest.raises(OttlaError, match="no coordinator can list the groups of 1 shard") as raised:
         groups.list(timeout=0.1)
     assert raised.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
@@ -321,7 +321,7 @@ def test_offsets_are_forgotten_by_topic_or_partition(cluster: FakeCluster, group
     cluster.answer(Group.DELETE_OFFSETS, pb.DeleteOffsetsResponse(partitions=[read]))
     with pytest.raises(OttlaError, match="members read t"):
         groups.delete_offsets("g", "t")
-    with pytest.raises(ottla.ConfigError, match="no topic to forget"):
+    with pytest.raises(ottla.ConfigError, match="no topic or partition is named"):
         groups.delete_offsets("g")
 
 

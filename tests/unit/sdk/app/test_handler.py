@@ -125,7 +125,7 @@ def unreadable(value: ottla.Context) -> None: ...
 def unknown(value: Later) -> None: ...
 
 
-@pytest.mark.parametrize(("call", "hint"), [(unreadable, "or give value="), (unknown, "or set it with value=")])
+@pytest.mark.parametrize(("call", "hint"), [(unreadable, "or pass value="), (unknown, "or pass it as value=")])
 def test_an_annotation_that_says_nothing_of_bytes_is_refused(call: Callable[..., Any], hint: str) -> None:
     with pytest.raises(ottla.ConfigError) as refused:
         declared(call)
@@ -146,13 +146,13 @@ def test_an_annotation_that_says_nothing_of_bytes_is_refused(call: Callable[...,
         ({"retries": 1.5}, "retries"),
         ({"backoff": -1}, "backoff"),
         ({"order": "topic"}, "order"),
-        ({"max_in_flight": 4}, "below concurrency=8"),
+        ({"max_in_flight": 4}, "less than concurrency=8"),
         ({"max_in_flight_bytes": 0}, "max_in_flight_bytes"),
         ({"group": ""}, "not a group id"),
         ({"key": 5}, "key=5"),
         ({"value": 5}, "value=5"),
-        ({"commit": "manual"}, "is set by the App"),
-        ({"max_pol_interval": 5}, "not an argument of App.on nor of ottla.Consumer"),
+        ({"commit": "manual"}, "the App sets commit= of the consumer itself"),
+        ({"max_pol_interval": 5}, "an argument of neither App.on nor ottla.Consumer"),
     ],
 )
 def test_a_setting_that_can_not_be_is_refused_where_it_is_given(arguments: dict[str, Any], words: str) -> None:

@@ -283,7 +283,7 @@ def test_a_position_that_is_gone_is_reset_as_asked(caplog: pytest.LogCaptureFixt
 def test_without_a_start_and_without_a_reset_reading_is_an_error_until_somebody_seeks(start: Any) -> None:
     with consumer_of(filled({0: 3, 1: 3}), start=start, auto_offset_reset="none") as consumer:
         for read in (lambda: consumer.poll(WAIT), lambda: consumer.position(T0)):
-            with pytest.raises(OffsetOutOfRangeError, match="nothing says where t-0 begins"):
+            with pytest.raises(OffsetOutOfRangeError, match="t-0 has no start position"):
                 read()
         consumer.seek(T0, 1)
         consumer.seek(T1, 2)
@@ -299,7 +299,7 @@ def test_a_partition_with_a_position_needs_no_start_of_the_others() -> None:
         assert consumer.position(T0) == 2
         consumer.seek_to_end(T0)
         assert consumer.position(T0) == 3
-        with pytest.raises(OffsetOutOfRangeError, match="nothing says where t-1 begins"):
+        with pytest.raises(OffsetOutOfRangeError, match="t-1 has no start position"):
             consumer.position(T1)
 
 
@@ -323,7 +323,7 @@ def test_a_topic_that_was_made_anew_is_another_and_is_read_as_auto_offset_reset_
         # The warning is logged without the lock, by the thread that saw the metadata: it may come after the records.
         wait_until(lambda: any("created again" in record.message for record in caplog.records))
     (words,) = [r.message for r in caplog.records if "created again" in r.message]
-    assert "read from the earliest record on" in words
+    assert "reading continues at the earliest record" in words
 
 
 @pytest.mark.story("topic-made-anew-is-read-from-the-middle")
@@ -361,7 +361,7 @@ def test_a_topic_that_is_gone_before_it_was_read_to_its_stop_is_an_error(
             cluster.add_topic("t", 1)
             refill(cluster, {0: 10})
         for _ in range(2):
-            with pytest.raises(UnknownTopicError, match="before it was read up to its stop") as raised:
+            with pytest.raises(UnknownTopicError, match="before the consumer reached its stop") as raised:
                 list(consumer)
             codes = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             assert raised.value.code == (codes[0] if recreated else codes[1])
@@ -661,7 +661,7 @@ def test_what_fails_on_a_thread_of_the_consumer_is_raised_once_and_reading_goes_
         assert values == [50]
         send(cluster, b"51")
         assert consumer.poll(WAIT).values() == [51]
-    (record,) = [r for r in caplog.records if r.message == "a consumer's thread failed"]
+    (record,) = [r for r in caplog.records if r.message == "a thread of the consumer failed"]
     assert record.exc_info
 
 

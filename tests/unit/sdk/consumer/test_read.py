@@ -119,7 +119,7 @@ def test_bytes_numbers_and_headers_without_a_value_have_their_arrow_types() -> N
 def test_values_without_a_type_in_common_are_named(values: list[Any], words: str) -> None:
     cluster = orders(len(values))
     made = iter(values)
-    with pytest.raises(ConfigError, match=f"the values have no Arrow type in common: .*{words}") as caught:
+    with pytest.raises(ConfigError, match=f"the values have no common Arrow type: .*{words}") as caught:
         rows_of(cluster, value=lambda data: next(made)).to_arrow()
     assert "value='bytes'" in caught.value.hint
     assert rows_of(cluster, columns=["key"]).to_arrow()["key"].to_pylist() == [None] * len(values)

@@ -448,7 +448,7 @@ def test_without_a_producer_id_records_wait_and_then_fail_with_the_reason() -> N
     add(acc, b"1")
     acc.no_producer_id_error = OttlaError(ErrorCode.NOT_CONTROLLER, "no controller is elected")
     (late,) = acc.drain(10.0, ROUTES).reported.settled
-    assert "never sent: no broker gave a producer id (no controller is elected)" in str(late.error)
+    assert "never sent: no broker returned a producer id (no controller is elected)" in str(late.error)
     add(acc, b"2", now=11.0)
     assert acc.drain(11.0, ROUTES).wants_producer_id
     why = OttlaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "you may not")

@@ -149,7 +149,7 @@ def test_what_is_no_instance_or_has_no_json_is_not_written() -> None:
             serializer(Line, "value")(value)
     with pytest.raises(SerializationError, match="the Model serializer got dict"):
         serializer(Model, "value")({})
-    with pytest.raises(SerializationError, match="object has no place in JSON"):
+    with pytest.raises(SerializationError, match="object can't be represented in JSON"):
         serializer(Order, "value")(Order(1, [], extra=object()))
 
 

@@ -73,7 +73,7 @@ def test_records_without_a_key_are_counted_and_logged_once(caplog: pytest.LogCap
         table.wait_until_caught_up(10)
         assert (dict(table), table.metrics["records-skipped-total"], table.position) == ({"a": 2}, 2, {0: 3})
     assert [r.message for r in caplog.records if "no key" in r.message] == [
-        "the record at offset 0 of t-0 has no key: the table skips such records, and counts them (metrics)"
+        "the record at offset 0 of t-0 has no key: the table skips such records, and counts them in its metrics"
     ]
 
 

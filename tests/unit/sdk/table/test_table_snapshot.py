@@ -126,14 +126,14 @@ def a_directory(_: ScriptedCluster, path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (another_topic, "it is of another topic of that name"),
+        (another_topic, "it belongs to another topic with the same name"),
         (beyond_the_log, "its position 3 is not in the log of t-0"),
-        (of_deleted_records, "the log begins elsewhere by now"),
+        (of_deleted_records, "the start of the log has moved"),
         (at_another_isolation_level, "it was read with isolation_level=read_uncommitted"),
         (of_more_partitions, ""),
-        (a_fifo, "it is no regular file"),
-        (a_directory, "it is no regular file"),
-        (lambda _, path: path.write_bytes(b""), "another version, or no snapshot"),
+        (a_fifo, "it is not a regular file"),
+        (a_directory, "it is not a regular file"),
+        (lambda _, path: path.write_bytes(b""), "another version, or is not a snapshot"),
         (lambda _, path: path.write_bytes(path.read_bytes()[:-1]), "it is torn"),
         (lambda _, path: path.write_bytes(path.read_bytes().replace(b"shot 2", b"shot 3")), "another version"),
         (lambda _, path: write_snapshot(path, HEAD._replace(topic_id="3"), {}), "another topic"),
@@ -276,7 +276,7 @@ def test_where_the_time_of_tombstones_is_not_known_it_is_not_used(
     with caplog.at_level(logging.WARNING), table_of(cluster, tmp_path) as table:
         table.wait_until_caught_up(10)
         assert dict(table) == {"a": 1}
-        wait_until(lambda: "no snapshot of 't' for now: no" in caplog.text)
+        wait_until(lambda: "can't take a snapshot of 't' at the moment: no" in caplog.text)
     assert "is not used: no" in caplog.text
 
 
@@ -290,7 +290,7 @@ def test_records_that_are_deleted_while_a_table_follows_end_its_snapshots(
         wait_until(lambda: (tmp_path / "t.snapshot").exists())
         cluster.truncate("t", 0, before=1)
         send(cluster, [("b", 2)])
-        wait_until(lambda: "no snapshot of 't': records were deleted" in caplog.text)
+        wait_until(lambda: "can't take a snapshot of 't': records were deleted" in caplog.text)
         assert dict(table) == {"a": 1, "b": 2}
     assert loaded(cluster, tmp_path) == ({"b": 2}, 1)
 
@@ -299,12 +299,12 @@ def test_a_topic_with_retention_has_no_snapshot(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def deletes(*_: object) -> int:
-        raise ValueError("cleanup.policy has delete")
+        raise ValueError("cleanup.policy contains delete")
 
     monkeypatch.setattr(snapshot_module, "deleted_kept_ms", deletes)
     with table_of(filled([("a", 1)]), tmp_path) as table:
         table.wait_until_caught_up(10)
-        wait_until(lambda: "no snapshot of 't': cleanup.policy has delete" in caplog.text)
+        wait_until(lambda: "can't take a snapshot of 't': cleanup.policy contains delete" in caplog.text)
     assert list(tmp_path.iterdir()) == []
 
 
