@@ -99,7 +99,7 @@ class App:
         self._consumer: Final = _CONSUMER_BY_DEFAULT | checked_consumer(consumer or {})
         self._producer: Final = dict(producer or {})
         for unknown in self._producer.keys() - _PRODUCERS:
-            known = f"the settings are {', '.join(sorted(_PRODUCERS))}"
+            known = f"the possible settings are {', '.join(sorted(_PRODUCERS))}"
             hint = "pass it to the App itself: App(name, bootstrap=…)" if unknown == "bootstrap" else known
             raise config_error(f"producer={{{unknown!r}: …}} can't be set", hint=hint)
         self._handlers: Final[list[RecordHandler]] = []

@@ -131,7 +131,7 @@ def checked_consumer(arguments: Mapping[str, Any]) -> dict[str, Any]:
     for name in arguments:
         if name in _OURS:
             hint = _SET_ELSEWHERE.get(name, "leave it out")
-            raise config_error(f"the App sets {name}= of the consumer itself", hint=hint)
+            raise config_error(f"the App sets the consumer's {name}= argument", hint=hint)
         if name not in _CONSUMERS:
             raise config_error(
                 f"{name}= is an argument of neither App.on nor ottla.Consumer",

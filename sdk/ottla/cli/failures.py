@@ -72,7 +72,7 @@ _CLI_TERMS: Final = {
     "Admin().topics.create(…)": "`ottla topic create`",
     "bootstrap= (or OTTLA_BOOTSTRAP)": "-b (or OTTLA_BOOTSTRAP)",
     "bootstrap=": "-b ",
-    "; if it is still starting, set a longer connect_timeout=": "",
+    "; if the cluster is still starting, set a longer connect_timeout=": "",
 }
 """Names of the SDK in its hints, and those of the command line."""
 

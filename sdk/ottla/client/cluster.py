@@ -52,8 +52,8 @@ _LONGEST_TRY_S: Final = 5.0
 
 _GIVE: Final = "set bootstrap= (or OTTLA_BOOTSTRAP) to the gRPC address of a running broker"
 _START: Final = (
-    f"start a cluster (`ottla up`), or {_GIVE}, such as localhost:9650; if it is still starting, set a longer "
-    "connect_timeout="
+    f"start a cluster (`ottla up`), or {_GIVE}, such as localhost:9650; if the cluster is still starting, set "
+    "a longer connect_timeout="
 )
 
 _PROBE_S: Final = 1.0

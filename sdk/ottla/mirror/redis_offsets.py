@@ -71,7 +71,9 @@ def open_redis(url: str, timeout_s: float) -> Redis:
             decode_responses=True,
         )
     except ValueError as error:
-        raise config_error(f"redis= is not valid: {error}", hint='use redis="redis://localhost:6379/0"') from error
+        raise config_error(
+            f"redis= is not valid: {error}", hint='pass a URL, such as redis="redis://localhost:6379/0"'
+        ) from error
 
 
 @contextmanager

@@ -33,7 +33,7 @@ _CLOSE_AT_EXIT_S: Final = 5.0
 _ABORT_S: Final = 5.0
 """How long a close tries to abort an open transaction; after that the coordinator does, when it times out."""
 
-_GARBAGE: Final = "since it is garbage-collected"
+_GARBAGE: Final = "because it was garbage-collected"
 
 _open: Final[set[Closing]] = set()
 """The Closing of each producer that has not ended."""

@@ -86,7 +86,8 @@ class Table(Generic[K, V]):
         settings = merge_config(CONSUMER_NAMES, {**_CONSUMERS, **arguments}, _CONSUMERS, config or {})
         if settings["group"] is not None or settings["auto_offset_reset"] is not None:
             raise config_error(
-                "a table has no group, and always reads from the beginning", hint="remove those settings from config="
+                "a table has no group, and always reads from the beginning",
+                hint="remove group.id and auto.offset.reset from config=",
             )
         serdes = serdes_of(deserializer(settings["key"], "key"), deserializer(settings["value"], "value"))
         skip_bad = one_of(settings["on_bad_record"], "on_bad_record", ("raise", "skip")) == "skip"

@@ -183,7 +183,10 @@ def test_controllers_tell_who_is_active_and_that_others_are_not_known(
     assert ottla("cluster controllers") == 1
     assert capsys.readouterr() == (
         "",
-        "ottla: the cluster has no active controller (NOT_CONTROLLER); start a controller, or check in its log whether it reaches etcd\n",
+        (
+            "ottla: the cluster has no active controller (NOT_CONTROLLER); start a controller, or check in its log "
+            "whether it reaches etcd\n"
+        ),
     )
 
 

@@ -200,7 +200,7 @@ def _check_member(group: str, first: PositionSpec, end: str | None, partitions: 
         )
     if first.anchor not in (Anchor.START, Anchor.END) or first.number:
         raise config_error(
-            "with --group, --from can only be start or end, for partitions without a committed offset",
+            "with --group, --from must be start or end, and only applies to partitions without a committed offset",
             hint=f"`ottla group reset {group}` moves the group's offsets while the group has no members",
         )
 

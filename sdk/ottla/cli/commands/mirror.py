@@ -48,7 +48,10 @@ def status(
     flow: Annotated[str, typer.Argument(metavar="[FLOW]", help="Only this flow, such as 'east->west'.")] = "",
     mirror: Address = _ADDRESS,
 ) -> None:
-    """Show how far this mirror has copied each partition, and how much is left. Exits with code 3 if a flow fails."""
+    """Show how far this mirror has copied each partition, and how much is left.
+
+    Exits with code 3 if a flow has a problem.
+    """
     settings = Settings.of(ctx)
     with _client(settings, mirror) as client:
         flows = [client.flow(flow)] if flow else client.flows()

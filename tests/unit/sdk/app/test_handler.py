@@ -151,7 +151,7 @@ def test_an_annotation_that_says_nothing_of_bytes_is_refused(call: Callable[...,
         ({"group": ""}, "not a group id"),
         ({"key": 5}, "key=5"),
         ({"value": 5}, "value=5"),
-        ({"commit": "manual"}, "the App sets commit= of the consumer itself"),
+        ({"commit": "manual"}, "the App sets the consumer's commit= argument"),
         ({"max_pol_interval": 5}, "an argument of neither App.on nor ottla.Consumer"),
     ],
 )

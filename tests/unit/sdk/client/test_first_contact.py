@@ -102,7 +102,7 @@ def test_where_nobody_listens_the_first_call_says_so_in_one_sentence(
     assert "connect_timeout=" in caught.value.hint
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None or caught.value.__suppress_context__
-    assert "no metadata" not in caplog.text
+    assert "can't fetch metadata" not in caplog.text
 
 
 @pytest.mark.parametrize("kind", [ottla.Producer, ottla.Consumer, ottla.Admin])

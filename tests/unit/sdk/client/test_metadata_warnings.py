@@ -33,5 +33,5 @@ def test_an_error_that_stays_is_logged_once_a_minute(
     updater.refresh()
     wait_until(lambda: len(tries) >= len(errors))
     updater.close()
-    assert caplog.text.count("no metadata: nothing listens") == 1
-    assert caplog.text.count("no metadata: it is the Kafka port") == 1
+    assert caplog.text.count("can't fetch metadata: nothing listens") == 1
+    assert caplog.text.count("can't fetch metadata: it is the Kafka port") == 1

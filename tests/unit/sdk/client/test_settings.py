@@ -269,8 +269,8 @@ def test_a_listener_is_one_object_or_callables_and_never_a_coroutine() -> None:
 @pytest.mark.parametrize(
     ("client", "name", "words"),
     [
-        (Producer, "bootstrap_servers", "Producer() has no argument 'bootstrap_servers'; it is bootstrap= here"),
-        (Consumer, "group_id", "Consumer() has no argument 'group_id'; it is group= here"),
+        (Producer, "bootstrap_servers", "Producer() has no argument 'bootstrap_servers'; use bootstrap= instead"),
+        (Consumer, "group_id", "Consumer() has no argument 'group_id'; use group= instead"),
         (Admin, "client_ids", "Admin() has no argument 'client_ids'; did you mean client_id?"),
         (Producer, "sasl_plain", "pass settings with Kafka's names in config={…}"),
     ],

@@ -142,7 +142,9 @@ def test_a_second_thread_is_told_so_at_once(call: Any) -> None:
     consumer = consumer_of(filled(0))
     with blocked_in(consumer, lambda: consumer.poll(WAIT)):
         began = time.monotonic()
-        with pytest.raises(ConcurrentUseError, match="the thread reader uses this consumer while MainThread calls it"):
+        with pytest.raises(
+            ConcurrentUseError, match="the thread reader uses this consumer while the thread MainThread calls it"
+        ):
             call(consumer)
         assert time.monotonic() - began < AT_ONCE
         assert not consumer.finished
@@ -156,7 +158,9 @@ def test_a_loop_is_its_threads_own_until_it_is_left() -> None:
             assert consumer.position(T0) == 1
             refused = Other(lambda: consumer.poll(0)).result()
             assert isinstance(refused, ConcurrentUseError)
-            assert refused.message == "the thread MainThread iterates over this consumer while other calls it"
+            assert (
+                refused.message == "the thread MainThread iterates over this consumer while the thread other calls it"
+            )
             break
         batch = Other(lambda: consumer.poll(WAIT, max_records=2)).result()
         assert [r.offset for r in batch] == [1, 2]

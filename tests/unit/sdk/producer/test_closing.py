@@ -76,7 +76,7 @@ def test_a_producer_that_is_garbage_sends_what_it_has_and_ends_its_threads(caplo
         assert not deliveries[0].done()
     assert [delivery.result(WAIT).offset for delivery in deliveries] == [0, 1, 2]
     until_ended(threads)
-    assert "was not closed; closing it since it is garbage-collected" in caplog.text
+    assert "was not closed; closing it because it was garbage-collected" in caplog.text
 
 
 def test_a_producer_that_was_closed_goes_without_a_word(caplog: pytest.LogCaptureFixture) -> None:

@@ -209,7 +209,7 @@ def test_a_sender_that_failed_is_told_to_all(where: str, caplog: pytest.LogCaptu
     assert isinstance(error.__cause__, MemoryError)
     wait_until(lambda: producer._sender.failed is not None)
     for call in (lambda: producer.send(b"c"), producer.flush):
-        with pytest.raises(FatalError, match="sends nothing any more") as caught:
+        with pytest.raises(FatalError, match="sends no more records") as caught:
             call()
         assert isinstance(caught.value.__cause__, MemoryError)
     began_at = time.monotonic()

@@ -134,7 +134,7 @@ def a_directory(_: ScriptedCluster, path: Path) -> None:
         (a_fifo, "it is not a regular file"),
         (a_directory, "it is not a regular file"),
         (lambda _, path: path.write_bytes(b""), "another version, or is not a snapshot"),
-        (lambda _, path: path.write_bytes(path.read_bytes()[:-1]), "it is torn"),
+        (lambda _, path: path.write_bytes(path.read_bytes()[:-1]), "it is damaged"),
         (lambda _, path: path.write_bytes(path.read_bytes().replace(b"shot 2", b"shot 3")), "another version"),
         (lambda _, path: write_snapshot(path, HEAD._replace(topic_id="3"), {}), "another topic"),
     ],

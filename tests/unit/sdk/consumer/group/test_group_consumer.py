@@ -367,7 +367,7 @@ def test_a_static_member_comes_back_without_a_rebalance_and_who_was_replaced_is_
     second = consumer_of(cluster, group_instance_id="one")
     until_joined(second, 1)
     wait_until(lambda: first._group is not None and first._group._heartbeats.error is not None)
-    with pytest.raises(FencedInstanceError, match="group_instance_id of its own"):
+    with pytest.raises(FencedInstanceError, match="a different group_instance_id for each consumer"):
         first.poll(WAIT)
     assert second.group_metadata.generation == 1
     second.close()
