@@ -107,7 +107,9 @@ class Comparison:
             header = _first_header(records, reading.offset)
             size_bytes, offset = header.size_bytes, header.next_offset
         if offset <= reading.offset:
-            raise corrupt(f"batches up to offset {offset} were answered where {reading.offset} was asked for")
+            raise corrupt(
+                f"the response contains only batches up to offset {offset}, but offset {reading.offset} was requested"
+            )
         reading.records, reading.at, reading.offset = records[:size_bytes], 0, offset
         self._skip_deleted(reading)
 
@@ -142,10 +144,10 @@ class Comparison:
 
 def _first_header(records: bytes, offset: int) -> BatchHeader:
     if not records:
-        raise corrupt(f"nothing was answered from offset {offset} on, which is below the high watermark")
+        raise corrupt(f"the response contains no batch from offset {offset} on, which is below the high watermark")
     header = read_header(records)
     if next(iter_headers(records), None) is None:
-        raise corrupt(f"what was answered from offset {offset} on is no whole batch")
+        raise corrupt(f"the response from offset {offset} on is not a complete batch")
     return header
 
 

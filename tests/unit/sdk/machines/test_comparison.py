@@ -107,11 +107,11 @@ def test_a_replica_that_is_given_up_does_not_stop_the_others() -> None:
 @pytest.mark.parametrize(
     ("records", "words"),
     [
-        (b"", "nothing was answered from offset 2 on"),
-        (b"\0" * 70, "no whole batch"),
+        (b"", "the response contains no batch from offset 2 on"),
+        (b"\0" * 70, "not a complete batch"),
         (b"short", "5 bytes are left"),
-        (batch(2)[:-1], "no whole batch"),
-        (batch(0, 2), "batches up to offset 2 were answered where 2 was asked for"),
+        (batch(2)[:-1], "not a complete batch"),
+        (batch(0, 2), "only batches up to offset 2, but offset 2 was requested"),
     ],
 )
 def test_what_is_no_batch_from_there_on_is_refused_and_changes_nothing(records: bytes, words: str) -> None:
