@@ -124,7 +124,9 @@ def test_preferred_leaders_lead_again_after_a_restart(
     assert items("partition ls --leader 1") == [], "nobody has asked for it yet"
     capsys.readouterr()
     assert ottla("partition elect --all") == 0
-    assert f"{moved['name']}: broker 1 leads now\n" in capsys.readouterr().err, "and the groups' topic has some, too"
+    assert f"{moved['name']}: broker 1 is now the leader\n" in capsys.readouterr().err, (
+        "and the groups' topic has some, too"
+    )
     (led,) = items("partition ls orders --leader 1")
     assert (led["name"], led["leader_epoch"]) == (moved["name"], moved["leader_epoch"] + 2)
     capsys.readouterr()

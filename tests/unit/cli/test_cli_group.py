@@ -246,7 +246,7 @@ def test_rm_offsets_forgets_one_topic(
     assert items(capsys) == [{"name": "orders-0", "topic": "orders", "partition": 0, "action": "none"}]
     asked = sit(monkeypatch, yes=True)
     assert ottla("group rm-offsets audit -t refunds -p 0") == 0
-    assert asked == ["Delete this offset for good?"]
+    assert asked == ["Permanently delete this offset?"]
     assert "refunds-0: 2" in capsys.readouterr().err
     assert ottla("group rm-offsets audit -t refunds -p 5 --yes") == 0
     assert "group audit has no committed offsets to delete" in capsys.readouterr().err

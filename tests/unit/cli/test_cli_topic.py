@@ -148,7 +148,7 @@ def test_rm_shows_what_will_go_and_asks(
 ) -> None:
     asked = answer(False)
     assert ottla("topic rm orders") == 1
-    assert (asked, admin.calls) == (["Delete this topic for good?"], [])
+    assert (asked, admin.calls) == (["Permanently delete this topic?"], [])
     assert capsys.readouterr().err == "orders: 3 partitions, 7 records\nnothing was changed\n"
     answer(True)
     assert ottla("topic rm orders refunds") == 0
