@@ -80,14 +80,14 @@ class Pipeline:
         self._lake.result()
         if drop_a_row:
             plant_in_lake(self._lake_in)
-        with self._audit as audit:
+        with self._audit as audit:  # which starts its JVM while pandas computes
+            expected = by_pandas(count)
+            lake_rows, of_lake = pandas_check.of_lake(self._lake_in)
+            windows = pandas_check.of_windows(self._windows_in)
+            wrong_hours = differences(of_lake, expected)
+            wrong_windows = differences(windows, expected)
+            wrong_in_topic = differences(pandas_check.of_topic(self._bootstrap, DELAYS), expected)
             _, audited = audit.result()
-        expected = by_pandas(count)
-        lake_rows, of_lake = pandas_check.of_lake(self._lake_in)
-        windows = pandas_check.of_windows(self._windows_in)
-        wrong_hours = differences(of_lake, expected)
-        wrong_windows = differences(windows, expected)
-        wrong_in_topic = differences(pandas_check.of_topic(self._bootstrap, DELAYS), expected)
         if picture is not None:
             plot(windows, picture)
         return {

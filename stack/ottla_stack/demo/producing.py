@@ -26,7 +26,7 @@ WATERMARK_DAYS: Final = 60
 _LIMIT_S: Final = 90.0
 _DAY_MS: Final = 86_400_000
 _MONTH_MS: Final = 30 * _DAY_MS
-_MONTH_S: Final = 1.5
+_MONTH_S: Final = 1.0
 """The least time for a month: otherwise the year is over before a stream that reads it has had a second batch."""
 
 _REPORT_EVERY: Final = 2_000
