@@ -12,7 +12,7 @@ from typing import Final
 
 
 class ErrorCode(IntEnum):
-    """Kafka's int16 error codes, by Kafka's names; our own at the end."""
+    """Kafka's int16 error codes under Kafka's names, followed by ottla's own codes."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -157,11 +157,11 @@ def is_retriable(code: int) -> bool:
 
 
 class OttlaError(Exception):
-    """An error with Kafka's code: `code`, the message in words, and `hint`, one sentence on what to do.
+    """An error with Kafka's `code`, a `message`, and `hint`, one sentence on what to do.
 
-    `broker` is the address that answered with it, where a client knows it. Services raise it and the adapters put it
-    in band; clients raise it again, as the subclass that fits. Nothing else crosses a service's boundary, so no
-    traceback reaches a user.
+    `broker` is the address of the broker that returned the error, if the client knows it. Services raise an OttlaError,
+    their adapters put it into the response, and clients raise it again as a fitting subclass. No other exception leaves
+    a service, so no traceback reaches a user.
     """
 
     def __init__(self, code: int, message: str, *, hint: str = "", broker: str = "") -> None:
@@ -173,7 +173,7 @@ class OttlaError(Exception):
 
     @property
     def name(self) -> str:
-        """Kafka's name of the code, or the number where this release does not know it."""
+        """Kafka's name for the code, or its number if this release does not know the code."""
         return ErrorCode(self.code).name if self.code in ErrorCode._value2member_map_ else str(self.code)
 
     @property

@@ -49,15 +49,18 @@ class RetriableError(OttlaError):
 
 
 class FatalError(OttlaError):
-    """The same call will fail again: the request, the record or the cluster's settings have to change first."""
+    """The same call will fail again until the request, the record or the cluster's settings change."""
 
 
 class ConfigError(FatalError, ValueError):
-    """An argument or a config is not valid. Raised where you pass it, before anything is sent."""
+    """An argument or a config is not valid.
+
+    It is raised by the call that you pass the argument to, before anything is sent.
+    """
 
 
 class ConcurrentUseError(FatalError):
-    """Two threads use one consumer at once. Only `wakeup`, `close` and `metrics` are safe from any thread."""
+    """Two threads used one consumer at the same time. Only `wakeup`, `close` and `metrics` are thread-safe."""
 
 
 class WakeupError(OttlaError):
@@ -83,7 +86,7 @@ class SerializationError(FatalError, ValueError):
 
 
 class AuthorizationError(FatalError):
-    """The principal may not do this."""
+    """The principal is not allowed to perform the operation."""
 
 
 class TimeoutError(RetriableError, builtins.TimeoutError):  # noqa: A001 - users write `except ottla.TimeoutError`
@@ -91,15 +94,15 @@ class TimeoutError(RetriableError, builtins.TimeoutError):  # noqa: A001 - users
 
 
 class BufferFullError(TimeoutError):
-    """The producer's buffer stayed full for `max_block`: records are produced faster than the brokers take them."""
+    """The producer's buffer was full for `max_block`, because records are produced faster than brokers accept them."""
 
 
 class ConnectError(RetriableError, ConnectionError):
-    """No broker could be reached, or the connection broke while a call was open."""
+    """No broker was reachable, or the connection broke during a call."""
 
 
 class NotABrokerError(FatalError, ConnectionError):
-    """The address is not a broker's gRPC port but something else, such as a Kafka, HTTP or TLS port."""
+    """The address is not the gRPC port of a broker; it may be a Kafka, HTTP or TLS port."""
 
 
 class UnknownTopicError(RetriableError):
@@ -115,7 +118,7 @@ class RecordTooLargeError(FatalError):
 
 
 class OffsetOutOfRangeError(FatalError):
-    """The offset is not, or no longer, in the log, and `auto_offset_reset` does not allow another one."""
+    """The offset is not (or no longer) in the log, and `auto_offset_reset` does not allow a reset."""
 
 
 class TruncationError(OffsetOutOfRangeError):
@@ -132,9 +135,10 @@ class TruncationError(OffsetOutOfRangeError):
 
 
 class CommitFailedError(FatalError):
-    """Offsets were not committed: the group has rebalanced meanwhile, without this consumer.
+    """Offsets were not committed, because the group has rebalanced without this consumer.
 
-    Other members may have its partitions by now, and read again from the last commit. Read on to join again.
+    Other members may now own its partitions and read again from the last committed offsets. Continue to read, and the
+    consumer joins the group again.
     """
 
 
@@ -143,7 +147,7 @@ class RebalanceInProgressError(FatalError):
 
 
 class FencedInstanceError(FatalError):
-    """Another consumer has joined with this one's `group_instance_id`. Only one may have it at a time."""
+    """Another consumer has joined with the same `group_instance_id`. Only one consumer may use it at a time."""
 
 
 class TransactionAborted(FatalError):  # noqa: N818 - Kafka's word, and what has happened
@@ -155,9 +159,10 @@ class TransactionAborted(FatalError):  # noqa: N818 - Kafka's word, and what has
 
 
 class FencedError(FatalError):
-    """Another producer has started with this one's `transactional_id`, so this one can't write any more.
+    """A newer producer with the same `transactional_id` has started, so this producer can no longer write.
 
-    Its open transaction was aborted. Close it: only one producer may have the id at a time.
+    The open transaction of the fenced producer was aborted. Close that producer: only one producer may use a
+    transactional id at a time.
     """
 
 
@@ -169,10 +174,10 @@ class RejectError(FatalError):
 
 
 class HandlerError(FatalError):
-    """An App's handler failed for good and the record could not go to the dead letters, so the App has stopped.
+    """An App has stopped, because a handler failed and the record could not be written to the dead-letter topic.
 
-    `topic`, `partition` and `offset` identify the record, `attempts` says how often it was tried. `__cause__` is the
-    handler's last error, or the reason why the dead letter was not written.
+    `topic`, `partition` and `offset` identify the record; `attempts` is the number of attempts. `__cause__` is the last
+    error of the handler, or the error of the write to the dead-letter topic.
     """
 
     def __init__(
@@ -186,9 +191,10 @@ class HandlerError(FatalError):
 
 
 class DeliveryError(RetriableError):
-    """Records were not delivered and you did not read their outcomes; `failed` says how many.
+    """Some records were not delivered, and you did not read their outcomes; `failed` is the number of these records.
 
-    Raised by `flush()`, `close()` and the end of a `with` block. `__cause__` is the first failure.
+    `flush()`, `close()` and the end of a `with` block raise this error. `__cause__` is the error of the first failed
+    record.
     """
 
     def __init__(self, code: int, message: str, *, failed: int, hint: str = "") -> None:

@@ -36,17 +36,19 @@ _client_numbers = itertools.count(1)
 
 
 class Admin:
-    """`topics`, `partitions`, `configs`, `groups`, `transactions` and `cluster` of one cluster. Thread-safe.
+    """Manages a cluster through `topics`, `partitions`, `configs`, `groups`, `transactions` and `cluster`. Thread-safe.
 
     Args:
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
-        request_timeout: seconds that each method has, unless it is given a `timeout`.
-        connect_timeout: seconds for the first broker to answer when the client starts; raise it if brokers may start
-            after this client. Once a broker has answered, the other timeouts say how long the client waits in outages.
-        client_id: names this client in logs and quotas.
-        config: the same settings under Kafka's names.
+        request_timeout: seconds that a method may take, unless you pass `timeout` to it.
+        connect_timeout: seconds that the client waits for a first answer from any broker when it starts; raise it if
+            brokers may start after the client. After that first answer, the other timeouts limit how long the client
+            waits in an outage.
+        client_id: the name of this client in logs and quotas.
+        config: settings under Kafka's names.
 
-    Every method raises ConnectError or ottla.TimeoutError if no broker answers in time, and the controller's errors.
+    Every method raises ConnectError or ottla.TimeoutError if no broker answers in time. It also raises errors that the
+    controller returns.
     """
 
     def __init__(
@@ -97,12 +99,14 @@ class Admin:
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """One registered broker. `kafka_address` is that of its first Kafka listener, "" if it has none.
+    """One registered broker.
 
-    `kafka_listeners` maps the name of each listener to its address; a broker of an older release reports none.
+    `kafka_address` is the address of the broker's first Kafka listener, or "" without a Kafka listener.
+    `kafka_listeners` maps the name of each listener to its address; for a broker of an older release it is empty.
 
-    `epoch` grows with every registration. A `fenced` broker, which has just started or stopped, may not lead. The disk
-    of a `read_only` broker takes no appends, so it leads only the partitions that no other broker can lead.
+    `epoch` increases with each registration of the broker. A `fenced` broker has just started or stopped, and may not
+    lead partitions. A `read_only` broker can't append to its disk, so it leads only partitions that no other broker can
+    lead.
     """
 
     id: int
@@ -117,8 +121,10 @@ class BrokerInfo:
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """The cluster. While no controller is elected, `controller_id` and `controller_epoch` are -1 and
-    `controller_address` is ""."""
+    """The cluster.
+
+    If no controller is elected, `controller_id` and `controller_epoch` are -1 and `controller_address` is "".
+    """
 
     cluster_id: str
     controller_id: int
@@ -129,10 +135,10 @@ class ClusterInfo:
 
 @dataclass(frozen=True, slots=True)
 class LogDirInfo:
-    """One data directory of a broker: the bytes of its file system, and of each replica in it.
+    """One data directory of a broker, with the size of its file system and of each replica, in bytes.
 
-    `uncleanable` maps each log that can't be compacted to the reason. `late_transactions` are the partitions led by the
-    broker that have a transaction which should have ended long ago.
+    `uncleanable` maps each log that can't be compacted to the cause. `late_transactions` lists the partitions that the
+    broker leads and that have an overdue open transaction.
     """
 
     path: str

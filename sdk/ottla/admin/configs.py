@@ -19,10 +19,11 @@ _TOPICS_A_CALL: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One config in force.
+    """A config and its effective value.
 
-    `source` is where its value comes from (Kafka's names: DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG …). `enforced` is False
-    if it is stored but no service acts on it yet. `type` is boolean, string, int, long, double or list.
+    `source` is the origin of the value, under Kafka's names (DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG …). `enforced` is
+    False if the config is stored but no service implements it yet. `type` is boolean, string, int, long, double or
+    list.
     """
 
     name: str

@@ -15,9 +15,9 @@ from ottla_proto.common_pb2 import ShardStanding
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """One group of a listing. `protocol_type` is "consumer", "connect", …, or "" for a group without members.
+    """An entry in the list of groups. `protocol_type` is "consumer", "connect", …, or "" for a group without members.
 
-    `coordinator` is the id of the group-coordinator that owns the group's shard, `shard`.
+    `coordinator` is the id of the group-coordinator that owns `shard`, the shard of the group.
     """
 
     name: str
@@ -30,10 +30,10 @@ class GroupSummary:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """One member. `instance_id` is its group.instance.id, None for a dynamic member.
+    """One member. `instance_id` is the member's group.instance.id, or None for a dynamic member.
 
-    `topics` are its subscribed topics and `partitions` its assigned partitions; both are empty if the group is not one
-    of consumers, or is rebalancing. The timeouts are in seconds.
+    `topics` are the subscribed topics and `partitions` the assigned partitions. Both are empty while the group
+    rebalances, and if it is not a group of consumers. The timeouts are in seconds.
     """
 
     member_id: str
@@ -47,15 +47,16 @@ class GroupMember:
 
     @property
     def name(self) -> str:
-        """Its name for people: the instance id, else the member id."""
+        """A name to display: the instance id, or the member id if the member has no instance id."""
         return self.instance_id or self.member_id
 
 
 @dataclass(frozen=True, slots=True)
 class GroupInfo:
-    """One group. `assignor` is the one that its members have agreed on, `leader` the id of the member that assigns.
+    """One group.
 
-    `coordinator` is the id of the group-coordinator that owns the group's shard, `shard`.
+    `assignor` is the assignor that the members have agreed on, and `leader` is the id of the member that assigns
+    partitions. `coordinator` is the id of the group-coordinator that owns `shard`, the shard of the group.
     """
 
     name: str
@@ -71,13 +72,13 @@ class GroupInfo:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """How far a group is behind in one partition, at the moment when the partition's leader was queried.
+    """The lag of a group in one partition when the partition's leader was queried.
 
-    `committed` is None if nothing is committed. `start` is the first offset in the log, `end` the next one to be
-    written. `records` counts the offsets from the committed one to the end; it is an upper bound, because compaction
-    and transactions leave gaps. `seconds` is the age of the oldest of these records, 0 if there are none. If the leader
-    can't be queried, `error` says why, and `start`, `end`, `records` and `seconds` are None. `member_id` is "" if no
-    member reads the partition now.
+    `committed` is None without a committed offset. `start` is the first offset in the log, and `end` is the offset of
+    the next record to be written. `records` is the number of offsets from `committed` to `end`; the real number of
+    records may be lower, because compaction and transactions leave gaps. `seconds` is the age of the oldest of these
+    records, or 0 without a lag. If the leader can't be queried, `error` says why, and `start`, `end`, `records` and
+    `seconds` are None. `member_id` is "" if the partition is not assigned to a member.
     """
 
     topic: str
@@ -122,25 +123,25 @@ class ShardStatus:
 
 @dataclass(frozen=True, slots=True)
 class GroupLag:
-    """How far a group is behind, in every partition that it reads or has committed, by topic and number."""
+    """The lag of a group in each partition that it reads or has committed, ordered by topic and partition number."""
 
     name: str
     partitions: tuple[PartitionLag, ...]
 
     @property
     def records(self) -> int:
-        """The sum over all partitions with a known lag."""
+        """The lag in records, summed over all partitions with a known lag."""
         return sum(partition.records or 0 for partition in self.partitions)
 
     @property
     def seconds(self) -> float:
-        """The lag of the partition that is furthest behind."""
+        """The lag in seconds of the partition that is furthest behind."""
         return max((partition.seconds or 0.0 for partition in self.partitions), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupEvent:
-    """One event of a group, and its cause. `timestamp` is in milliseconds.
+    """An event in a group's history, and its cause. `timestamp` is in milliseconds.
 
     `kind` is joined, left, evicted, replaced (a static member came back), rebalance-began, generation (all members have
     joined), assigned (a rebalance has ended) or loaded (another coordinator took over). `member_id` is "" if the event
@@ -166,9 +167,9 @@ class GroupEvent:
 
 @dataclass(frozen=True, slots=True)
 class OffsetReset:
-    """How one partition's committed offset moves: from `before`, None if nothing is committed, to `after`.
+    """The move of a partition's committed offset from `before` (None without a committed offset) to `after`.
 
-    `wanted` is the requested offset; `after` is the nearest offset that the partition holds.
+    `wanted` is the requested offset, and `after` is the offset nearest to it that the partition contains.
     """
 
     topic: str
@@ -179,7 +180,10 @@ class OffsetReset:
 
     @property
     def moved(self) -> int:
-        """How many offsets it moves forwards, negative if records are read again. 0 if nothing was committed."""
+        """The number of offsets that the group moves forwards; negative if it will read records again.
+
+        The value is 0 without a previously committed offset.
+        """
         return 0 if self.before is None else self.after - self.before
 
 

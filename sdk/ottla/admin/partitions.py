@@ -25,7 +25,10 @@ _MOST_LEADERS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """The result for one partition. `leader` is the elected broker, or -1 if an `error` says why there is none."""
+    """The result of a leader election for one partition.
+
+    `leader` is the elected broker, or -1 if no leader was elected; `error` then gives the reason.
+    """
 
     topic: str
     partition: int
@@ -34,7 +37,7 @@ class Election:
 
     @property
     def was_needed(self) -> bool:
-        """Whether an election was needed; if not, the partition already has the leader that it should have."""
+        """Whether an election was needed, because the partition did not have the right leader."""
         return self.error is None or self.error.code != ErrorCode.ELECTION_NOT_NEEDED
 
 

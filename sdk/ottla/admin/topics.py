@@ -30,10 +30,10 @@ Names = list[str]
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """One partition, with brokers as ids. `leader` is -1 while there is none; `offline` are replicas on unreachable
-    brokers.
+    """A partition; its brokers are given by id.
 
-    `elr` are the eligible leader replicas: out of the ISR, but with every record acknowledged with acks=all.
+    `leader` is -1 if the partition has no leader; `offline` are the replicas on unreachable brokers. `elr` are the
+    eligible leader replicas: they are not in the ISR, but have every record acknowledged with acks=all.
     `last_known_elr` were in the ISR or ELR until an unclean stop or the loss of their disk (KIP-966).
     """
 
@@ -53,7 +53,7 @@ class PartitionInfo:
 
     @property
     def is_leaderless(self) -> bool:
-        """Whether it has no leader, or an unreachable one, so that it can be neither written nor read."""
+        """Whether the partition has no reachable leader, so that clients can neither write nor read it."""
         return self.leader < 0 or self.leader in self.offline
 
 

@@ -77,10 +77,11 @@ class TransactionInfo:
 
 @dataclass(frozen=True, slots=True)
 class ActiveProducer:
-    """A producer as a partition knows it. `last_sequence` and `last_written_at` belong to its newest batch; they are -1
-    and None if it has none. `coordinator_epoch` is the highest of its markers, -1 if it has none.
+    """The state of one producer in a partition.
 
-    `first_offset` is where its open transaction begins in the partition, None if none is open.
+    `last_sequence` and `last_written_at` describe the producer's newest batch; they are -1 and None if it has no batch.
+    `coordinator_epoch` is the highest coordinator epoch among its transaction markers, or -1 without a marker.
+    `first_offset` is the first offset of its open transaction in the partition, or None if no transaction is open.
     """
 
     producer_id: int
@@ -93,8 +94,10 @@ class ActiveProducer:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction that is open in a partition. `transaction` is the coordinator's view of it, None if no coordinator
-    knows it."""
+    """A transaction that is open in a partition.
+
+    `transaction` is the coordinator's view of the transaction, or None if no coordinator knows it.
+    """
 
     partition: TopicPartition
     first_offset: int
@@ -103,14 +106,18 @@ class OpenTransaction:
 
     @property
     def is_hanging(self) -> bool:
-        """Whether nothing will end it, since no coordinator has a transaction of this producer in this partition."""
+        """Whether nothing will end the transaction, because no coordinator has one of this producer in this
+        partition."""
         return self.transaction is None or not self.transaction.holds(self.partition)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionTransactions:
-    """A partition's open transactions, oldest first. With read_committed, consumers get the records below
-    `last_stable_offset`; with read_uncommitted, those below `high_watermark`."""
+    """The open transactions in a partition, oldest first.
+
+    Consumers with read_committed get the records below `last_stable_offset`, and consumers with read_uncommitted get
+    the records below `high_watermark`.
+    """
 
     partition: TopicPartition
     high_watermark: int
@@ -119,7 +126,8 @@ class PartitionTransactions:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether read_committed consumers wait; if nothing is open, for a marker that is still being replicated."""
+        """Whether read_committed consumers have to wait, for an open transaction or for a marker that is not replicated
+        yet."""
         return self.last_stable_offset < self.high_watermark
 
 

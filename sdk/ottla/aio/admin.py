@@ -110,7 +110,7 @@ class ClusterOverview(Facade[SyncClusterOverview]):
 
 
 class Admin:
-    """`topics`, `partitions`, `configs`, `groups`, `transactions` and `cluster` of one cluster.
+    """Manages a cluster through `topics`, `partitions`, `configs`, `groups`, `transactions` and `cluster`.
 
     The arguments are ottla.Admin's.
     """

@@ -46,7 +46,7 @@ _CONSUMER_BY_DEFAULT: Final = {"assignors": ("cooperative-sticky",)}
 
 
 class App:
-    """Handles the records of topics, at least once or exactly once, with retries and dead letters.
+    """Calls your handlers for the records of topics, at least once or exactly once, with retries and dead letters.
 
         app = ottla.App("billing", consumer={"auto_offset_reset": "earliest"})
 
@@ -57,20 +57,21 @@ class App:
         app.run()
 
     A record is finished when its handler has returned, or when it has been written to the dead letters. The app commits
-    offsets up to the lowest unfinished record. So whatever happens to the process, no record is skipped, and at most
-    the `max_in_flight` records that were in flight are handled again. Records of one key are handled one after the
-    other, in order; records of different keys at the same time.
+    offsets up to the lowest unfinished record. If the process fails, no record is skipped, and at most `max_in_flight`
+    records are handled again. Records with the same key are handled one after the other, in order; records with
+    different keys are handled concurrently.
 
     Args:
-        name: the app's name, and the default group of its handlers.
+        name: the app's name, which is also the default group of its handlers.
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
         exactly_once: commit the records that handlers send, the dead letters and the offsets of the handled records in
             one transaction per `commit_interval` (docs/use/transactions.md). Other effects of handlers may be repeated.
         drain_timeout: seconds to wait for running handlers when the app stops or their partitions move to other
-            members. After that, coroutines are cancelled; their records are handled again, here or by the new owner.
-        consumer: arguments of ottla.Consumer for all handlers, such as {"auto_offset_reset": "earliest"}. `assignors`
-            is ("cooperative-sticky",) by default.
-        producer: arguments of ottla.Producer for `ctx.send` and dead letters. It uses acks="all" and the auto
+            members. After that, the app cancels coroutines; their records are handled again, by this app or by the new
+            owner.
+        consumer: arguments of ottla.Consumer for all handlers, such as {"auto_offset_reset": "earliest"}. The default
+            for `assignors` is ("cooperative-sticky",).
+        producer: arguments of ottla.Producer for `ctx.send` and dead letters. The producer uses acks="all" and the auto
             serializer.
 
     Raises:
@@ -125,32 +126,35 @@ class App:
         commit_interval: Duration = 1.0,
         **consumer: Any,
     ) -> Callable[[H], H]:
-        """Decorate a handler for the records of `topics`: a coroutine function, or a function, which runs in a thread.
+        """Decorate a handler for the records of `topics`: a coroutine function, or a function to run in a thread.
 
         The app calls it with a record's value and, if it takes a second argument, a Context. The decorator returns the
         function unchanged, so tests can call it.
 
         Args:
             group: the consumer group; by default the app's name.
-            concurrency: how many records are handled at once; also the most threads.
-            order: "key": records of one key and partition are handled one after the other, in order; records without a
-                key in any order. "partition": so are all records of a partition. A record that waits for a retry holds
-                back no others.
-            retries: how often a record is tried again if its handler raises; 5 means up to 6 attempts.
-            backoff: seconds before the second attempt, doubling up to `backoff_max`; each wait is randomly shortened,
-                to half at most.
-            dead_letter: the topic for records that are given up: those that failed for good, whose handler raised
-                RejectError, or that can't be deserialized. Key, value and headers are kept, and headers `ottla.…` are
-                added. Without it the app stops with HandlerError, and tries the record again when it next runs.
-            key, value: deserializers, as for ottla.Consumer. The default of `value` is the annotation of the handler's
-                first parameter, else auto.
-            max_in_flight: the most records that are read but not committed, and so the most that a crash repeats. While
-                the limit is reached nothing more is read, even if it is one record that is tried again and again.
-            max_in_flight_bytes: the most bytes of unfinished records; one poll may exceed it.
-            commit_interval: seconds between commits; once half of `max_in_flight` is finished, it commits sooner.
+            concurrency: the maximum number of records handled at the same time, and of threads.
+            order: "key" handles records with the same key and partition one after the other, in order, and records
+                without a key in any order. "partition" handles all records of a partition one after the other, in
+                order. A record that waits for a retry holds back only the records that have to follow it in this order.
+            retries: the maximum number of retries for a record whose handler raises; 5 means up to 6 attempts.
+            backoff: seconds before the second attempt; each further wait is twice as long, up to `backoff_max`. A
+                random amount, up to half, is taken off each wait.
+            dead_letter: the topic for dead letters: records that failed every attempt, whose handler raised
+                RejectError, or that can't be deserialized. A dead letter keeps the record's key, value and headers, and
+                gets additional headers `ottla.…`. Without a dead-letter topic the app stops with HandlerError at such a
+                record, and tries the record again when it next runs.
+            key, value: deserializers, as for ottla.Consumer. By default, `value` follows the type annotation of the
+                handler's first parameter; without an annotation it is auto.
+            max_in_flight: the maximum number of records that are read but not committed, and therefore the maximum that
+                a crash repeats. At this limit the app stops reading, even if only one record, which is being retried,
+                holds up the commit.
+            max_in_flight_bytes: the maximum bytes of unfinished records; one poll may exceed this limit.
+            commit_interval: seconds between commits; the app commits sooner once half of `max_in_flight` records are
+                finished.
             consumer: further arguments of ottla.Consumer, such as auto_offset_reset or max_poll_interval.
 
-        Raises ConfigError for an invalid argument, here and not when the app runs.
+        Raises ConfigError for an invalid argument when you apply the decorator, not when the app runs.
         """
         settings = {name: value for name, value in locals().items() if name not in ("self", "consumer")}
 
@@ -185,15 +189,18 @@ class App:
     # ---- running -------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Handle records until SIGINT, SIGTERM or `stop`; a second signal ends it at once. Raises like `serve`."""
+        """Handle records until SIGINT, SIGTERM or `stop`; a second signal ends the process immediately.
+
+        Raises like `serve`.
+        """
         asyncio.run(self._serve_with_signals())
 
     async def serve(self) -> None:
-        """Handle records in this event loop, until `stop` or until the task is cancelled.
+        """Handle records in the current event loop until you call `stop` or cancel the task.
 
-        Then it starts no more handlers, waits for those that run, commits the finished records and leaves the groups.
-        Raises HandlerError for a record that can't be handled, or the error that ended a consumer, after everything
-        else has stopped in order.
+        The app then starts no more handlers, waits for running handlers, commits the finished records and leaves its
+        groups. After an orderly stop, it raises HandlerError if a record could not be handled, or the error that ended
+        a consumer.
         """
         if not self._handlers:
             raise config_error(f"the app {self.name!r} has no handlers", hint='declare one with @app.on("a-topic")')
@@ -227,9 +234,9 @@ class App:
             raise running.error
 
     def stop(self) -> None:
-        """Stop in order; then `run`, `serve` or the `async with` block returns. Any thread.
+        """Begin an orderly stop, after which `run`, `serve` or the `async with` block returns. Any thread may call it.
 
-        An app that has not started yet ends as soon as it starts.
+        If the app has not started yet, it stops as soon as it starts.
         """
         running = self._running
         self._stopped_before = not self._served
@@ -238,7 +245,7 @@ class App:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Counts of what was handled so far; docs/use/sdk.md lists the names. Any thread."""
+        """The metrics of the app; docs/use/sdk.md lists their names. Any thread may read them."""
         return metrics_of(self._workers)
 
     async def __aenter__(self) -> Self:

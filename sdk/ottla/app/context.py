@@ -47,10 +47,11 @@ class Context(Generic[K, V]):
         headers: HeadersLike | None = None,
         timestamp: int | None = None,
     ) -> Sending:
-        """Send a record, serialized by `auto`; await the result for its RecordMetadata. For coroutines.
+        """Send a record, serialized by `auto`; in a coroutine, await the result to get its RecordMetadata.
 
-        Whether you await it or not, the record is acknowledged before the handled record counts as handled; if it
-        fails, the handler has failed. A record that is handled again sends again.
+        Whether you await the result or not, the handled record counts as handled only once the sent record is
+        acknowledged; if its delivery fails, the handler has failed. When a record is handled again, its handler sends
+        again.
         """
         sending = self._send(value, topic=topic, key=key, partition=partition, headers=headers, timestamp=timestamp)
         self.sent.append(sending)
@@ -72,18 +73,18 @@ class Context(Generic[K, V]):
         return self.record.offset
 
     @property
-    def key(self) -> K | None:
-        """The record's key, deserialized."""
+    def key(self) -> Any:
+        """The deserialized key of the record."""
         return self.record.key
 
     @property
     def headers(self) -> Headers:
-        """(name, bytes or None) pairs."""
+        """The record's headers as (name, bytes or None) pairs."""
         return self.record.headers
 
     @property
     def timestamp(self) -> int:
-        """Milliseconds since the epoch, -1 for none."""
+        """The record's timestamp in milliseconds since the epoch, or -1 without a timestamp."""
         return self.record.timestamp
 
     @property

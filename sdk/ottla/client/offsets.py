@@ -13,11 +13,11 @@ from ottla_proto import group_pb2 as pb
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed position: `offset` is that of the next record to read, `metadata` a note of your own.
+    """A committed position: `offset` is the offset of the next record to read, and `metadata` is a note of your own.
 
-    `leader_epoch` is that of the record before it, None if unknown; with it a reader notices that a log was truncated.
-    `topic_id` is the id of the topic in which the offset is valid: None for the topic whose records were returned last,
-    b"" for the one that has the name now.
+    `leader_epoch` is the leader epoch of the record before that offset, or None if unknown; a reader uses it to detect
+    that a log was truncated. `topic_id` is the id of the topic in which the offset is valid: None stands for the topic
+    that the last returned records came from, b"" for the topic that has the name now.
     """
 
     offset: int
@@ -34,9 +34,10 @@ OffsetsLike = Mapping[Any, int | OffsetAndMetadata]
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """A consumer's identity in its group; `generation` is -1 and `member_id` "" while it is not a member.
+    """A consumer's identity in its group. While it is not a member, `generation` is -1 and `member_id` is "".
 
-    `topic_ids` are the ids of the topics whose records the consumer returned last; its offsets are valid only there.
+    `topic_ids` are the ids of the topics that the last returned records came from; the consumer's offsets are valid
+    only in these topics.
     """
 
     group: str

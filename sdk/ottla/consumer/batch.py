@@ -21,9 +21,10 @@ Segment = tuple[TopicPartition, RecordRange]
 
 
 class Batch(Sequence[Record[K, V]]):
-    """Records, in order within each partition, created as you look at them: `len()` and `offsets` cost nothing.
+    """Records in order within each partition.
 
-    Looking at a record that its deserializer can't read raises SerializationError. An empty batch is false.
+    Each record is deserialized when you access it, so `len()` and `offsets` cost nothing. Accessing a record that can't
+    be deserialized raises SerializationError. An empty batch is false.
     """
 
     __slots__ = ("_flat", "_length", "_positions", "_segments", "_serdes", "group_metadata")
@@ -61,54 +62,59 @@ class Batch(Sequence[Record[K, V]]):
         return self._serdes.record(*self._flat[index])
 
     def keys(self) -> list[K | None]:
-        """Return every record's key, in order; cheaper than the records themselves."""
+        """Return the key of every record, in order. This is cheaper than iterating over records."""
         return [key for partition, part in self._segments for key in self._field("key", partition, part)]
 
     def values(self) -> list[V]:
-        """Return every record's value, in order; cheaper than the records themselves."""
+        """Return the value of every record, in order. This is cheaper than iterating over records."""
         return [value for partition, part in self._segments for value in self._field("value", partition, part)]
 
     def extend(self, columns: dict[str, list[Any]]) -> None:
-        """Append each record's fields to the lists of the same names; a missing timestamp becomes None."""
+        """Append each field of each record to the list of the same name; a missing timestamp becomes None."""
         for partition, part in self._segments:
             raws = list(part)
             for name, column in columns.items():
                 column += self._field(name, partition, raws)
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
-        """Return the records as a pyarrow.Table with these fields, or all. Needs `pip install 'ottla[arrow]'`.
+        """Return the records as a pyarrow.Table with the given fields, by default all.
 
-        Keys and values get the Arrow type that all of them share: dicts become structs. `timestamp` is in UTC, in ms.
-        Raises ConfigError if they share no type, and SerializationError.
+        Needs `pip install 'ottla[arrow]'`. The key column has the Arrow type that fits all keys, and the value column
+        the one that fits all values; dicts become structs. `timestamp` is in milliseconds, UTC. Raises ConfigError if
+        no type fits all keys or all values, and SerializationError for a record that can't be deserialized.
         """
         return to_arrow([self], columns)
 
     def to_pandas(self, columns: Sequence[str] | None = None) -> Any:
-        """Return the records as a pandas.DataFrame with these fields, or all. Needs `pip install 'ottla[arrow]'`.
+        """Return the records as a pandas.DataFrame with the given fields, by default all.
 
-        Keys and values are the objects that the deserializers return. Raises SerializationError.
+        Needs `pip install 'ottla[arrow]'`. Keys and values are the objects that the deserializers return. Raises
+        SerializationError.
         """
         return to_pandas([self], columns)
 
     @property
     def segments(self) -> list[Segment]:
-        """The records as they came: one partition after the other, not deserialized."""
+        """The fetched records, partition by partition, not deserialized."""
         return self._segments
 
     @property
     def topic_ids(self) -> Mapping[TopicPartition, TopicId]:
-        """For each partition, the id of the topic that it was read from. Only with a group."""
+        """The id of the topic that each partition was read from. Present only for a consumer with a group."""
         return {} if self.group_metadata is None else self.group_metadata.topic_ids
 
     @property
     def first_offsets(self) -> dict[TopicPartition, int]:
-        """For each partition, the offset of its first record in this batch."""
+        """The offset of each partition's first record in this batch."""
         return {partition: first_offset(part) for partition, part in reversed(self._segments)}
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
-        """Return the offset at which each partition continues: after its last record in this batch, and after
-        anything behind it that was read and is not a record, such as a transaction marker (KIP-1094)."""
+        """Return the next offset to read in each partition.
+
+        This offset comes after the last record in the batch, and after anything read behind that record that is not a
+        record itself, such as a transaction marker (KIP-1094).
+        """
         after = {partition: next_offset(part) for partition, part in self._segments}
         return {partition: max(at, self._positions.get(partition, at)) for partition, at in after.items()}
 

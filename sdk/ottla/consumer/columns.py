@@ -37,9 +37,10 @@ def collect(batches: Iterable[HasColumns], columns: Sequence[str] | None) -> dic
 
 
 def to_arrow(batches: Iterable[HasColumns], columns: Sequence[str] | None = None) -> Any:
-    """Return a pyarrow.Table. Keys and values get the Arrow type that all of them share: dicts become structs.
+    """Return a pyarrow.Table.
 
-    Raises ConfigError if pyarrow is not installed or the values share no type, and SerializationError.
+    The key column has the Arrow type that fits all keys, and the value column the one that fits all values; dicts
+    become structs. Raises ConfigError if pyarrow is not installed or the values share no type, and SerializationError.
     """
     arrow = _imported("pyarrow")
     types = {

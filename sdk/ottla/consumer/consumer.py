@@ -65,77 +65,91 @@ _client_numbers = itertools.count(1)
 
 
 class Consumer(Committing, Seeking, Generic[K, V]):
-    """Reads records. Without a group it reads every partition of its topics, new ones from their beginning.
+    """Reads records.
+
+    Without a group, a consumer reads every partition of its topics, and partitions added later from their beginning.
 
         for record in ottla.Consumer("orders", start="earliest"):
             print(record.key, record.value)
 
     Iteration, `poll` and `batches` share one position per partition, so you may mix them. Records of one partition
-    come in order. Use a consumer from one thread at a time: a second thread that calls it while the first is inside a
-    call, or iterates, gets ConcurrentUseError at once. Any thread may call `wakeup` and `close` and read `metrics`.
+    arrive in order. Use a consumer from one thread at a time: if one thread calls or iterates over a consumer, any
+    other thread that calls it gets ConcurrentUseError immediately. Any thread may call `wakeup` and `close` and read
+    `metrics`.
 
     Args:
         topics: names of one or more topics.
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
-        group: the id of a consumer group, whose members share the partitions. The consumer joins at its first read,
-            keeps its partitions while it reads, and continues at the committed offsets. More: docs/use/sdk.md.
-        pattern: with a group, instead of topics: a regular expression that has to match the whole name of a topic,
-            also of one that is created later.
-        partitions: read only these: numbers if there is one topic, else (topic, number) pairs. Not with a group.
-        start: where to begin. "earliest", "latest" (only what is written from now on), a datetime (without a zone:
-            local), a timedelta (-1 h: the last hour), or {(topic, partition): offset}; partitions left out follow
-            `auto_offset_reset`. "committed" (the default, and the only choice with a group) begins at the committed
-            offset. Without one it follows `auto_offset_reset`: "latest" as in Kafka, with one warning in the log.
-        stop: where to end, looked up once, when reading begins. "end": the end of the log at that time; a datetime or
-            timedelta: before the first record at or after it, or at the end if there is none; a number: after that
-            many records; {(topic, partition): offset}: before that offset (partitions left out have no end). The
-            iteration ends there. None: never.
-        key, value: deserializers: auto (returns the type that was sent with `auto`; in other records UTF-8 → str, the
-            rest bytes), bytes, str, int, float, uuid, json, a type (bytes, str, int, float, UUID, dict, list, a
-            dataclass or a pydantic model, read from JSON) or a callable. null is always None.
-        on_bad_record: what to do with a record that its deserializer can't read: "raise" SerializationError (every
-            time, until you seek past it) or "skip" it with a line in the log. A damaged batch always raises.
-        auto_offset_reset: where to continue when the position is not in the log (OFFSET_OUT_OF_RANGE, nothing else):
+        group: the id of a consumer group, whose members share the partitions. The consumer joins the group at its first
+            read, keeps its partitions while it reads, and continues at the committed offsets; see docs/use/sdk.md.
+        pattern: a regular expression instead of topics; needs a group. The consumer subscribes to every topic whose
+            whole name matches, including topics created later.
+        partitions: the partitions to read: numbers if there is one topic, else (topic, number) pairs. Not allowed with
+            a group.
+        start: where to begin: "earliest", "latest" (only records written from now on), a datetime (local time if it has
+            no zone), a timedelta (-1 h is the last hour), or {(topic, partition): offset}; a partition that is not in
+            this mapping follows `auto_offset_reset`. "committed" (the default, and the only choice with a group) begins
+            at the committed offset. A partition without a committed offset follows `auto_offset_reset`, which is
+            "latest" as in Kafka, and the consumer logs one warning.
+        stop: where the iteration ends, looked up once, when reading begins. "end" is the end of the log at that time. A
+            datetime or timedelta stops before the first record at or after that time, or at the end of the log if no
+            such record exists. A number stops after that many records. {(topic, partition): offset} stops before that
+            offset; a partition that is not in this mapping has no stop. With None, the iteration never ends.
+        key, value: deserializers: auto (returns the type that was sent with `auto`; from other producers, UTF-8 becomes
+            str and anything else bytes), bytes, str, int, float, uuid, json, a type (bytes, str, int, float, UUID,
+            dict, list, a dataclass or a pydantic model, read from JSON) or a callable. A null is always returned as
+            None.
+        on_bad_record: what to do with a record that can't be deserialized: "raise" SerializationError (at each read,
+            until you seek past the record) or "skip" it and log a line. A damaged batch always raises.
+        auto_offset_reset: where to continue when the position is not in the log (OFFSET_OUT_OF_RANGE, no other error):
             "earliest", "latest" or "none" (raise OffsetOutOfRangeError). The default is "earliest" if `start` is
-            "earliest" or a time, else "latest". After an unclean election the new leader may lack records that this
-            consumer has read: then it continues at the offset where the two logs diverge, or with "none" raises
-            TruncationError. Either way the log gets a warning and `metrics` counts it.
-        fetch_min_bytes, fetch_max_wait: a broker responds once it has that many bytes, or after that many seconds.
-        fetch_max_bytes, max_partition_fetch_bytes: bytes of one response, and of one partition in it. The first batch
-            comes whole even if it is larger. Several fetches are in flight at a time, so larger responses are slower,
-            not faster: broker and client would take turns (8 MiB: 1.6 M records/s, 2 MiB: 3.0).
-        prefetch: bytes that may be fetched ahead of what you have read.
-        max_poll_records: the most records of one `poll`, and of one step of an iteration in a group.
-        commit: with a group. "at_least_once" (the default) commits processed records; a record counts as processed
-            once you ask for the next one, or poll again. It commits every `auto_commit_interval` seconds, before
-            partitions go to other members, and on close. "at_most_once" commits records before it returns them.
-            "manual": only `commit` commits.
+            "earliest" or a time, else "latest". After an unclean election, the new leader may lack records that this
+            consumer has read. The consumer then continues at the offset where the two logs diverge, or raises
+            TruncationError if the setting is "none". In each of these cases it logs a warning and counts the event in
+            `metrics`.
+        fetch_min_bytes, fetch_max_wait: a broker responds to a fetch as soon as it has this many bytes, or after this
+            many seconds.
+        fetch_max_bytes, max_partition_fetch_bytes: the maximum bytes of one response, and of one partition in a
+            response. The first batch of a response is always whole, even if it is larger. Larger responses are slower,
+            because several fetches are in flight at a time, and with large responses the broker and the client take
+            turns (1.6 M records/s with 8 MiB, 3.0 M with 2 MiB).
+        prefetch: the maximum bytes that the consumer fetches ahead of the records that you have read.
+        max_poll_records: the maximum number of records in one `poll`, and in one step of an iteration with a group.
+        commit: when a consumer with a group commits. With "at_least_once" (the default), it commits processed records;
+            a record counts as processed once you request the next record or poll again. It commits every
+            `auto_commit_interval` seconds, before partitions move to other members, and on close. With "at_most_once",
+            it commits records before it returns them. With "manual", it commits only when you call `commit`.
         session_timeout: seconds without a heartbeat after which the coordinator removes this consumer from the group.
-        heartbeat_interval: seconds between heartbeats. A thread sends them, and learns of rebalances by the responses.
-        max_poll_interval: seconds within which the next poll has to come, or this consumer leaves its group. In a
-            rebalance it is also how long the other members wait for this one.
+        heartbeat_interval: seconds between heartbeats. A background thread sends heartbeats, and their responses
+            announce rebalances.
+        max_poll_interval: the maximum seconds between two polls; after that, the consumer leaves its group. It also
+            limits how long the other members wait for this consumer in a rebalance.
         assignors: partition assignors, in order of preference: "range", "roundrobin", "sticky", "cooperative-sticky",
-            or one of your own (ottla.machines.assignors). If all of them are cooperative, each member goes on reading
-            the partitions that it keeps while the group rebalances.
-        group_instance_id: a unique name makes this consumer a static member: it may restart within `session_timeout`
-            and gets its partitions back without a rebalance.
-        on_assigned, on_revoked, on_lost: called with a list of partitions: those newly assigned, those about to go to
-            other members, and those already gone (by default `on_revoked`). They run in the thread that reads.
-        listener: one object with these three methods instead (ottla.RebalanceListener).
-        client_rack: the rack of this client, as in the brokers' own `rack`. If an in-sync replica is in that rack, the
-            leader names it and the consumer reads from it (KIP-392). "" means no rack: read from leaders.
-        isolation_level: "read_committed" (the default, unlike in Kafka) leaves out the records of aborted transactions,
-            and waits at an open one; "read_uncommitted" returns every record. Without transactions both are the same.
-        request_timeout: seconds for a broker to answer a request.
-        connect_timeout: seconds for the first broker to answer when the client starts; raise it if brokers may start
-            after this client. Once a broker has answered, the other timeouts say how long the client waits in outages.
-        metadata_max_age: seconds after which the consumer looks for new partitions, and asks leaders for a closer
-            replica again.
-        client_id: names this client in logs and quotas.
-        config: the same settings under Kafka's names, such as {"auto.offset.reset": "earliest"}.
+            or your own subclass of ottla.machines.assignors.Assignor. If all of them are cooperative, each member keeps
+            reading the partitions that it retains while the group rebalances.
+        group_instance_id: a unique name that makes this consumer a static member. If a static member restarts within
+            `session_timeout`, it gets its partitions back without a rebalance.
+        on_assigned, on_revoked, on_lost: callbacks for newly assigned partitions, for partitions that are about to move
+            to other members, and for partitions that may already belong to other members; `on_lost` defaults to
+            `on_revoked`. Each gets a list of partitions and runs in the reading thread.
+        listener: one object with these three methods, instead of three callbacks (ottla.RebalanceListener).
+        client_rack: the rack of this client, to match the `rack` setting of brokers. If an in-sync replica is in this
+            rack, the leader names that replica and the consumer reads from it (KIP-392). With "" (no rack) the consumer
+            reads from leaders.
+        isolation_level: "read_committed" (the default, unlike in Kafka) leaves out records of aborted transactions, and
+            waits at the first record of an open transaction. "read_uncommitted" returns every record. Without
+            transactions both are the same.
+        request_timeout: seconds to wait for a broker's response to a request.
+        connect_timeout: seconds that the client waits for a first answer from any broker when it starts; raise it if
+            brokers may start after the client. After that first answer, the other timeouts limit how long the client
+            waits in an outage.
+        metadata_max_age: seconds between two checks for new partitions, and for a replica that is closer than the
+            leader.
+        client_id: the name of this client in logs and quotas.
+        config: settings under Kafka's names, such as {"auto.offset.reset": "earliest"}.
 
     Raises:
-        ConfigError: an argument or a config is not valid. Topics are looked up when reading begins, not here.
+        ConfigError: an argument or a config is not valid. An unknown topic raises only when reading begins.
     """
 
     def __init__(
@@ -233,9 +247,10 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         return self.reader.records(self, self.use_guard)
 
     def poll(self, timeout: Duration = 1.0, *, max_records: int | None = None) -> Batch[K, V]:
-        """Return fetched records, up to `max_records` (max_poll_records by default), as soon as there are any.
+        """Return up to `max_records` records (by default max_poll_records) as soon as at least one is available.
 
-        The batch is empty if none came within `timeout` seconds, and once the stop is reached. Raises like `batches`.
+        The batch is empty if no record arrived within `timeout` seconds, and once the stop is reached. Raises like
+        `batches`.
         """
         if self._fetcher.closed:
             raise closed_error()
@@ -246,14 +261,15 @@ class Consumer(Committing, Seeking, Generic[K, V]):
 
     @property
     def finished(self) -> bool:
-        """Whether no more records will come: the stop is reached, or the consumer is closed."""
+        """Whether the consumer returns no more records, because it has reached the stop or is closed."""
         return self.reader.finished
 
     def batches(self, max_records: int = 500, max_wait: Duration = 0.5) -> Iterator[Batch[K, V]]:
         """Iterate batch by batch until the stop, or until `close`.
 
-        A batch ends at `max_records`, or `max_wait` seconds after its first record. Raises like iterating over records,
-        except that a record that can't be deserialized raises when you look at it in the batch.
+        A batch is returned when it has `max_records` records, or `max_wait` seconds after its first record. It raises
+        the same errors as iterating over records, except that a record that can't be deserialized raises when you
+        access it in the batch.
         """
         limit, wait = positive(max_records, "max_records"), seconds(max_wait, "max_wait")
         while batch := self._gather(limit, FOREVER, wait, polls=False):
@@ -261,9 +277,10 @@ class Consumer(Committing, Seeking, Generic[K, V]):
             yield batch
 
     def wakeup(self) -> None:
-        """Make the thread that waits for records raise WakeupError; if none waits, the next one to do so. Any thread.
+        """Make the thread that waits for records raise WakeupError. Any thread may call it.
 
-        Nothing is lost: reading continues where it was. A lookup of offsets that is under way finishes first.
+        If no thread waits, the next one that begins to wait raises it. No record is lost: reading continues where it
+        stopped. A lookup of offsets in progress finishes first.
         """
         self.use_guard.guard.check_process()
         self._fetcher.interrupt(WakeupError())
@@ -271,7 +288,10 @@ class Consumer(Committing, Seeking, Generic[K, V]):
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Counts of what was read so far, under Kafka's names (docs/use/sdk.md). Any thread; sends no request."""
+        """The metrics of the consumer, under Kafka's names (docs/use/sdk.md).
+
+        Any thread may read them without a request.
+        """
         self.use_guard.guard.check_process()
         with self._lock:
             metrics = self._fetcher.consumed.metrics(self._subscription)
@@ -289,12 +309,13 @@ class Consumer(Committing, Seeking, Generic[K, V]):
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Release everything. A loop that is reading, in any thread, ends. A second call does nothing.
+        """Release everything. A loop that is reading ends, whichever thread it runs in. A second call does nothing.
 
-        In a group, it commits what was processed (not with commit="manual"), gives up its partitions and leaves the
-        group; a static member stays in it. The records of the last `poll` count as processed only if a `with` block
-        ends without an error. Called in a callback, or in a signal handler that interrupts a call of the same thread,
-        it returns at once: that call finishes, then closes the consumer. In a forked child, it does nothing.
+        A consumer with a group commits processed records (except with commit="manual"), gives up its partitions and
+        leaves the group; a static member remains in the group. The records of the last `poll` count as processed only
+        if a `with` block ends without an error. If you call `close` in a callback, or in a signal handler that
+        interrupts a call of the same thread, it returns immediately, and the interrupted call closes the consumer when
+        it finishes. In a forked child, `close` does nothing.
         """
         self._close_after(processed=False)
 

@@ -45,13 +45,14 @@ _MOVE_S: Final = 60.0
 
 
 class MirrorClient:
-    """A client of the mirror at the gRPC `address`, by default OTTLA_MIRROR, then localhost:9680. Thread-safe.
+    """A client of the mirror at the gRPC `address`; the default is OTTLA_MIRROR, then localhost:9680. Thread-safe.
 
-    `request_timeout` is in seconds, for each call. `redis` is a URL such as redis://localhost:6379/0: `translate` and
-    `positions` look there first, for a second at most. It needs `pip install 'ottla[redis]'`.
+    `request_timeout` is the timeout of each call, in seconds. `redis` is a URL such as redis://localhost:6379/0. If it
+    is set, `translate` and `positions` query Redis first, for at most one second. It needs `pip install
+    'ottla[redis]'`.
 
-    Every method raises ConnectError or ottla.TimeoutError if the mirror does not answer in time, and FatalError
-    (INVALID_REQUEST) for a flow that it does not have.
+    Every method raises ConnectError or ottla.TimeoutError if the mirror does not respond in time, and FatalError
+    (INVALID_REQUEST) for a flow that the mirror does not have.
     """
 
     def __init__(
@@ -79,11 +80,13 @@ class MirrorClient:
         return found
 
     def translate(self, flow: str, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Translate offsets of the source (next records to read) to the copies, by partitions of the copies.
+        """Translate source offsets (of next records to read) to offsets of the copies, keyed by partitions of the
+        copies.
 
-        A reader that continues there skips no record that it has not read. Within the ranges that the mirror keeps, the
-        translation is exact; elsewhere it is earlier, so the reader gets some records again. Raises UnknownTopicError
-        for a partition that is not copied, or if nothing is known at that offset.
+        A reader that continues at the translated offsets skips no unread record. Within the ranges that the mirror
+        keeps, the translation is exact. Elsewhere the translated offset is too early, so the reader reads some records
+        again. Raises UnknownTopicError for a partition that is not copied, or for an offset that the mirror can't
+        translate.
         """
         if self._redis is not None and (found := self._redis.translate(flow, positions)) is not None:
             return found
@@ -94,40 +97,44 @@ class MirrorClient:
         return {TopicPartition(each.copy, each.partition): each.offset for each in response.offsets}
 
     def positions(self, flow: str, group: str) -> dict[TopicPartition, int]:
-        """Return the group's offsets in the copies by its last checkpoints; empty if it has none."""
+        """Return the group's offsets in the copies, according to its last checkpoints.
+
+        The result is empty without checkpoints.
+        """
         if self._redis is not None and (found := self._redis.positions(flow, group)) is not None:
             return found
         response = self._call(Mirror.GROUP_POSITIONS, pb.GroupPositionsRequest(flow=flow, group=group))
         return {TopicPartition(at.copy, at.partition): at.offset for at in response.positions}
 
     def pause(self, flow: str) -> None:
-        """Stop copying in all mirrors of the flow, even those that start later, until it is resumed."""
+        """Stop copying in all mirrors of the flow, including mirrors that start later, until you call `resume`."""
         self._call(Mirror.PAUSE_FLOW, pb.PauseFlowRequest(flow=flow, paused=True))
 
     def resume(self, flow: str) -> None:
-        """Continue a paused flow where it stopped."""
+        """Resume a paused flow where it stopped."""
         self._call(Mirror.PAUSE_FLOW, pb.PauseFlowRequest(flow=flow))
 
     def failover(self, flow: str, groups: Sequence[str] = (), *, dry_run: bool = False) -> MovedGroups:
-        """Pause the flow, and commit in the target the translated source offsets of groups (all by default).
+        """Pause the flow, translate the source offsets of groups (by default all) and commit them in the target.
 
-        If the source is unreachable, the last checkpoints count. A group that has members in the target is not moved,
-        and no group is moved backwards. A dry run changes nothing, and returns what would be done.
+        If the source is unreachable, the offsets come from the last checkpoints. A failover moves no group that has
+        members in the target, and moves no group backwards. A dry run changes nothing and returns the result that a
+        failover would have.
         """
         return self._move(Mirror.FAILOVER, flow, groups, dry_run)
 
     def failback(self, flow: str, groups: Sequence[str] = (), *, dry_run: bool = False) -> MovedGroups:
-        """Commit in the source the translated offsets of groups in the copies, and resume the flow.
+        """Translate the offsets of groups in the copies, commit them in the source, and resume the flow.
 
-        The rules of `failover` apply.
+        The rules of `failover` apply in the reverse direction.
         """
         return self._move(Mirror.FAILBACK, flow, groups, dry_run)
 
     def verify(self, flow: str, topics: Collection[str] = (), *, state: Path | None = None) -> list[CopyCheck]:
-        """Compare each partition that this mirror copies with its copy, record by record, however long it takes.
+        """Compare each partition that this mirror copies with its copy, record by record, without a time limit.
 
-        `topics` are topics of the source. `state` is a file that stores the progress, from which the next call
-        continues.
+        `topics` are names of topics in the source. `state` is a file that stores the progress, so that the next call
+        continues from there.
         """
         found, known = self.flow(flow), VerifiedUpTo(state)
         if found.policy == "marked":

@@ -13,12 +13,12 @@ from ottla_proto import mirror_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class MirroredPartition:
-    """A partition of the source, by `topic` and `partition`, and its copy in the target's topic `copy`.
+    """A partition of the source (`topic` and `partition`) and its copy, which is in the target's topic `copy`.
 
-    The copy has everything before the source offset `position`. `lag` counts the offsets from there to the end of
-    committed records; `lag_s` is the age in seconds of the newest copied record, 0 without a lag. Each is None if it
-    is not known. `records` and `bytes` count since this mirror took over the partition. `trouble` says why it is not
-    copied.
+    The copy contains every record before the source offset `position`. `lag` counts the offsets from `position` to the
+    end of committed records; `lag_s` is the age in seconds of the newest copied record, or 0 without a lag. Any of
+    these three is None if its value is not known. `records` and `bytes` count copied data since this mirror took over
+    the partition. `trouble` says why the partition is not being copied.
     """
 
     topic: str
@@ -48,11 +48,12 @@ class MirroredPartition:
 
 @dataclass(frozen=True, slots=True)
 class FlowInfo:
-    """A flow, such as `east->west`, and those of its partitions that the mirror you asked copies.
+    """A flow, such as `east->west`, and the partitions of it that the queried mirror copies.
 
     `delivery` is at_least_once or exactly_once, `policy` is prefix or identity, and `leads` says whether this mirror
-    creates topics and moves groups' offsets. `trouble` says why the flow does not move; `topics` and `groups` map each
-    copied topic or group with a problem to its cause. Addresses are those of the clusters, as the mirror knows them.
+    creates topics and moves groups' offsets. `trouble` says why the flow makes no progress; `topics` and `groups` map
+    each copied topic or group with a problem to the cause of the problem. The addresses of the clusters are the ones
+    that the mirror uses.
     """
 
     name: str
@@ -90,7 +91,7 @@ class FlowInfo:
         )
 
     def troubles(self) -> Iterator[str]:
-        """Yield every problem of the flow as a sentence."""
+        """Yield one sentence for each problem of the flow."""
         if self.paused:
             yield f"{self.name} is paused; go on with: ottla mirror resume '{self.name}'"
         if self.trouble:
@@ -106,9 +107,10 @@ class FlowInfo:
 
 @dataclass(frozen=True, slots=True)
 class MovedPosition:
-    """A group's move from the offset `before` of `partition` to the offset `after` of `to`, where it `had` committed.
+    """The move of a group's position from offset `before` of `partition` to offset `after` of `to`.
 
-    If an `obstacle` says why, the offset is not moved. `after` is None if the matching offset is not known.
+    `had` is the offset that the group had committed in `to` before the move. If `obstacle` is set, it says why the
+    offset is not moved. `after` is None if the corresponding offset is not known.
     """
 
     partition: TopicPartition
@@ -121,14 +123,17 @@ class MovedPosition:
 
 @dataclass(frozen=True, slots=True)
 class MovedGroup:
-    """A group and its positions. If there is an `error`, nothing is moved."""
+    """A group that a failover or failback moves, and its positions.
+
+    If `error` is set, none of its offsets are moved.
+    """
 
     group: str
     positions: Sequence[MovedPosition]
     error: OttlaError | None
 
     def troubles(self) -> Iterator[str]:
-        """Yield a sentence for everything of the group that does not continue in the other cluster."""
+        """Yield a sentence for each position of the group that can't continue in the other cluster."""
         if self.error is not None:
             yield f"{self.group} stays where it is: {self.error.message}"
         elif not self.positions:
@@ -140,8 +145,10 @@ class MovedGroup:
 
 @dataclass(frozen=True, slots=True)
 class MovedGroups:
-    """What a failover or a failback has done, or would do. If `source_reached` is False, groups continue by their last
-    checkpoints."""
+    """The result of a failover or failback, or of a dry run.
+
+    If `source_reached` is False, groups continue from their last checkpoints.
+    """
 
     source_reached: bool
     groups: Sequence[MovedGroup]
@@ -151,7 +158,7 @@ class MovedGroups:
         return cls(response.source_reached, [_moved(group) for group in response.groups])
 
     def troubles(self) -> Iterator[str]:
-        """Yield a sentence for everything that does not continue in the other cluster."""
+        """Yield a sentence for each group or position that can't continue in the other cluster."""
         for group in self.groups:
             yield from group.troubles()
 

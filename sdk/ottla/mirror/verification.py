@@ -19,8 +19,11 @@ _EXAMPLES: Final = 10
 
 @dataclass(slots=True)
 class CopyCheck:
-    """A partition of the source and its copy: how many records of the copy were compared, how often each fault was
-    found, and the first examples. The copy has everything before the source offset `position`."""
+    """The comparison of a source partition with its copy.
+
+    It has the number of compared records of the copy, the count of each kind of fault, and the first examples. The copy
+    contains every record before the source offset `position`.
+    """
 
     topic: str
     partition: int
@@ -32,7 +35,7 @@ class CopyCheck:
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing is missing, doubled, in another order, or not of the source."""
+        """Whether no record of the copy is missing, duplicated, reordered, or foreign to the source."""
         return not any(self.counts.values())
 
 

@@ -37,9 +37,9 @@ class RecordMetadata(NamedTuple):
 
 
 class Delivery:
-    """The future outcome of one `send()`. Only the producer makes it.
+    """The future outcome of one `send()`. Only a producer creates deliveries.
 
-    Within `delivery_timeout` of the send, the outcome is known: a RecordMetadata or an OttlaError.
+    Within `delivery_timeout` after the send, the outcome is known: a RecordMetadata or an OttlaError.
     """
 
     __slots__ = ("_batch", "_index", "_timestamp")
@@ -54,10 +54,10 @@ class Delivery:
         return self._batch.settled
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Wait up to `timeout` seconds (None: as long as it takes) and return where the record is.
+        """Wait up to `timeout` seconds (None waits without a limit) and return the record's metadata.
 
-        Raises the error of a failed delivery; ottla.TimeoutError if the outcome is not known yet; ConfigError in a
-        child after a fork, where it never will be.
+        Raises the error of a failed delivery, or ottla.TimeoutError if the outcome is not known yet. In a forked child,
+        where the outcome never becomes known, it raises ConfigError.
         """
         error = self.exception(timeout)
         if error is not None:
@@ -77,34 +77,37 @@ class Delivery:
         return self._error()
 
     def add_done_callback(self, callback: Callable[[Delivery], object]) -> None:
-        """Call `callback(self)` on the producer's callback thread once the outcome is known; soon, if it already is.
+        """Call `callback(self)` on the producer's callback thread once the outcome is known.
 
-        Raises ConfigError in a child after a fork, where nothing would call it.
+        If the outcome is already known, the callback runs soon. In a forked child, which has no callback thread, this
+        method raises ConfigError.
         """
         ticket_of(self._batch).add_callback(self._batch, lambda: callback(self))
 
     def on_outcome(self, callback: Callable[[RecordMetadata, OttlaError | None], object]) -> None:
-        """For interceptors: call back like a done callback, with offset -1 if the delivery failed.
+        """For interceptors: call `callback` as for `add_done_callback`, but with metadata and error; the offset is -1
+        on failure.
 
-        This does not count as reading the outcome: `flush` and `close` still raise a failure.
+        This does not count as reading the outcome, so `flush` and `close` still raise an error for a failed delivery.
         """
         ticket_of(self._batch).add_callback(self._batch, lambda: callback(self._where(), self._error()), awaited=False)
 
     def on_settled(self, hook: Callable[[], object]) -> None:
-        """For facades: call `hook` on the thread that settles the batch, or at once if it is settled. It must not
-        block."""
+        """For facades: call `hook`, which must not block, on the thread that settles the batch, or now if it is
+        settled."""
         ticket_of(self._batch).add_hook(self._batch, hook)
 
     def on_awaited(self) -> None:
-        """For facades: note that the outcome of this record's batch will be awaited, so `flush` need not raise it."""
+        """For facades: note that the caller will await the outcome of this record's batch, so `flush` need not raise
+        it."""
         ticket_of(self._batch).see(self._batch)
 
     def last_refusal(self) -> OttlaError | None:
-        """For facades: return why the last try of a retried record failed; None if no try has failed."""
+        """For facades: return the error of the record's last failed attempt, or None if no attempt has failed."""
         return None if self.done() else self._error()
 
     def batch_key(self) -> object:
-        """For facades: a key that deliveries which are settled together share."""
+        """For facades: return a key shared by all deliveries of the same batch, which are settled together."""
         return self._batch
 
     def _where(self) -> RecordMetadata:

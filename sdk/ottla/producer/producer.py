@@ -97,11 +97,12 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         transactional_id: every record is sent in a transaction (`transaction()`); one producer has the id at a time.
         transaction_timeout: seconds after which the coordinator aborts a transaction that is still open.
         interceptors: objects that see each record before it is serialized, and each outcome: ProducerInterceptor.
-        connect_timeout: seconds for the first broker to answer when the client starts; raise it if brokers may start
-            after this client. Once a broker has answered, the other timeouts say how long the client waits in outages.
+        connect_timeout: seconds that the client waits for a first answer from any broker when it starts; raise it if
+            brokers may start after the client. After that first answer, the other timeouts limit how long the client
+            waits in an outage.
         metadata_max_idle: seconds after which the producer forgets a topic that nothing is sent to.
         metadata_max_age: seconds after which the metadata is refreshed even if nothing seems to have changed.
-        client_id: names this client in logs and quotas.
+        client_id: the name of this client in logs and quotas.
         config: the same settings under Kafka's names, such as {"linger.ms": 5}.
 
     Raises:

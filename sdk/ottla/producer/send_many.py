@@ -24,7 +24,7 @@ Columns = tuple[list[ProducerBatch], list[int], list[int]]
 
 
 class FailedRow(NamedTuple):
-    """A row that was not delivered: its number among the rows, from 0, the row itself, and the error."""
+    """A row that was not delivered: its index among the rows, counted from 0, the row itself, and the error."""
 
     number: int
     row: Any
@@ -32,9 +32,9 @@ class FailedRow(NamedTuple):
 
 
 class BatchResult:
-    """The result of one `send_many`: the rows that `failed`, in order, and where the others are.
+    """The result of one `send_many`: the rows that `failed`, in order, and the metadata (`ok`) of the delivered rows.
 
-    In a condition it is true if no row failed.
+    A result is truthy if no row failed.
     """
 
     def __init__(self, delivered: Columns, failed: list[FailedRow]) -> None:
@@ -43,7 +43,7 @@ class BatchResult:
 
     @property
     def ok(self) -> list[RecordMetadata]:
-        """Where the delivered rows are, in order; computed at each access."""
+        """The RecordMetadata of the delivered rows, in order; computed at each access."""
         deliveries = map(Delivery, *self._delivered)
         groups = groupby(deliveries, Delivery.batch_key)
         return [metadata for _, group in groups for metadata in outcomes(list(group))[0]]

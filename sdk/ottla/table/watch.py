@@ -16,12 +16,12 @@ from ottla.table.view import TableView
 
 
 class Change(Generic[K, V]):
-    """A change of one key's value.
+    """A change to the value of one key.
 
     Attributes:
         key: the key.
-        partition, offset: those of the record that changed it; -1 if the table was emptied to be loaded again, or
-            loaded from its snapshot.
+        partition, offset: the position of the record that changed the value; both are -1 if the change comes from a
+            reload of the table or from its snapshot.
     """
 
     __slots__ = ("_after", "_before", "_view", "key", "offset", "partition")
@@ -38,12 +38,12 @@ class Change(Generic[K, V]):
 
     @property
     def old(self) -> V | None:
-        """The old value, None if there was none. Raises SerializationError."""
+        """The old value, or None if the key had no value. Raises SerializationError."""
         return self._read(self._before)
 
     @property
     def value(self) -> V | None:
-        """The new value, None if the key was removed. Raises SerializationError."""
+        """The new value, or None if the key was removed. Raises SerializationError."""
         return self._read(self._after)
 
     def _read(self, entry: Entry | None) -> V | None:
