@@ -27,7 +27,7 @@ _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class TopicPartition(NamedTuple):
-    """A partition as users name it."""
+    """A partition, identified by topic name and partition number."""
 
     topic: str
     partition: int

@@ -45,7 +45,7 @@ __all__ = [
 
 
 class RetriableError(OttlaError):
-    """The same call may succeed later: a leader moved, a broker is away, a replica is behind."""
+    """The same call may succeed later; the cause is temporary, such as a moved leader or a broker that is down."""
 
 
 class FatalError(OttlaError):
@@ -64,16 +64,16 @@ class ConcurrentUseError(FatalError):
 
 
 class WakeupError(OttlaError):
-    """`wakeup()` has interrupted the read. Nothing is lost, and the next call continues."""
+    """`wakeup()` has interrupted a read. No record is lost, and the next read continues."""
 
     def __init__(self) -> None:
         super().__init__(ErrorCode.NONE, "the consumer was woken up", hint="continue to read, or close the consumer")
 
 
 class SerializationError(FatalError, ValueError):
-    """A serializer or deserializer rejects a key or value.
+    """A serializer or deserializer rejected a key or value.
 
-    On reading, `topic`, `partition` and `offset` identify the record; on writing, only `topic` is set.
+    On a read, `topic`, `partition` and `offset` identify the record. On a write, only `topic` is set.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class AuthorizationError(FatalError):
 
 
 class TimeoutError(RetriableError, builtins.TimeoutError):  # noqa: A001 - users write `except ottla.TimeoutError`
-    """The deadline passed. The request may still have been carried out, unless the message says otherwise."""
+    """The call timed out. The request may still have been carried out, unless the message says otherwise."""
 
 
 class BufferFullError(TimeoutError):
@@ -106,11 +106,11 @@ class NotABrokerError(FatalError, ConnectionError):
 
 
 class UnknownTopicError(RetriableError):
-    """The brokers that answered know no such topic or partition."""
+    """The brokers that responded do not know the topic or partition."""
 
 
 class TopicExistsError(FatalError):
-    """The topic exists already; with `if_exists="ok"` that is no error."""
+    """The topic already exists; with `if_exists="ok"`, this is not an error."""
 
 
 class RecordTooLargeError(FatalError):
@@ -124,8 +124,8 @@ class OffsetOutOfRangeError(FatalError):
 class TruncationError(OffsetOutOfRangeError):
     """Records that a consumer has read are gone: the partition's new leader never had them (KIP-320).
 
-    `offset` is the consumer's position; `divergent_offset` is where the new leader's log diverges from what was read,
-    None if unknown.
+    `offset` is the consumer's position; `divergent_offset` is the offset at which the new leader's log diverges from
+    the records that the consumer has read, or None if unknown.
     """
 
     def __init__(self, message: str, *, offset: int, divergent_offset: int | None, hint: str = "") -> None:
@@ -143,7 +143,10 @@ class CommitFailedError(FatalError):
 
 
 class RebalanceInProgressError(FatalError):
-    """Offsets can't be committed until the group has rebalanced. Read on, so that it can, then commit again."""
+    """Offsets can't be committed until the group has rebalanced.
+
+    Continue to read, so that the rebalance can finish, then commit again.
+    """
 
 
 class FencedInstanceError(FatalError):
@@ -151,10 +154,10 @@ class FencedInstanceError(FatalError):
 
 
 class TransactionAborted(FatalError):  # noqa: N818 - Kafka's word, and what has happened
-    """A transaction was not committed and never will be: none of its records and offsets count.
+    """The transaction was not committed and never will be, so none of its records and offsets take effect.
 
-    If `commit_transaction()` raises it, call `abort_transaction()`; a `with` block has already done so. Then begin
-    another transaction with the same work.
+    If `commit_transaction()` raises this error, call `abort_transaction()`; a `with` block has already aborted the
+    transaction. Then repeat the work in another transaction.
     """
 
 
@@ -167,7 +170,7 @@ class FencedError(FatalError):
 
 
 class RejectError(FatalError):
-    """Raise it in an App's handler for a record that retries would not help: it goes to the dead letters at once."""
+    """A handler of an App raises it to send a record to the dead-letter topic without retries."""
 
     def __init__(self, message: str = "", *, hint: str = "") -> None:
         super().__init__(ErrorCode.INVALID_RECORD, message, hint=hint)

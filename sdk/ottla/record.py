@@ -16,10 +16,10 @@ class Record(Generic[K, V]):
 
     Attributes:
         topic, partition, offset: where the record is.
-        timestamp: milliseconds since the epoch, -1 for none; `datetime` is the same time as a datetime in UTC.
-        key, value: deserialized; None for null. If a topic has tombstones, say so to type checkers:
-            `Consumer[str, Order | None]("orders", key=str, value=Order)`.
-        headers: (name, bytes or None) pairs, in the order in which they were written; names may repeat.
+        timestamp: milliseconds since the epoch, or -1 without a timestamp; `datetime` is the same time as a datetime in
+            UTC.
+        key, value: the deserialized key and value; None for null.
+        headers: (name, bytes or None) pairs, in the order in which they were written; a name may occur more than once.
     """
 
     __slots__ = ("headers", "key", "offset", "partition", "timestamp", "topic", "value")
@@ -37,11 +37,11 @@ class Record(Generic[K, V]):
 
     @property
     def datetime(self) -> datetime | None:
-        """The timestamp in UTC, None if the record has none."""
+        """The timestamp as a datetime in UTC, or None if the record has no timestamp."""
         return None if self.timestamp < 0 else datetime.fromtimestamp(self.timestamp / 1000, UTC)
 
     def header(self, name: str) -> bytes | None:
-        """Return the value of the last header of that name; None if there is none, or if it is null."""
+        """Return the value of the last header with this name, or None if no such header exists or its value is null."""
         return next((value for header, value in reversed(self.headers) if header == name), None)
 
     def __repr__(self) -> str:

@@ -52,12 +52,12 @@ _T = TypeVar("_T")
 
 
 class Cluster:
-    """`with Cluster(brokers=3) as c:` gives a cluster at `c.bootstrap`; leaving the block ends it and its data.
+    """`with Cluster(brokers=3) as c:` starts a cluster at `c.bootstrap`.
 
-    `c.brokers[n]` is one broker, to kill or pause; so are `c.group_coordinators[n]` and `c.txn_coordinators[n]`. There
-    are no txn-coordinators unless you request some, because their shards are logs on every broker. `c.faults` is the
-    plan of calls that fail, `c.clock` the clock of all services. `racks` has one entry for each broker. A group's first
-    rebalance does not wait for more members.
+    The end of the block stops the cluster and deletes its data. `c.brokers[n]`, `c.group_coordinators[n]` and
+    `c.txn_coordinators[n]` are services that you can kill or pause. By default a cluster has no txn-coordinators,
+    because their shards are logs on every broker. `c.faults` plans calls that fail, and `c.clock` is the clock of all
+    services. `racks` has one entry for each broker. A group's first rebalance does not wait for more members.
     """
 
     def __init__(
@@ -81,22 +81,25 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """The brokers' gRPC addresses, as `bootstrap` of every client takes them."""
+        """The gRPC addresses of the brokers, for the `bootstrap` argument of clients."""
         return ",".join(broker.address for broker in self.brokers)
 
     @property
     def kafka_bootstrap(self) -> str:
-        """The brokers' addresses for clients of Kafka's protocol (`bootstrap.servers`)."""
+        """The addresses of the brokers for clients of Kafka's protocol (`bootstrap.servers`)."""
         return ",".join(broker.kafka_address for broker in self.brokers)
 
     def produce(self, topic: str, values: Iterable[Any], **settings: Any) -> list[ottla.RecordMetadata]:
-        """Send `values` and wait for all of them; `settings` are the producer's, such as `value="json"`."""
+        """Send `values` and wait for all acknowledgements.
+
+        `settings` are arguments of the producer, such as `value="json"`.
+        """
         with ottla.Producer(self.bootstrap, topic=topic, **settings) as producer:
             deliveries = [producer.send(value) for value in values]
             return [delivery.result() for delivery in deliveries]
 
     def read(self, topic: str, **settings: Any) -> list[ottla.Record[Any, Any]]:
-        """All records that the topic holds now; `settings` are the consumer's."""
+        """Return all records that the topic currently contains. `settings` are arguments of the consumer."""
         with ottla.Consumer(topic, bootstrap=self.bootstrap, start="earliest", stop="end", **settings) as consumer:
             return list(consumer)
 
@@ -110,7 +113,7 @@ class Cluster:
         return self
 
     def stop(self) -> None:
-        """End every service, then the loop; nothing of the cluster is left afterwards."""
+        """Stop every service, then the event loop. Nothing of the cluster remains."""
         if not self._thread.is_alive():
             return
         try:
@@ -143,7 +146,10 @@ class Cluster:
         self.stop()
 
     def run(self, work: Coroutine[Any, Any, _T], *, limit_s: float = START_LIMIT_S) -> _T:
-        """Run `work` on the cluster's loop and wait for it. Raises TimeoutError beyond the limit, and cancels it."""
+        """Run `work` on the cluster's event loop and wait for it.
+
+        After the time limit, cancel the work and raise TimeoutError.
+        """
         running = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return running.result(limit_s)

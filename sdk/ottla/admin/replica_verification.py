@@ -36,10 +36,10 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCheck:
-    """The result of comparing a partition's replicas from `start` up to `end`, exclusive.
+    """The result of comparing a partition's replicas from `start` up to `end` (exclusive).
 
-    `equal` are the brokers whose replicas are equal, `high_watermarks` those of all replicas that answered.
-    `unreadable` maps each broker that could not be read, or not to the end, to the reason.
+    `equal` lists the brokers whose replicas are equal; `high_watermarks` has the high watermark of each replica that
+    could be queried. `unreadable` maps each broker whose replica could not be read completely to the error.
     """
 
     topic: str
@@ -54,12 +54,12 @@ class ReplicaCheck:
 
     @property
     def is_good(self) -> bool:
-        """Whether every replica was read and none differs."""
+        """Whether every replica was read and no replica differs."""
         return not self.differences and not self.unreadable
 
     @property
     def not_compared(self) -> int:
-        """How many offsets a replica has beyond `end`, where another one has not arrived yet."""
+        """The number of offsets beyond `end` that some replica has and another replica has not reached yet."""
         return max(self.high_watermarks.values(), default=self.end) - self.end
 
 

@@ -59,7 +59,7 @@ class PartitionInfo:
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """One topic. `id` is 16 bytes in hex; a topic that is created again under its name gets another one."""
+    """One topic. `id` is 16 bytes in hex; a recreated topic gets a new id."""
 
     name: str
     id: str

@@ -18,7 +18,10 @@ _NO_TIMEOUT_MS: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class TransactionSummary:
-    """One transactional id of a listing. `coordinator` is the id of the txn-coordinator that owns its `shard`."""
+    """An entry in the list of transactional ids.
+
+    `coordinator` is the id of the txn-coordinator that owns `shard`, the shard of the transactional id.
+    """
 
     name: str
     state: str
@@ -29,8 +32,9 @@ class TransactionSummary:
 
 @dataclass(frozen=True, slots=True)
 class TransactionEvent:
-    """One event of a transactional id. `kind` is initialized, fenced, timed-out, prepared, committed or aborted.
-    `producer_id` and `producer_epoch` are valid from then on. The client is the one that caused the event."""
+    """An event in the history of a transactional id. `kind` is initialized, fenced, timed-out, prepared, committed or
+    aborted. `producer_id` and `producer_epoch` are the ones in use after the event. The client fields describe the
+    client that caused the event."""
 
     datetime: datetime
     kind: str
@@ -43,10 +47,11 @@ class TransactionEvent:
 
 @dataclass(frozen=True, slots=True)
 class TransactionInfo:
-    """A transactional id and its last transaction. `timeout` is in seconds, None for no timeout (two-phase commit).
+    """The state of a transactional id and of its last transaction.
 
-    `started_at` is None if no transaction is open. `partitions` are the transaction's; while it ends, those without a
-    marker yet. `events` are the last ten since the coordinator took over, oldest first.
+    `timeout` is in seconds, or None without a timeout (two-phase commit). `started_at` is None if no transaction is
+    open. `partitions` are the partitions of the transaction; once it is ending, only the partitions that have no marker
+    yet. `events` are the last ten events since the coordinator took over, oldest first.
     """
 
     name: str
@@ -65,13 +70,13 @@ class TransactionInfo:
 
     @property
     def ends_by(self) -> datetime | None:
-        """When the coordinator will abort it, unless its producer ends it first; None if it never will."""
+        """The time when the coordinator aborts the transaction unless its producer ends it first; None for never."""
         if self.state != ONGOING or self.is_prepared or self.timeout is None or self.started_at is None:
             return None
         return self.started_at + timedelta(seconds=self.timeout)
 
     def holds(self, partition: TopicPartition) -> bool:
-        """Return whether its end will write a marker to that partition."""
+        """Return whether the end of the transaction will write a marker to `partition`."""
         return partition in self.partitions
 
 
@@ -106,8 +111,7 @@ class OpenTransaction:
 
     @property
     def is_hanging(self) -> bool:
-        """Whether nothing will end the transaction, because no coordinator has one of this producer in this
-        partition."""
+        """Whether nothing will end the transaction, because no coordinator knows it in this partition."""
         return self.transaction is None or not self.transaction.holds(self.partition)
 
 
@@ -126,8 +130,7 @@ class PartitionTransactions:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether read_committed consumers have to wait, for an open transaction or for a marker that is not replicated
-        yet."""
+        """Whether read_committed consumers have to wait, for an open transaction or for an unreplicated marker."""
         return self.last_stable_offset < self.high_watermark
 
 

@@ -112,7 +112,7 @@ class ClusterOverview(Facade[SyncClusterOverview]):
 class Admin:
     """Manages a cluster through `topics`, `partitions`, `configs`, `groups`, `transactions` and `cluster`.
 
-    The arguments are ottla.Admin's.
+    It takes the arguments of ottla.Admin.
     """
 
     @same_arguments(SyncAdmin)

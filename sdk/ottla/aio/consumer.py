@@ -36,13 +36,14 @@ _READ_AHEAD: Final = 500
 
 
 class Consumer(Generic[K, V]):
-    """Reads records; the arguments are those of ottla.Consumer. Use it from one event loop, one reader at a time.
+    """Reads records.
 
-    A group's listeners (`on_assigned` and so on) are plain functions. They run on the consumer's thread, so they must
-    not wait for this consumer.
+    It takes the arguments of ottla.Consumer. Use a consumer in one event loop only, with one reader at a time. With a
+    group, the callbacks `on_assigned`, `on_revoked` and `on_lost` are plain functions. They run on the consumer's
+    thread, so they must not wait for this consumer.
 
-    A read that is cancelled, or a loop that is left, loses nothing: the next read returns the records that it had
-    fetched, and until then positions and commits do not include them.
+    If you cancel a read or leave a loop, no record is lost: the next read returns the records that were fetched but not
+    returned. Until then, positions and commits do not include them.
     """
 
     @same_arguments(SyncConsumer[K, V])
@@ -98,7 +99,7 @@ class Consumer(Generic[K, V]):
         await self._call(self._sync.commit, offsets, timeout=timeout)
 
     async def commit_async(self, callback: OnCommitted | None = None, *, offsets: OffsetsLike | None = None) -> None:
-        """Like ottla.Consumer.commit_async. The event loop calls the callback, a plain function."""
+        """Like ottla.Consumer.commit_async. The event loop calls `callback`, which must be a plain function."""
         loop = asyncio.get_running_loop()
 
         def on_committed(committed: Offsets, error: OttlaError | None) -> None:
@@ -178,12 +179,18 @@ class Consumer(Generic[K, V]):
         return await self._call(self._sync.paused)
 
     def wakeup(self) -> None:
-        """Like ottla.Consumer.wakeup: the waiting task raises WakeupError. Not a coroutine: any task or thread."""
+        """Make the waiting task raise WakeupError, like `ottla.Consumer.wakeup`.
+
+        Any task or thread may call this method, which is not a coroutine.
+        """
         self._sync.wakeup()
 
     @property
     def finished(self) -> bool:
-        """Like ottla.Consumer.finished; records that `async for` has read ahead count as not returned yet."""
+        """Whether the consumer returns no more records, like `ottla.Consumer.finished`.
+
+        Records that `async for` has read ahead do not count as returned.
+        """
         return self._under_way is None and self._sync.finished
 
     @property
@@ -192,7 +199,7 @@ class Consumer(Generic[K, V]):
         return self._sync.metrics
 
     async def close(self) -> None:
-        """Like ottla.Consumer.close; in a task that is reading, the loop ends."""
+        """Close the consumer like `ottla.Consumer.close`. If a task is reading, its loop ends."""
         await self._close(self._sync.close)
 
     async def _close(self, close: Callable[[], None]) -> None:

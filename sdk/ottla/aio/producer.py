@@ -57,10 +57,10 @@ _LINE_END_S: Final = 5.0
 
 
 class Producer(Generic[K, V]):
-    """Sends records to topics; the arguments are those of ottla.Producer. Use it from one event loop.
+    """Sends records to topics. It takes the arguments of ottla.Producer. Use a producer in one event loop only.
 
-    If you await each `send` before the next, every batch holds one record. To fill batches, start many sends and gather
-    them. Records of one partition are written in the order of the calls.
+    If you await each `send` before the next, every batch contains one record. To fill batches, start many sends and
+    gather them. Records of one partition are written in the order of the calls.
     """
 
     @same_arguments(SyncProducer[K, V])
@@ -84,14 +84,15 @@ class Producer(Generic[K, V]):
         headers: HeadersLike | None = None,
         timestamp: int | None = None,
     ) -> Sending:
-        """Send one record; await the result to wait until it is acknowledged and to get its RecordMetadata.
+        """Send one record; await the result to get its RecordMetadata after the acknowledgement.
 
-        The record is sent whether you await the result or not; you may also gather it or make a task of it. Awaiting
-        raises what ottla.Producer.send raises, and the error of a failed delivery. If you don't await it, `flush` and
-        `close` raise that error. Cancelling the wait does not cancel the record: it may still be delivered.
+        The record is sent whether you await the result or not; you may also gather results or wrap one in a task.
+        Awaiting the result raises the errors of `ottla.Producer.send`, and the error of a failed delivery. If you don't
+        await the result, `flush` and `close` raise the error. Cancelling the wait does not cancel the send: the record
+        may still be delivered.
 
-        While the buffer is full, records wait in a line that holds as many bytes as the buffer, each for up to
-        `max_block`. BufferFullError means that the line is full too: await some earlier sends first.
+        While the buffer is full, records wait in a queue of the same size, each for up to `max_block`. BufferFullError
+        means that this queue is also full; await some earlier sends first.
         """
         loop = asyncio.get_running_loop()
         sending = Sending(loop=loop)
@@ -124,7 +125,7 @@ class Producer(Generic[K, V]):
         return sending
 
     async def send_many(self, rows: Iterable[Any], *, topic: str | None = None) -> BatchResult:
-        """Like ottla.Producer.send_many; `rows` are iterated on a thread."""
+        """Send rows like `ottla.Producer.send_many`. A thread iterates over `rows`."""
         sent = await self._behind_line(self._sync.start_many, rows, topic)
         return await asyncio.to_thread(self._sync.settle_many, sent)
 
@@ -159,11 +160,11 @@ class Producer(Generic[K, V]):
         await self._behind_line(self._sync.send_offsets_to_transaction, offsets, group_metadata)
 
     async def commit_transaction(self) -> None:
-        """Like ottla.Producer.commit_transaction. If the wait is cancelled, the commit goes on."""
+        """Like ottla.Producer.commit_transaction. If the wait is cancelled, the commit continues."""
         await self._behind_line(self._sync.commit_transaction)
 
     async def prepare_transaction(self) -> PreparedTransaction | None:
-        """Like ottla.Producer.prepare_transaction. If the wait is cancelled, the preparation goes on."""
+        """Like ottla.Producer.prepare_transaction. If the wait is cancelled, the preparation continues."""
         return await self._behind_line(self._sync.prepare_transaction)
 
     async def abort_transaction(self) -> None:
@@ -175,7 +176,7 @@ class Producer(Generic[K, V]):
         return Transaction(self.send, self._behind_line, self._unretrieved.forget, self._sync.transaction(), consumer)
 
     async def close(self, timeout: Duration | None = None) -> None:
-        """Like ottla.Producer.close. If it is cancelled, it ends at once, and the records that are left fail."""
+        """Like ottla.Producer.close. If you cancel `close`, it ends immediately, and the remaining records fail."""
         self._closed = True
         if self._sync._guard.foreign:
             return

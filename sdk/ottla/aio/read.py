@@ -18,7 +18,7 @@ P = ParamSpec("P")
 
 
 class Rows(Facade[SyncRows[K, V]], Generic[K, V]):
-    """What `ottla.aio.read` returns: use `async for`, or one of its methods."""
+    """The result of `ottla.aio.read`. Iterate over it with `async for`, or call one of its methods."""
 
     to_list = threaded(SyncRows.to_list)
     to_arrow = threaded(SyncRows.to_arrow)

@@ -49,7 +49,7 @@ class Watch(Generic[K, V]):
 
 
 class Table(Generic[K, V]):
-    """The latest value of each key of a topic; the arguments are those of ottla.Table."""
+    """A table of the latest value of each key in a topic. It takes the arguments of ottla.Table."""
 
     @same_arguments(SyncTable[K, V])
     def __init__(self, topic: str, **arguments: Any) -> None:
@@ -85,11 +85,11 @@ class Table(Generic[K, V]):
         return self._sync.keys()
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Like ottla.Table.items. You may await between two items: the table may change meanwhile."""
+        """Like ottla.Table.items. You may await between two items. The table may change in the meantime."""
         return self._sync.items()
 
     def watch(self, key: K | None = None) -> Watch[K, V]:
-        """Like ottla.Table.watch, for `async for`."""
+        """Start the table, and return changes for `async for`, like `ottla.Table.watch`."""
         return Watch(self._sync.watch(key), self._sync._view)
 
     @property

@@ -19,9 +19,9 @@ BATCH_RECORDS: Final = 10_000
 
 
 class Rows(Generic[K, V]):
-    """What `ottla.read` returns. It reads nothing until you use it, and each use reads again.
+    """What `ottla.read` returns. Rows are read only when you use them, and each use reads them again.
 
-    Iterating needs memory only for what is fetched ahead; a list or table holds all of its records.
+    Iteration needs memory only for prefetched records; a list or table holds all records in memory.
     """
 
     def __init__(self, consumer: Callable[[], Consumer[K, V]], columns: Sequence[str] | None) -> None:
@@ -46,7 +46,7 @@ class Rows(Generic[K, V]):
         return to_pandas(self.batches(), self._columns)
 
     def batches(self) -> Generator[Batch[K, V], None, None]:
-        """Iterate in batches of up to 10,000 records. Raises like Consumer.batches."""
+        """Iterate over the records in batches of up to 10,000. Raises like Consumer.batches."""
         with self._consumer() as consumer:
             yield from consumer.batches(BATCH_RECORDS)
 
@@ -66,7 +66,7 @@ def read(
     config: Mapping[str, Any] | None = None,
     _transport: Transport | None = None,
 ) -> Rows[K, V]:
-    """Read the records of one or more topics from `start` to `stop`.
+    """Return the records of one or more topics from `start` to `stop`, which are read when you use them.
 
         for record in ottla.read("orders", start=timedelta(hours=-1)):
             print(record.key, record.value)
@@ -74,11 +74,11 @@ def read(
         frame = ottla.read("orders", columns=["key", "value"]).to_pandas()
 
     Args:
-        topic: one name or several.
-        start, stop: where to begin and end, as for a Consumer. `start`: "earliest", a datetime, a timedelta (-1 h: the
-            last hour) or offsets; `stop`: "end" (what is in the log now), a datetime, a timedelta or a number.
-        columns: the fields of a table, in this order: topic, partition, offset, timestamp, key, value, headers. All by
-            default. Iterating and `to_list` return whole records.
+        topic: the name of one topic, or several names. start, stop: where to begin and end, as for a Consumer. `start`
+            is "earliest", a datetime, a timedelta (-1 h is the last hour) or offsets. `stop` is "end" (the current end
+            of the log), a datetime, a timedelta or a number of records.
+        columns: the fields of a table; by default all: topic, partition, offset, timestamp, key, value, headers.
+            Iteration and `to_list` return whole records.
         bootstrap, partitions, key, value, on_bad_record, request_timeout, config: as for a Consumer.
 
     Raises:

@@ -40,10 +40,10 @@ _numbers: Final = itertools.count(1)
 
 
 class FakeCluster(ScriptedCluster):
-    """Brokers in memory at `bootstrap`: an address of its own, or the one that the application under test uses.
+    """A cluster in memory at `bootstrap`: a unique address, or the address that the application under test uses.
 
-    Fakes with that address share this cluster, as long as it is referenced and its `with` block has not ended. Any
-    other fake has a cluster of its own (`fake.cluster`). `topics` maps names to numbers of partitions.
+    Fakes with this address share the cluster, as long as you keep a reference to it and its `with` block has not ended.
+    Any other fake has its own cluster (`fake.cluster`). `topics` maps names to numbers of partitions.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class FakeCluster(ScriptedCluster):
             _clusters.update(dict.fromkeys(self.addresses, self))
 
     def produce(self, topic: str, values: Iterable[Any], **settings: Any) -> list[RecordMetadata]:
-        """Like ottla.testing.Cluster.produce."""
+        """Send `values`, like `ottla.testing.Cluster.produce`."""
         with FakeProducer[Any, Any](self.bootstrap, topic=topic, **settings) as producer:
             deliveries = [producer.send(value) for value in values]
             return [delivery.result() for delivery in deliveries]
 
     def read(self, topic: str, **settings: Any) -> list[Record[Any, Any]]:
-        """Like ottla.testing.Cluster.read."""
+        """Return all records of the topic, like `ottla.testing.Cluster.read`."""
         with FakeConsumer[Any, Any](
             topic, bootstrap=self.bootstrap, start="earliest", stop="end", **settings
         ) as consumer:
@@ -97,7 +97,10 @@ def cluster_at(bootstrap: str | Sequence[str] | None) -> FakeCluster:
 
 
 class FakeProducer(Producer[K, V]):
-    """ottla.Producer over brokers in memory. `sent` has the records that arrived; `fail_next` makes a record fail."""
+    """An ottla.Producer for a cluster in memory.
+
+    `sent` lists the records that arrived, and `fail_next` makes a record fail.
+    """
 
     @same_arguments(Producer[K, V])
     def __init__(self, bootstrap: str | Sequence[str] | None = None, **arguments: Any) -> None:
@@ -153,7 +156,7 @@ class FakeProducer(Producer[K, V]):
 
     @property
     def sent(self) -> list[Record[K, V]]:
-        """The records that were sent and have arrived, in the order of the sends, with the keys and values you gave."""
+        """The records that have arrived, in the order of the sends, with the keys and values that you passed."""
         self._sender.flush(self._delivery_s)
         return [
             Record(*delivery.result(), key, value, list(headers))  # type: ignore[arg-type]  # as they were given
@@ -162,7 +165,7 @@ class FakeProducer(Producer[K, V]):
         ]
 
     def fail_next(self, error: OttlaError) -> None:
-        """Make the next record that is sent fail with `error`, as if the broker had rejected it. Others don't fail."""
+        """Make the next record fail with `error`, as if the broker had rejected it. No other record fails."""
         if not isinstance(error, OttlaError):
             raise config_error(
                 f"{error!r} is not one of ottla's errors", hint="pass one, such as ottla.TimeoutError(…)"
@@ -177,7 +180,7 @@ class FakeProducer(Producer[K, V]):
 
 
 class FakeConsumer(Consumer[K, V]):
-    """ottla.Consumer over brokers in memory: `cluster.produce(…)`, or a FakeProducer, gives it something to read."""
+    """An ottla.Consumer of a cluster in memory. `cluster.produce(…)` or a FakeProducer provides the records."""
 
     @same_arguments(Consumer[K, V])
     def __init__(self, *topics: str, bootstrap: str | Sequence[str] | None = None, **arguments: Any) -> None:
@@ -185,7 +188,10 @@ class FakeConsumer(Consumer[K, V]):
         super().__init__(*topics, bootstrap=self.cluster.bootstrap, **{**arguments, "_transport": self.cluster.connect})
 
     def fail_next(self, error: OttlaError) -> None:
-        """Make the waiting or the next read raise `error`. Nothing is lost: the read after it continues."""
+        """Make the waiting read, or else the next one, raise `error`.
+
+        No record is lost: the following read continues.
+        """
         self._fetcher.interrupt(error)
         self._assignment.wake()
 

@@ -80,8 +80,7 @@ class MirrorClient:
         return found
 
     def translate(self, flow: str, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Translate source offsets (of next records to read) to offsets of the copies, keyed by partitions of the
-        copies.
+        """Translate source offsets (of next records to read) to offsets of the copies, by partition of the copies.
 
         A reader that continues at the translated offsets skips no unread record. Within the ranges that the mirror
         keeps, the translation is exact. Elsewhere the translated offset is too early, so the reader reads some records

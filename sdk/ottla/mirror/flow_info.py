@@ -133,7 +133,7 @@ class MovedGroup:
     error: OttlaError | None
 
     def troubles(self) -> Iterator[str]:
-        """Yield a sentence for each position of the group that can't continue in the other cluster."""
+        """Yield a sentence for each problem that keeps the group from continuing in the other cluster."""
         if self.error is not None:
             yield f"{self.group} stays where it is: {self.error.message}"
         elif not self.positions:
@@ -158,7 +158,7 @@ class MovedGroups:
         return cls(response.source_reached, [_moved(group) for group in response.groups])
 
     def troubles(self) -> Iterator[str]:
-        """Yield a sentence for each group or position that can't continue in the other cluster."""
+        """Yield a sentence for each problem that keeps a group from continuing in the other cluster."""
         for group in self.groups:
             yield from group.troubles()
 

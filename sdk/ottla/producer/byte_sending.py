@@ -58,7 +58,7 @@ class ByteSending:
 
         Its records are written as they are, behind everything sent to the partition before. An unknown partition is
         looked up, since it may be new. With a `topic_id` the batch is written only to the topic with that id: if
-        another topic has the name by now, the delivery fails with UNKNOWN_TOPIC_ID. Waits and raises like `send`.
+        another topic has the name by now, the delivery fails with UNKNOWN_TOPIC_ID. It waits and raises like `send`.
         """
         target = self._targets.get(topic) or self._find_target(topic)
         if partition >= len(target.queues):

@@ -24,7 +24,7 @@ logger = logging.getLogger("ottla.producer")
 
 
 class RecordMetadata(NamedTuple):
-    """The topic, partition, offset and timestamp of a record that was written. `offset` is -1 with acks=0.
+    """The topic, partition, offset and timestamp of a written record. `offset` is -1 with acks=0.
 
     `timestamp` is in milliseconds since the epoch: the producer's, or the broker's if the topic has
     message.timestamp.type=LogAppendTime.
@@ -85,21 +85,22 @@ class Delivery:
         ticket_of(self._batch).add_callback(self._batch, lambda: callback(self))
 
     def on_outcome(self, callback: Callable[[RecordMetadata, OttlaError | None], object]) -> None:
-        """For interceptors: call `callback` as for `add_done_callback`, but with metadata and error; the offset is -1
-        on failure.
+        """For interceptors: call `callback` with the metadata and the error, or None, once the outcome is known.
 
-        This does not count as reading the outcome, so `flush` and `close` still raise an error for a failed delivery.
+        If the delivery failed, the offset is -1. This call does not count as reading the outcome, so `flush` and
+        `close` still raise an error for a failed delivery.
         """
         ticket_of(self._batch).add_callback(self._batch, lambda: callback(self._where(), self._error()), awaited=False)
 
     def on_settled(self, hook: Callable[[], object]) -> None:
-        """For facades: call `hook`, which must not block, on the thread that settles the batch, or now if it is
-        settled."""
+        """For facades: call `hook` on the thread that settles the batch, or now if it is settled.
+
+        `hook` must not block.
+        """
         ticket_of(self._batch).add_hook(self._batch, hook)
 
     def on_awaited(self) -> None:
-        """For facades: note that the caller will await the outcome of this record's batch, so `flush` need not raise
-        it."""
+        """For facades: note that the caller awaits the outcome of this record's batch, so `flush` need not raise it."""
         ticket_of(self._batch).see(self._batch)
 
     def last_refusal(self) -> OttlaError | None:

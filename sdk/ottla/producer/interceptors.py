@@ -21,14 +21,17 @@ OnOutcome = Callable[[RecordMetadata, OttlaError | None], object]
 
 
 class ProducerInterceptor:
-    """Base class of interceptors; any object with one of the two methods will do as well."""
+    """A base class for interceptors. You may also pass any other object with at least one of the two methods."""
 
     def on_send(self, record: ProducerRecord[Any, Any]) -> ProducerRecord[Any, Any]:
-        """Called by the sending thread before the record is serialized. Return it, or another one instead."""
+        """Handle a record in the sending thread, before it is serialized.
+
+        Return the record to send: the same record or another one.
+        """
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: OttlaError | None) -> None:
-        """Called with the outcome, on the callback thread; on the sending thread, if `send` rejects the record."""
+        """Handle the outcome, on the callback thread, or on the sending thread if `send` rejects the record."""
 
 
 class Hook(Protocol):

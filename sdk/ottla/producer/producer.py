@@ -53,57 +53,69 @@ _client_numbers = itertools.count(1)
 
 
 class Producer(Transactional, ByteSending, Generic[K, V]):
-    """Sends records to topics. Thread-safe, and best shared: one producer batches the records of all threads.
+    """Sends records to topics.
+
+    It is thread-safe; share one producer between threads, because it batches their records together.
 
         with ottla.Producer(topic="orders") as producer:
             producer.send({"id": 1, "total": 9.5}, key="eu")
 
-    A batch without a response is sent again until `delivery_timeout`. An idempotent producer, the default, still writes
-    each record once, and keeps the order within a partition. Without idempotence the order holds too, but a record may
-    be written twice (rule 66). With acks=0 no broker responds: a record may be lost, and its offset is never known.
+    The producer sends a batch again until a broker responds or `delivery_timeout` passes. With idempotence, the
+    default, each record is still written only once, in order within its partition. Without idempotence the order is
+    also kept, but a record may be written twice (rule 66). With acks=0, brokers do not respond, so a record may be lost
+    and its offset is never known.
 
-    The end of the `with` block waits for every record that was sent, and raises DeliveryError if some failed whose
-    outcome was not read. A block that raises waits as well, up to `delivery_timeout`; another Ctrl-C ends the wait. A
-    producer that you don't close is closed when it is garbage-collected or the process ends, with a warning in the log.
-    If the process is killed, the records in the buffer are lost. A producer belongs to the process that made it: in a
-    child after a fork its methods raise ConfigError. So do methods that wait, in a signal handler that interrupts one.
+    The end of the `with` block waits for the outcome of every record, and raises DeliveryError if a record failed whose
+    outcome you did not read. A block that raises also waits, up to `delivery_timeout`; another Ctrl-C ends the wait. A
+    producer that you don't close is closed when it is garbage-collected or the process ends, and logs a warning. If the
+    process is killed, the records in the buffer are lost. A producer belongs to the process that created it: its
+    methods raise ConfigError in a forked child. Methods that wait also raise ConfigError in a signal handler that
+    interrupts such a method.
 
     Args:
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
-        topic: the topic of records for which `send` gets no topic=.
-        key, value: serializers: auto (str → UTF-8; bytes as they are; dict, list, tuple, int, float, bool → JSON),
+        topic: the topic of records that you send without topic=.
+        key, value: serializers: auto (str as UTF-8; bytes unchanged; dict, list, tuple, int, float, bool as JSON),
             bytes, str, int, float, uuid, json, a type (bytes, str, int, float, UUID, dict, list, a dataclass or
-            pydantic model, written as JSON) or a callable. None is always null. docs/use/serializers.md has examples.
-        acks: which replicas have a record when it is acknowledged: "all" in-sync replicas, or 1, the leader. With 0
-            there is no acknowledgement.
-        compression: "none", "gzip", "snappy", "lz4" or "zstd". Batches stay compressed on disk and to the consumer.
-        linger: seconds that a record waits for others to share its batch.
-        batch_size: bytes of a batch before compression; a larger record gets a batch of its own.
-        buffer_memory: bytes of all batches that are not acknowledged, and of the requests in flight that carry them;
-            at least batch_size. `send` waits while the buffer is full.
-        max_request_size: the most bytes of a request, with batches of many partitions, and of a record. At most 16 MiB.
-        delivery_timeout: seconds from `send` to an outcome, at least linger + request_timeout.
-        request_timeout: seconds for a broker to answer one request.
-        max_block: seconds that `send` may wait for metadata or for room.
-        retries: how often a batch may be sent again; delivery_timeout is a limit too.
-        retry_backoff: seconds before the first retry, doubling up to 1 s. If the leader moves, the retry comes sooner.
-        max_in_flight: requests per broker without a response, at most 5 with idempotence; without, 1 per partition.
-        enable_idempotence: brokers recognise a batch that is sent again. Needs acks="all", retries, and max_in_flight
-            of at most 5. On by default, unless acks or retries rule it out.
-        partitioner: "default": murmur2 of the key, as in Kafka's clients; records without a key fill a batch of one
-            partition, then of the next. "round_robin", "random": each record goes to another partition that has a
-            leader, whatever its key, so batches are smaller. Or a callable (topic, key, value, number of partitions) →
-            partition, with key and value as bytes. The partition= of a `send` overrides it.
-        transactional_id: every record is sent in a transaction (`transaction()`); one producer has the id at a time.
+            pydantic model, written as JSON) or a callable. None is always sent as null. See docs/use/serializers.md for
+            examples.
+        acks: the replicas that must have a record before it is acknowledged: "all" means all in-sync replicas, 1 means
+            the leader. With 0, records are not acknowledged.
+        compression: "none", "gzip", "snappy", "lz4" or "zstd". Batches stay compressed on disk and on the way to the
+            consumer.
+        linger: seconds that a record waits for other records to join its batch.
+        batch_size: the maximum bytes of a batch before compression; a larger record gets its own batch.
+        buffer_memory: the maximum bytes of all unacknowledged batches plus the in-flight requests that carry them; at
+            least batch_size. `send` waits while the buffer is full.
+        max_request_size: the maximum bytes of a record, and of a request, which may carry batches of many partitions.
+            The limit is 16 MiB.
+        delivery_timeout: the maximum seconds from `send` to the outcome; at least linger + request_timeout.
+        request_timeout: seconds to wait for a broker's response to a request.
+        max_block: the maximum seconds that `send` waits for metadata or for space in the buffer.
+        retries: the maximum number of retries for a batch; delivery_timeout also limits them.
+        retry_backoff: seconds before the first retry; each further wait is twice as long, up to 1 s. If the leader
+            moves, the retry happens sooner.
+        max_in_flight: the maximum number of unanswered requests per broker, at most 5 with idempotence. Without
+            idempotence, a partition has only one request in flight.
+        enable_idempotence: let brokers recognise a batch that is sent again. Idempotence needs acks="all", retries, and
+            max_in_flight of at most 5. It is on by default, unless acks or retries rule it out.
+        partitioner: "default" uses murmur2 of the key, as Kafka's clients do; records without a key fill a batch of one
+            partition, then a batch of the next. "round_robin" and "random" choose a partition with a leader for each
+            record, whatever its key, so batches are smaller. A callable gets topic, key, value (both as bytes) and the
+            number of partitions, and returns the partition. If you pass partition= to `send`, the partitioner is not
+            used.
+        transactional_id: makes the producer transactional: it sends every record in a transaction (`transaction()`).
+            Only one producer may use an id at a time.
         transaction_timeout: seconds after which the coordinator aborts a transaction that is still open.
-        interceptors: objects that see each record before it is serialized, and each outcome: ProducerInterceptor.
+        interceptors: objects that are called with each record before it is serialized, and with each outcome
+            (ProducerInterceptor).
         connect_timeout: seconds that the client waits for a first answer from any broker when it starts; raise it if
             brokers may start after the client. After that first answer, the other timeouts limit how long the client
             waits in an outage.
-        metadata_max_idle: seconds after which the producer forgets a topic that nothing is sent to.
-        metadata_max_age: seconds after which the metadata is refreshed even if nothing seems to have changed.
+        metadata_max_idle: seconds without a record to a topic, after which the producer forgets the topic.
+        metadata_max_age: seconds after which the producer refreshes metadata even if nothing seems to have changed.
         client_id: the name of this client in logs and quotas.
-        config: the same settings under Kafka's names, such as {"linger.ms": 5}.
+        config: settings under Kafka's names, such as {"linger.ms": 5}.
 
     Raises:
         ConfigError: an argument or a config is not valid.
@@ -187,14 +199,15 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         headers: HeadersLike | None = None,
         timestamp: int | None = None,
     ) -> Delivery:
-        """Send one record in the background. The Delivery has the outcome later: where the record is, or an error.
+        """Send one record in the background.
 
-        The partition is `partition`, else the partitioner's choice: by default murmur2 of the key, or without a key the
-        partition whose batch is being filled. `timestamp` is in milliseconds since the epoch, now by default. Waits up
-        to `max_block` for the topic's metadata and for room in the buffer.
+        The returned Delivery later has the outcome: the record's metadata or an error. Without `partition`, the
+        partitioner chooses one: by default by murmur2 of the key; a record without a key goes to the partition whose
+        batch is being filled. `timestamp` is in milliseconds since the epoch; the default is now. `send` waits up to
+        `max_block` for the topic's metadata and for space in the buffer.
 
         Raises SerializationError, UnknownTopicError, BufferFullError, RecordTooLargeError, ConfigError (no topic, no
-        such partition, or the producer is closed) and ConnectError. If it raises, the record was not sent.
+        such partition, or the producer is closed) and ConnectError. If `send` raises, the record was not sent.
         """
         name = topic or self._topic
         target = self._targets.get(name) or self._find_target(name)  # type: ignore[arg-type]  # it raises for None
@@ -236,29 +249,30 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
                 pass
 
     def send_many(self, rows: Iterable[Any], *, topic: str | None = None) -> BatchResult:
-        """Send all `rows`, without linger, wait for their outcomes, and return which were delivered and which failed.
+        """Send all `rows` without linger, wait for their outcomes, and return the delivered and the failed rows.
 
-        A row is a value, a (key, value) tuple, a ProducerRecord or a consumer's Record. A row that can't be sent fails
-        alone; if the buffer stays full or no broker answers, the remaining rows are not tried. Raises only ConfigError,
-        if the producer is closed. All rows are in memory until it returns.
+        A row is a value, a (key, value) tuple, a ProducerRecord or a consumer's Record. If a row can't be sent, only
+        that row fails. If the buffer stays full or no broker responds, the remaining rows are not tried. The only error
+        that it raises is ConfigError, if the producer is closed. All rows remain in memory until `send_many` returns.
         """
         return self.settle_many(self.start_many(rows, topic))
 
     def start_many(self, rows: Iterable[Any], topic: str | None = None) -> SentRows:
-        """For facades: the first half of `send_many`, which may wait for room."""
+        """For facades: run the first half of `send_many`, which may wait for space in the buffer."""
         self._check_open()
         return SentRows(self.send if topic is None else partial(self.send, topic=topic), rows)
 
     def settle_many(self, sent: SentRows) -> BatchResult:
-        """For facades: the second half of `send_many`, which waits for the outcomes."""
+        """For facades: run the second half of `send_many`, which waits for the outcomes."""
         self._sender.flush(self._delivery_s)
         return sent.result()
 
     def flush(self, timeout: Duration | None = None) -> None:
-        """Send every waiting record now, without linger, and wait until all have an outcome and callbacks have run.
+        """Send every buffered record without linger, and wait until every record has an outcome and callbacks have run.
 
-        `timeout` is in seconds, delivery_timeout by default. Raises ottla.TimeoutError if it passes, and DeliveryError
-        for failed records whose outcome was not read. Called in a callback, it does not wait for callbacks.
+        `timeout` is in seconds; the default is delivery_timeout. Raises ottla.TimeoutError after the timeout, and
+        DeliveryError for failed records whose outcome you did not read. If you call `flush` in a callback, it does not
+        wait for callbacks.
         """
         self._guard.check()
         limit_s = self._seconds(timeout)
@@ -271,12 +285,12 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         self._announcer.raise_failures()
 
     def close(self, timeout: Duration | None = None) -> None:
-        """Flush for up to `timeout` seconds (delivery_timeout by default), fail the records left, release everything.
+        """Flush for up to `timeout` seconds (by default delivery_timeout), fail the remaining records and release all.
 
-        When it returns, all callbacks have run, except those that take longer than `timeout`. Raises DeliveryError for
-        failed records whose outcome was not read. A second call returns at once; if its timeout ends before that of a
-        first call that is still waiting, the first ends then. In a forked child, close does nothing: the records belong
-        to the parent.
+        When `close` returns, all callbacks have run, except callbacks that take longer than `timeout`. Raises
+        DeliveryError for failed records whose outcome you did not read. A second call returns immediately. If it has an
+        earlier deadline than a first call that is still waiting, the first call ends at that deadline. In a forked
+        child, `close` does nothing, because the records belong to the parent.
         """
         self._close(self._seconds(timeout))
 
@@ -288,19 +302,19 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         self._closing.close(limit_s, quiet_s)
 
     def partitions_for(self, topic: str | None = None) -> int:
-        """Return how many partitions the topic has. Waits and raises like `send`."""
+        """Return the number of partitions of the topic. It waits and raises like `send`."""
         name = topic or self._topic
         return len(self._find_target(name).queues)
 
     def partitions_now(self, topic: str) -> int:
-        """For connectors: ask a broker how many partitions the topic has; `partitions_for` may be minutes behind."""
+        """For connectors: query a broker for the topic's partition count; `partitions_for` may be minutes behind."""
         self._topics.refresh(topic)
         return self.partitions_for(topic)
 
     def would_wait(self, topic: str | None = None) -> bool:
-        """For facades: return whether `send` to the topic may have to wait now, for metadata or for room.
+        """For facades: return whether a `send` to the topic may have to wait now, for metadata or for buffer space.
 
-        Raises ConfigError in a child of the process that made the producer.
+        Raises ConfigError in a forked child of the process that created the producer.
         """
         if (topic or self._topic) in self._targets:
             return not self._accumulator.has_room
@@ -309,7 +323,10 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Counts of what was sent so far, under Kafka's names (docs/use/producer.md). Any thread; sends no request."""
+        """The metrics of the producer, under Kafka's names (docs/use/producer.md).
+
+        Any thread may read them without a request.
+        """
         self._guard.check_process()
         return self._sender.metrics()
 

@@ -13,7 +13,8 @@ from ottla.serdes.serdes import HeadersLike
 class ProducerRecord(Generic[K, V]):
     """The arguments of `send` as one object; change it with `dataclasses.replace`.
 
-    `topic` None is the producer's topic, `partition` None the partitioner's choice, `timestamp` (in ms) None is now.
+    If `topic` is None, the producer's topic is used; if `partition` is None, the partitioner chooses one. `timestamp`
+    is in milliseconds; None means now.
     """
 
     value: V | None
@@ -24,7 +25,7 @@ class ProducerRecord(Generic[K, V]):
     timestamp: int | None = None
 
     def arguments(self) -> dict[str, Any]:
-        """Return all fields but the value, as keyword arguments of `send`."""
+        """Return all fields except the value, as keyword arguments for `send`."""
         return {name: getattr(self, name) for name in _ARGUMENTS}
 
 

@@ -118,7 +118,7 @@ class Transactional:
 
 
 class Transaction:
-    """One transaction, as a `with` block; made by `Producer.transaction()`."""
+    """One transaction, used as a `with` block; `Producer.transaction()` returns it."""
 
     def __init__(self, producer: Transactional, consumer: GroupMember | None) -> None:
         self._producer: Final = producer
@@ -126,13 +126,13 @@ class Transaction:
         self.aborted = False  # whether nothing of it counts, so that the work has to be repeated
 
     def send(self, value: Any, **arguments: Any) -> Delivery:
-        """Like Producer.send; the record counts once the block has ended."""
+        """Send a record like `Producer.send`. Consumers with read_committed see it after the block has committed."""
         return self._producer.send(value, **arguments)
 
     def commit_offsets(self, batch: ConsumedBatch) -> None:
-        """Commit the offsets after `batch` for its consumer's group, as part of the transaction.
+        """Commit the offsets that follow `batch` for its consumer's group, as part of the transaction.
 
-        `batch` comes from `poll` or `batches`. Raises like `send_offsets_to_transaction`.
+        `batch` must come from `poll` or `batches`. Raises like `send_offsets_to_transaction`.
         """
         group = batch.group_metadata
         if group is None:

@@ -33,36 +33,40 @@ _client_numbers = itertools.count(1)
 
 
 class Table(Generic[K, V]):
-    """The latest value of each key of a topic, kept up to date in the background.
+    """A table of the latest value of each key in a topic, kept up to date in the background.
 
         with ottla.Table("orders") as table:
             table.wait_until_caught_up()
             print(table.get("eu"), len(table))
 
-    It reads all partitions in parallel from their beginning, then follows new records; a record without a value removes
-    its key. Records without a key are skipped, logged once and counted. Values are kept as bytes, and deserialized when
-    you look at them. Keys are deserialized once, and must be hashable; keys that are equal in Python are one key.
+    The table reads all partitions in parallel from their beginning, then follows new records. A record without a value
+    removes its key. The table skips and counts records without a key, and logs the first one. Values are kept as bytes,
+    and deserialized when you access them. Keys are deserialized once and must be hashable; keys that are equal in
+    Python count as one key.
 
-    `get`, `[]`, `in`, `len` and `items` answer from memory with what is loaded so far, from any thread, even while no
-    broker can be reached. Errors in the background are logged and retried, and calls that wait raise them.
+    `get`, `[]`, `in`, `len` and `items` use the data loaded so far, in memory. Any thread may call them, even while no
+    broker is reachable. After an error in the background, the table logs the error and retries; calls that wait raise
+    the error.
 
-    If the topic is recreated, if unread records are deleted, or if a new leader lacks records that were read, the table
-    is emptied and loaded again. A process that was cut off for longer than `delete.retention.ms` may keep keys whose
-    removal it never saw, as any reader of a compacted topic may.
+    If the topic is recreated, if records are deleted before the table has read them, or if a new leader lacks records
+    that the table has read, the table is emptied and loaded again. If a process is disconnected for longer than
+    `delete.retention.ms`, its table may keep deleted keys, because it may miss their tombstones; this applies to any
+    reader of a compacted topic.
 
     Args:
-        topic: its name. The topic need not be compacted, but it is read from its beginning.
-        on_bad_record: what to do with a record whose key can't be deserialized: "raise" (the table stops there, and
-            calls that wait raise SerializationError) or "skip" it with a line in the log. A value that can't be
-            deserialized raises when you look at it.
+        topic: the name of the topic. The topic need not be compacted, but the table always reads it from the beginning.
+        on_bad_record: what to do with a record whose key can't be deserialized. With "raise", the table stops at this
+            record, and calls that wait raise SerializationError. With "skip", the table skips the record and logs a
+            line. A value that can't be deserialized raises when you access it.
         bootstrap, key, value, client_rack, request_timeout, connect_timeout, metadata_max_age, client_id: as for a
-            Consumer. A new partition is found within `metadata_max_age` seconds, or when a call waits for it.
-        snapshot: a directory for a snapshot of the table, `<topic>.snapshot`. It is written every five minutes and on
-            close, and read at the next start. It holds raw bytes, and keeps the raw keys in memory a second time.
+            Consumer. The table finds a new partition within `metadata_max_age` seconds, or when a call waits for it.
+        snapshot: a directory for a snapshot of the table, `<topic>.snapshot`. The table writes the snapshot every five
+            minutes and on close, and reads it at the next start. The snapshot contains raw bytes. With a snapshot, the
+            table keeps a second copy of its keys, as raw bytes, in memory.
         config: settings of a Consumer under Kafka's names, such as {"fetch.max.bytes": 8388608}. A table has no group.
 
     Raises:
-        ConfigError: an argument is not valid. The topic is looked up when the table starts.
+        ConfigError: an argument is not valid. An unknown topic raises only after the table has started.
     """
 
     def __init__(
@@ -105,7 +109,10 @@ class Table(Generic[K, V]):
         self._end.atexit = False
 
     def start(self) -> Self:
-        """Start loading; a `with` block, or any call that waits, also starts it. A second call does nothing."""
+        """Start to load the table.
+
+        A `with` block and every call that waits also start it. A second call does nothing.
+        """
         self._guard.check()
         if self._is_open:
             return self
@@ -124,7 +131,10 @@ class Table(Generic[K, V]):
     @overload
     def get(self, key: K, default: D) -> V | D: ...
     def get(self, key: K, default: Any = None) -> Any:
-        """Return the value of `key`, or `default`. Raises SerializationError, and ConfigError if not started."""
+        """Return the value of `key`, or `default` if the table does not have the key.
+
+        Raises SerializationError, and ConfigError if the table has not started.
+        """
         if not self._is_open:
             self._refuse()
         entry = self._view.entries.get(key)
@@ -157,9 +167,9 @@ class Table(Generic[K, V]):
         return iter(self)
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Iterate over the current keys, each with its value at that moment.
+        """Iterate over the current keys, each with its value at the moment when it is yielded.
 
-        The table may change during the iteration; keys that are removed meanwhile are left out. Raises
+        The table may change during the iteration, which leaves out keys that were removed in the meantime. Raises
         SerializationError.
         """
         self._check()
@@ -169,11 +179,11 @@ class Table(Generic[K, V]):
         return ((key, read_value(self._view.topic, self._read, key, entry)) for key, entry in found)
 
     def watch(self, key: K | None = None) -> Watch[K, V]:
-        """Return an iterator over the changes from now on, of all keys or of one; starts the table.
+        """Start the table, and return an iterator over future changes of one key or, by default, of all keys.
 
-        If a watch is slow, several changes of a key are merged into one. Changes during loading are included: to start
-        from the current content, call `watch` first and then look at `items`. Iterating waits for changes, and ends
-        when the table is closed.
+        If you iterate slowly, several changes of one key are merged into one change. Changes during loading are
+        included. To start from the current content, call `watch` first and `items` second. The iterator waits for
+        changes, and ends when the table is closed.
         """
         hash(key)  # every record's key is hashable
         self.start()
@@ -183,19 +193,29 @@ class Table(Generic[K, V]):
 
     @property
     def caught_up(self) -> bool:
-        """Whether the table has reached the end of every partition, as last reported by the brokers: when it began to
-        load, and with each fetch since. False while an error keeps it from following."""
+        """Whether the table has reached the end of every partition, as last reported by the brokers.
+
+        Brokers report the end when loading starts and with each fetch. The value is False while an error keeps the
+        table from following the topic.
+        """
         return self._view.caught_up
 
     @property
     def position(self) -> dict[int, int]:
-        """The next offset of each partition: all records below it are in the table. Empty before anything is loaded."""
+        """The next offset to read in each partition; the table reflects all records below it.
+
+        Empty before the first load.
+        """
         return dict(self._view.position)
 
     @property
     def metrics(self) -> dict[str, float]:
-        """`keys` in the table; `records-skipped-total`, without a (readable) key; `loads-total`, which is 1 plus the
-        number of times that the table was emptied and loaded again."""
+        """The metrics of the table, by name.
+
+        `keys` is the number of keys in the table. `records-skipped-total` counts records that were skipped because
+        their key was missing or could not be deserialized. `loads-total` is 1 plus the number of times that the table
+        was emptied and loaded again.
+        """
         view = self._view
         return {"keys": len(view.entries), "records-skipped-total": view.skipped, "loads-total": view.loads}
 
@@ -208,7 +228,7 @@ class Table(Generic[K, V]):
         self._wait(Goal(), seconds(timeout, "timeout"))
 
     def wait_for(self, partition: int, offset: int, timeout: Duration = 60.0) -> None:
-        """Wait until the table reflects the record at `offset` of `partition`, such as one that you have just sent.
+        """Wait until the table reflects the record at `offset` of `partition`, such as a record that you just sent.
 
         Raises like `wait_until_caught_up`.
         """
@@ -234,10 +254,10 @@ class Table(Generic[K, V]):
     # ---- the end ---------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Release everything: calls that wait get an error, and watches end. A second call does nothing.
+        """Release everything. Calls that wait raise an error, and watches end. A second call does nothing.
 
-        In a signal handler that interrupts a call of the same thread, it does not wait for the table's thread. In a
-        forked child, it does nothing.
+        In a signal handler that interrupts a call of the same thread, `close` does not wait for the table's thread. In
+        a forked child, `close` does nothing.
         """
         if self._guard.foreign:
             return

@@ -55,7 +55,10 @@ class Change(Generic[K, V]):
 
 
 class Watch(Generic[K, V]):
-    """An iterator over changes, until the table is closed. It keeps the table (`owner`) alive."""
+    """An iterator over changes to a table, which ends when the table is closed.
+
+    It keeps a reference to the table (`owner`).
+    """
 
     def __init__(self, owner: object, view: TableView, only: K | None) -> None:
         self._owner: Final = owner
@@ -66,7 +69,7 @@ class Watch(Generic[K, V]):
         view.watch(self)
 
     def on_change(self, key: Any, before: Entry | None, after: Entry | None, partition: int, offset: int) -> None:
-        """Keep the change until it is taken; called by the table's thread. A change that is undone is dropped."""
+        """Queue a change until it is taken. The table's thread calls this. A change that is undone again is dropped."""
         if self._only is not None and key != self._only:
             return
         with self._lock:
@@ -76,14 +79,14 @@ class Watch(Generic[K, V]):
                 self._waiting[key] = (before, after, partition, offset)
 
     def take(self) -> Change[K, V] | None:
-        """Return the next change, or None if there is none now."""
+        """Return the next change, or None if no change is queued."""
         with self._lock:
             for key in self._waiting:
                 return Change(self._view, key, *self._waiting.pop(key))
         return None
 
     def poll(self, timeout: Duration = 1.0) -> Change[K, V] | None:
-        """Wait up to `timeout` seconds for the next change; None if there is none. Raises like iterating."""
+        """Wait up to `timeout` seconds for the next change, and return it or None. Raises like iterating."""
         self._view.wait_for(self.is_ready, seconds(timeout, "timeout"))
         if (change := self.take()) is None:
             self._view.check()
@@ -100,12 +103,12 @@ class Watch(Generic[K, V]):
         raise StopIteration
 
     def is_ready(self) -> bool:
-        """Return whether there is a change, or the end. Raises the table's error."""
+        """Return whether a change is queued or the watch has ended. Raises the table's error."""
         if not self._waiting and not self._view.closed:
             self._view.check()
         return bool(self._waiting) or self._view.closed
 
     @property
     def is_over(self) -> bool:
-        """Return whether the table is closed and every change was taken."""
+        """Return whether the table is closed and every change has been taken."""
         return self._view.closed and not self._waiting

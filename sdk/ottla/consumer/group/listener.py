@@ -16,20 +16,27 @@ Listener = Callable[[Partitions], object]
 
 
 class RebalanceListener:
-    """Subclass it, or pass callables to a consumer. Its methods run in the reading thread, during a read.
+    """To handle rebalances, subclass it, or pass callables to a consumer instead.
 
-    If a method raises, the rebalance goes on, and then the read raises that error. You may use the consumer in these
-    methods: to seek in `on_assigned`, to commit in `on_revoked`.
+    The methods run in the reading thread, during a read. If a method raises, the rebalance continues, and then the read
+    raises that error. The methods may use the consumer, for example to seek in `on_assigned` or to commit in
+    `on_revoked`.
     """
 
     def on_assigned(self, partitions: Partitions) -> object:
-        """Called after a rebalance with the new partitions (maybe none). They are read from the committed offsets."""
+        """Handle the newly assigned partitions, possibly none, after a rebalance.
+
+        Reading begins at their committed offsets.
+        """
 
     def on_revoked(self, partitions: Partitions) -> object:
-        """Called before partitions go to other members. Until it returns they are still ours, and you may commit."""
+        """Handle partitions that are about to move to other members.
+
+        Until this method returns, you may commit their offsets.
+        """
 
     def on_lost(self, partitions: Partitions) -> object:
-        """Called for partitions that others may have already: this member was evicted, and can't commit. Calls
+        """Handle partitions that may already belong to other members: this member was evicted and can't commit. Calls
         `on_revoked` by default."""
         return self.on_revoked(partitions)
 
