@@ -1,1 +1,1 @@
-"""Measuring a cluster with the SDK: what `ottla bench` does, and the histogram that `loadtest/` shares with it."""
+"""Measurement of a cluster with the SDK, for `ottla bench`; `loadtest/` shares the histogram."""

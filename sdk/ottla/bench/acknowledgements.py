@@ -1,4 +1,5 @@
-"""Which records were acknowledged, and after how long: one note per batch of the producer, not one per record."""
+"""Counts acknowledged records and their latencies, with one note per batch of the producer instead of one per
+record."""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ from ottla.producer.delivery import Delivery
 
 
 class Acknowledgements:
-    """Used by the one thread that sends; outcomes come from others and wait until they are collected.
+    """The acknowledgements of one sending thread, which owns this object. Other threads queue outcomes until `collect`.
 
     Attributes:
-        failed: records that were not delivered; first_error: why the first of them was not.
+        failed: the number of records that were not delivered; first_error: the error of the first of these records.
     """
 
     def __init__(self, record_bytes: int) -> None:
-        """`record_bytes`: of each record's key and value."""
+        """Begin without outcomes; `record_bytes` is the size of each record's key and value."""
         self.failed = 0
         self.first_error: OttlaError | None = None
         self._record_bytes = record_bytes
@@ -26,7 +27,7 @@ class Acknowledgements:
         self._settled: deque[tuple[Delivery, int]] = deque()
 
     def expect(self, delivery: Delivery, sent_at_ns: int) -> None:
-        """A record was handed over at that monotonic time."""
+        """Note that a record was sent at this monotonic time."""
         batch = delivery.batch_key()
         sent_at = self._sent_at.get(batch)
         if sent_at is None:
@@ -35,7 +36,7 @@ class Acknowledgements:
         sent_at.append(sent_at_ns)
 
     def collect(self, window: Window) -> None:
-        """Enter what was settled since the last time into `window`."""
+        """Add the outcomes settled since the last call to `window`."""
         while self._settled:
             delivery, at_ns = self._settled.popleft()
             sent_at = self._sent_at.pop(delivery.batch_key())

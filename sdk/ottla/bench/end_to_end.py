@@ -1,7 +1,7 @@
-"""Records go out on schedule and come back to a consumer that began at the end of the topic.
+"""Sends records on schedule and reads them with a consumer that began at the end of the topic.
 
-Each carries the run's name and its number in a header, so that what others write is left out and what is lost is
-missed. A latency counts from the moment at which the record was due, on this process's own clock.
+Each record carries the run's name and its own number in a header, so the run ignores records of other writers and
+notices lost records. Its latency counts from the moment when the record was due, on this process's clock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAP_S: Final = 0.05
 
 
 class EndToEnd:
-    """One run; `acknowledged` counts records that were not delivered."""
+    """One run; `acknowledged` also counts the records that were not delivered."""
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class EndToEnd:
         self.acknowledged: Final = Acknowledgements(size_bytes)
 
     def run(self, on_record: Callable[[int, int], None], *, patience_s: float) -> int:
-        """`on_record` gets each record's number and its latency in µs.
+        """Run, and call `on_record` with each record's number and its latency in µs.
 
-        Returns how many records did not come back within `patience_s` after the last was sent.
+        Returns the number of records that were not read within `patience_s` after the last send.
         """
         for partition in self._consumer.assignment():
             self._consumer.position(partition)  # looked up now: what is sent from here on is what it reads

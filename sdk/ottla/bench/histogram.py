@@ -1,8 +1,8 @@
-"""Latencies, counted in bounded memory, with percentiles that are right to a thousandth.
+"""Counts latencies in bounded memory, with percentiles accurate to a thousandth.
 
-A value up to 2047 µs has a bucket of its own; from there on buckets double in width with every doubling of the value,
-so that a percentile is never more than 0.1 % above what it would be of all values sorted. Average and maximum are
-exact. Nothing is sampled: a rare slow one is always in here.
+Each value up to 2047 µs has its own bucket; beyond that, the width of buckets doubles whenever the value doubles. A
+percentile is therefore at most 0.1 % above the exact one. Average and maximum are exact. Every value is counted, so a
+rare slow one is never lost to sampling.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class HistogramState(TypedDict):
 
 
 def bucket_of(value_us: int) -> int:
-    """The largest value that shares a bucket with `value_us`; it stands for all of them."""
+    """Return the largest value in the bucket of `value_us`, which represents all values of the bucket."""
     width = value_us.bit_length() - _EXACT_BITS
     return value_us if width <= 0 else value_us | ((1 << width) - 1)
 
@@ -47,7 +47,7 @@ class LatencyHistogram:
         self.max_us = max(self.max_us, value_us)
 
     def add_all(self, values_us: Sequence[int]) -> None:
-        """Count each of many values; several times as fast as one by one."""
+        """Count each of many values, several times as fast as with `add`."""
         if not values_us:
             return
         most = max(values_us)
@@ -57,7 +57,7 @@ class LatencyHistogram:
         self.max_us = max(self.max_us, most)
 
     def merge(self, other: Self) -> None:
-        """Count everything that `other` has counted as well."""
+        """Add the counts of `other`."""
         self._counts.update(other._counts)
         self.count += other.count
         self.total_us += other.total_us
@@ -65,11 +65,12 @@ class LatencyHistogram:
 
     @property
     def mean_us(self) -> float:
-        """The average; 0 where nothing was counted."""
+        """The average, or 0 if nothing was counted."""
         return self.total_us / self.count if self.count else 0.0
 
     def percentile(self, percent: float) -> int:
-        """The least value, in microseconds, that `percent` of all are not above; 0 where nothing was counted."""
+        """Return the smallest value (µs) that at least `percent` of all values do not exceed; 0 if nothing was
+        counted."""
         rank = self.count * percent / 100
         reached = 0
         for value_us in sorted(self._counts):
@@ -79,12 +80,12 @@ class LatencyHistogram:
         return 0
 
     def state(self) -> HistogramState:
-        """All of it as plain values, for another process; `from_state` is the way back."""
+        """Return the histogram as plain values for another process, which reads them with `from_state`."""
         return {"counts": list(self._counts.items()), "total_us": self.total_us, "max_us": self.max_us}
 
     @classmethod
     def from_state(cls, state: HistogramState) -> Self:
-        """What `state` gave, as a histogram again."""
+        """Make a histogram of the plain values that `state` has returned."""
         made = cls()
         made._counts.update(dict(state["counts"]))
         made.count = sum(made._counts.values())

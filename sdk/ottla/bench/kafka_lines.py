@@ -1,7 +1,7 @@
-"""The lines that Kafka's performance tools print, number for number, so that what reads theirs reads ours.
+"""The lines that Kafka's performance tools print, number for number, so that their parsers can read ours.
 
 kafka-producer-perf-test, kafka-consumer-perf-test and the end-to-end latency tool (Kafka 4.1). A MB is 2^20 bytes.
-Times in the total lines are whole milliseconds, as there.
+Times in the total lines are whole milliseconds, as in Kafka's tools.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONSUMED_WINDOW_HEADER: Final = (
 
 
 def sent_window(window: Window) -> str:
-    """What the producer's tool prints every 5 seconds."""
+    """Return the line that the producer's tool prints every 5 seconds."""
     return (
         f"{window.sent} records sent, {window.sent / window.seconds:.1f} records/sec "
         f"({window.sent_bytes / window.seconds / _MB:.2f} MB/sec), "
@@ -33,7 +33,7 @@ def sent_window(window: Window) -> str:
 
 
 def sent_total(total: Window) -> str:
-    """What the producer's tool prints at its end."""
+    """Return the line that the producer's tool prints at its end."""
     p50, p95, p99, p999 = (_whole_ms(total.publish.percentile(p)) for p in (50, 95, 99, 99.9))
     return (
         f"{total.sent} records sent, {total.sent / total.seconds:f} records/sec "
@@ -44,7 +44,7 @@ def sent_total(total: Window) -> str:
 
 
 def consumed_window(window: Window, so_far: Window, wall: Callable[[float], datetime]) -> str:
-    """What the consumer's tool prints every 5 seconds with detailed statistics: totals so far, rates of the window."""
+    """Return the 5-second line of the consumer's tool with detailed statistics: totals so far, rates of the window."""
     return (
         f"{_time(wall(window.ended_at))}, 0, {so_far.received_bytes / _MB:.4f}, "
         f"{window.received_bytes / _MB / window.seconds:.4f}, {so_far.received}, "
@@ -53,7 +53,8 @@ def consumed_window(window: Window, so_far: Window, wall: Callable[[float], date
 
 
 def consumed_total(total: Window, wall: Callable[[float], datetime]) -> str:
-    """What the consumer's tool prints at its end; `wall` turns a monotonic time into the time of day."""
+    """Return the line that the consumer's tool prints at its end; `wall` turns a monotonic time into the time of
+    day."""
     return (
         f"{_time(wall(total.began_at))}, {_time(wall(total.ended_at))}, {total.received_bytes / _MB:.4f}, "
         f"{total.received_bytes / _MB / total.seconds:.4f}, {total.received}, "
@@ -62,12 +63,12 @@ def consumed_total(total: Window, wall: Callable[[float], datetime]) -> str:
 
 
 def end_to_end_progress(number: int, latency_us: int) -> str:
-    """What the latency tool prints for every thousandth record."""
+    """Return the line that the latency tool prints for every thousandth record."""
     return f"{number}\t{latency_us / 1000}"
 
 
 def end_to_end_total(total: Window) -> list[str]:
-    """What the latency tool prints at its end."""
+    """Return the lines that the latency tool prints at its end."""
     p50, p99, p999 = (_whole_ms(total.end_to_end.percentile(p)) for p in (50, 99, 99.9))
     return [
         f"Avg latency: {total.end_to_end.mean_us / 1000:.4f} ms",
@@ -76,7 +77,7 @@ def end_to_end_total(total: Window) -> list[str]:
 
 
 def _fetch_columns(window: Window) -> str:
-    """There is no rebalance without a group, so all of the time is for fetching."""
+    """Return the fetch columns. Without a group no rebalance occurs, so all of the time counts as fetch time."""
     return (
         f"0, {round(window.seconds * 1000)}, {window.received_bytes / _MB / window.seconds:.4f}, "
         f"{window.received / window.seconds:.4f}"
@@ -88,5 +89,5 @@ def _whole_ms(value_us: int) -> int:
 
 
 def _time(moment: datetime) -> str:
-    """yyyy-MM-dd HH:mm:ss:SSS."""
+    """Format the time as yyyy-MM-dd HH:mm:ss:SSS."""
     return f"{moment:%Y-%m-%d %H:%M:%S}:{moment.microsecond // 1000:03d}"

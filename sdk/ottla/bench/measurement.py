@@ -1,4 +1,4 @@
-"""What a benchmark has seen: windows of equal length, one after the other, and the total of all of them."""
+"""The results of a benchmark: consecutive windows of equal length, and the total of all windows."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from ottla.bench.histogram import LatencyHistogram
 
 
 class Window:
-    """A window of time, in monotonic seconds, and what was sent and received in it.
+    """A window of time, in monotonic seconds, and the records that were sent and received in it.
 
     Attributes:
-        sent, sent_bytes: records that were acknowledged, and the bytes of their keys and values; failed: not delivered.
+        sent, sent_bytes: acknowledged records, and the bytes of their keys and values; failed: records not delivered.
         received, received_bytes: records that were read.
-        backlog: records that are known to be there and were not read yet, when the window ended.
-        publish: from handing a record over to its acknowledgement.
-        delay: how much later than its schedule a record was handed over.
-        end_to_end: from the moment at which a record was due to be handed over until it was read.
+        backlog: records known to be in the topic but not read yet when the window ended.
+        publish: the time from the send of a record to its acknowledgement.
+        delay: the time from the moment when a record was due until it was sent.
+        end_to_end: the time from the moment when a record was due until it was read.
     """
 
     __slots__ = (
@@ -48,11 +48,11 @@ class Window:
 
     @property
     def seconds(self) -> float:
-        """How long it was; never 0, so that rates can be taken."""
+        """The length of the window; never 0, so that rates can be computed."""
         return max(self.ended_at - self.began_at, 1e-9)
 
     def extend(self, later: Window) -> None:
-        """Take in the window that follows."""
+        """Add the window that follows this one."""
         self.ended_at = later.ended_at
         self.sent += later.sent
         self.sent_bytes += later.sent_bytes
@@ -66,7 +66,7 @@ class Window:
 
 
 class Measurement:
-    """`window` takes what happens now; `windows` are those that are over, and `total` is their sum."""
+    """A running measurement: the current `window`, the finished `windows`, and their sum, `total`."""
 
     def __init__(self, now: float, window_s: float) -> None:
         self.window = Window(now)
@@ -75,11 +75,11 @@ class Measurement:
         self._window_s = window_s
 
     def roll(self, now: float) -> Window | None:
-        """The window that is over by `now`, if it is; the next one begins."""
+        """Finish the current window if it is over at `now`, begin the next one, and return the finished one or None."""
         return self._close(now) if now - self.window.began_at >= self._window_s else None
 
     def finish(self, now: float) -> None:
-        """Nothing comes any more. A last window that is too short for a rate counts in the total alone."""
+        """End the measurement. If the last window is too short for a rate, it counts only in the total."""
         last = self._close(now)
         if last.seconds < self._window_s / 2 and len(self.windows) > 1:
             self.windows.pop()

@@ -1,7 +1,7 @@
-"""A measurement as the OpenMessaging Benchmark writes its results, for the tools and figures that exist for those.
+"""Writes a measurement in the result format of the OpenMessaging Benchmark, for the tools that read this format.
 
-One array entry per window of 10 s, latencies in milliseconds, publish delays in microseconds, percentiles as keys of
-the quantiles: the fields of its TestResult. What a run does not measure is 0 there, as it is in theirs.
+The fields are those of its TestResult: one array entry per window of 10 s, latencies in milliseconds, publish delays in
+microseconds, percentiles as keys of the quantiles. A value that a run does not measure is 0, as in the original.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _KINDS: Final[dict[str, tuple[Callable[[Window], LatencyHistogram], float]]] = {
     "publishDelayLatency": (lambda window: window.delay, _US),
     "endToEndLatency": (lambda window: window.end_to_end, _MS),
 }
-"""Each latency's name there, where it is here, and how many of our microseconds make its unit."""
+"""For each latency: its name in the format, its histogram in a window, and the microseconds in its unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What was run: `name` says which benchmark, `size_bytes` is a value's."""
+    """A benchmark's workload: `name` is the benchmark, and `size_bytes` is the size of a value."""
 
     name: str
     size_bytes: int
@@ -48,7 +48,7 @@ class Workload:
 
 
 def result(workload: Workload, measured: Measurement) -> dict[str, Any]:
-    """The fields of a TestResult; plain values, ready for JSON."""
+    """Return the fields of a TestResult as plain values, ready for JSON."""
     windows = measured.windows
     found: dict[str, Any] = {
         "workload": workload.name,

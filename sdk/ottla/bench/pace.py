@@ -1,7 +1,7 @@
-"""An open-loop schedule: what is due when is fixed at the start, however long things take.
+"""An open-loop schedule: the start fixes when each record is due, however long sends take.
 
-A late sender catches up and counts from the moment that was planned, so that a stall shows in the latency of all that
-it held up, and not of one only (coordinated omission).
+A late sender catches up, and latencies count from the planned moment. A stall therefore shows in the latency of every
+record that it delayed, and not only in one (coordinated omission).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 
 
 class SendPace:
-    """`rate` a second, evenly, the first at `began_at` (monotonic seconds)."""
+    """A schedule of `rate` evenly spaced records a second, the first at `began_at` (monotonic seconds)."""
 
     __slots__ = ("began_at", "rate")
 
@@ -19,9 +19,9 @@ class SendPace:
         self.rate = rate
 
     def due_at(self, number: int) -> float:
-        """When the `number`-th is due; they count from 0."""
+        """Return when the record with this number, counted from 0, is due."""
         return self.began_at + number / self.rate
 
     def due(self, now: float, done: int) -> int:
-        """How many more are due by now, where `done` are done."""
+        """Return how many more records are due at `now`, after `done` records."""
         return max(0, math.floor((now - self.began_at) * self.rate) + 1 - done)

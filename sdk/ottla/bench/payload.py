@@ -1,4 +1,4 @@
-"""What benchmarks send: random capital letters, as Kafka's tool does, and keys."""
+"""The keys and values that benchmarks send; values are random capital letters, as in Kafka's tool."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _MOST: Final = 10_000
 
 
 def values(size_bytes: int) -> Iterator[bytes]:
-    """Values without end. Enough of them differ that compressing a batch gains what it would gain if all did."""
+    """Yield values without end. So many of them differ that a batch compresses as if all values were different."""
     chance = random.Random(0)  # noqa: S311 - the same bytes in every run
     count = max(1, min(_MOST, _POOL_BYTES // max(1, size_bytes)))
     return itertools.cycle([chance.randbytes(size_bytes).translate(_LETTERS) for _ in range(count)])
 
 
 def keys(count: int) -> Iterator[bytes | None]:
-    """`count` different keys in turn, without end; None each time where that is 0."""
+    """Cycle through `count` different keys without end; yield only None if `count` is 0."""
     return itertools.cycle([b"key-%08d" % number for number in range(count)] or [None])

@@ -1,6 +1,6 @@
-"""Sending and reading as fast as it goes, or sending at a rate; bounded by a number of records and by a time.
+"""Sends and reads records as fast as possible, or sends at a rate, up to a number of records and a time.
 
-Both call back with every window that is over and leave the rest in the measurement.
+Both functions call back with every finished window and leave the rest in the measurement.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla.producer.producer import Producer
 OnWindow = Callable[[Window], None]
 
 _RECORDS_A_STEP: Final = 256
-"""Records between two looks at the clock and the answers."""
+"""Records between two checks of the clock and of outcomes."""
 
 _NAP_S: Final = 0.05
 _POLL: Final = 5_000
@@ -45,9 +45,9 @@ def produce(
     distinct_keys: int = 0,
     rate: float | None = None,
 ) -> Acknowledgements:
-    """Send, at `rate` records a second or as fast as it goes, then wait for every outcome.
+    """Send at `rate` records a second, or as fast as possible, then wait for every outcome.
 
-    Raises what `send` raises, and ottla.TimeoutError where outcomes are missing after delivery_timeout.
+    Raises the errors of `send`, and ottla.TimeoutError if outcomes are missing after delivery_timeout.
     """
     rows = zip(values(size_bytes), keys(distinct_keys), strict=False)
     acknowledged = Acknowledgements(size_bytes + len(next(keys(distinct_keys)) or b""))
@@ -76,7 +76,7 @@ def produce(
 def consume(
     consumer: Consumer[bytes, bytes], measured: Measurement, bounds: RunBounds, on_window: OnWindow, *, existing: int
 ) -> None:
-    """Read until the consumer's stop. `existing` is how many records the topic holds, for the backlog."""
+    """Read until the consumer's stop. `existing` is the number of records in the topic, for the backlog."""
     began_at, read = time.monotonic(), 0
     while read < bounds.records and not consumer.finished:
         left_s = bounds.seconds - (time.monotonic() - began_at)

@@ -89,8 +89,8 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         start: where to begin: "earliest", "latest" (only records written from now on), a datetime (local time if it has
             no zone), a timedelta (-1 h is the last hour), or {(topic, partition): offset}; a partition that is not in
             this mapping follows `auto_offset_reset`. "committed" (the default, and the only choice with a group) begins
-            at the committed offset. A partition without a committed offset follows `auto_offset_reset`, which is
-            "latest" as in Kafka, and the consumer logs one warning.
+            at the committed offset. A partition without a committed offset follows `auto_offset_reset`, whose default
+            is "latest" as in Kafka, and the consumer logs one warning.
         stop: where the iteration ends, looked up once, when reading begins. "end" is the end of the log at that time. A
             datetime or timedelta stops before the first record at or after that time, or at the end of the log if no
             such record exists. A number stops after that many records. {(topic, partition): offset} stops before that

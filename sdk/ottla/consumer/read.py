@@ -74,9 +74,10 @@ def read(
         frame = ottla.read("orders", columns=["key", "value"]).to_pandas()
 
     Args:
-        topic: the name of one topic, or several names. start, stop: where to begin and end, as for a Consumer. `start`
-            is "earliest", a datetime, a timedelta (-1 h is the last hour) or offsets. `stop` is "end" (the current end
-            of the log), a datetime, a timedelta or a number of records.
+        topic: the name of one topic, or several names.
+        start, stop: where to begin and end, as for a Consumer. `start` is "earliest", a datetime, a timedelta (-1 h is
+            the last hour) or offsets. `stop` is "end" (the current end of the log), a datetime, a timedelta or a number
+            of records.
         columns: the fields of a table; by default all: topic, partition, offset, timestamp, key, value, headers.
             Iteration and `to_list` return whole records.
         bootstrap, partitions, key, value, on_bad_record, request_timeout, config: as for a Consumer.

@@ -1,20 +1,21 @@
-"""Records on their way out: what of the buffer (machines/record_buffer.py) leaves when, and what is in flight.
+"""Decides which batches of the buffer (machines/record_buffer.py) leave when, and tracks the batches in flight.
 
 The rules this file owns:
 
 * A partition's batches leave in the order in which their records came. An idempotent producer has up to five of them in
-  flight, and sequence numbers keep their order (machines/sequences.py). Without idempotence a partition has one
-  request in flight, with all that is ready. Either way what failed goes back to the head.
-* A batch is ready when it is full, when its first record has waited for `linger_s`, or when nothing may wait any more:
-  a flush waits, or the buffer is full.
-* One request goes to every partition that a broker leads, up to `request_bytes`: requests are what costs, not bytes.
-  Several batches of a partition are answered one by one where the producer is idempotent. Else they travel as
-  one part, and what the broker rejects for good is sent again batch by batch, so that one bad batch fails alone.
-* What failed waits for its back-off, unless the partition has another leader by then. While something waits so, or a
-  request is overdue, the metadata is requested again and again. An overdue request to a broker that has been replaced
-  counts as failed: it may hang for ever with its connection open.
-* A batch that is meant for one topic alone fails where its partition is another topic's by now.
-* A record is reported as failed `delivery_timeout_s` after its batch was opened at the latest.
+  flight, and sequence numbers keep their order (machines/sequences.py). Without idempotence a partition has one request
+  in flight, with all ready batches. In both cases failed batches return to the head of the queue.
+* A batch is ready when it is full, when its first record has waited for `linger_s`, or when no batch may wait any
+  longer, because a flush waits or the buffer is full.
+* One request carries batches of all partitions that a broker leads, up to `request_bytes`, because the cost is in
+  requests, not in bytes. With an idempotent producer, the broker responds to each batch of a partition separately.
+  Otherwise the batches travel as one part, and if the broker rejects that part with a fatal error, they are sent again
+  one by one, so that only the bad batch fails.
+* A failed batch waits for its back-off, unless the partition gets another leader earlier. While a batch waits or a
+  request is overdue, the metadata is requested repeatedly. An overdue request to a broker that no longer leads counts
+  as failed, because that broker may hang for ever with its connection open.
+* A batch that was sent to a specific topic id fails if the topic has been recreated under its name.
+* A record is reported as failed at the latest `delivery_timeout_s` after its batch was opened.
 
 Not thread-safe: the producer holds one lock over it.
 """
@@ -41,7 +42,7 @@ _NO_FAILURE: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
 
 class Accumulator(RecordBuffer):
-    """All partitions' queues. `now` is monotonic seconds; `limits` and `new_builder` stay the same for its life."""
+    """The queues of all partitions. `now` is in monotonic seconds; `limits` and `new_builder` never change."""
 
     def __init__(
         self,
@@ -58,7 +59,10 @@ class Accumulator(RecordBuffer):
     # ---- out ---------------------------------------------------------------------------------------------------
 
     def drain(self, now: float, routes: Mapping[TopicPartition, Route]) -> Drained:
-        """Everything that may leave now. Partitions that got their turn go to the end, so none starves."""
+        """Return every request that may leave now.
+
+        Partitions that were served go to the end, so no partition starves.
+        """
         drained = Drained()
         requests: dict[str, OutgoingRequest] = {}
         self._look_after(now, routes, drained)
@@ -93,7 +97,7 @@ class Accumulator(RecordBuffer):
         return drained
 
     def _look_after(self, now: float, routes: Mapping[TopicPartition, Route], drained: Drained) -> None:
-        """Requests without an answer: those that are overdue fail where another leader is known."""
+        """Fail overdue requests to a broker if another leader is known."""
         for request in self._in_flight:
             overdue_at = request.sent_at + OVERDUE_S
             if overdue_at > now:
@@ -112,13 +116,13 @@ class Accumulator(RecordBuffer):
                 self._in_flight.remove(request)
 
     def _request_refresh(self, now: float, pace_s: float, drained: Drained) -> None:
-        """The metadata may be wrong."""
+        """Request new metadata, because the known metadata may be wrong."""
         due, again_at = self._pace.due(now, pace_s)
         drained.reported.refresh = due or drained.reported.refresh
         drained.wake_at = min(drained.wake_at, again_at)
 
     def _is_held(self, queue: PartitionQueue, head: ProducerBatch, now: float, drained: Drained) -> bool:
-        """Whether what is in flight, or has failed, keeps the head from leaving."""
+        """Return whether batches in flight, or failed ones, keep the head of the queue from leaving."""
         sequences = queue.sequences
         if sequences is not None and sequences.halted and not queue.in_flight:
             drained.wants_producer_id = not sequences.resume(self.producer_id) or drained.wants_producer_id
@@ -130,7 +134,7 @@ class Accumulator(RecordBuffer):
         return head.opened_at + self.limits.linger_s
 
     def _take(self, queue: PartitionQueue, route: Route, requests: dict[str, OutgoingRequest], now: float) -> None:
-        """Move the queue's ready batches into the request of its leader, as far as there is room for them."""
+        """Move the queue's ready batches into the request to its leader, as far as they fit."""
         if not queue.may_go_to(route):
             return
         request = requests.get(route.address)
@@ -164,7 +168,7 @@ class Accumulator(RecordBuffer):
             self._waiting[queue] = None
 
     def _ready(self, queue: PartitionQueue, now: float) -> Iterator[ProducerBatch]:
-        """The closed batches, then the open one if its time has come; that one is closed when it is yielded."""
+        """Yield the closed batches, then the open batch if it is ready; the open batch is closed when it is yielded."""
         yield from list(queue.closed)
         if queue.open is not None and (
             self.flushing or self.exhausted or queue.open.opened_at + self.limits.linger_s <= now
@@ -174,7 +178,7 @@ class Accumulator(RecordBuffer):
             yield batch
 
     def _reject_misdirected(self, queue: PartitionQueue, route: Route, drained: Drained) -> None:
-        """Fail the batches at the head that are meant for another topic than the route leads to."""
+        """Fail the batches at the head that belong to a different topic id than the route."""
         while queue.closed and not queue.closed[0].is_for(route.partition_id.topic_id):
             batch = queue.closed.popleft()
             self._give_up(queue, batch, other_topic(batch), drained.reported)
@@ -193,7 +197,10 @@ class Accumulator(RecordBuffer):
     def on_response(
         self, request: OutgoingRequest, responses: Mapping[PartitionId, Iterable[BatchResponse]], now: float
     ) -> Reported:
-        """The broker answered, each partition's parts in their order; what it left out counts as not answered."""
+        """Handle a broker's responses, in the order of each partition's parts.
+
+        A missing response counts as none received.
+        """
         reported = Reported()
         lost = BatchResponse(code=ErrorCode.NETWORK_EXCEPTION, message="the broker's answer left this partition out")
         remaining = {partition_id: iter(parts) for partition_id, parts in responses.items()}
@@ -203,7 +210,7 @@ class Accumulator(RecordBuffer):
         return reported
 
     def on_failed(self, request: OutgoingRequest, code: int, message: str, now: float) -> Reported:
-        """The request as a whole came to nothing, as far as this side knows."""
+        """Handle the failure of a whole request, as far as the client can tell."""
         reported = Reported()
         for part in request.parts:
             self._report(part, BatchResponse(code=code, message=message), now, reported)
@@ -211,11 +218,12 @@ class Accumulator(RecordBuffer):
         return reported
 
     def on_sent_unanswered(self, request: OutgoingRequest) -> Reported:
-        """acks=0: what was handed to the connection counts as delivered, at an unknown offset."""
+        """Handle a request with acks=0: after the write to the connection it counts as delivered, at an unknown
+        offset."""
         return self.on_response(request, {part.route.partition_id: [BatchResponse()] for part in request.parts}, 0.0)
 
     def on_no_producer_id(self, reason: OttlaError) -> Reported:
-        """There will be none: what needs one fails."""
+        """Fail every batch that needs a producer id, because there will be none."""
         reported = Reported()
         for queue in list(self._waiting):
             sequences = queue.sequences
@@ -227,12 +235,13 @@ class Accumulator(RecordBuffer):
         return reported
 
     def on_announced(self, batches: Iterable[ProducerBatch]) -> None:
-        """Threads that wait for these settled batches were notified: a flush need not wait for them any more."""
+        """Note that the threads that wait for these settled batches were notified, so a flush need not wait for
+        them."""
         for batch in batches:
             self.incomplete.pop(batch, None)
 
     def abort(self, reason: OttlaError) -> list[ProducerBatch]:
-        """Fail everything that is not settled yet; responses that still come for it are ignored."""
+        """Fail every batch that is not settled yet, and ignore later responses for these batches."""
         failed = [batch for batch in self.incomplete if not batch.settled]
         for batch in failed:  # not released: one may just be being encoded
             batch.error = reason
@@ -246,7 +255,7 @@ class Accumulator(RecordBuffer):
 
     @property
     def requests_in_flight(self) -> int:
-        """Requests that left and were not reported back."""
+        """The number of requests that were sent and not reported back."""
         return len(self._in_flight)
 
     def _report(self, part: PartitionBatches, response: BatchResponse, now: float, reported: Reported) -> None:
@@ -268,7 +277,7 @@ class Accumulator(RecordBuffer):
             self._waiting[queue] = None
 
     def _on_error(self, part: PartitionBatches, response: BatchResponse, now: float, reported: Reported) -> None:
-        """Send again what may succeed then, one by one where a batch is to blame, and fail the rest."""
+        """Send again the batches that may then succeed (one by one if one of them is bad), and fail the rest."""
         queue, batches, sequences = part.queue, part.batches, part.queue.sequences
         retries = batches[0].attempts <= self.limits.retries
         if retries and sequences is not None and response.code in _UNKNOWN_SEQUENCE:
@@ -308,5 +317,5 @@ class Accumulator(RecordBuffer):
 
 
 def is_sent_again(code: int) -> bool:
-    """Whether a batch with this code in its response is sent again, or is in the log."""
+    """Return whether a batch whose response has this code is sent again, or is in the log."""
     return is_retriable(code) or code in _UNKNOWN_SEQUENCE or code in _NO_FAILURE

@@ -28,7 +28,7 @@ _GENERATION_BYTES: Final = 4
 
 
 class Subscriber(NamedTuple):
-    """A member that gets partitions."""
+    """A member of the group that gets partitions."""
 
     member_id: str
     subscription: Subscription
@@ -104,7 +104,7 @@ def _indexes_by_topic(ranked: Sequence[Subscriber]) -> dict[str, list[int]]:
 
 
 class StickyAssignor(Assignor):
-    """A member lists its partitions in its user data, as Java's does."""
+    """An assignor whose members list their partitions in the user data, as Java's does."""
 
     name = "sticky"
 
@@ -133,7 +133,7 @@ class StickyAssignor(Assignor):
 
 
 class CooperativeStickyAssignor(StickyAssignor):
-    """A member lists its partitions in its subscription; older clients have only the generation in their user data."""
+    """An assignor whose members list their partitions in the subscription; older clients send only the generation."""
 
     name = "cooperative-sticky"
     cooperative = True

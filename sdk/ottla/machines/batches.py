@@ -1,4 +1,4 @@
-"""A batch on its way, the limits that it lives under, and what a broker answers."""
+"""A producer's batch, the limits that apply to it, and a broker's response to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla_core.records.compression import Codec
 
 @dataclass(frozen=True, slots=True)
 class ProducerLimits:
-    """The producer's settings that rule here; times in seconds, sizes in bytes."""
+    """The producer's settings for batches; times are in seconds, sizes in bytes."""
 
     batch_bytes: int = 64 * 1024
     buffer_bytes: int = 32 * 1024 * 1024
@@ -30,7 +30,7 @@ class ProducerLimits:
 
 
 class ProducerBatch:
-    """Records of one partition, written as one. Settled when it has a base offset or an error."""
+    """Records of one partition, written together. A batch is settled once it has a base offset or an error."""
 
     __slots__ = (
         "attempts",
@@ -78,13 +78,13 @@ class ProducerBatch:
         self.topic_id: TopicId | None = None  # of the only topic that may have it; None: whichever has the name
 
     def is_for(self, topic_id: TopicId) -> bool:
-        """Whether the topic with that id may have it."""
+        """Return whether the batch may be written to the topic with this id."""
         return self.topic_id is None or self.topic_id == topic_id
 
     def encode(self, codec: Codec, attributes: int = 0) -> bytes:
-        """The batch's bytes, built at the first call: after it no record can be appended.
+        """Return the batch's bytes. The first call builds them; after it, no record can be appended.
 
-        `attributes`: TRANSACTIONAL where it is of a transaction.
+        `attributes` has TRANSACTIONAL set for a batch of a transaction.
         """
         if self.encoded is None:
             producer_id, epoch, sequence = self.stamp
@@ -95,20 +95,20 @@ class ProducerBatch:
         return self.encoded
 
     def stamp_with(self, stamp: Stamp) -> None:
-        """Say which of its producer's batches it is, in its bytes too if they have been built."""
+        """Set the batch's producer id, epoch and sequence, also in its bytes if they have been built."""
         self.stamp = stamp
         if self.encoded is not None:
             self.encoded = _stamped(self.encoded, stamp)
 
     def release(self) -> None:
-        """Let go of the bytes: the batch may live on for long in its records' Deliveries."""
+        """Drop the bytes, because Deliveries of the records may keep the batch object alive for a long time."""
         self.encoded = None
         if hasattr(self, "builder"):
             del self.builder
 
 
 def _stamped(batch: bytes, stamp: Stamp) -> bytes:
-    """The same records under another stamp, which the CRC covers."""
+    """Return the bytes of the same records under another stamp, with a new CRC."""
     header = read_header(batch)._replace(
         producer_id=stamp.producer_id, producer_epoch=stamp.epoch, base_sequence=stamp.sequence
     )

@@ -1,4 +1,4 @@
-"""The clients' error messages: which record or partition, why, and what to do."""
+"""The clients' error messages. Each names the record or partition, the cause and what to do."""
 
 from __future__ import annotations
 

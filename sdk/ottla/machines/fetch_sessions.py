@@ -1,10 +1,15 @@
-"""What a consumer has requested of each target: said once, and added to by each fetch (broker.proto, FetchSession).
+"""The fetch sessions of a consumer, one for each target.
 
-* A partition is requested once until it is answered by records, an error or another replica's name. A fetch costs what
-  has happened, however much is requested; one is always under way while something is.
-* What is requested may change until a response is there: it is of what was named in its fetch or before (`number`).
-* A session ends with a fetch that fails: everything is requested anew, in another one.
-* A broker without room for a session answers each fetch for itself: what it left out is requested anew.
+Each fetch sends only what is new (broker.proto, FetchSession).
+
+* A partition is requested once, until the response has records, an error or the name of another replica. The cost of a
+  fetch depends on what has happened, not on the number of requested partitions. While any partition is requested, one
+  fetch is always in flight.
+* The requested partitions may change until a response arrives; a response covers the partitions named up to its fetch
+  (`number`).
+* A failed fetch ends its session; everything is requested again in a new session.
+* A broker without space for a session responds to each fetch on its own; partitions missing in the response are
+  requested again.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ _NOTHING: Final = PartitionData()
 
 
 class FetchSessions:
-    """Of one consumer, one for each target that it fetches from."""
+    """The fetch sessions of one consumer, one for each target that it fetches from."""
 
     def __init__(self) -> None:
         self.open: Final[dict[Fetch, None]] = {}
@@ -30,11 +35,11 @@ class FetchSessions:
         self._ids: Final = count(1)
 
     def open_at(self, address: str) -> int:
-        """How many fetches are under way there."""
+        """Return the number of fetches in flight to `target`."""
         return self._open_at.get(address, 0)
 
     def begin(self, target: Target, partition_bytes: int, now: float) -> Fetch:
-        """The next request to `target`, of nothing so far; `add` names what is new in it."""
+        """Begin the next fetch to `target`, which is empty; `add` adds partitions to it."""
         session = self._by_target.get(target)
         if session is None:
             session = self._by_target[target] = FetchSession(target, next(self._ids))
@@ -47,7 +52,7 @@ class FetchSessions:
         return fetch
 
     def add(self, fetch: Fetch, position: Position, route: Route) -> None:
-        """Have it name a partition, which is in flight from now on."""
+        """Add a partition to a fetch; the partition is in flight from now on."""
         part = FetchPart(position, route, position.fetch_offset, position.version, fetch)
         fetch.parts.append(part)
         fetch.session.parts[route.partition_id] = part
@@ -55,17 +60,18 @@ class FetchSessions:
 
     @property
     def waiting(self) -> list[Target]:
-        """Where something is requested, or was and is no longer, and no fetch under way."""
+        """Return the targets that need a fetch, because partitions were requested or withdrawn and no fetch is in
+        flight."""
         sessions = self._by_target.items()
         return [target for target, s in sessions if (s.parts or s.forgotten) and not s.open]
 
     @property
     def parts(self) -> list[FetchPart]:
-        """All that is in flight, at whatever target."""
+        """Return all parts in flight, at all targets."""
         return [part for session in self._by_target.values() for part in session.parts.values()]
 
     def withdraw(self, part: FetchPart) -> None:
-        """Request it no longer; what still comes is ignored."""
+        """Stop requesting a partition, and ignore any later response for it."""
         part.position.in_flight = None
         session, partition_id = part.fetch.session, part.route.partition_id
         if session.parts.get(partition_id) is part:
@@ -75,7 +81,7 @@ class FetchSessions:
     def on_response(
         self, fetch: Fetch, responses: Mapping[PartitionId, PartitionData], *, in_session: bool
     ) -> Iterator[tuple[FetchPart, PartitionData]]:
-        """What is answered, or told of. What is requested no longer is in flight no more."""
+        """Yield the parts that the response covers. Parts that are no longer requested leave the flight."""
         self._on_done(fetch)
         parts = fetch.session.parts
         if not in_session:
@@ -90,13 +96,13 @@ class FetchSessions:
                 yield from self._respond(named, response, answered=response.ends_request)
 
     def on_failed(self, fetch: Fetch, response: PartitionData) -> Iterator[tuple[FetchPart, PartitionData]]:
-        """What has failed with it."""
+        """Yield the parts that failed with the fetch."""
         self._on_done(fetch)
         for part in list(fetch.session.parts.values()) if self._end(fetch.session) else fetch.parts:
             yield from self._respond(part, response, answered=True)
 
     def clear(self) -> None:
-        """Forget all sessions and what is under way."""
+        """Forget all sessions and all parts in flight."""
         self.open.clear()
         self._by_target.clear()
         self._open_at.clear()
@@ -112,7 +118,7 @@ class FetchSessions:
         yield part, response
 
     def _end(self, session: FetchSession) -> bool:
-        """Begin another one with the next fetch; whether it had not ended before."""
+        """End the session, so that the next fetch begins another one. Return whether it had not ended before."""
         is_current = self._by_target.get(session.target) is session
         if is_current:
             del self._by_target[session.target]

@@ -1,7 +1,8 @@
-"""Whether one key has more than half of a producer's bytes: its partition, and that one's broker, get all of them.
+"""Detects a key with more than half of a producer's bytes, which overloads one partition and its broker.
 
-Nothing is done for a single record. Of each batch the key of its first record stands for the batch's bytes, and a
-verdict is given over SAMPLES batches at a time: enough that a key with 40 % is taken for a hot one once in 500 times.
+Single records cost nothing. The key of a batch's first record represents the bytes of the batch, and a decision is made
+after every SAMPLES batches. With this number, a key with 40 % of the bytes is mistaken for a hot key once in 500
+decisions.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ class HotKeyWatch:
         self._reported = False
 
     def on_batch(self, first_key: bytes | None, size_bytes: int) -> bytes | None:
-        """A batch is sent; its first record has this key (None: no key decides). The hot key, if there is one."""
+        """Count a batch whose first record has this key (None if keys do not decide).
+
+        Return the hot key, if one is found.
+        """
         if self._reported:
             return None
         self._samples += 1

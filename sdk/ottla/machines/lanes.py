@@ -1,6 +1,7 @@
-"""Which record is to be handled next: those of one lane one after the other, `concurrency` lanes at a time.
+"""Chooses the next record to handle: records of one lane one after the other, `concurrency` lanes at a time.
 
-A lane is what has an order: a key, or a whole partition. Each job of a lane waits until the one before it is finished.
+A lane is a key or a whole partition, whose records are handled in order: each job waits until the previous job of its
+lane is finished.
 
     add ──► waiting ──► ready ──next()──► running ──finish──► (gone; the lane's next one is ready)
                           ▲                  │
@@ -8,10 +9,10 @@ A lane is what has an order: a key, or a whole partition. Each job of a lane wai
 
 The rules this file owns:
 
-* Of one lane at most one job runs, and in the order in which they were added; one that is parked keeps its turn.
+* At most one job of a lane runs at a time, in the order in which jobs were added; a parked job keeps its place.
 * At most `concurrency` jobs run. Lanes take turns.
-* Dropping partitions leaves nothing of them but what runs. That keeps its lane until it is finished, even if the same
-  partition comes back meanwhile.
+* Dropping partitions removes all of their jobs except running ones. A running job keeps its lane until it is finished,
+  even if the same partition is assigned again in the meantime.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ T = TypeVar("T")
 
 
 class Job(Generic[T]):
-    """One record to be handled: `work` is what that means to the worker. `attempts` were begun."""
+    """One record to handle. `work` is the worker's own data, and `attempts` counts the attempts begun."""
 
     __slots__ = ("attempts", "lane", "partition", "size_bytes", "work")
 
@@ -39,7 +40,7 @@ class Job(Generic[T]):
 
 
 class Lanes(Generic[T]):
-    """The jobs of one handler. `size_bytes` and `count` are of those that are not finished."""
+    """The jobs of one handler. `size_bytes` and `count` cover the unfinished jobs."""
 
     def __init__(self, concurrency: int) -> None:
         self.size_bytes = 0
@@ -52,16 +53,16 @@ class Lanes(Generic[T]):
 
     @property
     def running(self) -> int:
-        """How many run."""
+        """The number of running jobs."""
         return len(self._running)
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no job runs and none may start: there are no jobs, or all that are left are parked."""
+        """Whether no job runs and none may start, because all remaining jobs are parked or no job remains."""
         return not self._running and not self._ready
 
     def add(self, job: Job[T]) -> None:
-        """After all that its lane has."""
+        """Add a job at the end of its lane."""
         lane = self._lanes.setdefault(job.lane, deque())
         lane.append(job)
         self.count += 1
@@ -70,7 +71,7 @@ class Lanes(Generic[T]):
             self._ready.append(job)
 
     def next(self) -> Job[T] | None:
-        """The next job, which runs from now on; None where none may."""
+        """Return the next job, which runs from now on, or None if no job may run."""
         if not self._ready or len(self._running) >= self._concurrency:
             return None
         job = self._ready.popleft()
@@ -79,18 +80,18 @@ class Lanes(Generic[T]):
         return job
 
     def park(self, job: Job[T]) -> None:
-        """It failed and is to be tried again; it runs no more, and its lane waits for it."""
+        """Park a failed job until its next attempt. It no longer counts as running, and its lane waits for it."""
         self._running.remove(job)
         self._parked.add(job)
 
     def unpark(self, job: Job[T]) -> None:
-        """Its time has come; nothing happens where it was dropped meanwhile."""
+        """Make a parked job ready again, unless it was dropped in the meantime."""
         if job in self._parked:
             self._parked.remove(job)
             self._ready.append(job)
 
     def finish(self, job: Job[T]) -> None:
-        """It does not run any more, and is finished."""
+        """Note that a running job is finished."""
         self._running.remove(job)
         self._take_out(job)
         lane = self._lanes[job.lane]
@@ -101,7 +102,7 @@ class Lanes(Generic[T]):
             del self._lanes[job.lane]
 
     def drop(self, partitions: Collection[TopicPartition]) -> int:
-        """Let go of what does not run yet; how many jobs that were."""
+        """Drop the jobs of these partitions that are not running, and return their number."""
         before = self.count
         for name, lane in [(n, lane) for n, lane in self._lanes.items() if lane[0].partition in partitions]:
             while lane and lane[-1] not in self._running:

@@ -1,6 +1,6 @@
-"""What the member that leads a group does for all of them: it gives out the partitions, and sees when to do it anew.
+"""The work of a group's leader for all members: it assigns partitions, and notices when it has to assign them again.
 
-The coordinator knows nothing of partitions (rule 47): a wrong assignment has to be found here.
+The coordinator knows nothing about partitions (rule 47), so this module has to detect a wrong assignment.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def offered(
     generation: int,
     rack: str = NO_RACK,
 ) -> dict[str, bytes]:
-    """What a member says of itself to each assignor, in the order of preference.
+    """Return a member's subscription for each assignor, in the order of preference.
 
-    `held` is what it still reads, `former` what it had by its last assignment, of `generation`. A member that holds
-    nothing names no generation, so a static one that comes back sends what it sent before (rule 45).
+    `held` are the partitions that it still reads, and `former` those of its last assignment, in `generation`. A member
+    without partitions sends no generation, so a static member that returns sends the same data as before (rule 45).
     """
     names = tuple(sorted(topics))
     subscription = Subscription(
@@ -43,12 +43,15 @@ def offered(
 
 
 def subscribed_topics(members: Iterable[Subscriber]) -> set[str]:
-    """All topics that a member of the group reads."""
+    """Return all topics that at least one member of the group reads."""
     return {topic for member in members for topic in member.subscription.topics}
 
 
 def lead(assignor: Assignor, partitions_of: Mapping[str, int], members: Sequence[Subscriber]) -> Assignments:
-    """Which member gets what. Raises INCONSISTENT_GROUP_PROTOCOL for an assignor that assigns what it must not."""
+    """Assign the partitions to members.
+
+    Raises INCONSISTENT_GROUP_PROTOCOL if the assignor makes an illegal assignment.
+    """
     made = assignor.assign(partitions_of, members)
     check_assignments(assignor.name, made, partitions_of, members)
     return {member.member_id: list(made.get(member.member_id, ())) for member in members}
@@ -57,7 +60,7 @@ def lead(assignor: Assignor, partitions_of: Mapping[str, int], members: Sequence
 def check_assignments(
     name: str, made: Assignments, partitions_of: Mapping[str, int], members: Sequence[Subscriber]
 ) -> None:
-    """Raise where a partition has two owners, does not exist, or goes to a member that does not read its topic."""
+    """Raise if a partition has two owners, does not exist, or goes to a member that does not read its topic."""
     topics_of = {member.member_id: frozenset(member.subscription.topics) for member in members}
     owner_of: dict[TopicPartition, str] = {}
     for member_id, partitions in made.items():
@@ -76,21 +79,22 @@ def check_assignments(
 def left_out(
     made: Assignments, held: Iterable[TopicPartition], partitions_of: Mapping[str, int]
 ) -> list[TopicPartition]:
-    """What no member reads: assigned to none, and `held` by none that is to give it up first."""
+    """Return the partitions that no member reads: they are unassigned, and no member holds them and has to give them
+    up."""
     assigned = {partition for partitions in made.values() for partition in partitions} | set(held)
     existing = (TopicPartition(topic, number) for topic, count in partitions_of.items() for number in range(count))
     return sorted(partition for partition in existing if partition not in assigned)
 
 
 def encode_assignments(made: Assignments) -> dict[str, bytes]:
-    """As SyncGroup carries them, by member id."""
+    """Encode assignments by member id, as SyncGroup carries them."""
     return {member_id: encode(MemberAssignment(tuple(partitions))) for member_id, partitions in made.items()}
 
 
 def changed_topics(known: Mapping[str, int], now: Mapping[str, int]) -> str:
-    """Why a leader is to give out the partitions anew: what its topics were when it did, and what they are; "" for no.
+    """Return why a leader has to assign partitions again: its topics then and now; "" if nothing changed.
 
-    A topic that is not to be seen for a moment is not gone: brokers may be behind.
+    A topic that is missing for a moment is not deleted, because brokers may be behind.
     """
     for topic, count in now.items():
         if count != known.get(topic, 0):

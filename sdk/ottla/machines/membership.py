@@ -1,4 +1,4 @@
-"""A member of a consumer group: its state, and what every response of the coordinator means for it.
+"""A member of a consumer group: its state, and the effect of each response of the coordinator.
 
     UNJOINED ──begin_join──▶ JOINING ──on_joined──▶ SYNCING ──on_synced──▶ STABLE
         ▲                       │                      │                     │
@@ -6,15 +6,15 @@
 
 The rules this file owns (Kafka's classic protocol, KIP-62, 345, 394, 429):
 
-* A member is known by its id and generation. After UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION it has been left behind:
-  its partitions are `lost`, it forgets both and joins as a new member. Until then it commits with its old identity. The
-  coordinator rejects that, whereas it would take a commit without a generation for one from outside the group. A
-  response that belongs to an earlier generation says nothing about this one.
+* A member is identified by its id and generation. After UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION, its partitions are
+  `lost`; it forgets its id and generation and joins as a new member. Until then it commits with its old identity, which
+  the coordinator rejects; a commit without a generation would be accepted as one from outside the group. A response to
+  a request of an earlier generation has no effect on the current one.
 * REBALANCE_IN_PROGRESS: join again, and keep the id.
-* Trouble with the coordinator changes nothing: it is looked for again, and asked again after a back-off.
-* Heartbeats are sent from the join's response on, as long as the member is in the group: a leader may take long to give
-  out the partitions. A join needs none: the coordinator counts a member that waits for it as alive.
-* A member that does not poll within `max_poll_interval` leaves by itself, with that reason.
+* A problem with the coordinator changes nothing: the member looks it up again and retries after a back-off.
+* A member sends heartbeats from the response to its join until it leaves the group, because a leader may take long to
+  assign partitions. A join needs no heartbeats: the coordinator counts a member with a pending join as alive.
+* A member that does not poll within `max_poll_interval` leaves the group, and gives that as its reason.
 
 Times are in monotonic seconds. Not thread-safe: the consumer holds one lock over it.
 """
@@ -45,7 +45,7 @@ class MemberState(Enum):
 
 
 class Meaning(Enum):
-    """What an error of the coordinator demands of a member."""
+    """The reaction that a coordinator's error requires from a member."""
 
     TAKE_ID = "join again with the member id that came with it"
     REJOIN = "the others rebalance: join again"
@@ -69,17 +69,17 @@ MEANINGS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Meaning.FATAL,  # of a commit: the coordinator has made sure of it
     ErrorCode.UNKNOWN_TOPIC_ID: Meaning.FATAL,
 }
-"""Any other error is AGAIN where Kafka calls it retriable, else FATAL: FENCED_INSTANCE_ID is."""
+"""Any other error is AGAIN if Kafka calls it retriable, else FATAL, such as FENCED_INSTANCE_ID."""
 
 
 def meaning_of(code: int) -> Meaning:
-    """What to do about an error of the coordinator."""
+    """Return the reaction to a coordinator's error."""
     known = MEANINGS.get(ErrorCode(code)) if code in ErrorCode._value2member_map_ else None
     return known or (Meaning.AGAIN if is_retriable(code) else Meaning.FATAL)
 
 
 class MemberIdentity(NamedTuple):
-    """A member's identity: the coordinator takes commits and heartbeats only of the current generation (rule 46)."""
+    """A member's identity. The coordinator accepts commits and heartbeats only of the current generation (rule 46)."""
 
     member_id: str = ""
     generation: int = NO_GENERATION
@@ -88,7 +88,7 @@ class MemberIdentity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
-    """Kafka's settings of a member, in seconds. `instance_id` makes it a static one (KIP-345)."""
+    """Kafka's settings of a member, in seconds. An `instance_id` makes it a static member (KIP-345)."""
 
     session_timeout_s: float = 45.0
     heartbeat_interval_s: float = 3.0
@@ -97,7 +97,10 @@ class MemberSettings:
 
 
 class Membership:
-    """One member. `lost` says why it no longer owns its partitions, `join_reason` why it is to join: "" for no."""
+    """One member.
+
+    `lost` says why it no longer owns its partitions, and `join_reason` why it has to join; each may be "".
+    """
 
     def __init__(self, settings: MemberSettings) -> None:
         self.settings: Final = settings
@@ -130,21 +133,21 @@ class Membership:
         self.join_reason = self.join_reason or reason
 
     def may_join(self, now: float) -> bool:
-        """Whether there is a reason to join, and the time for it has come."""
+        """Return whether the member has a reason to join, and its back-off is over."""
         idle = self.state in (MemberState.UNJOINED, MemberState.STABLE)
         return idle and bool(self.join_reason) and now >= self.retry_at
 
     def begin_join(self) -> None:
-        """What is to be done about the partitions beforehand was done."""
+        """Begin to join, after the partitions were prepared for it."""
         self.state = MemberState.JOINING
         self.lost = ""
 
     def take_id(self, member_id: str) -> None:
-        """It is to join under this name (KIP-394)."""
+        """Take the member id to join with (KIP-394)."""
         self.member_id = member_id
 
     def on_joined(self, generation: int, member_id: str, protocol: str, leader: str, now: float) -> None:
-        """All members have joined. `protocol` is the assignor on which all of them agree."""
+        """Note that all members have joined. `protocol` is the assignor that they agree on."""
         self.state = MemberState.SYNCING
         self.generation, self.member_id, self.protocol = generation, member_id, protocol
         self.commits_as = self.identity
@@ -153,14 +156,14 @@ class Membership:
         self._heartbeat_at = now + self.settings.heartbeat_interval_s
 
     def on_synced(self, now: float) -> None:
-        """It knows its assignment."""
+        """Note that the member knows its assignment."""
         self.state = MemberState.STABLE
         self.left_behind = ""
         self._recover()
         self._heartbeat_at = now + self.settings.heartbeat_interval_s
 
     def on_join_failed(self, code: int, message: str, now: float) -> Meaning:
-        """A join or a sync failed: it is to join again, unless that is FATAL."""
+        """Handle a failed join or sync: the member has to join again, unless the error is FATAL."""
         meaning = meaning_of(code)
         self.state = MemberState.UNJOINED
         self.join_reason = self.join_reason or message or meaning.value
@@ -176,18 +179,20 @@ class Membership:
     # ---- staying: the heartbeats' thread -------------------------------------------------------------------------
 
     def on_poll(self, now: float) -> None:
-        """The user's thread came by."""
+        """Note that the user's thread polls."""
         self.polled_at = now
 
     @property
     def poll_overdue_at(self) -> float:
-        """When a member that is in the group has not polled for too long."""
+        """Return when a member that is in the group has not polled for too long."""
         in_group = self.state is MemberState.STABLE
         return self.polled_at + self.settings.max_poll_interval_s if in_group else NEVER
 
     def on_poll_overdue(self) -> tuple[MemberIdentity, str]:
-        """Make it leave by itself, and return its identity and the reason; it loses its partitions. The group still
-        waits for a static member."""
+        """Make the member leave and lose its partitions; return its identity and the reason.
+
+        The group still waits for a static member.
+        """
         who = self.identity
         reason = f"it did not poll for {self.settings.max_poll_interval_s:g} s (max_poll_interval)"
         self._lose(reason)
@@ -196,20 +201,20 @@ class Membership:
 
     @property
     def heartbeat_at(self) -> float:
-        """When the next heartbeat is due."""
+        """Return when the next heartbeat is due."""
         return self._heartbeat_at if self.state in (MemberState.SYNCING, MemberState.STABLE) else NEVER
 
     def on_heartbeat_sent(self, now: float) -> None:
-        """One is under way."""
+        """Note that a heartbeat is in flight."""
         self.heartbeat_sent_at = now
         self._heartbeat_at = now + self.settings.heartbeat_interval_s
 
     def on_heartbeat(self) -> None:
-        """It was taken."""
+        """Note that the coordinator accepted a heartbeat."""
         self._heartbeat_failures = 0
 
     def on_heartbeat_failed(self, generation: int, code: int, message: str, now: float) -> Meaning:
-        """One that was sent in `generation` was not."""
+        """Handle a failed heartbeat that was sent in `generation`."""
         meaning = meaning_of(code)
         if self.state is not MemberState.STABLE or generation != self.generation:
             return Meaning.AGAIN
@@ -228,7 +233,8 @@ class Membership:
     # ---- committing, leaving -------------------------------------------------------------------------------------
 
     def on_commit_failed(self, who: MemberIdentity, code: int, message: str) -> Meaning:
-        """A commit that was sent as `who` was rejected; that matters to the member only if it is still that one."""
+        """Handle a rejected commit sent with the identity `who`, which matters only if that is still the member's
+        identity."""
         meaning = meaning_of(code)
         if who.generation == self.generation and self.state is MemberState.STABLE:
             if meaning is Meaning.REJOIN:
@@ -239,7 +245,7 @@ class Membership:
         return meaning
 
     def leave(self) -> str:
-        """The end; the member id to leave with, "" where it does not leave: a static member is expected back."""
+        """End the membership. Return the member id to leave with, or "" for a static member, which does not leave."""
         leaver = "" if self.settings.instance_id is not None else self.member_id
         self.state = MemberState.LEFT
         self.member_id, self.generation, self.join_reason = "", NO_GENERATION, ""

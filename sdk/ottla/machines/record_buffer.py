@@ -19,7 +19,7 @@ from ottla_core.records.record import Header
 
 
 class RecordBuffer:
-    """All partitions' queues. `now` is monotonic seconds; `limits` and `new_builder` stay the same for its life."""
+    """The queues of all partitions. `now` is in monotonic seconds; `limits` and `new_builder` never change."""
 
     def __init__(
         self,
