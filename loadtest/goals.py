@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Figures = dict[str, list[float]]
-"""Of every run, by name; of two sides, the ratio of each pair."""
+"""The figures of every run, by name; for two sides, the ratio of each pair."""
 
 
 @dataclass(frozen=True, slots=True)

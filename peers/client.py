@@ -23,7 +23,7 @@ class Rec(NamedTuple):
 
 End = Literal["commit", "abort"]
 Step = Rec | Literal["begin"] | End
-"""Of a transactional producer."""
+"""A step of a transactional producer."""
 
 
 class GroupRec(NamedTuple):
@@ -127,7 +127,7 @@ class Client(Protocol):
         ...
 
     def offset_for_time(self, bootstrap: str, topic: str, timestamp_ms: int) -> int | None:
-        """Of the first record in partition 0 from that time on; None where there is none."""
+        """Return the offset of the first record in partition 0 at or after that time, or None if none exists."""
         ...
 
     def admin_round_trip(self, bootstrap: str, topic: str) -> list[str]:

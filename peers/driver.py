@@ -245,12 +245,12 @@ def _step_line(step: Step) -> bytes:
 
 
 def step_of(fields: dict[str, Any]) -> Step:
-    """Of such a line, parsed."""
+    """Parse the fields of a step's line."""
     return fields["do"] if "do" in fields else record_of(fields)
 
 
 def record_of(fields: dict[str, Any]) -> Rec:
-    """Of such a line, parsed."""
+    """Parse the fields of a record's line."""
     headers = tuple((str(name), _bytes(value)) for name, value in fields["headers"])
     return Rec(_bytes(fields["key"]), _bytes(fields["value"]), headers, int(fields["timestamp_ms"]))
 

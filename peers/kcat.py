@@ -79,7 +79,7 @@ class Kcat:
         partitions: int = 1,
         isolation: str = "read_uncommitted",
     ) -> list[Rec]:
-        """Of the whole topic where there is more than one partition: it takes one, or all."""
+        """Read partition 0, or the whole topic if it has several partitions: kcat reads one partition or all."""
         of = ["-p", "0"] if partitions == 1 else []
         settings = _words({"fetch.message.max.bytes": _MAX_BYTES, "isolation.level": isolation})
         wanted = ["-o", str(offset), "-c", str(count), "-J", "-q", *settings]
@@ -178,7 +178,7 @@ def _header(name: str, value: bytes | None) -> str | bytes:
 
 
 def _record(line: bytes) -> Rec:
-    """Of a line of JSON that may hold bytes as they are, whatever they mean."""
+    """Parse a line of JSON that may contain raw bytes which are not valid UTF-8."""
     fields: dict[str, Any] = json.loads(line.decode(errors="surrogateescape"))
     headers = fields.get("headers", [])
     pairs = tuple((name, _bytes(value)) for name, value in zip(headers[::2], headers[1::2], strict=True))

@@ -16,7 +16,7 @@ def java() -> str:
 
 
 def classpath(name: str, pom: Path) -> str:
-    """Of the peer's folder with all that it names. Raises PeerError where the jars can't be had."""
+    """Return the classpath of the peer's folder and its dependencies. Raises PeerError if jars are unavailable."""
     java()
     maven = program("mvn", "maven")
 

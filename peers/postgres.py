@@ -16,7 +16,7 @@ from peers.kafka.server import free_ports
 from peers.place import PeerError, program
 
 USER: Final = "postgres"
-"""Of the database, and of the process where this one is root's: PostgreSQL refuses to run as root."""
+"""The user of the database, and of the process if we are root, because PostgreSQL refuses to run as root."""
 _INSTALLED: Final = Path("/usr/lib/postgresql")
 _SETTINGS: Final = ("wal_level=logical", "listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off")
 _LIMIT_S: Final = 120.0

@@ -46,7 +46,7 @@ class Picture:
         return "\n".join([head, f"<title>{self.title}</title>", ground, *lines, *boxes, "</svg>", ""])
 
     def _places(self) -> tuple[dict[str, tuple[float, float, float]], float]:
-        """Of each box the left edge, the top and the width; and the width of all."""
+        """Return the left edge, the top and the width of each box, and the total width."""
         widths = {name: len(name.rpartition(".")[2]) * _CHARACTER + _PADDING for row in self.rows for name in row}
         rows = [sum(widths[name] for name in row) + _GAP * (len(row) + 1) for row in self.rows]
         places: dict[str, tuple[float, float, float]] = {}

@@ -112,7 +112,7 @@ class Synonym:
 
 
 SYNONYMS: Final[dict[str, tuple[Synonym, ...]]] = {}
-"""Of each topic config, in the order in which they count."""
+"""The synonyms of each topic config, in order of precedence."""
 
 
 def _minutes(name: str) -> Synonym:
@@ -366,4 +366,4 @@ def _table(*rows: ConfigKey) -> Mapping[str, ConfigKey]:
 
 TOPIC_CONFIGS: Final = _table(*_TOPIC_ROWS)
 BROKER_CONFIGS: Final = _table(*_BROKER_ROWS, *_synonym_rows())
-"""Of one broker and, but for those of Scope.BROKER, of the cluster."""
+"""The configs of a broker; except for those of Scope.BROKER, they also apply to the whole cluster."""

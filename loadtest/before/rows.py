@@ -33,7 +33,7 @@ _MANY_RECORDS: Final = 2_000_000
 """For programs that take so little CPU that the kernel's clock, of ten milliseconds, would tell no difference."""
 
 MOST_CPU: Final = 1.05
-"""Of this commit's CPU seconds a million records to the other's, at the median."""
+"""The maximum ratio of CPU seconds per million records, this commit's to the other's, at the median."""
 
 
 @dataclass(frozen=True, slots=True)

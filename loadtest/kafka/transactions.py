@@ -21,7 +21,7 @@ LIMIT_S: Final = 120.0
 
 
 class Transactions:
-    """Of one producer: `at_once` records each, over the topic's partitions; with a group, an offset of it as well."""
+    """One producer's transactions of `at_once` records each, over all partitions; with a group, also an offset."""
 
     def __init__(self, given: argparse.Namespace, number: int) -> None:
         name = f"{given.topic}-{number}"

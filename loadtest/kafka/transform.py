@@ -22,7 +22,7 @@ LIMIT_S: Final = 120.0
 
 
 class Loop:
-    """Of one partition, whose values come out in upper case."""
+    """A loop that reads one partition and writes its values in upper case."""
 
     def __init__(self, given: argparse.Namespace, partition: int, output: str) -> None:
         common = {"bootstrap.servers": given.bootstrap}

@@ -34,7 +34,7 @@ class Copies(NamedTuple):
 
 
 def parse_copies(text: str) -> Copies:
-    """Of `ALIAS@HOST:PORT`. Raises ValueError."""
+    """Parse `ALIAS@HOST:PORT`. Raises ValueError."""
     alias, _, bootstrap = text.partition("@")
     if not alias or not bootstrap:
         raise ValueError(f"{text!r} is not ALIAS@HOST:PORT")

@@ -29,7 +29,7 @@ _LOG_BYTES: Final = 200 << 20
 _RUNS: Final = 3
 _LOOKUPS: Final = 200
 _FEW_KEYS: Final = 5_000
-"""Of the keys of a log: more than a small map takes."""
+"""The number of keys in a log with more keys than fit in a small map."""
 
 
 GOALS: Final[Mapping[str, Goal]] = {

@@ -22,7 +22,7 @@ from ottla_core.records.twins import new_builder
 RECORD_BYTES: Final = 1_000
 _A_BATCH: Final = 16
 _RANDOM_BYTES: Final = 500
-"""Of a value; the rest of it compresses."""
+"""The random bytes of a value; the rest of it is compressible."""
 
 
 @contextmanager

@@ -55,7 +55,7 @@ def takeover(directory: Path, *, commits: int = COMMITS, runs: int = 3) -> dict[
 
 
 def _batches(groups: list[str], commits: int, topic_id: TopicId) -> Iterator[bytes]:
-    """Of groups that commit all their partitions in turn."""
+    """Yield batches of groups that commit all their partitions, one group after the other."""
     keys = [encode_key(OffsetKey(g, TopicPartition("read", number))) for g in groups for number in range(_PARTITIONS)]
     for first in range(0, commits, _A_BATCH):
         value = encode_offset(CommittedOffset(first, 0, "", now_ms(), topic_id=topic_id))
@@ -70,7 +70,7 @@ def _size(folder: Path) -> int:
 
 
 def _seconds(stack: RunningStack, admin: ottla.Admin, group: str) -> float:
-    """Of shard 0. Its old owner is back afterwards."""
+    """Return the seconds that a takeover of shard 0 takes. Afterwards its old owner runs again."""
     owner = wait_for(lambda: _owner(admin), "shard 0 to be served")
     began = time.monotonic()
     stopping = Thread(target=stack.restart, args=(owner,))

@@ -94,7 +94,7 @@ class TenGigabytes:
         return {"p50": statistics.median(taken[1:]), "most": max(taken[1:])}  # the first connects
 
     def verify(self) -> dict[str, Any]:
-        """Of all bytes, by a process of `ottla log verify`: bytes and CPU seconds."""
+        """Verify all bytes in a process of `ottla log verify`; return bytes and CPU seconds."""
         process = subprocess.Popen(
             [sys.executable, "-m", "ottla", "log", "verify", str(self.directory)], stdout=subprocess.DEVNULL
         )

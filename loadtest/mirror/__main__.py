@@ -86,7 +86,7 @@ def once(sites: Sites, folder: Path, name: str, number: int) -> dict[str, float]
 
 
 def rates(looks: Sequence[Look], total: int) -> dict[str, float]:
-    """Of the last two thirds, by the clock and by the process's CPU time; and its most memory."""
+    """Return the rates of the last two thirds, by wall-clock and by CPU time, and the process's peak memory."""
     begin = next(look for look in looks if look.records >= _WARM_UP * total)
     records, seconds = looks[-1].records - begin.records, looks[-1].at_s - begin.at_s
     return {
@@ -98,7 +98,7 @@ def rates(looks: Sequence[Look], total: int) -> dict[str, float]:
 
 
 def ratios(runs: Runs, first: str, second: str, field: str) -> list[float]:
-    """Of the runs of one round each."""
+    """Return the ratio of the two sides' runs in each round."""
     return [a[field] / b[field] for a, b in zip(runs[first], runs[second], strict=True)]
 
 

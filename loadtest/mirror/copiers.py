@@ -39,7 +39,7 @@ class Copying(NamedTuple):
 
 
 Copier = Callable[[Sites, str, str, Path], AbstractContextManager[Copying]]
-"""Of a topic in east; the name is one that no run had before, and the folder this run's."""
+"""Copies a topic of east. The name is unique to the run, and so is the folder."""
 
 
 @contextmanager

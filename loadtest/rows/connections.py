@@ -79,7 +79,7 @@ def text(value: str) -> bytes:
 
 
 def produce_body(partition: int) -> bytes:
-    """Of version 3: one record of 100 bytes, acks=1."""
+    """Return a Produce body of version 3: one record of 100 bytes, acks=1."""
     builder = new_builder(max_bytes=1 << 20)
     builder.append(1_700_000_000_000, None, bytes(100))
     records = builder.seal()
@@ -88,7 +88,7 @@ def produce_body(partition: int) -> bytes:
 
 
 def fetch_body() -> bytes:
-    """Of version 4: everything from the first offset on."""
+    """Return a Fetch body of version 4, from the first offset to the end."""
     of_topic = text(TOPIC) + struct.pack(">iiqi", 1, 0, 0, 1 << 30)
     return struct.pack(">iiiibi", -1, 0, 1, 1 << 30, 0, 1) + of_topic
 
@@ -102,7 +102,7 @@ def idle_connections(address: str, count: int) -> Iterator[None]:
 
 
 def produce_p99_ms(addresses: Sequence[str], requests: int) -> list[float]:
-    """Of each broker, which leads the partition of its number; one after the other is asked."""
+    """Return the p99 of each broker, which leads the partition with its number; brokers are measured in alternation."""
     bodies = [produce_body(partition) for partition in range(len(addresses))]
     taken: list[list[float]] = [[] for _ in addresses]
     with ExitStack() as stack:

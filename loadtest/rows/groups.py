@@ -33,7 +33,7 @@ KNEE_MS: Final = 50.0
 _GROUPS: Final = 200
 _COMMITTED: Final = "committed"
 _PARTITIONS: Final = 400
-"""Of that topic: an offset each is what one commit of the heavy shard's groups brings."""
+"""Partitions of that topic. One offset in each is what one commit of the heavy shard's groups adds up to."""
 
 
 def p99(values: Sequence[float]) -> float:

@@ -85,7 +85,7 @@ async def alive(members: Sequence[Member], beat: Beat, stack: RunningStack, seco
 async def heartbeats(
     calls: GroupCalls, stack: RunningStack, groups: int, each: int, seconds: float
 ) -> dict[str, float | dict[str, float]]:
-    """Of both coordinators together, on every way; and what a member takes of their memory, without its connection."""
+    """Measure both coordinators together, by every way, and the memory that a member takes without its connection."""
     pids = [stack.pid(name) for name in named(stack, "group-coordinator")]
     before_mb = sum(map(resident_mb, pids))
     members = await joined(calls, groups, each)

@@ -76,7 +76,7 @@ def grow(ottla: Ottla, partitions: int, records: int) -> list[dict[str, float]]:
 
 
 def latencies(sides: list[Clients], records: int, pairs: int) -> list[Latency]:
-    """Of each side the medians over all rounds, in turn: ms to the acknowledgement, CPU ms a record."""
+    """Return each side's medians over all alternating rounds: ms to the acknowledgement and CPU ms per record."""
     for clients in sides:
         clients.warm_up(_HOT, _FEW, _WARM_UP)
     rounds = [[clients.one_at_a_time(_HOT, _FEW, records) for clients in sides] for _ in range(pairs)]

@@ -110,7 +110,7 @@ class Clients:
         return statistics.median(taken_ms), 1000 * (self.side.cpu_s() - cpu_s) / records
 
     def metadata_ms(self, topic: str | None) -> float:
-        """Of one topic, or of all: the median of eleven requests."""
+        """Return the median of eleven metadata requests for one topic, or for all topics."""
         taken: list[float] = []
         for _ in range(11):
             began = time.perf_counter()

@@ -33,13 +33,13 @@ class Ottla:
         return 1024 * sum(resident_mb(self.stack.pid(name)) for name in self.brokers)
 
     def idle_core_pct(self, seconds: float) -> float:
-        """Of one core, a broker."""
+        """Return the CPU use of an idle broker, in percent of one core."""
         began, before = time.monotonic(), self._cpu_s()
         time.sleep(seconds)
         return 100 * (self._cpu_s() - before) / (time.monotonic() - began) / REPLICAS
 
     def cpu_s_a_million(self, records: int) -> float:
-        """Of all processes, at acks=all, as `make bench-kafka` measures it; the median of three runs."""
+        """Return the CPU of all processes with acks=all, as in `make bench-kafka`; the median of three runs."""
         side, taken = self.clients.side, []
         for n in range(3):
             side.create_topic(f"million-{n}", 6, REPLICAS)
@@ -116,6 +116,6 @@ class Ottla:
         return sum(cpu_seconds(self.stack.pid(name)) for name in self.brokers)
 
     def _addresses(self) -> list[Address]:
-        """Of the brokers' Kafka listeners, by id."""
+        """Return the addresses of the brokers' Kafka listeners, by broker id."""
         brokers = self.clients.admin.list_topics(timeout=LIMIT_S).brokers
         return [(str(brokers[n].host), brokers[n].port) for n in sorted(brokers)]

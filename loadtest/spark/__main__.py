@@ -134,7 +134,7 @@ class Bench:
     def _rates(
         self, session: SparkSession, reads: tuple[Figure, ...], writes: tuple[Figure, ...], warm_up: int = 0
     ) -> None:
-        """Of the pairs, so many at the beginning don't count."""
+        """Measure reads and writes; the first `warm_up` pairs don't count."""
         pairs, records = self._pairs + warm_up, self._records
         self.row("read", reads, lambda: rates.measure_reads(session, self._sides, pairs, "read")[warm_up:])
         self.row("write", writes, lambda: rates.measure_writes(session, self._sides, pairs, records // 2)[warm_up:])
@@ -147,7 +147,7 @@ class Bench:
             self._console.print(f"exactly and at least once: {self.deliveries.add(DELIVERY, pairs)}", markup=False)
 
     def _own_share(self, session: SparkSession) -> None:
-        """Of a trickle's micro-batch."""
+        """Measure our own share of a trickle's micro-batch."""
         if "trickle" not in self._wanted:
             return
         with self._or_skipped("trickle_own_ms"), tempfile.TemporaryDirectory() as directory:
@@ -158,7 +158,7 @@ class Bench:
             )
 
     def _memory(self, session: SparkSession, records: int) -> None:
-        """Of ours alone: Spark's own source has no Python workers."""
+        """Measure only our source, because Spark's own source has no Python workers."""
         if "memory" not in self._wanted:
             return
         with self._or_skipped("memory"):

@@ -17,11 +17,11 @@ from ottla_stack.running import RunningStack
 
 @dataclass(frozen=True, slots=True)
 class CpuSeconds:
-    """Of one kind of processes each, all of them together."""
+    """The CPU seconds of each kind of process, summed over all processes of that kind."""
 
     broker: float = 0.0
     jvm: float = 0.0
-    """Of executors."""
+    """The JVMs of executors."""
     python: float = 0.0
     """The workers that executors start."""
     driver: float = 0.0

@@ -62,5 +62,5 @@ def times_ms(directory: Path) -> Mapping[str, float]:
 
 
 def own_share_ms(times: Mapping[str, float], tasks: int, at_once: int) -> float:
-    """Of a micro-batch of so many tasks, so many of which run at a time."""
+    """Return our share of a micro-batch with `tasks` tasks, `at_once` of which run at a time."""
     return sum(times.get(call, 0.0) for call in _PLANS) + times[_TASK] * tasks / at_once

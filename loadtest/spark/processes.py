@@ -53,11 +53,11 @@ class WorkerMemory:
 
     def __init__(self, jvm: int) -> None:
         self.workers_mb = 0.0
-        """Of all together that carry rows, at one moment."""
+        """The memory of all workers that carry rows, at one moment."""
         self.all_mb = 0.0
         """The same with those that plan, of which Spark keeps two for each of a few questions."""
         self.largest_mb = 0.0
-        """Of one process; what it shares counts whole."""
+        """The memory of one process, including all of its shared memory."""
         self._jvm: Final = jvm
         self._ended: Final = threading.Event()
         self._thread: Final = threading.Thread(target=self._watch, daemon=True)

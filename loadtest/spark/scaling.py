@@ -66,9 +66,9 @@ class Row:
     """In each run."""
     tasks: int = 0
     seconds: list[float] = field(default_factory=list)
-    """Of each run, on the clock."""
+    """The wall-clock time of each run."""
     cpu: CpuSeconds = field(default_factory=CpuSeconds)
-    """Of all runs."""
+    """The CPU of all runs."""
 
     @property
     def records_s(self) -> float:
@@ -106,7 +106,7 @@ class Scaling:
     def __init__(self, stack: RunningStack, directory: Path, records: int, runs: int) -> None:
         self.rows: Final[list[Row]] = []
         self.python_mb = 0.0
-        """Of one executor's Python processes, the most there was in a read."""
+        """The peak memory of one executor's Python processes during a read."""
         self._stack, self._directory, self._runs = stack, directory, runs
         self._side: Final = Side("ottla", stack.bootstrap)
         self._records: Final = records
@@ -186,7 +186,7 @@ _TITLE: Final = "a job on a standalone cluster; on the right CPU s per million r
 
 
 def tasks_of(spark: SparkSession, group: str) -> int:
-    """Of all the jobs of that group."""
+    """Return the number of tasks in all jobs of this group."""
     tracker = spark.sparkContext.statusTracker()
     jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(group)))
     stages = filter(None, (tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds))

@@ -57,9 +57,9 @@ def _once(session: SparkSession, side: Side, topic: str) -> dict[str, Any]:
 
 
 def batches_ms(query: StreamingQuery, count: int, give_up_at: float) -> list[int]:
-    """Of each batch that had records, all that its trigger did, once there are so many of them.
+    """Wait for `count` batches with records, and return how long the trigger of each took.
 
-    Raises TimeoutError where they do not come by that monotonic time, and what made the query fail.
+    Raises TimeoutError if they are not complete by that monotonic time, and the error that made the query fail.
     """
     while len(taken := _taken_ms(query.recentProgress)) < count:
         if (failure := query.exception()) is not None:

@@ -26,7 +26,7 @@ class Worker:
     def __init__(self, name: str, directory: Path, settings: str) -> None:
         (port,) = free_ports(1)
         self.address: Final = f"127.0.0.1:{port}"
-        """Of its REST API, and its name among the workers."""
+        """The address of the REST API, which is also the worker's name among workers."""
         self._log: Final = directory / f"{name}.log"
         self._settings: Final = directory / f"{name}.properties"
         self._running: Jvm | None = None

@@ -42,7 +42,7 @@ def spark(cores: int = 2, settings: Mapping[str, Any] | None = None) -> Iterator
 
 
 def jvm_pid(session: SparkSession) -> int:
-    """Of the process that runs everything but Python; Python's workers are its children."""
+    """Return the id of the process that runs everything except Python; Python workers are its children."""
     jvm = session.sparkContext._jvm
     assert jvm is not None, "the session runs"
     return int(jvm.java.lang.ProcessHandle.current().pid())

@@ -21,7 +21,7 @@ _HOME: Final = Path(pyspark.__file__).parent
 _LOOPBACK: Final = "127.0.0.1"
 _ANY_PORT: Final = ("--host", _LOOPBACK, "--port", "0", "--webui-port", "0")
 _JVM: Final = (*SHORT_LIVED, "-Xmx256m", "-Dspark.master.rest.enabled=false")
-"""Of the master and the workers, which only start and watch executors."""
+"""JVM options of the master and the workers, which only start and watch executors."""
 _MASTER: Final = "org.apache.spark.deploy.master.Master"
 _WORKER: Final = "org.apache.spark.deploy.worker.Worker"
 _READY_LIMIT_S: Final = 90.0

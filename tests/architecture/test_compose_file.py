@@ -28,7 +28,7 @@ PROMETHEUS_PORT = 9090
 MIRROR_PORTS = (9680, 9780)
 REDIS_PORT = 6379
 WEST_PORTS = (9940, 9950, 9096, 9960, 9970)
-"""Of the second cluster: a controller, a broker, its Kafka listener, coordinators."""
+"""Ports of the second cluster: a controller, a broker, its Kafka listener, coordinators."""
 
 
 def block(service: str) -> str:

@@ -33,7 +33,7 @@ def test_every_rpc_of_a_contract_has_its_method_and_its_operation() -> None:
 
 
 def type_of(message: Descriptor, field: str) -> Descriptor:
-    """Of a field that is a message itself."""
+    """Return the message type of a field."""
     described = message.fields_by_name[field].message_type
     assert described is not None
     return described

@@ -26,7 +26,7 @@ class Matrix:
                 self._cells[item.nodeid] = (capability, client)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Of set-up, the test and its end: the first that hasn't passed counts, or else that the test has."""
+        """Keep one outcome of set-up, test and teardown: the first that did not pass, or else the test's own."""
         if report.when == "call":
             self.differs += [str(value) for name, value in report.user_properties if name == "differs"]
         counts = report.when == "call" or not report.passed

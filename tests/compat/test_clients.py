@@ -101,7 +101,7 @@ def test_the_leader_dies_in_the_middle(three_brokers: Cluster, client: Client) -
 
 @pytest.fixture
 def wide_topic(topics: Topics) -> Iterator[str]:
-    """Of 100 partitions; not there for longer than it is needed, for a broker that stops closes them one by one."""
+    """A topic of 100 partitions, deleted right after use, because a broker that stops closes partitions one by one."""
     topic = topics.create(partitions=100)
     yield topic
     topics.delete(topic)

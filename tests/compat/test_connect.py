@@ -78,7 +78,7 @@ class Shop:
         return int(self.sql("SELECT count(*) FROM orders_copy")[0][0])
 
     def records(self) -> list[tuple[int, Any, int]]:
-        """Of the topic: each row's id, the row, None where it was deleted, and the offset."""
+        """Return the topic's records: each row's id, the row (None if it was deleted) and the offset."""
         found = self.cluster.read("orders", key="json", value="json")
         return [((r.key or {})["payload"]["id"], (r.value or {}).get("payload"), r.offset) for r in found]
 

@@ -82,7 +82,7 @@ class Exports(NamedTuple):
 
 @pytest.fixture(scope="module")
 def ours() -> Iterator[Exports]:
-    """Of a broker that has stopped in order; the compacted one was cleaned by it while it ran."""
+    """Logs of a broker that has stopped in order; the broker cleaned the compacted log while it ran."""
     with Cluster() as cluster, Topics(cluster.bootstrap) as topics:
         names = {"plain": topics.create(config=PLAIN), "compacted": topics.create(config=COMPACTED)}
         directories = {kind: topics.folder(cluster, name) for kind, name in names.items()}
@@ -189,7 +189,7 @@ def dumped(files: list[Path], *options: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> Exports:
-    """Of a Kafka that has stopped: a log as it was written, and one that its cleaner has been through."""
+    """Logs of a Kafka broker that has stopped: one as it was written, and one after a pass of its cleaner."""
     folder = tmp_path_factory.mktemp("kafka")
     with KafkaServer(folder, settings=OFTEN) as kafka:
         make(kafka, "plain", PLAIN)

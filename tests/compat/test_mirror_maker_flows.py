@@ -66,7 +66,7 @@ def test_each_record_is_copied_exactly_once_where_it_is_killed(tmp_path: Path) -
                 return sum(map(len, target.read(copy).values()))
 
             def is_stopped_in_a_transaction() -> bool:
-                """Of which nothing is decided; else it runs on."""
+                """Return whether it is stopped in an undecided transaction; otherwise let it run on."""
                 stop(flow.maker.pid)
                 opened = [each.transaction for partition in admin.transactions.open_in(copy) for each in partition.open]
                 if any(transaction and transaction.state == "Ongoing" for transaction in opened):

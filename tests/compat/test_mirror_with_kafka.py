@@ -24,7 +24,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def write_transactions(side: Side, topic: str, count: int) -> None:
-    """Of ten records each; every third one is aborted."""
+    """Write transactions of ten records each, and abort every third one."""
     producer = confluent_kafka.Producer({"bootstrap.servers": side.bootstrap, "transactional.id": topic})
     producer.init_transactions(30)
     for number in range(count):

@@ -113,9 +113,9 @@ def counting_on(cluster: Cluster, directory: Path, **settings: object) -> Iterat
 
 @STREAMS.cell
 def test_counts_are_exact_where_it_is_killed_after_a_commit(counting: Counting) -> None:
-    """Of each word's counts, which are 1, 2, 3 and so on, none is left out and none is there twice.
+    """No count of a word (1, 2, 3 and so on) is missing or duplicated.
 
-    Every other time its local state is deleted, and comes back from what the cleaner has left of the changelog.
+    After every other kill its local state is deleted, and restored from the compacted changelog.
     """
     for kill in range(KILLS):
         counting.write(LINES)
@@ -164,7 +164,7 @@ def test_no_word_is_lost_where_it_is_killed_before_a_commit(counting: Counting) 
 @pytest.mark.feature(170)
 @STREAMS.cell
 def test_counts_are_exact_wherever_it_is_killed_with_exactly_once(three: Cluster, tmp_path: Path) -> None:
-    """Of each word's counts none is left out and none is there twice, for who reads committed records."""
+    """No count of a word is missing or duplicated for readers of committed records."""
     exactly_once = {"processing.guarantee": "exactly_once_v2", "transaction.timeout.ms": 5000}
     with counting_on(three, tmp_path, **exactly_once) as counting:
         for kill in range(KILLS):

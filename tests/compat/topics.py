@@ -34,7 +34,7 @@ class Topics:
         self._admin.topics.delete(topic)
 
     def end(self, topic: str) -> int:
-        """Of partition 0: the offset of the record that comes next."""
+        """Return the end of partition 0: the offset of the next record."""
         return self._admin.topics.offsets(topic)[0] or 0
 
     def leader(self, topic: str) -> int:

@@ -110,7 +110,7 @@ def _read(consumer: confluent_kafka.Consumer) -> list[int]:
 
 
 def _owner() -> str:
-    """Of the group's shard: the only one that answers for it."""
+    """Return the owner of the group's shard, the only coordinator that responds for the group."""
 
     async def ask(address: str) -> int:
         peer = AioPeer(address)

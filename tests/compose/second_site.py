@@ -34,7 +34,7 @@ class MirrorReport:
     written: int = 0
     """To the cluster that is lost."""
     lost: int = 0
-    """Of these, read in neither cluster."""
+    """Written records that are in neither cluster."""
     reread: int = 0
     """Read in both."""
 

@@ -62,7 +62,7 @@ MUTANTS: Final = "mutants"
 LEAST_KILLS: Final = 30
 LEAST_ACKNOWLEDGED: Final = 1_000_000
 LEAST_OF_GROUPS: Final = MappingProxyType({"kills": 20, "rebalances": 100})
-"""Of all their rows together."""
+"""Minimums for the sum of all their rows."""
 WITH_MUTANTS: Final[Sequence[tuple[Sequence[Any], Callable[..., int]]]] = (
     ((COMPACTED_ROW, *COMPACTED_MUTANTS), run_compacted),
     ((MIRRORED_ROW, *MIRRORED_MUTANTS), run_mirrored),

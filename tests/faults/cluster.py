@@ -118,7 +118,7 @@ class FaultCluster:
     # ---- what the cluster says of itself ---------------------------------------------------------------------------
 
     def admin(self, besides: Collection[str] = ()) -> ottla.Admin:
-        """Of the first broker that runs and is none of `besides`."""
+        """Return an Admin of the first running broker that is not in `besides`."""
         name = next(n for n in self.brokers if n not in besides and self.nodes[n].pid is not None)
         if name not in self._admins:
             self._admins[name] = ottla.Admin(self.address(name), request_timeout=_ASK_S)

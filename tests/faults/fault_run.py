@@ -36,7 +36,7 @@ class Result(Generic[Row]):
     audit: AuditResult = field(default_factory=AuditResult)
     hits: int = 0
     kills: int = 0
-    """Of whoever led or owned something."""
+    """Kills of processes that led or owned something."""
     failures: list[str] = field(default_factory=list)
 
 
@@ -110,7 +110,7 @@ class FaultRun(ABC, Generic[AnyResult]):
         """The harm is undone: let clients come to an end, and see what is there then."""
 
     def audit(self) -> AuditResult:
-        """Of the replicas on disk; nothing runs any more."""
+        """Compare the replicas on disk, after everything has stopped."""
         return compare_replicas(self.cluster.data_dirs, factor=FACTOR)
 
     @abstractmethod

@@ -57,7 +57,7 @@ class Acknowledgements:
         return max(later - earlier for earlier, later in pairwise(touched))
 
     def sorted_instants(self, partition: int) -> array[int]:
-        """Of one partition, in order; several writers' files come one after the other."""
+        """Return the instants of one partition, sorted, because files of several writers follow each other."""
         instants = self._at_ns.get(partition, array("q"))
         if any(later < earlier for earlier, later in pairwise(instants)):
             instants = self._at_ns[partition] = array("q", sorted(instants))

@@ -33,7 +33,7 @@ FINAL: Final = "final-"
 
 
 class Name(NamedTuple):
-    """Of one value: its writer, its partition, its number."""
+    """The name of one value: its writer, its partition and its number."""
 
     writer: str
     partition: int

@@ -17,7 +17,7 @@ import ottla
 
 IDLE: Final = "idle"
 RECORDS: Final = 3
-"""Of each partition, before the faults."""
+"""Records in each partition before the faults."""
 
 _LIMIT_S: Final = 60.0
 """For each pass over all partitions."""
@@ -81,9 +81,9 @@ class IdlePartitions:
 
 
 def differences(held: Mapping[int, Sequence[Held]], taken: Mapping[int, int | str], count: int) -> list[str]:
-    """Of so many partitions those that hold anything but what was acknowledged, or took no record behind it.
+    """Return the partitions that contain more or less than the acknowledged records, or accepted no record after them.
 
-    `taken` is the offset of that one by its partition, or in words why there is none.
+    `taken` maps each partition to the offset of the record after them, or to the reason why there is no such offset.
     """
     wrong = []
     for partition in range(count):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 _EXAMPLES: Final = 10
-"""Of each kind."""
+"""The maximum number of examples of each kind."""
 
 
 @dataclass(slots=True)

@@ -31,7 +31,7 @@ _DEFINITE: Final = (ottla.SerializationError, ottla.RecordTooLargeError)
 
 
 class Outcome(NamedTuple):
-    """Of one value: its offset, or an error (definite: it was not written)."""
+    """The outcome of one value: its offset, or an error. The error is definite if the value was not written."""
 
     partition: int
     number: int

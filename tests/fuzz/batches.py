@@ -73,7 +73,7 @@ def good(random_: random.Random) -> bytes:
 
 
 def idempotent(random_: random.Random) -> bytes:
-    """Of a few producers, in their order or not."""
+    """Make a batch of one of a few producers, in order or not."""
     producer_id, sequence = random_.randrange(5), random_.choice((0, 0, 1, 2, 2**31 - 1, -1))
     return batch(producer_id=producer_id, epoch=random_.choice((0, 0, 1, -1)), sequence=sequence)
 

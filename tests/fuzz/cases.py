@@ -221,7 +221,7 @@ def simple_produce(version: int, topic: str, records: bytes, acks: int = -1) -> 
 
 
 def simple_fetch(version: int, topic: str, offset: int, *, replica_id: int = -1, max_wait_ms: int = 0) -> Draft:
-    """Of partition 0, in any version from 4 to 12."""
+    """Make a fetch of partition 0, in any version from 4 to 12."""
     flexible = version >= 12
     data = _header(FETCH, version, flexible=flexible)
     data += struct.pack(">iiiib", replica_id, max_wait_ms, 1, 1 << 20, 0)
@@ -240,7 +240,7 @@ def _header(key: int, version: int, *, flexible: bool) -> bytearray:
 
 
 def _array(flexible: bool) -> bytes:
-    """Of one element."""
+    """Encode the length of an array with one element."""
     return b"\2" if flexible else b"\0\0\0\1"
 
 

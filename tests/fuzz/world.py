@@ -78,7 +78,7 @@ _TAME_NUMBERS: Final[dict[str, tuple[int, ...]]] = {
 
 
 class Member(NamedTuple):
-    """Of a group that is there."""
+    """A member of an existing group."""
 
     group: str
     member_id: str

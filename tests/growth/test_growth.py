@@ -61,7 +61,7 @@ def grown(verdict: Verdict) -> set[Structure]:
 
 
 def is_what_was_planted(found: set[Structure]) -> bool:
-    """Of a mirror's roles one is enough: which mirror leads a flow may change between two measurements."""
+    """Return whether exactly the planted growth was found. For the mirror, one role is enough."""
     return (
         PLANTED_IN_BROKER in found
         and bool(found & PLANTED_IN_MIRROR)

@@ -23,7 +23,7 @@ from ottla_core.rpc.context import RequestContext
 from ottla_proto import broker_pb2 as pb
 
 _TURNS: Final = 50
-"""Of the loop: more than anything here takes to come to rest, for nothing waits for time or for other threads."""
+"""Turns of the event loop: more than any scenario needs to come to rest, as nothing waits for time or other threads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ class EveryTopic(UserDict[str, Topic]):
 
 
 def id_of(name: str, life: int = 0) -> TopicId:
-    """Of a topic of that name; each time that it is made anew is another life."""
+    """Return the id of a topic with this name; each `life` is one incarnation of the topic."""
     return TopicId((f"{name}-{life}-".encode() + bytes(16))[:16])
 
 
@@ -64,7 +64,7 @@ class Shard:
         self.answers: dict[Any, Any] = {}
         self.happened: list[Happened] = []
         self.largest_bytes = 0
-        """Of the records of one decision."""
+        """The size of the largest decision's records."""
         self.machine = GroupShard(self.settings)
         self.topics = EveryTopic()
         self.timers: dict[Any, float | None] = {}

@@ -18,7 +18,7 @@ from unittest.mock import patch
 from ottla_broker.storage import syncfs
 
 STEPS: Final = ("rename", "replace", "unlink", "mkdir", "ftruncate", "pwritev")
-"""Of `os`: what changes names or bytes, beside writes to new files."""
+"""Functions of `os` that change names or bytes, apart from writes to new files."""
 
 
 class _Node:

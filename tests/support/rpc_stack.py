@@ -113,7 +113,7 @@ class Stack:
         return f"127.0.0.1:{self.server.port}"
 
     def gauge(self, name: str, method: str = "") -> float:
-        """Of one method, or of the server."""
+        """Return a gauge of one method, or of the server."""
         read: Any = self.metrics.samples[name][(("method", method),) if method else ()]
         return float(read())
 

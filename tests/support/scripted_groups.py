@@ -19,7 +19,7 @@ T = [TopicPartition("t", n) for n in range(4)]
 
 
 class BrokenError(Exception):
-    """Of the user's own."""
+    """An error in the user's own code."""
 
 
 def number(data: bytes) -> int:

@@ -32,7 +32,7 @@ def west() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
-    """Of the module's own cluster, or of the one that it has in place of it."""
+    """An Admin of the module's own cluster, or of the cluster that it uses instead."""
     with ottla.Admin(cluster.bootstrap) as admin:
         yield admin
 

@@ -55,7 +55,7 @@ def records(cluster: Cluster, topic: str) -> list[ottla.Record[str, str]]:
 
 
 def sizes(admin: ottla.Admin, topic: str) -> list[int]:
-    """Of each replica, in bytes."""
+    """Return the size of each replica, in bytes."""
     found = [admin.cluster.log_dirs(broker.id) for broker in admin.cluster.describe().brokers]
     return [size for [log_dir] in found for p, size in log_dir.replica_bytes.items() if p.topic == topic]
 

@@ -58,7 +58,7 @@ def topic(admin: AdminClient) -> str:
 
 
 def outcome(futures: Mapping[Any, Any]) -> Any:
-    """Of the only one that was asked for."""
+    """Return the outcome of the only future."""
     (future,) = futures.values()
     return future.result(LIMIT_S)
 

@@ -95,7 +95,7 @@ async def compact_etcd(endpoint: str, revision: int) -> None:
 
 @pytest.mark.feature(123)
 async def test_all_pages_of_a_snapshot_are_of_one_revision(backend: Backend) -> None:
-    """Of 40 keys, four pages, each transaction writes the first and the last: no snapshot sees them differ."""
+    """Each transaction writes the first and the last of 40 keys (four pages), and no snapshot sees the two differ."""
     p = backend.prefix
     await backend.store.txn([], [Put(f"{p}{n:02d}", b"0") for n in range(40)], timeout=T)
     await backend.store.txn([], [Put("/test/elsewhere", b"")], timeout=T)

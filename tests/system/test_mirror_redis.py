@@ -230,7 +230,7 @@ def test_a_topic_that_was_made_anew_has_nothing_of_the_former_one_in_redis(
 
 
 def members(west: Cluster) -> int:
-    """Of the flow's group, once nothing goes from one to the other."""
+    """Return the number of members of the flow's group, or 0 while it rebalances."""
     with ottla.Admin(west.bootstrap) as admin:
         group = admin.groups.describe("ottla-mirror.east.west")
     return len(group.members) if group.state == "Stable" else 0

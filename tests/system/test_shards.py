@@ -87,7 +87,7 @@ def stage() -> Iterator[Stage]:
 
 
 def values(stage: Stage, number: int = 0) -> list[int]:
-    """Of the shard, as a consumer reads them."""
+    """Return the values of the shard, as a consumer reads them."""
     return [int(r.value) for r in stage.cluster.read(OFFSETS) if r.partition == number]
 
 

@@ -10,7 +10,7 @@ ROOT: Final = Path(__file__).parents[2]
 
 
 def text(page: str) -> str:
-    """Of `README.md` or `docs/use/sdk.md`, as it stands."""
+    """Return the text of a page such as `README.md` or `docs/use/sdk.md`."""
     return (ROOT / page).read_text(encoding="utf-8")
 
 

@@ -1,7 +1,7 @@
-"""What a client knows of the cluster: one immutable view, replaced whole or corrected by a leader that moved.
+"""A client's view of the cluster: immutable, and replaced as a whole or corrected when a leader moves.
 
-A view is only ever a hint. Whatever it says wrongly comes back as NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH or
-UNKNOWN_TOPIC_ID, and a new view is requested; a leader epoch that goes back is never believed (KIP-320).
+A view is only a hint. If it is wrong, the broker responds with NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH or
+UNKNOWN_TOPIC_ID, and the client requests a new view. The client ignores a leader epoch that goes backwards (KIP-320).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ REFRESHING: Final = frozenset(
 """Errors after which the view may be wrong: request another before the next try."""
 
 OVERDUE_S: Final = 1.0
-"""A request that takes longer may be with a broker that hangs: others are asked whether they know another leader."""
+"""A broker that takes longer for a request may hang, so the client queries other brokers for another leader."""
 OVERDUE_PACE_S: Final = 0.5
 FAILING_PACE_S: Final = 0.1
-"""How often they are asked: while a request is overdue, and while one waits to be sent again."""
+"""Seconds between these queries while a request is overdue, or while one waits for its retry."""
 
 
 class LookupPace:
-    """How often the metadata is requested while something is wrong. `now` is monotonic seconds."""
+    """The pace of metadata requests during a problem. `now` is in monotonic seconds."""
 
     __slots__ = ("_refreshed_at",)
 
@@ -45,7 +45,7 @@ class LookupPace:
         self._refreshed_at = float("-inf")
 
     def due(self, now: float, pace_s: float) -> tuple[bool, float]:
-        """Whether to request it now, and when to look again."""
+        """Return whether to request metadata now, and when to check again."""
         due = self._refreshed_at + pace_s <= now
         if due:
             self._refreshed_at = now
@@ -54,7 +54,7 @@ class LookupPace:
 
 @dataclass(frozen=True, slots=True)
 class BrokerView:
-    """A broker that is registered: its id, gRPC address, rack ("" for none) and whether it is fenced."""
+    """A registered broker: its id, gRPC address, rack ("" for none) and whether it is fenced."""
 
     id: int
     address: str
@@ -65,8 +65,11 @@ class BrokerView:
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """A partition: `leader` is a broker's id or -1; ids of brokers that hold it, are in sync, are not there; that are
-    eligible to lead outside the ISR, and were so last (KIP-966)."""
+    """A partition.
+
+    `leader` is a broker's id or -1. The other fields are ids of brokers: its replicas, the in-sync ones, the offline
+    ones, the eligible leaders outside the ISR, and the last known eligible leaders (KIP-966).
+    """
 
     leader: int = NO_LEADER
     leader_epoch: int = 0
@@ -111,12 +114,12 @@ class ClusterView:
     names: Mapping[TopicId, str] = field(default_factory=dict)
 
     def name_of(self, partition_id: PartitionId) -> TopicPartition | None:
-        """The partition's name, None where its topic id is not known (any more)."""
+        """Return the partition's name, or None if its topic id is not (or no longer) known."""
         name = self.names.get(partition_id.topic_id)
         return None if name is None else TopicPartition(name, partition_id.partition)
 
     def without_leader(self, topics: Iterable[str]) -> bool:
-        """Whether one of `topics` is missing or has a partition without a known leader."""
+        """Return whether one of `topics` is missing or has a partition without a known leader."""
         return any(
             topic is None or topic.error or any(TopicPartition(topic.name, n) not in self.routes for n in range(count))
             for topic in (self.topics.get(name) for name in topics)
@@ -127,7 +130,7 @@ class ClusterView:
 def build_view(
     cluster_id: str, controller: tuple[int, str], brokers: Iterable[BrokerView], topics: Iterable[TopicView]
 ) -> ClusterView:
-    """A view with its routes: a partition has one while its leader is a broker of the answer."""
+    """Build a view with its routes. A partition has a route if its leader is a broker in the response."""
     by_id = {broker.id: broker for broker in brokers}
     by_name = {topic.name: topic for topic in topics}
     routes = {
@@ -143,13 +146,14 @@ def build_view(
 
 
 def merge(old: ClusterView, new: ClusterView) -> ClusterView:
-    """`new`, but for what an older epoch says: another broker may have answered from an older image (KIP-320)."""
+    """Return `new`, except for partitions with an older epoch: the broker may have responded from an older image
+    (KIP-320)."""
     stale = {name: route for name, route in old.routes.items() if _is_older(new, name, route)}
     return replace(new, routes={**new.routes, **stale}) if stale else new
 
 
 def _is_older(view: ClusterView, name: TopicPartition, route: Route) -> bool:
-    """Whether `view` knows the partition as it was before `route`."""
+    """Return whether `view` has an older state of the partition than `route`."""
     topic = view.topics.get(name.topic)
     if topic is None or topic.id != route.partition_id.topic_id or name.partition >= len(topic.partitions):
         return False
@@ -157,7 +161,7 @@ def _is_older(view: ClusterView, name: TopicPartition, route: Route) -> bool:
 
 
 def with_leaders(view: ClusterView, leaders: Iterable[tuple[PartitionId, str, int]]) -> ClusterView:
-    """The view after a broker named partitions' leaders, by address and epoch (KIP-951); the same one where it knew."""
+    """Return the view after a broker named leaders of partitions (KIP-951); the same view if it knew them already."""
     moved: dict[TopicPartition, Route] = {}
     for partition_id, address, leader_epoch in leaders:
         name = view.name_of(partition_id)

@@ -1,4 +1,4 @@
-"""Which partition a record goes to: murmur2 of its key, exactly as Kafka's clients do it, or a sticky one without key.
+"""Chooses a record's partition: by murmur2 of its key, exactly as Kafka's clients do, or a sticky one without a key.
 
 The same key goes to the same partition while the number of partitions stays the same, with every client: a Java
 producer, librdkafka with murmur2_random, or this one (org.apache.kafka.common.utils.Utils.murmur2, Austin Appleby's
@@ -75,7 +75,7 @@ class KeyedPartitioner:
 
 
 class StickyPartitioner:
-    """The partition of records without a key: one for a whole batch, then the next that has a leader."""
+    """Chooses partitions for records without a key: one for a whole batch, then the next with a leader."""
 
     __slots__ = ("_available", "_turn", "current")
 
@@ -85,27 +85,28 @@ class StickyPartitioner:
         self._available: tuple[int, ...] = (0,)
 
     def on_metadata(self, available: tuple[int, ...], count: int) -> None:
-        """The partitions with a leader; where none has one, all `count` take turns and wait for theirs."""
+        """Use the partitions with a leader; if no partition has one, use all `count`, whose records wait for a
+        leader."""
         self._available = available or tuple(range(count))
         self.current = self._available[self._turn % len(self._available)]
 
     def on_batch_full(self) -> int:
-        """The partition of the next batch."""
+        """Choose the partition of the next batch."""
         self._turn += 1
         self.current = self._available[self._turn % len(self._available)]
         return self.current
 
 
 def in_turn(first: int) -> Callable[[int], int]:
-    """A choice for SpreadingPartitioner: one after the other, beginning at `first`."""
+    """Return a choice for SpreadingPartitioner that takes partitions in turn, beginning at `first`."""
     turns = itertools.count(first)
     return lambda count: next(turns) % count
 
 
 class SpreadingPartitioner:
-    """Every record's partition by itself, among those that have a leader: `choose(n)` gives a number below n.
+    """Chooses a partition for each record among those with a leader; `choose(n)` returns a number below n.
 
-    Thread-safe as far as `choose` is: a result stands on one tuple.
+    It is thread-safe if `choose` is, because each call works on one tuple.
     """
 
     __slots__ = ("_available", "_choose")
@@ -115,10 +116,11 @@ class SpreadingPartitioner:
         self._available: tuple[int, ...] = (0,)
 
     def on_metadata(self, available: tuple[int, ...], count: int) -> None:
-        """The partitions with a leader; where none has one, all `count` take part and wait for theirs."""
+        """Use the partitions with a leader; if no partition has one, use all `count`, whose records wait for a
+        leader."""
         self._available = available or tuple(range(count))
 
     def partition(self) -> int:
-        """The next record's."""
+        """Choose the next record's partition."""
         available = self._available
         return available[self._choose(len(available))]

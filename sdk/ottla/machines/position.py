@@ -1,4 +1,4 @@
-"""One assigned partition of a consumer: where it is, which leader it was checked with, and where it fetches from."""
+"""An assigned partition of a consumer: its position, the leader that confirmed the position, and the fetch target."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ NO_EPOCH = -1
 class Position:
     """One assigned partition.
 
-    `offset` is the next record to hand out, and `offset_epoch` the leader epoch of the one before it, where known. It
-    is None until `start` (a timestamp as in ListOffsets: -2 earliest, -1 latest, else milliseconds; None: where the
-    group left off) has been looked up. `stop` is the first offset that is not wanted. `fetch_offset` is what comes
-    after all that was fetched, and `epoch` the leader epoch of the batch before it, -1 where that is not known.
-    `leader_epoch` is of the leader in whose log they are known to be right (KIP-320). `topic_id` is of the topic in
-    which `offset` is valid, None while that is not known; so is `stop_topic_id` for `stop`. `read_topic_id` is of the
-    topic whose records were handed out last, whatever has its name now, and None before that and after a seek of the
-    user's.
+    `offset` is the offset of the next record to return, and `offset_epoch` the leader epoch of the record before it, if
+    known. `offset` is None until `start` has been looked up (a timestamp as in ListOffsets: -2 earliest, -1 latest,
+    else milliseconds; None for the committed offset). `stop` is the first offset not to read. `fetch_offset` is the
+    next offset to fetch, and `epoch` the leader epoch of the batch before it, or -1 if unknown. `leader_epoch` is the
+    epoch of the leader whose log confirmed these offsets (KIP-320). `topic_id` is the id of the topic in which `offset`
+    is valid, or None while unknown; `stop_topic_id` is the same for `stop`. `read_topic_id` is the id of the topic that
+    the last returned record came from, even if another topic has its name now; it is None before the first record and
+    after a seek of the user.
     """
 
     __slots__ = (
@@ -75,16 +75,18 @@ class Position:
 
     @property
     def lag(self) -> int:
-        """Records between the position and the end of the log as of the last fetch; -1 before the first."""
+        """The number of records between the position and the end of the log as of the last fetch; -1 before the first
+        fetch."""
         return -1 if self.high_watermark < 0 or self.offset is None else max(0, self.high_watermark - self.offset)
 
     @property
     def done(self) -> bool:
-        """Whether everything up to `stop` was handed out."""
+        """Whether every record before `stop` was returned."""
         return self.offset is not None and self.is_behind_stop(self.offset)
 
     def wants_more(self, share_bytes: int) -> bool:
-        """Whether there is a reason to fetch: resolved, nothing under way, not too much waiting, not at its end."""
+        """Whether to fetch: the offset is resolved, no fetch is in flight, not too much data waits, and the stop is not
+        reached."""
         return (
             self.offset is not None
             and self.in_flight is None
@@ -94,13 +96,14 @@ class Position:
         )
 
     def is_behind_stop(self, offset: int) -> bool:
-        """Whether nothing is wanted from `offset` on; an offset in another topic than the stop's says nothing."""
+        """Whether `offset` is at or behind the stop; offsets of different topics are not compared."""
         if self.stop is None or offset < self.stop:
             return False
         return self.topic_id == self.stop_topic_id or None in (self.topic_id, self.stop_topic_id)
 
     def is_due(self, route: Route, now: float) -> bool:
-        """Whether its leader may be asked: not just after it has failed, nor in another topic than that of its stop."""
+        """Return whether to fetch from the leader: not right after a failure, and not in a topic other than the
+        stop's."""
         if self.stop is not None:
             self.stop_topic_id = self.stop_topic_id or route.partition_id.topic_id
             if self.stop_topic_id != route.partition_id.topic_id:
@@ -108,13 +111,17 @@ class Position:
         return self.retry_at <= now or route != self.route
 
     def is_checked(self, route: Route) -> bool:
-        """Whether its offset is valid in this leader's log: it comes from there, or that can't be checked."""
+        """Return whether the offset counts as valid in this leader's log: it came from that log, or can't be
+        checked."""
         if self.epoch == NO_EPOCH:
             self.leader_epoch = route.leader_epoch
         return self.leader_epoch >= route.leader_epoch
 
     def nearest(self, route: Route, brokers: Mapping[int, BrokerView], now: float, shun_s: float) -> Target:
-        """Whom to ask; a replica that can't be asked is left, for `shun_s` seconds if it is unknown."""
+        """Return the fetch target.
+
+        An unavailable replica is abandoned, and avoided for `shun_s` seconds if it is unknown.
+        """
         if self.route is not None and self.route.leader_epoch != route.leader_epoch:
             self.leave_replica(now)
         if self.replica is not None:
@@ -125,7 +132,7 @@ class Position:
         return Target(route.address, False, may_name=now >= self.replica_until)
 
     def advance(self, records: bytes, leader_epoch: int) -> bool:
-        """Whole batches were fetched from that leader; False where nothing in them comes after what was there."""
+        """Advance after whole batches were fetched from that leader; return False if they contain nothing new."""
         after, epoch = self.fetch_offset, self.epoch
         for _, header in iter_headers(records):
             after, epoch = max(after, header.next_offset), header.leader_epoch
@@ -135,14 +142,14 @@ class Position:
         return True
 
     def leave_replica(self, until: float) -> None:
-        """The replica was of no use: fetch from the leader itself until then."""
+        """Abandon a replica that was of no use, and fetch from the leader until the given time."""
         self.replica = None
         self.replica_until = until
 
     def go_to(self, offset: int | None, epoch: int = NO_EPOCH, start: int | None = None) -> None:
-        """Go on at `offset`, whatever was fetched; `epoch` of what lies before it, where that is known.
+        """Continue at `offset`, whatever was fetched; `epoch` is the leader epoch of the record before it, if known.
 
-        Without an offset where `start` is. Nothing is called in here, so no interrupt can leave half of it.
+        Without an offset, continue at `start`. This method calls no other, so an interrupt can't leave it half done.
         """
         self.version += 1
         self.offset = offset
@@ -155,7 +162,7 @@ class Position:
 
 @dataclass(slots=True, eq=False)
 class FetchPart:
-    """One partition of a fetch. A late response is recognized by its `version`, and by the fetch that has named it."""
+    """One partition of a fetch. Its `version`, and the fetch that added it, identify a late response."""
 
     position: Position
     route: Route
@@ -166,7 +173,7 @@ class FetchPart:
 
 @dataclass(slots=True, eq=False)
 class EpochCheck:
-    """A question to a partition's leader: where did `epoch` end in its log? The position waits for the answer."""
+    """A query to a partition's leader for the end of `epoch` in its log. The position waits for the response."""
 
     position: Position
     route: Route
@@ -175,8 +182,11 @@ class EpochCheck:
 
 
 class Target(NamedTuple):
-    """Whom to ask. `from_follower`: it is a replica which the partitions' leaders have named; `may_name`: it may name
-    one."""
+    """A broker to fetch from.
+
+    `from_follower`: the partitions' leaders have named it as a replica to read from; `may_name`: it may name such a
+    replica.
+    """
 
     address: str
     from_follower: bool
@@ -185,7 +195,8 @@ class Target(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class FetchSession:
-    """What one target is requested, once for many fetches; `number` counts those. See ottla.machines.fetch_sessions."""
+    """The partitions requested from one target over many fetches; `number` counts the fetches
+    (ottla.machines.fetch_sessions)."""
 
     target: Target
     id: int
@@ -197,9 +208,9 @@ class FetchSession:
 
 @dataclass(slots=True, eq=False)
 class Fetch:
-    """One fetch of a session, of up to `partition_bytes` a partition; sent at `sent_at`, in monotonic seconds.
+    """One fetch of a session, of up to `partition_bytes` per partition; sent at `sent_at`, in monotonic seconds.
 
-    `parts` are what it adds to the session, and `forgotten` is what it takes out before.
+    `parts` are the partitions that it adds to the session, and `forgotten` those that it removes first.
     """
 
     session: FetchSession
@@ -218,7 +229,7 @@ class Fetch:
 class PartitionData:
     """A broker's response for one partition: whole batches, another replica to read from, or a code and a message.
 
-    `high_watermark` is how far it may be read: of committed records alone, to the last stable offset.
+    `high_watermark` is the limit for reads; with read_committed it is the last stable offset.
     """
 
     records: bytes = b""
@@ -231,13 +242,13 @@ class PartitionData:
 
     @property
     def ends_request(self) -> bool:
-        """Whether the partition is requested no longer."""
+        """Whether the response ends the request for the partition."""
         return bool(self.records or self.code) or self.preferred_replica is not None
 
 
 @dataclass(slots=True)
 class FetchedData:
-    """Whole batches of one partition of the topic `topic_id` that came in one answer; `aborted` as in PartitionData."""
+    """Whole batches of one partition of the topic `topic_id`, from one response; `aborted` is as in PartitionData."""
 
     position: Position
     version: int

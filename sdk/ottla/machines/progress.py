@@ -1,4 +1,4 @@
-"""How far a partition may be committed while its records are finished in any order.
+"""Tracks the offset up to which a partition may be committed while its records finish in any order.
 
     offsets:   10  11  12  13  14      begun, in their order
     finished:  ✓   ✓       ✓           11 is the last of the front
@@ -6,10 +6,10 @@
 
 The rules this file owns:
 
-* A partition is committed up to its lowest unfinished record, and never past it: so nothing is lost with the process.
-* `count` is what would be repeated if the process died now: all that was begun and is not committed.
-* What was given up, or given up and begun again, ignores the end of what was begun before. A topic that was made anew
-  begins anew: what is still being handled of the former one is handled, and commits nothing.
+* A partition is committed up to its lowest unfinished record, and never past it, so a crash loses no record.
+* `count` is the number of records that were begun and are not committed, and would be repeated after a crash now.
+* A partition that was given up, even if it was assigned again later, ignores records that finish from before. A
+  recreated topic starts over: records of the former topic are still handled, but commit nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla_core.model import TopicId, TopicPartition
 
 
 class PartitionProgress:
-    """One partition of one topic, from when it was assigned until it is given up. `end` is where reading continues."""
+    """The progress of one assigned partition, until it is given up. `end` is the offset where reading continues."""
 
     __slots__ = ("_front", "_open", "_out_of_order", "committed", "end", "released", "topic_id")
 
@@ -35,12 +35,12 @@ class PartitionProgress:
         self._front: deque[int] = deque()  # finished, all before them too, and not committed
 
     def begin(self, offset: int) -> None:
-        """A record was read; offsets come in ascending order."""
+        """Note that a record was read; offsets come in ascending order."""
         self._open.append(offset)
         self.end = offset + 1
 
     def finish(self, offset: int) -> None:
-        """It is handled, or stands in the dead letters."""
+        """Note that a record is handled, or is in the dead-letter topic."""
         self._out_of_order.add(offset)
         while self._open and self._open[0] in self._out_of_order:
             done = self._open.popleft()
@@ -55,54 +55,57 @@ class PartitionProgress:
 
     @property
     def committable(self) -> int:
-        """The offset up to which all is finished."""
+        """The offset up to which every record is finished."""
         return self._open[0] if self._open else self.end
 
     @property
     def front(self) -> int:
-        """How many records the next commit would cover."""
+        """The number of records that the next commit would cover."""
         return len(self._front)
 
     @property
     def count(self) -> int:
-        """How many records were begun and are not committed."""
+        """The number of records that were begun and are not committed."""
         return len(self._open) + len(self._front)
 
 
 class RecordsInFlight:
-    """All partitions of one consumer."""
+    """The progress of all partitions of one consumer."""
 
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
 
     def of(self, partition: TopicPartition, topic_id: TopicId | None = None) -> PartitionProgress:
-        """The partition's progress, which begins at the first call, and anew where it is another topic's."""
+        """Return the partition's progress, which begins at the first call and starts over for another topic id."""
         progress = self._partitions.get(partition)
         if progress is None or progress.topic_id != topic_id:
             progress = self._partitions[partition] = PartitionProgress(topic_id)
         return progress
 
     def leave(self, partitions: Iterable[TopicPartition]) -> None:
-        """Their topic is another one now: what is still being handled of these is handled, and commits nothing."""
+        """Drop these partitions, because their topic was recreated.
+
+        Their running records are handled but commit nothing.
+        """
         for name in partitions:
             self._partitions.pop(name, None)
 
     def topic_id(self, partition: TopicPartition) -> TopicId | None:
-        """Of which topic its progress is."""
+        """Return the id of the topic that the partition's progress belongs to."""
         return self._partitions[partition].topic_id
 
     @property
     def count(self) -> int:
-        """Records that were begun and are not committed."""
+        """The number of records that were begun and are not committed."""
         return sum(progress.count for progress in self._partitions.values())
 
     @property
     def front(self) -> int:
-        """Records that a commit would cover."""
+        """The number of records that a commit would cover."""
         return sum(progress.front for progress in self._partitions.values())
 
     def to_commit(self, only: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
-        """What is finished and not committed yet, of all partitions or of these: where each of them continues."""
+        """Return the offsets to commit of all partitions, or of these, which have finished but uncommitted records."""
         names = self._partitions if only is None else [name for name in only if name in self._partitions]
         return {name: progress.committable for name in names if (progress := self._partitions[name]).front}
 
@@ -113,12 +116,13 @@ class RecordsInFlight:
                 self._partitions[name].on_committed(offset)
 
     def give_up(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are about to be others': what is not finished soon is theirs to do."""
+        """Note that these partitions will soon move to other members, which handle the records that don't finish in
+        time."""
         for name in partitions:
             if name in self._partitions:
                 self._partitions[name].released = True
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are others' now; what is still being handled of them counts for nothing."""
+        """Forget partitions that belong to other members now; their running records no longer count."""
         self.give_up(partitions)
         self.leave(partitions)

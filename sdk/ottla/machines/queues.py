@@ -1,4 +1,4 @@
-"""One partition's batches on their way out, and the part of them that one request carries."""
+"""The outgoing batches of one partition, and the part of them that one request carries."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from ottla.machines.sequences import NO_STAMP, Sequences
 from ottla_core.model import TopicPartition
 
 _ENDING_S: Final = 0.02
-"""The producer's last transaction is still getting its markers: that takes milliseconds (as in Kafka's producer)."""
+"""The wait while the producer's last transaction gets its markers, which takes milliseconds (as in Kafka's
+producer)."""
 
 
 class PartitionQueue:
-    """One partition's batches: `in_flight` sent and not answered, then `closed` in order, then the `open` one.
+    """One partition's batches: the unanswered ones in `in_flight`, then the `closed` ones in order, then the `open`
+    one.
 
-    `sequences` where the producer is idempotent; `route` is where its last part went, `retry_at` when the next may go
-    there after `failures` in a row.
+    `sequences` is set if the producer is idempotent. `route` is the destination of the last part, and `retry_at` the
+    earliest time of the next part to it, after `failures` in a row.
     """
 
     __slots__ = ("closed", "failures", "in_flight", "one_by_one", "open", "partition", "retry_at", "route", "sequences")
@@ -39,26 +41,28 @@ class PartitionQueue:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing waits and nothing is on its way."""
+        """Whether no batch waits or is in flight."""
         return self.head() is None and not self.in_flight
 
     @property
     def idle(self) -> bool:
-        """Whether it is empty, and not part of a transaction that is open."""
+        """Whether the queue is empty and not part of an open transaction."""
         return self.empty and (self.sequences is None or not self.sequences.in_transaction)
 
     def head(self) -> ProducerBatch | None:
-        """The oldest batch that is not in flight, None for none."""
+        """The oldest batch that is not in flight, or None."""
         return self.closed[0] if self.closed else self.open
 
     def may_follow(self, batch: ProducerBatch, before: int, now: float) -> bool:
-        """Whether `batch` may leave behind what is in flight and behind `before` others, in their request."""
+        """Return whether `batch` may leave after the batches in flight and after `before` others in the same
+        request."""
         if self.sequences is None:
             return not self.in_flight and not (before and self.one_by_one)
         return self.sequences.may_leave(batch, len(self.in_flight) + before, now)
 
     def may_go_to(self, route: Route) -> bool:
-        """Whether nothing is under way to another topic of that name: the new one's log knows no producer yet."""
+        """Return whether no batch is in flight to another topic of that name; the new topic's log knows no producer
+        yet."""
         if self.route is None or self.route.partition_id == route.partition_id:
             return True
         if self.sequences is not None:
@@ -66,13 +70,13 @@ class PartitionQueue:
         return not self.in_flight
 
     def take(self, batch: ProducerBatch) -> None:
-        """`batch` is to leave with the next `send`."""
+        """Take `batch` from the queue, to leave with the next `send`."""
         batch.attempts += 1
         if self.sequences is not None:
             self.sequences.stamp(batch)
 
     def send(self, batches: list[ProducerBatch], route: Route) -> list[PartitionBatches]:
-        """These batches, which were taken and follow those in flight, leave."""
+        """Send the batches that were taken, after those in flight."""
         parts = [PartitionBatches(self, route, batches)]
         if self.sequences is not None:
             parts = [PartitionBatches(self, route, [batch]) for batch in batches]
@@ -81,7 +85,7 @@ class PartitionQueue:
         return parts
 
     def send_again(self, part: PartitionBatches, response: BatchResponse, now: float, limits: ProducerLimits) -> None:
-        """The part failed: after a back-off its batches go once more."""
+        """Send the batches of a failed part again after a back-off."""
         if self.sequences is None or not self.sequences.halted:  # of several that fail together, the first counts
             pause = min(limits.backoff_most_s, limits.backoff_s * 2.0 ** min(self.failures, 30))
             if response.code == ErrorCode.CONCURRENT_TRANSACTIONS:
@@ -95,7 +99,7 @@ class PartitionQueue:
         self.put_back(part.batches)
 
     def acknowledge(self, part: PartitionBatches, offset: int, response: BatchResponse, now: float) -> None:
-        """The part's batches are in the log from `offset` on, which is -1 where it is not known."""
+        """Note that the part's batches are in the log from `offset` on (-1 if unknown)."""
         self.failures = 0
         self.retry_at = 0.0
         self.one_by_one = False
@@ -108,13 +112,13 @@ class PartitionQueue:
                 self.sequences.on_acknowledged(batch, now)
 
     def give_up(self, batch: ProducerBatch, error: OttlaError) -> None:
-        """The batch, which is not in here any more, has failed for good."""
+        """Give up a batch that is no longer in this queue."""
         batch.error = error
         if self.sequences is not None and batch.stamp is not NO_STAMP:
             self.sequences.on_failed_for_good(batch)
 
     def put_back(self, batches: list[ProducerBatch]) -> None:
-        """These come back from a request: before what has not left yet, and in order with what came back before."""
+        """Put batches of a request back, before unsent batches and in order with batches put back earlier."""
         if self.sequences is None:
             self.closed.extendleft(reversed(batches))
             return
@@ -126,7 +130,7 @@ class PartitionQueue:
 
 @dataclass(slots=True, eq=False)
 class PartitionBatches:
-    """What is answered together: of an idempotent producer one batch (as in Kafka), else what a request carries."""
+    """The batches that get one response: one batch of an idempotent producer (as in Kafka), else all in a request."""
 
     queue: PartitionQueue
     route: Route

@@ -1,7 +1,7 @@
-"""What a producer was handed and has not sent: a queue of batches a partition, in a buffer that is bounded in bytes.
+"""The records that a producer has not sent yet: a queue of batches per partition, in a buffer with a limit in bytes.
 
-It is charged by the batch: `batch_bytes` when one is opened, its real size once it is closed; and by the request that
-is in flight, in which the batches lie in memory a second time.
+Each batch counts with `batch_bytes` while it is open and with its real size once it is closed. Requests in flight also
+count, because they hold a second copy of their batches.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RecordBuffer:
         self._charged_bytes = 0  # of all batches
 
     def queue(self, partition: TopicPartition) -> PartitionQueue:
-        """The queue of a partition, made at the first call."""
+        """Return the queue of a partition, which is created at the first call."""
         queue = self._queues.get(partition)
         if queue is None:
             queue = self._queues[partition] = PartitionQueue(partition, self._new_sequences())
@@ -48,12 +48,14 @@ class RecordBuffer:
         return Sequences() if self.limits.idempotent else None
 
     def known(self, queue: PartitionQueue) -> PartitionQueue:
-        """The partition's queue: this one, unless it was forgotten and there is another by now."""
+        """Return the partition's current queue: this one, unless it was forgotten and replaced."""
         return self._queues.setdefault(queue.partition, queue)
 
     def forget(self, queue: PartitionQueue) -> None:
-        """Forget a queue to which nothing is sent any more. It is kept, as in Kafka, if its sequence numbers go on: a
-        broker remembers them, too."""
+        """Forget an unused queue.
+
+        As in Kafka, a queue is kept if its sequence numbers continue, because brokers remember them.
+        """
         assert queue.empty
         if queue.sequences is None or queue.sequences.spent:
             self._queues.pop(queue.partition, None)
@@ -66,7 +68,8 @@ class RecordBuffer:
         value: bytes | None,
         headers: Sequence[Header],
     ) -> ProducerBatch | None:
-        """The open batch, which took the record as its number `count - 1`; None where there is none or it is full."""
+        """Append a record to the open batch, as its number `count - 1`; return None without an open batch, or if it is
+        full."""
         batch = queue.open
         if batch is None or not batch.builder.append(timestamp_ms, key, value, headers):
             return None
@@ -82,9 +85,9 @@ class RecordBuffer:
         headers: Sequence[Header],
         now: float,
     ) -> ProducerBatch | None:
-        """A new batch, which took the record as its first, or None while the buffer is full.
+        """Append a record as the first of a new batch, and return the batch, or None while the buffer is full.
 
-        The sender may have something to do then. Raises RecordTooLargeError, and what the builder raises.
+        Afterwards the sender may have a batch to send. Raises RecordTooLargeError, and the builder's errors.
         """
         size_bytes = _record_bytes(key, value, headers)
         charged = max(self.limits.batch_bytes, size_bytes)
@@ -99,9 +102,9 @@ class RecordBuffer:
     def append_batch(
         self, queue: PartitionQueue, sealed: SealedBatch, now: float, topic_id: TopicId | None = None
     ) -> ProducerBatch | None:
-        """The batch as it leaves, behind all that came before, or None while the buffer is full.
+        """Append a finished batch after all earlier records; return None while the buffer is full.
 
-        With a `topic_id` it fails where the partition is another topic's by now. Raises RecordTooLargeError.
+        With a `topic_id`, the batch fails if the topic was recreated since. Raises RecordTooLargeError.
         """
         if not self._has_room_for(sealed.size_bytes, sealed.size_bytes):
             return None
@@ -139,16 +142,16 @@ class RecordBuffer:
 
     @property
     def used_bytes(self) -> int:
-        """What the buffer is charged with."""
+        """The bytes in the buffer."""
         return self._charged_bytes + self._in_flight.bytes
 
     @property
     def has_room(self) -> bool:
-        """Whether a record of any legal size can be appended now."""
+        """Return whether a record of any legal size can be appended now."""
         return self.used_bytes <= self.limits.buffer_bytes - self.limits.request_bytes
 
 
 def _record_bytes(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
-    """An upper bound of what a record takes in a batch of its own: header, varints, key, value, headers."""
+    """Return an upper bound for a record's size in its own batch: header, varints, key, value, headers."""
     size_bytes = 61 + 36 + len(key or b"") + len(value or b"")
     return size_bytes + sum(len(name) * 4 + len(text or b"") + 10 for name, text in headers)

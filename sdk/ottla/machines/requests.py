@@ -1,4 +1,4 @@
-"""What goes to a broker, and what is to be done after a response or a timeout."""
+"""Requests to brokers, and the results of responses and timeouts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.machines.queues import PartitionBatches
 
 @dataclass(slots=True, eq=False)
 class OutgoingRequest:
-    """One request to one broker; it left at `sent_at`. Each of its parts is reported back exactly once."""
+    """One request to one broker, sent at `sent_at`. Each of its parts is reported back exactly once."""
 
     address: str
     parts: list[PartitionBatches] = field(default_factory=list)
@@ -20,13 +20,14 @@ class OutgoingRequest:
     sent_at: float = 0.0
 
     def add(self, part: PartitionBatches) -> None:
-        """Take a part along."""
+        """Add a part to the request."""
         self.parts.append(part)
         self.deadline_at = min(self.deadline_at, part.batches[0].deadline_at)
 
 
 class RequestsInFlight:
-    """Those that left and were not reported back; they lie in memory once more than their batches, by `bytes`."""
+    """The requests that were sent and not reported back; `bytes` is the memory that they take in addition to their
+    batches."""
 
     __slots__ = ("_by_address", "_open", "bytes")
 
@@ -42,17 +43,17 @@ class RequestsInFlight:
         return iter(list(self._open))
 
     def at(self, address: str) -> int:
-        """How many are with that broker."""
+        """Return the number of requests in flight to the broker."""
         return self._by_address.get(address, 0)
 
     def add(self, request: OutgoingRequest) -> None:
-        """It leaves."""
+        """Add a request that is being sent."""
         self._open[request] = None
         self._by_address[request.address] = self.at(request.address) + 1
         self.bytes += request.size_bytes
 
     def remove(self, request: OutgoingRequest) -> None:
-        """It was reported back, or given up; a second time does nothing."""
+        """Remove a request that was reported back or given up; a second call does nothing."""
         if request in self._open:
             del self._open[request]
             self._by_address[request.address] -= 1
@@ -70,7 +71,7 @@ class Reported:
 
 @dataclass(slots=True)
 class Drained:
-    """What to do now: send `requests`, get a producer id if one is wanted, come back at `wake_at`."""
+    """The next actions: send `requests`, get a producer id if one is needed, return at `wake_at`."""
 
     requests: list[OutgoingRequest] = field(default_factory=list)
     reported: Reported = field(default_factory=Reported)

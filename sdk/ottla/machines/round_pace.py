@@ -1,6 +1,6 @@
-"""How many records a round of an exactly-once app may still read, so that its transaction does not time out.
+"""Limits how many records a round of an exactly-once app may read, so that its transaction does not time out.
 
-A round is committed when all that it has read is handled. So what it reads has to fit the time that is left:
+A round is committed when all of its records are handled, so the number of records has to fit the remaining time:
 
     begins        reads what its handlers will finish by then        ends, and commits        the coordinator aborts it
       |───────────────────────────────────────────────────────────────────|─────────────────────────────|
@@ -8,9 +8,9 @@ A round is committed when all that it has read is handled. So what it reads has 
 
 The rules this file owns:
 
-* What is read is bounded by the rate at which records were finished while there were any, in this round and the ones
-  before it, each of which counts half as much as the next. Before a rate is known each handler gets one record.
-* A round that took longer than its transaction may is handled again, half as large.
+* The limit follows the rate at which records were finished while records were available, in this round and earlier
+  ones; each earlier round counts half as much as the next. Until a rate is known, each handler gets one record.
+* A round that exceeded its transaction's time is handled again at half the size.
 * A round that is handled again reads no more records than before. Otherwise it would reach records that fail for the
   first time, and with many of them it would never be committed.
 """
@@ -39,7 +39,7 @@ class RoundPace:
         self._repeats = 0
 
     def begin(self, now: float) -> None:
-        """A round has read its first records."""
+        """Begin a round, which has read its first records."""
         self._began_at = now
         self._finished /= 2
         self._busy_s /= 2
@@ -53,26 +53,26 @@ class RoundPace:
         return pause_s <= self._left_s(now)
 
     def room(self, now: float, unfinished: int) -> int:
-        """Return how many records may be read beside those that are not finished."""
+        """Return how many records may be read in addition to the unfinished ones."""
         busy_s = self._busy_s + (0.0 if self._busy_since is None else now - self._busy_since)
         expected = self._finished / busy_s * self._left_s(now) if self._finished and busy_s > 0 else 0.0
         room = max(1, int(self._share * max(self._concurrency, expected))) - unfinished
         return min(room, self._repeats - self._read) if self._repeats else room
 
     def on_read(self, now: float, records: int) -> None:
-        """There are more records to be handled."""
+        """Note that more records have to be handled."""
         self._read += records
         if self._busy_since is None:
             self._busy_since = now
 
     def on_finished(self, now: float, unfinished: int) -> None:
-        """A record was handled. `unfinished` are left."""
+        """Note that a record was handled and `unfinished` records remain."""
         self._finished += 1
         if not unfinished:
             self._rest(now)
 
     def end(self, now: float, *, committed: bool) -> bool:
-        """The round is over, with all that it had read. Tell whether it has taken too long to be committed."""
+        """End a round whose records are all handled. Tell whether it has taken too long to be committed."""
         self._rest(now)
         is_late = not committed and self._began_at is not None and now - self._began_at >= self._timeout_s
         self._began_at = None
@@ -84,7 +84,7 @@ class RoundPace:
         return is_late
 
     def _left_s(self, now: float) -> float:
-        """What is left of the round, all of it where it has not begun."""
+        """Return the remaining seconds of the round, or all of them before it begins."""
         began_at = now if self._began_at is None else self._began_at
         return began_at + self._timeout_s * _PART_OF_TIMEOUT - now
 

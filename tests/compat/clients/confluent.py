@@ -180,6 +180,6 @@ def _transactional(bootstrap: str, transactional_id: str) -> confluent_kafka.Pro
 
 
 def _outcome(futures: Mapping[Any, Any]) -> Any:
-    """Of the only one that was asked for."""
+    """Return the outcome of the only future."""
     (future,) = futures.values()
     return future.result(LIMIT_S)

@@ -52,7 +52,7 @@ class Findings(KindsFound):
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
     acknowledged: int = 0
     in_transactions: int = 0
-    """Of these, those of committed transactions."""
+    """Acknowledged records of committed transactions."""
     aborted: int = 0
     """Records of aborted ones."""
     keys: int = 0
@@ -71,7 +71,7 @@ class Sent(NamedTuple):
 
 
 class Told:
-    """Of all writers together."""
+    """The reports of all writers together."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self.acked: Final[dict[Name, Sent]] = {}
@@ -218,7 +218,7 @@ class TableChecker:
     # ---- readers --------------------------------------------------------------------------------------------------
 
     def on_operation(self, operation: Operation) -> None:
-        """Of a reader; those of one process in their order."""
+        """Handle an operation of a reader; operations of one process come in order."""
         f, process = operation["f"], operation["process"]
         if operation["type"] == "info" and f == "poll":
             self.findings.add("unreadable", f"{process}: {operation['error']}")

@@ -59,12 +59,12 @@ class CompactedCluster(FaultCluster):
     # ---- what brokers have on their disks -------------------------------------------------------------------------
 
     def cleanings(self) -> Iterator[Operation]:
-        """Of every broker, in the order of each."""
+        """Yield the cleanings of every broker, in the order of each broker."""
         for name in self.brokers:
             yield from read_lines(self.launched, name)
 
     def partition_name(self, topic: str, partition: int) -> str:
-        """Of its directories."""
+        """Return the name of the partition's directories."""
         [found] = self.admin().topics.describe(topic)
         return f"{found.id.replace('-', '')}-{partition}"
 
@@ -76,7 +76,7 @@ class CompactedCluster(FaultCluster):
         }
 
     def newest_fence(self, name: str) -> int:
-        """Of a partition that is written and cleaned meanwhile: what any replica has."""
+        """Return the newest fence that any replica has, of a partition that is written and cleaned at the same time."""
 
         def fences() -> list[int]:
             found = []

@@ -15,7 +15,7 @@ from tests.faults.history import Name
 NAME: Final = "name"
 HOT_KEYS: Final = 20
 COLD_KEYS: Final = 1201
-"""Of a partition. They come around once in a while, so that there is always something old."""
+"""Cold keys of a partition. Each recurs once in a while, so that old records always exist."""
 
 LATE_MS: Final = 60_000
 """How much older records are than their appends, so that a tombstone's first cleaning is late by its timestamp."""

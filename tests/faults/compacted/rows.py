@@ -33,7 +33,7 @@ class CompactedRow:
 
 
 def kills_in(seconds: float) -> float:
-    """Of each phase, in a row of so many seconds."""
+    """Return the minimum number of kills in each phase, for a row of this many seconds."""
     return KILLS_PER_PHASE * seconds / 60 / MINUTES
 
 

@@ -18,7 +18,7 @@ from tests.faults.history import HistoryWriter, Name, client_parser
 import ottla
 
 TIMEOUT_S: Final = 10.0
-"""Of a transaction."""
+"""The timeout of a transaction."""
 _RECORDS: Final = 5
 _ABORTED_EVERY: Final = 3
 _PAUSE_S: Final = 0.05

@@ -21,7 +21,7 @@ COORDINATORS: Final = 2
 SHARDS: Final = 8
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 RETENTION_MINUTES: Final = 120
-"""Of offsets: twice as long as the clock is ever moved."""
+"""The retention of offsets: twice as long as the clock is ever moved."""
 
 _ASK_S: Final = 2.0
 _FIRST_WAIT_MS: Final = 500

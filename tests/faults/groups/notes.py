@@ -27,7 +27,7 @@ Offsets = Mapping[int, int]
 
 
 class GroupNotes:
-    """Of one process, `number` among those that commit: no two of them ever write one value."""
+    """The notes of one process, `number` among those that commit; no two processes ever write the same value."""
 
     def __init__(self, history: HistoryWriter, number: int) -> None:
         self._history: Final = history

@@ -40,7 +40,7 @@ BOUNDS: Final[Mapping[str, float]] = MappingProxyType(
 )
 WAYS: Final = ("announced", "announced first", "trickled", "not read", "repeated")
 _LEAST_SAMPLES: Final = 40
-"""Of each kind and phase: else it tells nothing."""
+"""The minimum number of samples of each kind and phase; fewer prove nothing."""
 
 TOPIC: Final = "quiet"
 DATA_TOPIC: Final = "read-by-hostile"
@@ -77,7 +77,7 @@ class Phase:
 class HostileFigures:
     phases: list[Phase] = field(default_factory=list)
     p99_ms: dict[str, list[float]] = field(default_factory=dict)
-    """Of each phase, by "quiet produce" and so on."""
+    """The p99 of each phase, by names such as "quiet produce"."""
     samples: Counter[str] = field(default_factory=Counter)
     did: Counter[str] = field(default_factory=Counter)
     """What the hostile connections did, by names of `WAYS`."""

@@ -25,7 +25,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def settings(given: argparse.Namespace) -> dict[str, Any]:
-    """Of its consumer."""
+    """Return the settings of the member's consumer."""
     return {
         "bootstrap": given.bootstrap,
         "group": given.group,

@@ -11,7 +11,7 @@ from ottla.consumer.batch import Batch
 
 @dataclass(slots=True)
 class Notes:
-    """Of one program, over all its consumers of one group."""
+    """The notes of one program, over all its consumers of one group."""
 
     interrupts: Counter[str] = field(default_factory=Counter)
     in_hand: int = 0

@@ -45,7 +45,7 @@ class Run:
     failures: list[str] = field(default_factory=list)
 
     def total(self, what: str) -> int:
-        """Of all programs."""
+        """Return the sum over all programs."""
         return sum(getattr(notes, what) for notes in self.notes.values())
 
     @property

@@ -33,7 +33,7 @@ MOST_BEHIND: Final = 1
 
 
 class Translation(NamedTuple):
-    """Of an offset of a topic's partition, for readers of the copy."""
+    """The translation of an offset of a topic's partition, for readers of the copy."""
 
     copy: str
     topic: str
@@ -57,7 +57,7 @@ class Findings(KindsFound):
 
 
 class Told(NamedTuple):
-    """Of a topic: the numbers that its writer was acknowledged, and those of aborted transactions."""
+    """What a topic's writer reported: the acknowledged numbers, and the numbers of aborted transactions."""
 
     acknowledged: Collection[int]
     aborted: Collection[int]
@@ -148,7 +148,7 @@ def _check_stream(
 def check_translations(
     findings: Findings, pair: Pair, batches: Sequence[int], translations: Iterable[Translation]
 ) -> None:
-    """Of one partition. `batches` are the first offsets of those of its copy."""
+    """Check the translations of one partition. `batches` are the first offsets of the batches of its copy."""
     first: dict[tuple[object, ...], int] = {}
     last: dict[tuple[object, ...], int] = {}
     for record in pair.copy:

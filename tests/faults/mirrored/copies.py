@@ -14,7 +14,7 @@ _POLL_S: Final = 0.5
 
 
 class Copied(NamedTuple):
-    """Of committed records."""
+    """A committed record of the copy."""
 
     offset: int
     key: bytes | None

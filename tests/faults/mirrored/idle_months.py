@@ -54,7 +54,7 @@ class IdleMonths:
         self.moved = 0
         """Positions that were looked at after a failover or a failback."""
         self.exact = 0
-        """Of those: at the very record."""
+        """Moved positions at exactly the right record."""
         bootstraps = {Side.SOURCE: cluster.east.bootstrap, Side.TARGET: cluster.bootstrap}
         self._groups: Final = [TravellingGroup(kind, alias, bootstraps) for alias in DELIVERIES for kind in Kind]
 

@@ -184,7 +184,7 @@ class MirroredRun(FaultRun[MirroredResult]):
         return [position for position in self.cluster.positions().values() if position > 0]
 
     def _ids_of_compacted(self) -> set[str]:
-        """Of both sites, as the directories of their partitions have them."""
+        """Return the ids of compacted topics of both sites, as in the names of their partitions' directories."""
         admins = self.cluster.admin(), self.cluster.east.admin()
         topics = [(admin, topic) for admin in admins for topic in admin.topics.describe(internal=True)]
         return {

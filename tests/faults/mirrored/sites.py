@@ -199,7 +199,7 @@ class Sites(Site):
             shutil.rmtree(data_dir, ignore_errors=True)
 
     def mirror_client(self) -> ottla.MirrorClient:
-        """Of the first mirror; the caller closes it."""
+        """Return a client of the first mirror; the caller closes it."""
         return ottla.MirrorClient(self._address(MIRRORS[0]))
 
     def _address(self, name: str) -> str:

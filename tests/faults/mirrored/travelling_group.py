@@ -14,7 +14,7 @@ from tests.faults.mirrored.writer import IN_TRANSACTIONS, PARTITIONS
 import ottla
 
 READ_TOPICS: Final = ("gzip", IN_TRANSACTIONS)
-"""Of the source: one whose offsets differ little in the copy, and one of which they differ again and again."""
+"""Topics of the source: the offsets of the first differ little in the copy, those of the second again and again."""
 
 Logs = Mapping[ottla.TopicPartition, Sequence[Copied]]
 """What lies in partitions, by offset."""
@@ -52,7 +52,7 @@ class Kind(StrEnum):
 
 
 class TravellingGroup:
-    """Of the flow with that alias. `bootstraps` are the clusters' by their sides. For one thread."""
+    """A group of the flow with this alias. `bootstraps` are the clusters' by side. Not thread-safe."""
 
     def __init__(self, kind: Kind, alias: str, bootstraps: Mapping[Side, str]) -> None:
         self.kind: Final = kind

@@ -26,14 +26,14 @@ TABLE: Final = "table"
 TOPICS: Final = (*CODECS, IN_TRANSACTIONS, TABLE)
 PARTITIONS: Final = 2
 KEYS: Final = 50
-"""Of each partition of the table."""
+"""Keys in each partition of the table."""
 
 _TICK_S: Final = 0.2
 AT_ONCE: Final = 10
 """Records of a partition in a tick."""
 
 _TICKS: Final = 5
-"""Of one producer: as many batches as a broker knows again, its first one among them."""
+"""Ticks of one producer: as many batches as a broker remembers, including its first."""
 
 _DELIVERY_S: Final = 40.0
 _TRANSACTION_S: Final = 6.0

@@ -50,7 +50,7 @@ MOMENT: Final = "moment"
 
 
 class Kill(NamedTuple):
-    """Of `victim`, when `step` is announced for the time after `skip` others."""
+    """A kill of `victim`, at the announcement of `step` after `skip` earlier ones."""
 
     step: str
     victim: str
@@ -101,8 +101,8 @@ def transactional_schedule(seed: int) -> list[Life]:
 
 
 FOLLOWED: Final = Kill("committed", TREE, 3)
-"""Of the driver that follows a zombie, when it is micro-batches ahead, and has ended one that is not in Spark's log;
-before `end` it has decided one that a zombie, if it could, would take for nothing."""
+"""The kill of the driver that follows a zombie. That driver is micro-batches ahead, and has ended one that is not in
+Spark's log; before `end` it has decided one that a zombie, if it could, would treat as undecided."""
 
 
 def tally(kills: Iterable[Kill]) -> dict[str, int]:

@@ -21,7 +21,7 @@ _AGAIN_S: Final = 0.1
 
 
 class Services:
-    """Of `stack`, which starts again whatever ends. `close` returns when everything that was begun is over."""
+    """The services of `stack`, which restarts each one that ends. `close` returns after all begun kills are over."""
 
     def __init__(self, stack: RunningStack, seed: int) -> None:
         self._stack: Final = stack

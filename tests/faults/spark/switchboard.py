@@ -130,7 +130,7 @@ class Switchboard:
             self._freed.wait(_HELD_S)
 
     def _carry_out(self, due: Kill, announcer: int | None) -> None:
-        """Of the driver's session, or of the services; nobody else is touched."""
+        """Kill the driver's session, or services; no other process is touched."""
         pids: list[int] = []
         if due.victim == ZOMBIE:
             self._zombie, self._freed = self._session, threading.Event()

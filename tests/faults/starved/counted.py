@@ -29,7 +29,7 @@ def count(addresses: Iterable[str]) -> dict[str, int]:
 
 
 def parse(text: str) -> dict[str, float]:
-    """Of Prometheus' text: the sum of each metric's series."""
+    """Parse Prometheus' text format; return the sum of each metric's series."""
     sums: dict[str, float] = {}
     for line in text.splitlines():
         if line and not line.startswith("#"):

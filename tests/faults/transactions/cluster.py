@@ -17,7 +17,7 @@ import ottla
 COORDINATORS: Final = 2
 SHARDS: Final = 4
 _LEASE_S: Final = 3
-"""Of coordinators, which are killed all the time."""
+"""The lease of coordinators, which are killed all the time."""
 _ASK_S: Final = 5.0
 
 
@@ -78,7 +78,7 @@ class TransactionCluster(FaultCluster):
     # ---- what the cluster says of its transactions ----------------------------------------------------------------
 
     def producer_ids(self) -> dict[str, int]:
-        """Of each transactional id. Raises OttlaError."""
+        """Return the producer id of each transactional id. Raises OttlaError."""
         return {each.name: each.producer_id for each in self.admin().transactions.list(timeout=_ASK_S)}
 
     def ending(self) -> int:

@@ -16,9 +16,9 @@ import ottla
 from ottla.client.offsets import GroupMetadata
 
 TIMEOUT_S: Final = 6.0
-"""Of a transaction, and so of what is sent in it."""
+"""The timeout of a transaction, and therefore of its records."""
 LIMIT_S: Final = 15.0
-"""Of a call."""
+"""The time limit of a call."""
 SOURCE: Final = "source"
 """The topic that all are reading from, in their transactions' offsets: its partition 0."""
 

@@ -20,7 +20,7 @@ SHORT_MINUTES: Final = 0.5
 """A run that is shorter leaves out the JVM, which would take most of it."""
 LEAST_TRANSACTIONS: Final = 20_000
 LEAST_SHARE: Final = 0.2
-"""Of the transactions, for each kind of client."""
+"""The minimum share of the transactions for each kind of client."""
 LEAST_KILLS: Final = 200
 MOST_MINUTES: Final = 36.0
 """From the start of a whole run, its mutants included: so long the last row goes on while transactions are too few."""

@@ -19,7 +19,7 @@ KILLS_PER_STEP: Final = 10
 THREADS: Final = 6
 """Transactional ids of each kind of client."""
 NEAR_THE_END: Final = 32_700
-"""Of the epochs, which end at 32,766."""
+"""An epoch close to the last one, 32,766."""
 
 _KILL_EVERY: Final = 6
 _LONG_EVERY: Final = 3
@@ -42,7 +42,7 @@ class TransactionRow:
 
 
 def kills_in(seconds: float) -> float:
-    """Of each step, in a row of so many seconds."""
+    """Return the minimum number of kills in each step, for a row of this many seconds."""
     return KILLS_PER_STEP * seconds / 60 / KILLED.minutes
 
 

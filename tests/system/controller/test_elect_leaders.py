@@ -23,7 +23,7 @@ async def elect(node: ActingNode, kind: pb.ElectionType, *partitions: tuple[str,
 
 @pytest.fixture
 async def node(world: World) -> ActingNode:
-    """Of the topic `t`, 0 and 1 are preferred by broker 0, which is back but only in sync of the first; 2 is fine."""
+    """A topic `t`: 0 and 1 prefer broker 0, which is back but in sync only for 0; 2 has its preferred leader."""
     await world.register(0, 1)
     node = await start_acting_active(world)
     await node.create_replicated((0, 1), (0, 1), (1, 0))

@@ -37,7 +37,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[EtcdStore]:
-    """Of an etcd with a small quota."""
+    """The store of an etcd with a small quota."""
     monkeypatch.setenv("ETCD_QUOTA_BACKEND_BYTES", str(QUOTA))
     etcd = EmbeddedEtcd(plan_etcd(tmp_path))
     etcd.start()

@@ -19,7 +19,7 @@ SHRUNK = partition(0, 1, 2, isr=(0, 1))
 
 
 def propose(*isr: int, **fields: Any) -> Proposal:
-    """Of the leader of `P0`, with the epochs that `image_with` gives."""
+    """Make a proposal of the leader of `P0`, with the epochs that `image_with` gives."""
     members = tuple((b, 100 + b) for b in isr)
     return replace(Proposal(P0, leader_epoch=5, partition_epoch=9, isr=members), **fields)
 

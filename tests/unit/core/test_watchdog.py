@@ -33,7 +33,7 @@ def burn(cpu_s: float) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_collections() -> Iterator[None]:
-    """Of all the objects of a whole run of tests, which is a long turn by itself."""
+    """Disable garbage collection, because a collection of all objects of a test run is a long turn in itself."""
     gc.disable()
     yield
     gc.enable()

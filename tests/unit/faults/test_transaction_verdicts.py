@@ -24,7 +24,7 @@ STEP = STEPS["txn"][0]
 
 
 def enough() -> dict[str, TransactionResult]:
-    """Of each row: together just what is to be reached."""
+    """Return a result for each row; together they just reach the goals."""
     killed, zombies, replayed = (TransactionResult(row) for row in ROWS)
     killed.findings.by_client.update({"sdk": 8_000, "librdkafka": 8_000, "java": 4_000})
     killed.steps.update({step: 10 for of_kind in STEPS.values() for step in of_kind})

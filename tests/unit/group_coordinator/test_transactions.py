@@ -223,7 +223,7 @@ def test_the_producers_of_a_shard_are_forgotten_in_time_but_for_open_ones(shard:
 
 
 class Coordinators:
-    """Of transactions: `answers` are what comes of each question, in their order; then nothing but yes."""
+    """Txn-coordinators. `answers` are the responses to requests, in order; further requests succeed."""
 
     def __init__(self) -> None:
         self.asked: list[txn_pb2.AddOffsetsRequest] = []

@@ -25,7 +25,7 @@ SYNCS = "mm2-offset-syncs.east.internal"
 
 
 class Member:
-    """Of the group: what it commits."""
+    """A member of the group, which keeps the committed offsets."""
 
     def __init__(self) -> None:
         self.committed: dict[Any, ottla.OffsetAndMetadata] = {}

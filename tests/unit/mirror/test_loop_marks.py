@@ -13,13 +13,13 @@ from ottla_mirror.machines.loop_marks import HEADER, LoopMarks
 
 
 def settings(*flows: str, policy: Policy = "marked") -> MirrorSettings:
-    """Of flows such as "ab"."""
+    """Return the settings of flows such as "ab"."""
     clusters = tuple(ClusterSettings(alias, (f"{alias}:1",)) for alias in "abc")
     return MirrorSettings(clusters, tuple(FlowSettings(pair[0], pair[1], policy=policy) for pair in flows))
 
 
 def marks(*flows: str) -> LoopMarks:
-    """Of the first one."""
+    """Return the loop marks of the first flow."""
     made = settings(*flows)
     return LoopMarks(made.flows[0], made)
 

@@ -10,7 +10,7 @@ from ottla_stack import pytest_plugin
 
 
 class Admin:
-    """Of a cluster whose broker's lease has ended; it lives again at the third call."""
+    """An Admin of a cluster whose broker has lost its lease and has one again at the third call."""
 
     def __init__(self, code: int) -> None:
         self.topics = self

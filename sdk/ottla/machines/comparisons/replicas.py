@@ -57,7 +57,7 @@ class Reading:
 
     @property
     def left_bytes(self) -> int:
-        """Of the records that were given, those behind `at`."""
+        """The number of bytes of `records` after `at`."""
         return len(self.records) - self.at
 
     def skip(self, size_bytes: int) -> None:

@@ -133,7 +133,7 @@ def test_the_table_agrees_with_the_message_definitions(key: int) -> None:
 
 
 def whether_on_the_loop(module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Of each call of that function from now on."""
+    """Record, for each later call of the function, whether it runs in the main thread."""
     real, called = getattr(module, name), []
 
     def recorded(*arguments: Any) -> Any:

@@ -107,7 +107,7 @@ async def test_only_what_changed_is_encoded_again(written: list[int]) -> None:
 
 @pytest.mark.parametrize("max_bytes", [10**6, 2_000, 1])
 async def test_what_is_kept_is_what_would_be_encoded_now(max_bytes: int) -> None:
-    """Of topics that are deleted, made anew and led by others, requested on other terms and by images that are old."""
+    """Topics are deleted, recreated and led by other brokers, and old images and other terms are requested."""
     random, image, kept = Random(3), image_with(1, 2), EncodedTopics(max_bytes)
     images = [image]
     for revision in range(11, 250):

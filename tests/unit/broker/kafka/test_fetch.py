@@ -46,7 +46,7 @@ def told(answer: Any) -> dict[int, tuple[int, int, int, bytes]]:
 
 
 class Client:
-    """Of a broker that leads the three partitions of a topic `t`, with one fetch session after the other."""
+    """A client of a broker that leads the three partitions of topic `t`, with one fetch session after the other."""
 
     def __init__(self, led: Led) -> None:
         self.led = led
@@ -133,7 +133,7 @@ async def test_a_topic_that_is_deleted_and_made_anew_is_read_on(client: Client) 
 
 
 async def test_a_session_that_no_fetch_comes_for_costs_appends_nothing(client: Client) -> None:
-    """Of clients that died between two fetches, or begin a session with each: there may be a thousand of them."""
+    """A thousand such sessions may exist, of clients that died between fetches or begin a session with each fetch."""
     client.led.append(2)
     client.led.append(2)
     assert len(client.led.consumers) == 2, "of the three partitions those where nothing has happened"

@@ -120,7 +120,7 @@ async def test_metadata_that_is_longer_than_any_other_string_is_the_coordinators
 
 
 def fetch(version: int, **fields: Any) -> Any:
-    """Of t 0 and 2, and u 1, where nothing else is said: of one group, or from version 8 on of g and h."""
+    """Make a fetch of t 0 and 2 and u 1 by default, for one group; from version 8 on, for the groups g and h."""
     if version < 8:
         topic = OffsetFetchRequest.OffsetFetchRequestTopic
         topics = [topic(name="t", partition_indexes=[0, 2]), topic(name="u", partition_indexes=[1])]

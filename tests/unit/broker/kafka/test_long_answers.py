@@ -95,7 +95,7 @@ def log_dirs() -> Coroutine[Any, Any, Any]:
 
 
 def offsets() -> Coroutine[Any, Any, Any]:
-    """Of a topic that nobody knows: there is nothing to ask the coordinator for."""
+    """Fetch offsets of an unknown topic, for which the coordinator need not be queried."""
     backend: Any = Backend(group_pb2.FetchOffsetsResponse())
     group = Told(group_id="g", topics=[Told(topic_id=None, partition_indexes=range(MANY))])
     return offset_fetch.handle(backend, Told(groups=[group]), request(10))
@@ -163,7 +163,7 @@ def resources() -> Coroutine[Any, Any, Any]:
 
 
 def describing() -> Coroutine[Any, Any, Any]:
-    """Of one topic, as much as one response has."""
+    """Describe one topic, with as many partitions as fit into one response."""
     backend: Any = Told(image=LARGE)
     asked = Told(topics=[Told(name="t")], cursor=None, response_partition_limit=2_000)
     return describe_topic_partitions.handle(backend, asked, request(0))

@@ -32,7 +32,7 @@ NODES = st.lists(st.integers(0, 6), max_size=4, unique=True).map(tuple)
 
 @st.composite
 def brokers(draw: st.DrawFn) -> list[Broker]:
-    """Of 0 to 5; each may be fenced, and may have one listener of two."""
+    """Draw 0 to 5 brokers; each may be fenced, and may have only one of two listeners."""
     names = st.sets(st.sampled_from(["IN", "OUT"]), min_size=1)
     return [
         Broker(
@@ -159,7 +159,7 @@ def expected_partition(image: ClusterImage, number: int, partition: Partition, v
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_the_bytes_are_those_of_the_codec(version: int, data: st.DataObject) -> None:
-    """Of several requests after another, whatever is kept of the ones before."""
+    """Encode several requests one after the other, which may reuse cached parts of earlier responses."""
     backend: Any = SimpleNamespace(
         addresses=KafkaAddresses("127.0.0.1", "", LISTENERS), node_id=2, threads=DiskThreads(), topics=EncodedTopics()
     )

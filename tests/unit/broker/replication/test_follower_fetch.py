@@ -89,7 +89,7 @@ def named(number: int, offset: int = 0, *, epoch: int = 1, has_readers: bool = F
 
 
 def told(response: FollowerResponse) -> list[tuple[int, bool, int]]:
-    """Of each partition: its number, whether records came, and its high watermark."""
+    """Return each partition's number, whether its response has records, and its high watermark."""
     return [(part.id.partition, bool(part.records), part.high_watermark) for part in response.partitions]
 
 

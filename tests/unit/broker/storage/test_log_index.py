@@ -164,7 +164,7 @@ def test_an_index_has_an_entry_for_every_interval(tmp_path: Path) -> None:
 
 
 def test_indexes_that_are_both_missing_are_written_again_together(tmp_path: Path) -> None:
-    """Of a long segment a part of each would be written, and the next start took both for all of what they reach."""
+    """Only a part of each index of a long segment used to be written, and the next start trusted both as complete."""
     log = open_log(tmp_path / "log", CONFIG_OF_ONE)
     for number in range(700):
         log.append(values_batch(b"v" * 50, at_ms=NOON + (1_000_000 if number == 400 else number)), 1, NOON)

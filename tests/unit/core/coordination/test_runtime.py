@@ -361,7 +361,7 @@ async def test_timers_go_off_by_themselves(process: Process) -> None:
 
 @pytest.mark.story("refusal-is-logged-as-a-bug")
 async def test_a_refusal_that_nobody_waits_for_any_more_is_no_bug(process: Process) -> None:
-    """Of heartbeats that came together, whose call has ended before all were answered: each was logged as one."""
+    """When a call of batched heartbeats ended too early, each of them used to be logged as a bug."""
     bugs: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: bugs.append(context["message"]))
     not_owned = process.shards.begin(2, put(b"k", b"v"), timeout=20)
