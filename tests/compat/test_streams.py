@@ -55,7 +55,7 @@ class Counting:
         self._admin = admin
 
     def write(self, lines: int) -> None:
-        """Of five words each, out of a few: of all others the newest counts lie further back in the changelog."""
+        """Write lines of five words, out of a few; other words' newest counts are further back in the changelog."""
         few = random.sample(WORDS, 5)
         values = [random.choices(few, k=5) for _ in range(lines)]
         self._cluster.produce(INPUT, [" ".join(words) for words in values], value="str", acks="all")

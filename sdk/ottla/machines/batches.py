@@ -117,7 +117,7 @@ def _stamped(batch: bytes, stamp: Stamp) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class BatchResponse:
-    """A broker's response for one batch: an offset, or Kafka's code and a message."""
+    """A broker's response to one batch: an offset, or Kafka's code and a message."""
 
     base_offset: int = -1
     log_append_time_ms: int = -1

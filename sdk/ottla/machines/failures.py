@@ -20,7 +20,7 @@ from ottla_core.plural import counted
 
 
 def not_serialized(error: Exception, topic: str, key: object) -> SerializationError:
-    """A serializer raised, or returned something other than bytes."""
+    """Return the error for a serializer that raised, or returned something other than bytes."""
     record = f"a record to {topic}" if key is None else f"the record to {topic} with the key {key!r:.60}"
     if isinstance(error, SerializationError):
         return SerializationError(f"{record} was not sent: {error.message}", hint=error.hint, topic=topic)
@@ -29,7 +29,7 @@ def not_serialized(error: Exception, topic: str, key: object) -> SerializationEr
 
 
 def no_timestamp(timestamp: object) -> ConfigError:
-    """A timestamp is not in milliseconds."""
+    """Return the error for a timestamp that is not in milliseconds."""
     return ConfigError(
         ErrorCode.INVALID_TIMESTAMP,
         f"timestamp={timestamp!r} is not a timestamp",
@@ -38,7 +38,8 @@ def no_timestamp(timestamp: object) -> ConfigError:
 
 
 def no_position(partition: TopicPartition) -> OttlaError:
-    """A consumer without a group has no start offset for a partition, and may not choose one."""
+    """Return the error of a consumer without a group that has no start offset for a partition and may not choose
+    one."""
     return error_from_code(
         ErrorCode.OFFSET_OUT_OF_RANGE,
         f"{partition} has no start position: start= does not set one, and auto_offset_reset is 'none'",
@@ -47,7 +48,7 @@ def no_position(partition: TopicPartition) -> OttlaError:
 
 
 def buffer_full(buffer_bytes: int, waited_s: float) -> BufferFullError:
-    """The buffer had no room for a record during `max_block`."""
+    """Return the error for a buffer that had no space for a record during `max_block`."""
     return BufferFullError(
         ErrorCode.REQUEST_TIMED_OUT,
         f"the buffer of {buffer_bytes} bytes stayed full for max_block={waited_s:g} s; the record was not sent",
@@ -56,7 +57,7 @@ def buffer_full(buffer_bytes: int, waited_s: float) -> BufferFullError:
 
 
 def line_full(line_bytes: int) -> BufferFullError:
-    """Buffer and line are full, and `send` must not block a coroutine."""
+    """Return the error for a full buffer and a full queue, if `send` must not block a coroutine."""
     return BufferFullError(
         ErrorCode.REQUEST_TIMED_OUT,
         f"the buffer is full, and {line_bytes} bytes of records are waiting for room in it; the record was not sent",
@@ -65,7 +66,7 @@ def line_full(line_bytes: int) -> BufferFullError:
 
 
 def not_flushed(batches: int) -> OttlaError:
-    """A flush has timed out."""
+    """Return the error for a flush that has timed out."""
     return error_from_code(
         ErrorCode.REQUEST_TIMED_OUT,
         f"{batches} {'batch has' if batches == 1 else 'batches have'} no outcome yet",
@@ -74,7 +75,7 @@ def not_flushed(batches: int) -> OttlaError:
 
 
 def callbacks_late(timeout_s: float) -> OttlaError:
-    """All batches are settled, but callbacks of the user still run."""
+    """Return the error if all batches are settled, but callbacks of the user still run."""
     return error_from_code(
         ErrorCode.REQUEST_TIMED_OUT,
         f"all records have an outcome, but some delivery callbacks did not return within {timeout_s:g} s",
@@ -83,8 +84,8 @@ def callbacks_late(timeout_s: float) -> OttlaError:
 
 
 def topic_recreated(topic: str, reset: str) -> OttlaError:
-    """The topic of that name is no longer the one that was read."""
-    then = "" if reset == "none" else f"; reading continues at the {reset} record, as auto_offset_reset says"
+    """Return the error for a topic that was recreated since it was read."""
+    then = "" if reset == "none" else f"; it is read from the {reset} record on, as auto_offset_reset says"
     return error_from_code(
         ErrorCode.UNKNOWN_TOPIC_ID,
         f"the topic {topic!r} was deleted and created again: offsets of the old topic are invalid in the new one{then}",
@@ -93,7 +94,7 @@ def topic_recreated(topic: str, reset: str) -> OttlaError:
 
 
 def stop_gone(topic: str, *, recreated: bool) -> OttlaError:
-    """A topic that is read up to a stop was deleted, and perhaps created again: the stop will never be reached."""
+    """Return the error for a topic that was deleted, so that a read will never reach its stop."""
     return error_from_code(
         ErrorCode.UNKNOWN_TOPIC_ID if recreated else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         f"the topic {topic!r} was deleted{' and created again' * recreated} before the consumer reached its stop: "
@@ -103,7 +104,7 @@ def stop_gone(topic: str, *, recreated: bool) -> OttlaError:
 
 
 def sender_failed(bug: BaseException) -> FatalError:
-    """The sending thread failed by a bug, and sends nothing any more."""
+    """Return the error for a sending thread that failed because of a bug, and sends nothing any more."""
     return _by_a_bug(
         "the producer's sender failed, so the producer sends no more records",
         bug,
@@ -112,12 +113,8 @@ def sender_failed(bug: BaseException) -> FatalError:
 
 
 def consumer_failed(bug: BaseException) -> FatalError:
-    """A thread of a consumer failed by a bug; the consumer fetches again from its positions."""
-    return _by_a_bug(
-        "one of the consumer's threads failed",
-        bug,
-        "continue to read, which fetches the records again, or close the consumer",
-    )
+    """Return the error for a consumer's thread that failed because of a bug; fetches restart from the positions."""
+    return _by_a_bug("one of the consumer's threads failed", bug, "read on, which fetches anew, or close the consumer")
 
 
 def _by_a_bug(what: str, bug: BaseException, hint: str) -> FatalError:
@@ -127,7 +124,7 @@ def _by_a_bug(what: str, bug: BaseException, hint: str) -> FatalError:
 
 
 def not_delivered(failed: int, first: OttlaError) -> DeliveryError:
-    """Records failed, and their outcomes were not awaited. Raise it from `first`."""
+    """Return the error for failed records whose outcomes were not awaited. Raise it from `first`."""
     message = f"{failed} records were not delivered; the first: {first.message}"
     if failed == 1:
         message = f"1 record was not delivered: {first.message}"
@@ -135,7 +132,7 @@ def not_delivered(failed: int, first: OttlaError) -> DeliveryError:
 
 
 def record_too_large(size_bytes: int, request_bytes: int) -> OttlaError:
-    """A record that no request can carry."""
+    """Return the error for a record that does not fit into a request."""
     return error_from_code(
         ErrorCode.MESSAGE_TOO_LARGE,
         f"a record of about {size_bytes} bytes is larger than max_request_size={request_bytes}",
@@ -144,12 +141,12 @@ def record_too_large(size_bytes: int, request_bytes: int) -> OttlaError:
 
 
 def broker_error(batch: ProducerBatch, response: BatchResponse) -> OttlaError:
-    """The error of a batch's response."""
+    """Return the error of a batch's response."""
     return error_from_code(response.code, f"{batch.partition}: {response.message}" if response.message else "")
 
 
 def other_topic(batch: ProducerBatch) -> OttlaError:
-    """A batch is meant for one topic, but another topic has its name by now."""
+    """Return the error for a batch whose topic was recreated under its name."""
     return error_from_code(
         ErrorCode.UNKNOWN_TOPIC_ID,
         f"{batch.partition} was deleted and created again: the batch was meant for the old topic",
@@ -158,7 +155,8 @@ def other_topic(batch: ProducerBatch) -> OttlaError:
 
 
 def too_late(batch: ProducerBatch, timeout_s: float, no_producer_id: OttlaError | None) -> OttlaError:
-    """A batch's time is over; if it never left for want of a producer id, `no_producer_id` says why."""
+    """Return the error for a batch that timed out; if it never left because it had no producer id, `no_producer_id`
+    says why."""
     tries = (
         f"after {counted(batch.attempts, 'attempt')}; the last one failed with: {batch.error}"
         if batch.error
@@ -175,12 +173,12 @@ def too_late(batch: ProducerBatch, timeout_s: float, no_producer_id: OttlaError 
 
 
 def left_behind(address: str, overdue_s: float) -> str:
-    """A broker may hang, and the producer stops waiting for it."""
-    return f"{address} has not responded for {overdue_s:g} s, and another leader is known"
+    """Return the warning that the producer stops waiting for a broker that may hang."""
+    return f"{address} has not answered for {overdue_s:g} s, and another leader is known"
 
 
 def forgotten(partition: TopicPartition, response: BatchResponse) -> str:
-    """A broker does not know what it has acknowledged; reported once for all batches in flight."""
+    """Return the warning that a broker does not know batches that it acknowledged; one warning for all in flight."""
     return (
         f"{partition}: the broker's state of this producer does not match what it acknowledged ({response.message}); "
         "continuing in a new epoch: records in flight may be written twice or out of order"
@@ -188,7 +186,7 @@ def forgotten(partition: TopicPartition, response: BatchResponse) -> str:
 
 
 def position_reset(partition: TopicPartition, offset: int, message: str, reset: str) -> str:
-    """A position is not, or no longer, in the log."""
+    """Return the warning that a position is not, or no longer, in the log."""
     return (
         f"{partition}: offset {offset} is not in the log ({message}); continuing at the {reset} offset, as "
         "auto_offset_reset says"
@@ -196,7 +194,8 @@ def position_reset(partition: TopicPartition, offset: int, message: str, reset: 
 
 
 def log_truncated(partition: TopicPartition, offset: int, epoch: int, end: int | None) -> TruncationError:
-    """Records that were read are not in the new leader's log, from `end` on; None: from an unknown offset on."""
+    """Return the error for records that were read, but that the new leader's log lacks from `end` on (None:
+    unknown)."""
     where = (
         "the new leader's log does not know that epoch"
         if end is None
@@ -210,8 +209,8 @@ def log_truncated(partition: TopicPartition, offset: int, epoch: int, end: int |
 
 
 def not_committed(group: str, error: OttlaError, left_behind: str) -> CommitFailedError:
-    """The group has rebalanced without the member that tried to commit."""
-    reason = left_behind if left_behind and left_behind != error.message else "other members may own its partitions now"
+    """Return the error for a commit of a member without which the group has rebalanced."""
+    reason = left_behind if left_behind and left_behind != error.message else "its partitions may be others' by now"
     return CommitFailedError(
         error.code,
         f"the offsets were not committed: the group {group!r} has rebalanced without this consumer "

@@ -1,21 +1,24 @@
-"""One partition's sequence numbers, and what the fate of one batch says about the others (KIP-98, KIP-360).
+"""One partition's sequence numbers, and what the outcome of one batch implies for the others (KIP-98, KIP-360).
 
-The broker takes a batch of a producer only where its first sequence follows the last one that it has, in the same
-epoch, or is 0 in a higher epoch. From that follow the rules which this file owns:
+A broker accepts a batch of a producer only if its first sequence follows the broker's last one in the same epoch, or is
+0 in a higher epoch. This leads to the rules that this file owns:
 
-* A batch is stamped when it leaves for the first time and keeps its stamp: a retry is recognized by it.
-* Of the last BATCHES_REMEMBERED batches a broker knows where they lie. So that it can answer for each outstanding one
-  (stamped, and its fate not known), no more are stamped from the oldest of those on, settled ones among them included.
-* After a failure nothing more leaves until everything in flight has come back; then all of it leaves again, in order.
-  So OUT_OF_ORDER_SEQUENCE_NUMBER is explained as long as an older batch is outstanding.
-* A batch that fails for good may lie in the log or not, and nothing new is stamped until that shows. The youngest batch
-  is acknowledged: then all before it are there. The oldest outstanding one is out of order: then there is a gap, and
-  none of those that are outstanding is in the log. All have failed: then it is not known.
-* Behind a gap a new epoch begins: what is outstanding is stamped anew, from 0. No stamp is ever used for two batches.
-* A transactional producer's epochs are not begun here: its transactions own them (machines/transaction.py).
-* A broker that knows nothing of a producer takes any sequence, even the second batch before the first. So the first
-  batch of an epoch goes alone, and so does one after a pause that the broker may have used to forget. A transaction's
-  batches need not: its epoch is new, and a broker takes nothing of it in a partition before the sequence 0.
+* A batch is stamped when it leaves for the first time and keeps its stamp, by which the broker recognizes a retry.
+* A broker remembers the offsets of the last BATCHES_REMEMBERED batches. So that it remembers every outstanding batch
+  (stamped, with an unknown outcome), no more than this number are stamped from the oldest outstanding one on, including
+  settled ones in between.
+* After a failure no batch leaves until all batches in flight have come back; then all of them leave again, in order.
+  OUT_OF_ORDER_SEQUENCE_NUMBER is therefore expected while an older batch is outstanding.
+* A batch that finally fails may be in the log or not, and no new batch is stamped until that is known. If the youngest
+  batch is acknowledged, all before it are in the log. If the oldest outstanding batch is out of order, the log has a
+  gap, and no outstanding batch is in the log. If all have failed, the state remains unknown.
+* After a gap a new epoch begins, in which outstanding batches are stamped again from 0. No stamp is ever used for two
+  batches.
+* The epochs of a transactional producer belong to its transactions (machines/transaction.py), not to this file.
+* A broker that does not know a producer accepts any sequence, even the second batch before the first. The first batch
+  of an epoch is therefore sent alone, and so is the first batch after a pause in which the broker may have forgotten
+  the producer. This does not apply to transactions: each has a new epoch, in which a broker accepts only sequence 0
+  first.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ _REMEMBERED_S: Final = 600.0
 
 
 class Stamp(NamedTuple):
-    """What makes a batch unique in its partition; `sequence` is of its first record."""
+    """The stamp that makes a batch unique in its partition; `sequence` is the sequence of its first record."""
 
     producer_id: int
     epoch: int
@@ -45,7 +48,7 @@ NO_STAMP: Final = Stamp(NO_PRODUCER_ID, -1, -1)
 
 
 class Stamped(Protocol):
-    """What there is to know of a batch here."""
+    """The view of a batch that this file needs."""
 
     count: int
     stamp: Stamp
@@ -54,17 +57,18 @@ class Stamped(Protocol):
 
 
 class EpochOwner(Protocol):
-    """Who a producer is in all partitions now: its id and epoch."""
+    """The current identity of a producer in all partitions: its id and epoch."""
 
     @property
     def producer(self) -> tuple[int, int]: ...
 
 
 class Sequences:
-    """One partition of one producer. `now` is monotonic seconds.
+    """The sequences of one producer in one partition. `now` is in monotonic seconds.
 
-    `outstanding` has what is stamped and not settled, in order. `halted`: nothing leaves before `resume`, which is
-    called once nothing is in flight. `surprised`: the broker's memory is not what it should be; to be reported once.
+    `outstanding` has the batches that are stamped and not settled, in order. While `halted`, no batch leaves before
+    `resume`, which is called once no batch is in flight. `surprised` means that the broker unexpectedly does not know
+    the producer or its sequence, which is reported once.
     """
 
     __slots__ = (
@@ -96,16 +100,16 @@ class Sequences:
 
     @property
     def spent(self) -> bool:
-        """Whether the next batch begins at 0 in any case, so that these numbers need not be remembered."""
+        """Whether the next batch begins at 0 in any case, so these numbers can be forgotten."""
         return False
 
     @property
     def in_transaction(self) -> bool:
-        """Whether the transaction that is open has sent anything here."""
+        """Whether the open transaction has sent a batch to this partition."""
         return False
 
     def resume(self, producer_id: int) -> bool:
-        """Go on, nothing being in flight; False where another `producer_id` than the last known one is needed."""
+        """Resume while no batch is in flight; return False if a producer id other than the given one is needed."""
         if self._doubt and not self.outstanding:
             self._gap = True
         if self._gap and not self._begin_epoch(producer_id):
@@ -116,7 +120,7 @@ class Sequences:
         return True
 
     def may_leave(self, batch: Stamped, in_flight: int, now: float) -> bool:
-        """Whether `batch`, the oldest that is not among the `in_flight` ones, may follow them."""
+        """Return whether `batch`, the oldest that is not in flight, may follow the `in_flight` ones."""
         if self.halted or (in_flight and self._may_be_forgotten(now)):
             return False
         return batch.stamp is not NO_STAMP or (len(self._recent) < BATCHES_REMEMBERED and not self._doubt)
@@ -126,7 +130,7 @@ class Sequences:
         return now - self._acked_at >= _REMEMBERED_S
 
     def stamp(self, batch: Stamped) -> None:
-        """`batch` leaves, for the first time or again."""
+        """Stamp `batch`, which leaves for the first time or again."""
         if batch.stamp is NO_STAMP:
             self._stamp_next(batch)
             self.outstanding.append(batch)
@@ -165,18 +169,18 @@ class Sequences:
         self.halted = self.halted or (self._doubt and not self.outstanding)
 
     def on_failure(self) -> None:
-        """A batch came back and is to leave again."""
+        """Note that a batch came back and has to leave again."""
         self.halted = True
 
     def on_out_of_order(self, batch: Stamped) -> None:
-        """The broker rejected it for its sequence, or does not know the producer."""
+        """Handle a batch that the broker rejected for its sequence, or because it does not know the producer."""
         self.halted = True
         if batch is self.outstanding[0] and not self._gap:
             self._gap = True
             self.surprised = not self._doubt
 
     def on_new_log(self) -> None:
-        """The partition is another one from now on, whose broker does not know this producer."""
+        """Note that the topic was recreated: the broker does not know this producer in the new partition."""
         self._acked_at = float("-inf")
 
     def on_failed_for_good(self, batch: Stamped) -> None:
@@ -185,7 +189,7 @@ class Sequences:
         self.halted = self._doubt = True
 
     def on_fenced(self) -> None:
-        """The broker knows a higher epoch of this producer id: another producer has it, so another id is needed."""
+        """Handle a higher epoch on the broker: another producer has this producer id, so a new id is needed."""
         self.halted = self._gap = self.surprised = True
         self._epoch = _LAST_EPOCH
 
@@ -197,9 +201,9 @@ class Sequences:
 
 
 class OwnedSequences(Sequences):
-    """The same within the epochs of an owner: each begins at 0, and what was outstanding in the last one is settled.
+    """Sequences within the epochs of an owner. Each epoch begins at 0, with no outstanding batch of the last epoch.
 
-    Behind a gap (`broken`) nothing leaves before the next epoch.
+    After a gap (`broken`), no batch leaves before the next epoch.
     """
 
     __slots__ = ("_owner",)
@@ -210,26 +214,26 @@ class OwnedSequences(Sequences):
 
     @property
     def broken(self) -> bool:
-        """Whether the log lacks what would come before those that are outstanding."""
+        """Whether the log lacks batches that would come before the outstanding ones."""
         return self._gap and self._owner.producer == (self._producer_id, self._epoch)
 
     @property
     def spent(self) -> bool:
-        """Whether the owner has begun another epoch since, in which sequences begin at 0 again."""
+        """Whether the owner has since begun another epoch, in which sequences begin at 0 again."""
         return self._owner.producer != (self._producer_id, self._epoch)
 
     @property
     def in_transaction(self) -> bool:
-        """Whether the open transaction has sent anything here: each transaction has an epoch of its own."""
+        """Whether the open transaction has sent a batch here; each transaction has its own epoch."""
         return not self.spent
 
     def resume(self, producer_id: int) -> bool:
-        """Go on, nothing being in flight; it needs no other id, whatever there is."""
+        """Resume while no batch is in flight; no other producer id is ever needed."""
         self.halted = self._gap
         return True
 
     def may_leave(self, batch: Stamped, in_flight: int, now: float) -> bool:
-        """As before, in the owner's epoch."""
+        """Like `Sequences.may_leave`, in the owner's epoch."""
         if self._owner.producer != (self._producer_id, self._epoch):
             self._producer_id, self._epoch = self._owner.producer
             self.outstanding, self._recent, self._next = [], [], 0
@@ -241,7 +245,7 @@ class OwnedSequences(Sequences):
         return False
 
     def on_out_of_order(self, batch: Stamped) -> None:
-        """As before; the owner reports it."""
+        """Like `Sequences.on_out_of_order`, but the owner reports it."""
         super().on_out_of_order(batch)
         self.surprised = False
 

@@ -1,9 +1,9 @@
-"""An even assignment that moves as little as it can: what the sticky assignors share.
+"""An even assignment that moves as few partitions as possible, shared by the sticky assignors.
 
-Three steps. What members own is looked through: where two claim a partition, the newer generation has it, and of two
-in the same generation neither. Each member keeps of it what an even share allows. The rest goes to the reader of its
-topic and has least; and where members read different topics, partitions then move from the fuller to the emptier
-until no move makes the shares more even.
+It has three steps. First it checks what members own: if two claim a partition, the newer generation has it; if both are
+of the same generation, neither has it. Then each member keeps as many of its partitions as an even share allows.
+Finally each remaining partition goes to the reader of its topic that has the fewest. If members read different topics,
+partitions then move from fuller to emptier members until no move makes the shares more even.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from ottla_core.model import TopicPartition
 
 
 class Owned(NamedTuple):
-    """What a member holds, by the assignment of that generation."""
+    """The partitions that a member holds, by the assignment of that generation."""
 
     generation: int
     partitions: Sequence[TopicPartition]
 
 
 TopicsOf = Mapping[str, frozenset[str]]
-"""What each member subscribes to; in the order in which members come first where they are equal."""
+"""The topics that each member subscribes to; among equal members, the first in this order comes first."""
 
 
 def balance(
     partitions: Sequence[TopicPartition], topics_of: TopicsOf, owned: Mapping[str, Owned]
 ) -> dict[str, list[TopicPartition]]:
-    """Every one of `partitions` that a member subscribes to, by member."""
+    """Assign each of `partitions` that has a subscriber; return the assignment by member."""
     readers = _readers(partitions, topics_of)
     readable = [partition for partition in partitions if readers[partition.topic]]
     claimed = _claims(readable, topics_of, owned)
@@ -44,7 +44,7 @@ def balance(
 
 
 def _readers(partitions: Iterable[TopicPartition], topics_of: TopicsOf) -> dict[str, list[str]]:
-    """The members that subscribe to each topic, in their order."""
+    """Return the members that subscribe to each topic, in their order."""
     topics = {partition.topic for partition in partitions}
     return {
         topic: [member_id for member_id, owned_partitions in topics_of.items() if topic in owned_partitions]
@@ -55,7 +55,7 @@ def _readers(partitions: Iterable[TopicPartition], topics_of: TopicsOf) -> dict[
 def _claims(
     readable: Iterable[TopicPartition], topics_of: TopicsOf, owned: Mapping[str, Owned]
 ) -> dict[str, list[TopicPartition]]:
-    """What each member really owns: it exists, is subscribed to, and no other member has as good a claim."""
+    """Return what each member really owns: existing, subscribed partitions that no other member claims as strongly."""
     subscribed = set(readable)
     best: dict[TopicPartition, tuple[int, str | None]] = {}
     for member_id, (generation, partitions) in owned.items():
@@ -75,7 +75,8 @@ def _claims(
 
 
 def _within_even_share(claimed: Mapping[str, list[TopicPartition]], total: int) -> dict[str, list[TopicPartition]]:
-    """What members keep where all read the same topics: the share, and one more for as many as that leaves over."""
+    """Return what members keep if all read the same topics: an even share each, and one more while partitions
+    remain."""
     if not claimed:
         return {}
     least, with_one_more = divmod(total, len(claimed))
@@ -92,7 +93,7 @@ def _within_even_share(claimed: Mapping[str, list[TopicPartition]], total: int) 
 def _hand_out(
     free: Iterable[TopicPartition], made: dict[str, list[TopicPartition]], readers: Mapping[str, list[str]]
 ) -> None:
-    """Give each to the reader that has least; what few may read goes first."""
+    """Give each partition to the reader that has the fewest; partitions with few readers go first."""
     by_readers: dict[tuple[str, ...], list[TopicPartition]] = defaultdict(list)
     for partition in free:
         by_readers[tuple(readers[partition.topic])].append(partition)
@@ -106,9 +107,9 @@ def _hand_out(
 
 
 def _even_out(made: dict[str, list[TopicPartition]], readers: Mapping[str, list[str]]) -> None:
-    """Move partitions from the fuller to the emptier of their readers while that makes shares more even.
+    """Move partitions from fuller to emptier readers while a move makes the shares more even.
 
-    Each move takes at least 2 from the sum of the squares of the shares, so it ends.
+    Each move lowers the sum of the squared shares by at least 2, so this loop ends.
     """
     moved = True
     while moved:

@@ -1,22 +1,24 @@
-"""Where a consumer is in each of its partitions, what to fetch next, and what has come but was not read yet.
+"""A consumer's position in each of its partitions, the next fetches, and the fetched data that was not read yet.
 
 The rules this file owns:
 
-* What is requested, and of whom: ottla.machines.fetch_sessions.
-* Only positions in `_turns` are looked at, into which each change puts its own: who wants more may be there.
-* What was fetched and not read is bounded by `prefetch_bytes`: a partition's share of it is one half in what waits to
-  be read and one in what is under way. Only a first batch, which always comes whole, may exceed that (rule 57).
-* Partitions take turns: one that was fetched goes to the end, and what came is read in the order in which it came.
-* A seek makes everything that is under way or waiting for its partition stale (`version`).
-* Only OFFSET_OUT_OF_RANGE of a leader resets a position (rule 67); every other error leaves it and tries again, or is
-  raised.
-* With a new leader a position is checked before it fetches on: where did the epoch of what was fetched last end in that
-  leader's log? If that is before the position, the log was truncated: go back to there and say so, or raise (KIP-320).
-* A topic that was recreated under its name is another topic: an offset in the old one is invalid, so that its position
-  is reset, too, and says so once. Where its stop is one, nothing is fetched: it would never be reached, or too soon.
-* A leader may name a replica that is closer. It is asked until it fails, the leader changes, or its time is over; what
-  it does not have, its leader may have (KIP-392).
-* A fetch that is overdue at a broker which has been replaced is not waited for.
+* ottla.machines.fetch_sessions has the rules for what is requested from which broker.
+* Only positions in `_turns` are considered. Each change of a position adds it there, because it may need a fetch.
+* `prefetch_bytes` limits the fetched but unread data. Half of a partition's share is for data that waits to be read,
+  and half for a fetch in flight. Only a first batch, which is always whole, may exceed the limit (rule 57).
+* Partitions take turns: a fetched partition goes to the end, and data is read in the order of its arrival.
+* A seek invalidates all data of its partition that is in flight or waits to be read (`version`).
+* Only OFFSET_OUT_OF_RANGE from a leader resets a position (rule 67); after any other error, the consumer retries or
+  raises.
+* With a new leader, a position is checked before the next fetch: where did the epoch of the last fetched batch end in
+  that leader's log? If it ended before the position, the log was truncated; the consumer goes back to that offset and
+  reports it, or raises (KIP-320).
+* A recreated topic is another topic, in which the old offset is invalid; its position is also reset, which is reported
+  once. If the stop is an offset in the old topic, nothing is fetched, because the stop would never be reached, or too
+  soon.
+* A leader may name a closer replica. The consumer fetches from that replica until it fails, the leader changes, or its
+  time is over; the leader may have records that the replica lacks (KIP-392).
+* The consumer does not wait for an overdue fetch from a broker that is no longer the leader.
 
 Not thread-safe: the consumer holds one lock over it.
 """
@@ -53,7 +55,7 @@ _LEAST_SHARE_BYTES: Final = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """The consumer's settings that rule here; sizes in bytes, times in seconds."""
+    """The consumer's settings for fetches; sizes are in bytes, times in seconds."""
 
     prefetch_bytes: int = 16 * 1024 * 1024
     partition_bytes: int = 1024 * 1024
@@ -65,12 +67,12 @@ class FetchLimits:
     shun_s: float = 5.0  # how long none is read from after one was of no use
 
     def share_bytes(self, partitions: int) -> int:
-        """What one of `partitions` may have waiting, and again in a fetch that is under way."""
+        """Return the bytes that each of `partitions` may have waiting, and the same again in a fetch in flight."""
         return min(self.partition_bytes, max(_LEAST_SHARE_BYTES, self.prefetch_bytes // (2 * max(1, partitions))))
 
 
 class SubscriptionState:
-    """All assigned partitions. `now` is monotonic seconds."""
+    """The state of all assigned partitions. `now` is in monotonic seconds."""
 
     def __init__(self, limits: FetchLimits, reset: Reset) -> None:
         self.limits = limits
@@ -93,13 +95,13 @@ class SubscriptionState:
     # ---- what the user says --------------------------------------------------------------------------------------
 
     def assign(self, partition: TopicPartition, start: int | None = LATEST_TIMESTAMP) -> Position:
-        """Begin with a partition where `start` is, unless `seek` or `seek_to_time` says otherwise."""
+        """Add a partition, which begins at `start` unless `seek` or `seek_to_time` changes that."""
         position = self.positions.setdefault(partition, Position(partition, start))
         self._on_moved(position)  # also where it was assigned: an interrupt in here may have left that out
         return position
 
     def unassign(self, partition: TopicPartition) -> None:
-        """Read a partition no more; what was fetched of it is dropped, and what is under way will be."""
+        """Remove a partition; its fetched data is dropped, and data in flight will be dropped on arrival."""
         position = self.positions.get(partition)
         if position is not None:
             del self.positions[partition]
@@ -112,20 +114,21 @@ class SubscriptionState:
                 del self._reported_recreated[topic]
 
     def seek(self, position: Position, offset: int, epoch: int = NO_EPOCH) -> None:
-        """Go on at `offset`, whatever was fetched so far; `epoch` of what lies before it, where that is known."""
+        """Continue at `offset`, whatever was fetched so far; `epoch` is the leader epoch of the record before it, if
+        known."""
         position.go_to(offset, epoch)
         self._drop(position)
         self._on_moved(position)
 
     def seek_to_time(self, position: Position, timestamp_ms: int | None) -> None:
-        """Go on where ListOffsets says that `timestamp_ms` is (None: where the group left off); not before that."""
+        """Continue at the offset of `timestamp_ms` (None: the committed offset), once ListOffsets has returned it."""
         position.go_to(None, start=timestamp_ms)
         position.topic_id = None  # wherever that will be, it is in the topic of then
         self._drop(position)
         self._on_moved(position)
 
     def start_over(self) -> None:
-        """After an interrupt at an unknown point: all but the positions is forgotten, and fetched again."""
+        """Start over after an interrupt at an unknown point: keep only the positions, and fetch everything again."""
         for position in self.positions.values():
             position.in_flight = None
             if position.offset is not None:
@@ -137,11 +140,11 @@ class SubscriptionState:
         self._sessions.clear()
 
     def pause(self, position: Position) -> None:
-        """Hand out and fetch nothing of it; what was fetched is kept."""
+        """Stop returning and fetching records of a partition; fetched data is kept."""
         position.paused = True
 
     def resume(self, position: Position) -> None:
-        """Go on with a paused partition."""
+        """Resume a paused partition."""
         position.paused = False
         self._look_at(position)
 
@@ -156,7 +159,7 @@ class SubscriptionState:
         return bool(self.positions)
 
     def unresolved(self) -> list[Position]:
-        """Positions whose offset is to be looked up by their `start`."""
+        """Return the positions whose offset has to be looked up by their `start`."""
         return [p for p in self.unlocated if p.start is not None]
 
     def _on_moved(self, position: Position) -> None:
@@ -176,7 +179,7 @@ class SubscriptionState:
     def plan(
         self, now: float, routes: Mapping[TopicPartition, Route], brokers: Mapping[int, BrokerView] | None = None
     ) -> tuple[list[Fetch], bool]:
-        """Fetches to send now, and whether to refresh the metadata."""
+        """Return the fetches to send now, and whether to refresh the metadata."""
         fetches: dict[Target, Fetch] = {}
         share_bytes = self.limits.share_bytes(len(self.positions))
         self._look_again_at = float("inf")
@@ -204,7 +207,7 @@ class SubscriptionState:
         return list(fetches.values()), refresh
 
     def on_view(self, now: float, routes: Mapping[TopicPartition, Route], brokers: Mapping[int, BrokerView]) -> None:
-        """Other metadata: what is requested of whom it should not be now is requested of another."""
+        """Handle new metadata: partitions that are requested from the wrong broker are requested from the right one."""
         for part in self._sessions.parts:
             position, route = part.position, routes.get(part.position.partition, part.route)
             is_moved = (route.partition_id, route.leader_epoch) != (part.route.partition_id, part.route.leader_epoch)
@@ -217,7 +220,7 @@ class SubscriptionState:
             self._look_at(position)
 
     def _is_another_topic(self, position: Position, route: Route, now: float) -> bool:
-        """Whether the topic is not the one that was read; then the position is reset."""
+        """Return whether the topic was recreated since it was read, and reset the position in that case."""
         known, topic, current = position.topic_id, position.partition.topic, route.partition_id.topic_id
         if known is None or known == current:
             position.topic_id, position.high_watermark = current, position.high_watermark if known else -1
@@ -235,7 +238,7 @@ class SubscriptionState:
         return True
 
     def _look_after(self, now: float, routes: Mapping[TopicPartition, Route]) -> bool:
-        """Give up fetches that are overdue where another leader is known; whether to refresh the metadata."""
+        """Give up overdue fetches if another leader is known; return whether to refresh the metadata."""
         refresh = False
         for fetch in self._sessions.open:
             overdue_at = fetch.sent_at + self.limits.max_wait_s + OVERDUE_S
@@ -257,17 +260,17 @@ class SubscriptionState:
         return due
 
     def wake_at(self, now: float) -> float:
-        """When `plan` is worth another try if nothing happens before."""
+        """Return when to call `plan` again if nothing happens before."""
         return min([self._look_again_at, *(p.retry_at for p in self._turns if p.retry_at > now)])
 
     def on_response(
         self, fetch: Fetch, responses: Mapping[PartitionId, PartitionData], now: float, *, in_session: bool = False
     ) -> FetchOutcome:
-        """The broker answered, `in_session` or this fetch for itself; what was left out had no room, or nothing new."""
+        """Handle a response to a fetch, `in_session` or not. Missing partitions had no space in it, or nothing new."""
         return self._on_partitions(self._sessions.on_response(fetch, responses, in_session=in_session), now)
 
     def on_failed(self, fetch: Fetch, code: int, message: str, now: float) -> FetchOutcome:
-        """The fetch as a whole came to nothing, and with it its session."""
+        """Handle the failure of a whole fetch, which also ends its session."""
         return self._on_partitions(self._sessions.on_failed(fetch, PartitionData(code=code, message=message)), now)
 
     def _on_partitions(self, parts: Iterable[tuple[FetchPart, PartitionData]], now: float) -> FetchOutcome:
@@ -319,7 +322,7 @@ class SubscriptionState:
             self._on_error_code(position, response.code, response.message, now, outcome)
 
     def _on_error_code(self, position: Position, code: int, message: str, now: float, outcome: FetchOutcome) -> None:
-        """Try again after a back-off, or let the reader raise it."""
+        """Retry after a back-off, or let the reader raise the error."""
         outcome.refresh = outcome.refresh or code in REFRESHING
         if is_retriable(code):
             pause = min(self.limits.backoff_most_s, self.limits.backoff_s * 2.0 ** min(position.failures, 30))
@@ -337,7 +340,7 @@ class SubscriptionState:
     # ---- new leaders -----------------------------------------------------------------------------------------------
 
     def checks(self, now: float, routes: Mapping[TopicPartition, Route]) -> list[EpochCheck]:
-        """What leaders are to check now, before their partitions are fetched on; `on_checked` gets each result."""
+        """Return the checks that leaders have to make now, before further fetches; `on_checked` gets each result."""
         due = []
         for position in self._turns:
             route = routes.get(position.partition)
@@ -353,7 +356,8 @@ class SubscriptionState:
         return due
 
     def on_checked(self, check: EpochCheck, epoch: int, end: int, now: float) -> FetchOutcome:
-        """The leader's log has nothing of `check.epoch` from `end` on; (-1, -1): it does not know that epoch."""
+        """Handle a check's result: `check.epoch` ends at `end` in the leader's log; (-1, -1): it does not know that
+        epoch."""
         outcome = FetchOutcome()
         position = check.position
         if not self._is_current(check):
@@ -370,7 +374,7 @@ class SubscriptionState:
         return outcome
 
     def on_check_failed(self, check: EpochCheck, code: int, message: str, now: float) -> FetchOutcome:
-        """The leader did not say."""
+        """Handle a check that failed without a result."""
         outcome = FetchOutcome()
         if self._is_current(check):
             self._on_error_code(check.position, code, message, now, outcome)
@@ -403,7 +407,7 @@ class SubscriptionState:
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def next_fetched(self) -> FetchedData | None:
-        """The next fetched data to read; that of paused partitions stays in its order."""
+        """Return the next fetched data to read; data of paused partitions keeps its place."""
         for index, fetched in enumerate(self._fetched):
             if not fetched.position.paused:
                 del self._fetched[index]
@@ -411,13 +415,13 @@ class SubscriptionState:
         return None
 
     def on_read(self, fetched: FetchedData) -> None:
-        """The data was read to its end, or is not needed any more: its bytes are free."""
+        """Free the bytes of data that was read to its end or is no longer needed."""
         self.waiting_bytes -= len(fetched.records)
         fetched.position.waiting_bytes -= len(fetched.records)
         self._look_at(fetched.position)
 
     def _drop(self, position: Position) -> None:
-        """What was fetched of it, and what is under way."""
+        """Drop the fetched data of a position, and its data in flight."""
         self._withdraw(position)
         for fetched in [c for c in self._fetched if c.position is position] if position.waiting_bytes else ():
             self._fetched.remove(fetched)

@@ -1,18 +1,18 @@
-"""A transactional producer's transactions: their states, and who the producer is in each of them (KIP-98, KIP-890).
+"""A transactional producer's transactions: their states, and the producer's identity in each (KIP-98, KIP-890).
 
 The rules this file owns:
 
-* Producer id and epoch are the coordinator's to give: at init, and with the end of each transaction for the next one.
-  They are of all partitions, each of which begins at sequence 0 in them; nothing else begins an epoch. So what is late
-  of one transaction can't get into the next: a marker has raised the epoch before.
-* What fails for good, or is out of order, lets the transaction fail: it takes nothing more, and can only be aborted.
-  INVALID_PRODUCER_EPOCH and PRODUCER_FENCED say that the epoch is over, and not why: the coordinator has ended the
-  transaction, or another producer has come. Whether this one may go on is the coordinator's to say when it is asked for
-  a new epoch, by who had the old one (KIP-360): a refusal is final.
-* Once the coordinator was asked to commit, the outcome is not known before it answers: only the same again may be
-  asked. Before that, and always to abort, it is safe to let go of what is under way.
-* A transaction of which nothing has left is none: there is nothing to end.
-* One that is prepared takes nothing more, and nothing ends it but a decision: this producer's, or another process's.
+* The coordinator assigns producer id and epoch: at init, and at the end of each transaction for the next one. They
+  apply to all partitions, and each partition begins at sequence 0 with them; nothing else begins an epoch. A late batch
+  of one transaction therefore can't get into the next one, because a marker has raised the epoch before.
+* A batch that finally fails, or is out of order, fails the transaction: it accepts nothing more and can only be
+  aborted. INVALID_PRODUCER_EPOCH and PRODUCER_FENCED mean that the epoch is over, but not why: either the coordinator
+  has ended the transaction or another producer has started. To find out, the producer requests a new epoch with its old
+  identity (KIP-360); a rejection is final.
+* After a commit request, the outcome is unknown until the coordinator responds, so only the same request may be
+  repeated. Before a commit request, and for an abort at any time, it is safe to drop batches in flight.
+* A transaction that has sent nothing does not exist for the coordinator, so it needs no end.
+* A prepared transaction accepts nothing more, and only a decision ends it: by this producer or by another process.
 
 Not thread-safe: the producer holds one lock over it.
 """
@@ -37,7 +37,7 @@ NO_EPOCH: Final = ProducerEpoch(NO_PRODUCER_ID, -1)
 
 
 class PreparedTransaction(NamedTuple):
-    """All that another process needs to end it: `admin.transactions.end`."""
+    """The data that another process needs to end a prepared transaction (`admin.transactions.end`)."""
 
     transactional_id: str
     producer_id: int
@@ -45,7 +45,7 @@ class PreparedTransaction(NamedTuple):
 
 
 class TransactionState(Enum):
-    """A producer's state, in words for errors."""
+    """A producer's state; the values are words for error messages."""
 
     UNINITIALIZED = "not initialized"
     READY = "between transactions"
@@ -58,7 +58,7 @@ class TransactionState(Enum):
 
 
 class TransactionEvent(Enum):
-    """What happens to it: the caller's wishes, and what came of them."""
+    """The events of a transaction: the caller's requests and their outcomes."""
 
     INITIALIZED = "initialize"
     BEGUN = "begin a transaction"
@@ -89,7 +89,7 @@ NEXT_STATE: Final = {
     (_S.ABORTING, _E.ENDED): _S.READY,
     **{(state, _E.FATAL): _S.FATAL for state in _S},
 }
-"""All that may happen, and what it leads to; anything else is an error of the caller."""
+"""All legal transitions; any other event is an error of the caller."""
 
 _INSTEAD: Final = {
     _S.UNINITIALIZED: "call init_transactions() first",
@@ -115,15 +115,16 @@ _RENEWED: Final = (
 
 
 def wants_new_epoch(code: int) -> bool:
-    """Whether a transaction whose end is answered with this code has ended otherwise: ask who the producer is now."""
+    """Return whether this response code to an end means that the transaction has ended already, so a new epoch is
+    needed."""
     return code in _RENEWED
 
 
 class Transactions:
-    """One producer's, one after the other. `producer` is who it is in the current one.
+    """The transactions of one producer, one after the other. `producer` is its identity in the current one.
 
-    `error` is why the transaction failed, or the producer; `begun`: something of the transaction has left, so that the
-    coordinator may know of it.
+    `error` is why the transaction or the producer failed. `begun` means that the transaction has sent something, so the
+    coordinator may know it.
     """
 
     def __init__(self) -> None:
@@ -133,52 +134,55 @@ class Transactions:
         self.begun = False
 
     def initialize(self, producer: ProducerEpoch) -> None:
-        """The coordinator has given it an epoch, and nothing of its predecessors is open."""
+        """Note that the coordinator has assigned an epoch, and no transaction of a predecessor is open."""
         self._on(TransactionEvent.INITIALIZED)
         self.producer = producer
 
     def begin(self) -> None:
-        """From now on, what is sent is of the next transaction. Raises ConfigError and FencedError."""
+        """Begin the next transaction, which covers every later send. Raises ConfigError and FencedError."""
         self._on(TransactionEvent.BEGUN)
         self.error, self.begun = None, False
 
     def check_open(self, wish: str = "send") -> None:
-        """Raise unless it takes records and offsets: ConfigError, TransactionAborted or FencedError."""
+        """Raise ConfigError, TransactionAborted or FencedError unless the transaction accepts records and offsets."""
         if self.state is not TransactionState.OPEN:
             raise self._refusal(wish)
 
     def prepared(self) -> None:
-        """The coordinator keeps it open until it is decided."""
+        """Note that the transaction is prepared: the coordinator keeps it open until a decision."""
         self._on(TransactionEvent.PREPARED)
 
     def fail(self, error: OttlaError) -> None:
-        """Something of the open transaction has failed for good; the first reason stays."""
+        """Fail the open transaction; the first error is kept."""
         if self.state is TransactionState.OPEN:
             self.error = error
             self._on(TransactionEvent.FATAL if error.code in _FATAL else TransactionEvent.FAILED)
 
     def fail_for_good(self, error: OttlaError) -> None:
-        """The producer is of no use any more."""
+        """Note that the producer is unusable from now on."""
         self.error = error
         self._on(TransactionEvent.FATAL)
 
     @property
     def takes_nothing(self) -> bool:
-        """Whether what is still to be sent can only fail."""
+        """Whether every further send can only fail."""
         return self.state in (TransactionState.FAILED, TransactionState.FATAL)
 
     def end(self, *, committed: bool) -> bool:
-        """Decide; whether the coordinator has to hear of it. Raises ConfigError, TransactionAborted and FencedError."""
+        """Decide the transaction; return whether to notify the coordinator.
+
+        Raises ConfigError, TransactionAborted, FencedError.
+        """
         self._on(TransactionEvent.COMMIT if committed else TransactionEvent.ABORT)
         return self.begun
 
     def ended(self, producer: ProducerEpoch) -> None:
-        """It is decided, and `producer` is who writes the next one."""
+        """Note that the transaction is decided; `producer` is the identity for the next one."""
         self._on(TransactionEvent.ENDED)
         self.producer = producer
 
     def reason(self) -> TransactionAborted:
-        """For what goes down with the transaction, and for a commit."""
+        """Return the error for records that fail with the transaction, and for a commit."""
         if self.error is None:
             return TransactionAborted(ErrorCode.TRANSACTION_ABORTABLE, "the transaction of the record was aborted")
         message = f"nothing of the transaction counts: {self.error.message}"

@@ -1,8 +1,10 @@
-"""The accumulator of a transactional producer: what it takes, sends and gives up is of the open transaction.
+"""The accumulator of a transactional producer: every record that it accepts, sends or gives up belongs to the open
+transaction.
 
-* Records are taken in an open transaction alone. When one ends no batch is open, so a new batch is what has to ask.
-* What fails for good, or is out of order, is the transaction's failure, and everything that is left of it fails with
-  it at once, wherever it is: nothing of it can count any more, and a late batch has an epoch that is over.
+* Records are accepted only in an open transaction. When a transaction ends, no batch is open, so only a new batch has
+  to check this.
+* A batch that finally fails, or is out of order, fails the transaction. All of its remaining batches fail immediately,
+  wherever they are, because none of them can take effect any more, and a late batch has an old epoch.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from ottla_core.records.record import Header
 
 
 class TransactionalAccumulator(Accumulator):
-    """`transactions` own the producer's epochs."""
+    """An Accumulator whose `transactions` own the producer's epochs."""
 
     def __init__(
         self,
@@ -45,19 +47,19 @@ class TransactionalAccumulator(Accumulator):
         headers: Sequence[Header],
         now: float,
     ) -> ProducerBatch | None:
-        """As before. Raises what `Transactions.check_open` does, too."""
+        """Like the method of Accumulator; also raises the errors of `Transactions.check_open`."""
         self.transactions.check_open()
         return super().append_to_new(queue, timestamp_ms, key, value, headers, now)
 
     def append_batch(
         self, queue: PartitionQueue, sealed: SealedBatch, now: float, topic_id: TopicId | None = None
     ) -> ProducerBatch | None:
-        """As before. Raises what `Transactions.check_open` does, too."""
+        """Like the method of Accumulator; also raises the errors of `Transactions.check_open`."""
         self.transactions.check_open()
         return super().append_batch(queue, sealed, now, topic_id)
 
     def drain(self, now: float, routes: Mapping[TopicPartition, Route]) -> Drained:
-        """As before."""
+        """Like the method of Accumulator."""
         drained = super().drain(now, routes)
         self.transactions.begun = self.transactions.begun or bool(drained.requests)
         self._drop_failed(drained.reported)
@@ -66,15 +68,15 @@ class TransactionalAccumulator(Accumulator):
     def on_response(
         self, request: OutgoingRequest, responses: Mapping[PartitionId, Iterable[BatchResponse]], now: float
     ) -> Reported:
-        """As before."""
+        """Like the method of Accumulator."""
         return self._drop_failed(super().on_response(request, responses, now))
 
     def on_failed(self, request: OutgoingRequest, code: int, message: str, now: float) -> Reported:
-        """As before."""
+        """Like the method of Accumulator."""
         return self._drop_failed(super().on_failed(request, code, message, now))
 
     def abort(self, reason: OttlaError) -> list[ProducerBatch]:
-        """As before: what has lost a record can't be committed."""
+        """Like `Accumulator.abort`; a transaction that lost a record can't be committed."""
         self.transactions.fail(reason)
         return super().abort(reason)
 

@@ -1,1 +1,1 @@
-"""What lies in two logs, held against each other."""
+"""Comparisons of the contents of two or more logs."""

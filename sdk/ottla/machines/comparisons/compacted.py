@@ -1,10 +1,11 @@
-"""Replicas of a compacted partition side by side: each was cleaned by itself, so not every record is on all (I16).
+"""Compares replicas of a compacted partition. Each replica is cleaned separately, so not every record is on all (I16).
 
-A batch keeps its offsets and its producer in every cleaning, and a record all that it is: what two replicas have has to
-be the same. A record that one of them lacks was superseded there: by a newer one with its key, for which the replica is
-read on up to its high watermark, or by a tombstone, which may be gone by now, and all that it deleted with it: for that
-a replica without the tombstone is read again. What nothing supersedes is looked for once more before it counts, as the
-replica that had it may have been cleaned since.
+Cleaning never changes the offsets and the producer of a batch, nor a record that stays. Records that two replicas both
+have must therefore be equal. If a replica lacks a record, the record must have been superseded there. A newer record
+with the same key may have superseded it; to find that record, the replica is read up to its high watermark. Or a
+tombstone deleted it, and the tombstone may since have been removed with everything it deleted; in that case a replica
+without the tombstone is read again. If nothing supersedes a record, it is looked up once more before it counts as
+missing, because the replica that had it may have been cleaned since.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _RECORD_FIELDS: Final = ("offset", "timestamp", "key", "value", "headers")
 
 
 class _Found(NamedTuple):
-    """A record of these brokers. `key` is its key's hash; None for what belongs to no key, as markers."""
+    """A record on these brokers. `key` is the hash of its key, or None for data without a key, such as markers."""
 
     offset: int
     record: RawRecord
@@ -43,8 +44,11 @@ class _Found(NamedTuple):
 
 
 class CompactedComparison(Comparison):
-    """As `Comparison`, of what compaction leaves alone. `missing_bytes` bounds what is known of a replica's missing
-    records: one that lacks more of them at a time is given up."""
+    """Compares, like `Comparison`, the data that compaction does not change.
+
+    `missing_bytes` limits the memory for a replica's missing records; a replica that exceeds it at any time is given
+    up.
+    """
 
     def __init__(self, brokers: Iterable[int], start: int, end: int, *, missing_bytes: int = _MISSING_BYTES) -> None:
         super().__init__(brokers, start, end)
@@ -100,7 +104,8 @@ class CompactedComparison(Comparison):
     # ---- below the end: batch by batch, record by record -------------------------------------------------------------
 
     def _on_next(self, broker: int, records: bytes) -> None:
-        """Without records it is read up to its high watermark: before that, tombstones may have left nothing."""
+        """Handle an empty response by reading up to the high watermark, because cleaning may have left no record before
+        it."""
         if records:
             super().on_records(broker, records)
         else:
@@ -114,7 +119,7 @@ class CompactedComparison(Comparison):
         return batch
 
     def _compare_batch(self, headers: Mapping[int, BatchHeader]) -> None:
-        """The batches at the same offsets, of which the replicas that are not among them have nothing."""
+        """Compare the batches at the same offsets; the other replicas have no batch there."""
         batches = {broker: self._next_batch(broker, header) for broker, header in headers.items()}
         (reference, expected), *others = headers.items()
         for broker, header in others:
@@ -134,7 +139,7 @@ class CompactedComparison(Comparison):
                 self._compare_record(found, batches)
 
     def _parsed(self, alike: Mapping[bytes, list[int]], batches: Mapping[int, bytes]) -> list[Iterator[_Found]]:
-        """The records of each batch that is not damaged. The same damage everywhere is no difference."""
+        """Return the records of each undamaged batch. The same damage on every replica is not a difference."""
         parsed = []
         for batch, brokers in alike.items():
             try:
@@ -228,7 +233,7 @@ class CompactedComparison(Comparison):
 
 
 def _lasting(header: BatchHeader) -> BatchHeader:
-    """Without what a cleaning changes."""
+    """Return the header without the fields that a cleaning changes."""
     attributes = header.attributes & ~_CLEANED_BITS
     return header._replace(
         batch_length=0, crc=0, attributes=attributes, base_timestamp=0, max_timestamp=0, record_count=0
@@ -240,7 +245,7 @@ def _first_field(names: Iterable[str], ours: tuple[object, ...], theirs: tuple[o
 
 
 def _found(batch: bytes, brokers: list[int]) -> Iterator[_Found]:
-    """The records of one batch. Everything is raised here: CORRUPT_MESSAGE."""
+    """Yield the records of one batch. Raises CORRUPT_MESSAGE for any damage."""
     is_control, records = read_header(batch).is_control, read_records(batch)
     if is_control:
         key = None if fence_of(batch) is None else FENCE

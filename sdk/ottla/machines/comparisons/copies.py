@@ -1,13 +1,13 @@
-"""Whether a copy of a partition has all of its records, once and in their order: two streams, held against each other.
+"""Checks that a copy of a partition has all of its records, once and in order, by comparing two streams.
 
     missing     a record of the source that is not in the copy
     doubled     a record that is in the copy once more
     reordered   a record that comes later in the copy than one that was written after it
     foreign     a record of the copy that the source has not, as far as is looked for it
 
-Offsets differ between both: a record is known by its contents. Where several are alike, each stands for one. It is
-looked for among the next `window` of the source, and a repeat among the last ones: memory is some hundred bytes for
-each.
+Offsets differ between source and copy, so records are identified by their contents. If several records are alike, each
+matches one. A record is searched among the next `window` records of the source, and a duplicate among the last ones.
+The memory is a few hundred bytes for each of these records.
 """
 
 from __future__ import annotations
@@ -29,22 +29,24 @@ class Fault(Enum):
 
 
 class Seen(NamedTuple):
-    """A record: where it is, and by what it is known."""
+    """A record's offset, and the contents that identify it."""
 
     offset: int
     contents: Hashable
 
 
 class Finding(NamedTuple):
-    """`offset` is one of the source if it is missing there, else one of the copy."""
+    """A fault. For a missing record, `offset` is the offset in the source, else the offset in the copy."""
 
     fault: Fault
     offset: int
 
 
 class CopyComparison:
-    """`source` and `copy` are read as far as is needed. `compared` counts records of the copy; before `next` all of the
-    source was found in it, or named."""
+    """Compares `source` with `copy`, which are read as far as needed.
+
+    `compared` counts records of the copy; every source record before `next` was found in the copy or reported.
+    """
 
     def __init__(self, source: Iterator[Seen], copy: Iterator[Seen], window: int = WINDOW) -> None:
         self.compared = 0
@@ -59,7 +61,7 @@ class CopyComparison:
         self._recent_count: Final[Counter[Hashable]] = Counter()
 
     def findings(self) -> Iterator[Finding]:
-        """What is wrong, as it is found. Raises what reading raises."""
+        """Yield faults as they are found. Raises the errors of the reads."""
         for seen in self._copy:
             self.compared += 1
             yield from self._on_copy(seen)

@@ -1,7 +1,8 @@
-"""Replicas of one partition side by side: the same bytes from one offset to another (rule 1).
+"""Compares replicas of one partition, which must have the same bytes from one offset to another (rule 1).
 
-Each replica brings whole batches, cut where it likes. What all have is compared as bytes and dropped, so that
-no more is held than one fetch of each. Headers are looked at only where bytes differ, to say what it is that differs.
+Each replica returns whole batches, cut at any point. The range that all of them have is compared as bytes and dropped,
+so memory is limited to one fetch of each replica. Headers are parsed only if bytes differ, to name the field that
+differs.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ _FIELDS: Final = (
     ("crc", "CRC"),
     ("batch_length", "length"),
 )
-"""What distinguishes batches, in the order in which it is reported; bytes may differ where all of these agree."""
+"""The fields that distinguish batches, in the order of reports; bytes may differ even if all of these agree."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSeen:
-    """A batch as a replica has it; `is_sound` says whether its CRC is that of its bytes."""
+    """A batch on a replica; `is_sound` says whether its CRC matches its bytes."""
 
     base_offset: int
     leader_epoch: int
@@ -35,9 +36,9 @@ class BatchSeen:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first batch that is another one than on the broker `reference`; `what` names the field that differs.
+    """The first batch that differs from the one on the broker `reference`; `what` names the field that differs.
 
-    `offset` is where it lies: all before it is equal. Of compacted replicas, one may have no batch there: None.
+    `offset` is the batch's offset; everything before it is equal. A compacted replica may have no batch there: None.
     """
 
     what: str
@@ -49,7 +50,8 @@ class Difference:
 
 @dataclass(slots=True)
 class Reading:
-    """How far a replica has been read: `offset` comes next, of `records` is left to compare what is behind `at`."""
+    """The state of reading one replica: `offset` comes next, and the bytes of `records` from `at` on are not compared
+    yet."""
 
     offset: int
     records: bytes = b""
@@ -61,7 +63,7 @@ class Reading:
         return len(self.records) - self.at
 
     def skip(self, size_bytes: int) -> None:
-        """Go on behind that many bytes."""
+        """Skip this many bytes."""
         self.at += size_bytes
         if not self.left_bytes:
             self.records, self.at = b"", 0
@@ -70,7 +72,7 @@ class Reading:
 class Comparison:
     """The replicas on `brokers`, from the offset `start` to below `end`; the first of them is the reference.
 
-    One that differs is not read any further; the others continue.
+    A replica that differs is not read any further; the others continue.
     """
 
     def __init__(self, brokers: Iterable[int], start: int, end: int) -> None:
@@ -79,28 +81,28 @@ class Comparison:
         self.compared_bytes = 0
         self.differences: Final[dict[int, Difference]] = {}
         self.given_up: Final[dict[int, OttlaError]] = {}
-        """The brokers whose replicas could not be compared to the end, and why."""
+        """The brokers whose replicas could not be compared to the end, each with the error."""
         self._read_limit = end
         self._readings = {broker: Reading(start) for broker in brokers}
 
     @property
     def equal(self) -> tuple[int, ...]:
-        """The brokers whose replicas are equal as far as they were compared; one alone is equal to itself."""
+        """The brokers whose replicas are equal as far as they were compared; a single replica is equal to itself."""
         return tuple(self._readings)
 
     @property
     def offset(self) -> int:
-        """How far the slowest replica has been read."""
+        """The offset up to which the slowest replica has been read."""
         return min((reading.offset for reading in self._readings.values()), default=self.end)
 
     def wants(self) -> list[tuple[int, int]]:
-        """(broker, offset) of the fetches that are needed to continue; none when all is compared."""
+        """Return (broker, offset) of each fetch that is needed to continue; empty once everything is compared."""
         if len(self._readings) < 2:
             return []
         return [(b, r.offset) for b, r in self._readings.items() if not r.left_bytes and r.offset < self.end]
 
     def on_records(self, broker: int, records: bytes) -> None:
-        """What a broker has from the offset on that was wanted. Raises CORRUPT_MESSAGE for what are no such batches."""
+        """Add a broker's batches from the fetch offset on. Raises CORRUPT_MESSAGE if they are not such batches."""
         reading = self._readings[broker]
         size_bytes, offset = whole_batches(records, self._read_limit)
         if not size_bytes:  # a batch that reaches beyond the end belongs to the comparison all the same
@@ -114,18 +116,18 @@ class Comparison:
         self._skip_deleted(reading)
 
     def on_log_start(self, offset: int) -> None:
-        """A log begins there now: what is before it was deleted, here already and there soon."""
+        """Note a log's new start. Earlier records were deleted, on this broker already and on the others soon."""
         if offset > self.start:
             self.start = offset
             for reading in self._readings.values():
                 self._skip_deleted(reading)
 
     def drop(self, broker: int) -> None:
-        """That replica can't be read any more."""
+        """Drop a replica that can't be read any longer."""
         del self._readings[broker]
 
     def compare(self) -> None:
-        """Compare what all of them have, and drop it."""
+        """Compare and drop the bytes that all replicas have."""
         while len(self._readings) > 1 and (common := min(r.left_bytes for r in self._readings.values())):
             (reference, ours), *rest = self._readings.items()
             expected = ours.records[ours.at : ours.at + common]
@@ -152,7 +154,10 @@ def _first_header(records: bytes, offset: int) -> BatchHeader:
 
 
 def _first_difference(reference: int, expected: bytes, theirs: Reading) -> Difference:
-    """Both are whole batches that differ before either ends, so one of the pairs is not the same."""
+    """Return the first difference.
+
+    Both are whole batches that differ before either ends, so one pair of batches differs.
+    """
     found = theirs.records[theirs.at :]
     for (at, ours), (_, other) in zip(iter_headers(expected), iter_headers(found), strict=False):
         mine, its = expected[at : at + ours.size_bytes], found[at : at + other.size_bytes]
@@ -164,6 +169,6 @@ def _first_difference(reference: int, expected: bytes, theirs: Reading) -> Diffe
 
 
 def seen(header: BatchHeader, batch: bytes) -> BatchSeen:
-    """How a batch that differs is reported."""
+    """Return the report of a batch that differs."""
     sound = body_crc(batch) == header.crc
     return BatchSeen(header.base_offset, header.leader_epoch, header.crc, header.size_bytes, sound)
