@@ -79,7 +79,7 @@ class Consumer(Generic[K, V]):
                 self._rest = None
 
     async def poll(self, timeout: Duration = 1.0, *, max_records: int | None = None) -> Batch[K, V]:
-        """Like ottla.Consumer.poll."""
+        """Return the next batch, like `ottla.Consumer.poll`."""
         limit = self._sync.max_poll_records if max_records is None else positive(max_records, "max_records")
         self._sync._note_poll(True)
         batch = await self._first(limit, seconds(timeout, "timeout"), 0.0)
@@ -87,7 +87,7 @@ class Consumer(Generic[K, V]):
         return batch
 
     async def batches(self, max_records: int = 500, max_wait: Duration = 0.5) -> AsyncIterator[Batch[K, V]]:
-        """Like ottla.Consumer.batches."""
+        """Iterate batch by batch, like `ottla.Consumer.batches`."""
         limit, wait = positive(max_records, "max_records"), seconds(max_wait, "max_wait")
         self._sync._note_poll(False)
         while batch := await self._first(limit, float("inf"), wait):
@@ -95,11 +95,11 @@ class Consumer(Generic[K, V]):
             yield batch
 
     async def commit(self, offsets: OffsetsLike | None = None, *, timeout: Duration = 60.0) -> None:
-        """Like ottla.Consumer.commit."""
+        """Commit offsets, like `ottla.Consumer.commit`."""
         await self._call(self._sync.commit, offsets, timeout=timeout)
 
     async def commit_async(self, callback: OnCommitted | None = None, *, offsets: OffsetsLike | None = None) -> None:
-        """Like ottla.Consumer.commit_async. The event loop calls `callback`, which must be a plain function."""
+        """Commit offsets like `ottla.Consumer.commit_async`. The event loop calls `callback`, a plain function."""
         loop = asyncio.get_running_loop()
 
         def on_committed(committed: Offsets, error: OttlaError | None) -> None:
@@ -111,71 +111,71 @@ class Consumer(Generic[K, V]):
     async def committed(
         self, *partitions: tuple[str, int], timeout: Duration = 60.0
     ) -> ByPartition[OffsetAndMetadata | None]:
-        """Like ottla.Consumer.committed."""
+        """Return committed offsets, like `ottla.Consumer.committed`."""
         return await self._call(self._sync.committed, *partitions, timeout=timeout)
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        """Like ottla.Consumer.group_metadata."""
+        """Return the identity in the group, like `ottla.Consumer.group_metadata`."""
         return self._sync.group_metadata
 
     def enforce_rebalance(self, reason: str = "") -> None:
-        """Like ottla.Consumer.enforce_rebalance."""
+        """Make the group rebalance, like `ottla.Consumer.enforce_rebalance`."""
         self._sync.enforce_rebalance(reason)
 
     async def assignment(self) -> set[TopicPartition]:
-        """Like ottla.Consumer.assignment."""
+        """Return the assigned partitions, like `ottla.Consumer.assignment`."""
         return await self._call(self._sync.assignment)
 
     async def position(self, partition: tuple[str, int]) -> int:
-        """Like ottla.Consumer.position."""
+        """Return a position, like `ottla.Consumer.position`."""
         return await self._call(self._sync.position, partition)
 
     async def seek(
         self, partition: tuple[str, int], offset: int, *, stop: int | None = None, topic_id: bytes | None = None
     ) -> None:
-        """Like ottla.Consumer.seek."""
+        """Set a position, like `ottla.Consumer.seek`."""
         await self._call(self._sync.seek, partition, offset, stop=stop, topic_id=topic_id)
 
     async def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
-        """Like ottla.Consumer.seek_to_beginning."""
+        """Go to the beginning of the log, like `ottla.Consumer.seek_to_beginning`."""
         await self._call(self._sync.seek_to_beginning, *partitions)
 
     async def seek_to_end(self, *partitions: tuple[str, int]) -> None:
-        """Like ottla.Consumer.seek_to_end."""
+        """Go to the end of the log, like `ottla.Consumer.seek_to_end`."""
         await self._call(self._sync.seek_to_end, *partitions)
 
     async def seek_to_time(self, moment: datetime | timedelta, *partitions: tuple[str, int]) -> None:
-        """Like ottla.Consumer.seek_to_time."""
+        """Go to a time, like `ottla.Consumer.seek_to_time`."""
         await self._call(self._sync.seek_to_time, moment, *partitions)
 
     async def seek_to_committed(self, *partitions: tuple[str, int]) -> None:
-        """Like ottla.Consumer.seek_to_committed."""
+        """Go to the committed offsets, like `ottla.Consumer.seek_to_committed`."""
         await self._call(self._sync.seek_to_committed, *partitions)
 
     async def offsets(self, at: OffsetSpec = "latest") -> ByPartition[int | None]:
-        """Like ottla.Consumer.offsets."""
+        """Look up offsets, like `ottla.Consumer.offsets`."""
         return await self._call(self._sync.offsets, at)
 
     async def lag(self) -> ByPartition[int]:
-        """Like ottla.Consumer.lag."""
+        """Return the lag, like `ottla.Consumer.lag`."""
         ends = await self.offsets()
         return ByPartition({p: max(0, (end or 0) - await self.position(p)) for p, end in ends.items()})
 
     async def caught_up(self) -> bool:
-        """Like ottla.Consumer.caught_up."""
+        """Return whether the consumer has caught up, like `ottla.Consumer.caught_up`."""
         return await self._call(self._sync.caught_up)
 
     async def pause(self, *partitions: tuple[str, int]) -> None:
-        """Like ottla.Consumer.pause."""
+        """Pause partitions, like `ottla.Consumer.pause`."""
         await self._call(self._sync.pause, *partitions)
 
     async def resume(self, *partitions: tuple[str, int]) -> None:
-        """Like ottla.Consumer.resume."""
+        """Resume partitions, like `ottla.Consumer.resume`."""
         await self._call(self._sync.resume, *partitions)
 
     async def paused(self) -> set[TopicPartition]:
-        """Like ottla.Consumer.paused."""
+        """Return the paused partitions, like `ottla.Consumer.paused`."""
         return await self._call(self._sync.paused)
 
     def wakeup(self) -> None:
@@ -195,7 +195,7 @@ class Consumer(Generic[K, V]):
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Like ottla.Consumer.metrics."""
+        """The metrics of the consumer, like `ottla.Consumer.metrics`."""
         return self._sync.metrics
 
     async def close(self) -> None:

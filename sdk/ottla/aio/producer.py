@@ -130,53 +130,56 @@ class Producer(Generic[K, V]):
         return await asyncio.to_thread(self._sync.settle_many, sent)
 
     async def partitions_for(self, topic: str | None = None) -> int:
-        """Like ottla.Producer.partitions_for."""
+        """Return the number of partitions, like `ottla.Producer.partitions_for`."""
         return await self._behind_line(self._sync.partitions_for, topic)
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Like ottla.Producer.metrics."""
+        """The metrics of the producer, like `ottla.Producer.metrics`."""
         return self._sync.metrics
 
     async def flush(self, timeout: Duration | None = None) -> None:
-        """Like ottla.Producer.flush."""
+        """Send every buffered record and wait, like `ottla.Producer.flush`."""
         if not self._closed:
             await self._behind_line(_nothing)
             await asyncio.to_thread(self._sync.flush, timeout)  # the line does not wait for it, cancelled or not
         self._unretrieved.raise_failures()
 
     async def init_transactions(self) -> None:
-        """Like ottla.Producer.init_transactions."""
+        """Prepare for transactions, like `ottla.Producer.init_transactions`."""
         await self._behind_line(self._sync.init_transactions)
 
     async def begin_transaction(self) -> None:
-        """Like ottla.Producer.begin_transaction."""
+        """Begin a transaction, like `ottla.Producer.begin_transaction`."""
         await self._behind_line(self._sync.begin_transaction)
 
     async def send_offsets_to_transaction(
         self, offsets: OffsetsLike, group_metadata: GroupMetadata | GroupMember
     ) -> None:
-        """Like ottla.Producer.send_offsets_to_transaction."""
+        """Add offsets to the transaction, like `ottla.Producer.send_offsets_to_transaction`."""
         await self._behind_line(self._sync.send_offsets_to_transaction, offsets, group_metadata)
 
     async def commit_transaction(self) -> None:
-        """Like ottla.Producer.commit_transaction. If the wait is cancelled, the commit continues."""
+        """Commit like `ottla.Producer.commit_transaction`. If the wait is cancelled, the commit continues."""
         await self._behind_line(self._sync.commit_transaction)
 
     async def prepare_transaction(self) -> PreparedTransaction | None:
-        """Like ottla.Producer.prepare_transaction. If the wait is cancelled, the preparation continues."""
+        """Prepare like `ottla.Producer.prepare_transaction`. If the wait is cancelled, the preparation continues."""
         return await self._behind_line(self._sync.prepare_transaction)
 
     async def abort_transaction(self) -> None:
-        """Like ottla.Producer.abort_transaction."""
+        """Abort the transaction, like `ottla.Producer.abort_transaction`."""
         await self._behind_line(self._sync.abort_transaction)
 
     def transaction(self, consumer: AsyncGroupMember | None = None) -> Transaction:
-        """Like ottla.Producer.transaction: `async with producer.transaction(consumer) as tx`."""
+        """Return a transaction for `async with producer.transaction(consumer) as tx`.
+
+        Otherwise it works like `ottla.Producer.transaction`.
+        """
         return Transaction(self.send, self._behind_line, self._unretrieved.forget, self._sync.transaction(), consumer)
 
     async def close(self, timeout: Duration | None = None) -> None:
-        """Like ottla.Producer.close. If you cancel `close`, it ends immediately, and the remaining records fail."""
+        """Close like `ottla.Producer.close`. If you cancel it, it ends immediately, and the remaining records fail."""
         self._closed = True
         if self._sync._guard.foreign:
             return

@@ -31,7 +31,7 @@ class Rows(Facade[SyncRows[K, V]], Generic[K, V]):
                 yield record
 
     async def batches(self) -> AsyncIterator[Batch[K, V]]:
-        """Like ottla.Rows.batches."""
+        """Iterate batch by batch, like `ottla.Rows.batches`."""
         batches = self._sync.batches()
         try:
             while (batch := await asyncio.to_thread(next, batches, None)) is not None:

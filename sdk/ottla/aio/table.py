@@ -30,7 +30,7 @@ class Watch(Generic[K, V]):
         self._slice: Final = Slice()
 
     async def poll(self, timeout: Duration = 1.0) -> Change[K, V] | None:
-        """Like ottla.Watch.poll."""
+        """Wait for the next change, like `ottla.Watch.poll`."""
         await _wait_for(self._view, self._sync.is_ready, seconds(timeout, "timeout"))
         if (change := self._sync.take()) is None:
             self._view.check()
@@ -56,7 +56,7 @@ class Table(Generic[K, V]):
         self._sync: SyncTable[K, V] = SyncTable(topic, **arguments)
 
     def start(self) -> Self:
-        """Like ottla.Table.start."""
+        """Start to load the table, like `ottla.Table.start`."""
         self._sync.start()
         return self
 
@@ -65,7 +65,7 @@ class Table(Generic[K, V]):
     @overload
     def get(self, key: K, default: D) -> V | D: ...
     def get(self, key: K, default: Any = None) -> Any:
-        """Like ottla.Table.get."""
+        """Return the value of a key, like `ottla.Table.get`."""
         return self._sync.get(key, default)
 
     def __getitem__(self, key: K) -> V:
@@ -81,11 +81,14 @@ class Table(Generic[K, V]):
         return iter(self._sync)
 
     def keys(self) -> Iterator[K]:
-        """Like ottla.Table.keys."""
+        """Iterate over the current keys, like `ottla.Table.keys`."""
         return self._sync.keys()
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Like ottla.Table.items. You may await between two items. The table may change in the meantime."""
+        """Iterate over keys and values, like `ottla.Table.items`.
+
+        You may await between two items. The table may change in the meantime.
+        """
         return self._sync.items()
 
     def watch(self, key: K | None = None) -> Watch[K, V]:
@@ -94,25 +97,25 @@ class Table(Generic[K, V]):
 
     @property
     def caught_up(self) -> bool:
-        """Like ottla.Table.caught_up."""
+        """Whether the table has caught up, like `ottla.Table.caught_up`."""
         return self._sync.caught_up
 
     @property
     def position(self) -> dict[int, int]:
-        """Like ottla.Table.position."""
+        """The next offset of each partition, like `ottla.Table.position`."""
         return self._sync.position
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Like ottla.Table.metrics."""
+        """The metrics of the table, like `ottla.Table.metrics`."""
         return self._sync.metrics
 
     async def wait_until_caught_up(self, timeout: Duration = 60.0) -> None:
-        """Like ottla.Table.wait_until_caught_up."""
+        """Wait until the table has caught up, like `ottla.Table.wait_until_caught_up`."""
         await self._wait(Goal(), seconds(timeout, "timeout"))
 
     async def wait_for(self, partition: int, offset: int, timeout: Duration = 60.0) -> None:
-        """Like ottla.Table.wait_for."""
+        """Wait until the table reflects a record, like `ottla.Table.wait_for`."""
         await self._wait(record_goal(partition, offset), seconds(timeout, "timeout"))
 
     async def _wait(self, goal: Goal, timeout: float) -> None:
@@ -122,7 +125,7 @@ class Table(Generic[K, V]):
                 raise late_error(view, goal, timeout)
 
     async def close(self) -> None:
-        """Like ottla.Table.close."""
+        """Close the table, like `ottla.Table.close`."""
         await asyncio.to_thread(self._sync.close)
 
     async def __aenter__(self) -> Self:

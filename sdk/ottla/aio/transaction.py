@@ -38,11 +38,11 @@ class Transaction:
         self._consumer: Final = consumer
 
     def send(self, value: Any, **arguments: Any) -> Sending:
-        """Like ottla.aio.Producer.send; the record counts once the block has ended, whether you await it or not."""
+        """Send a record like `ottla.aio.Producer.send`. The commit includes it, whether you await the result or not."""
         return self._send(value, **arguments)
 
     async def commit_offsets(self, batch: ConsumedBatch) -> None:
-        """Like ottla.Transaction.commit_offsets."""
+        """Commit offsets in the transaction, like `ottla.Transaction.commit_offsets`."""
         await self._behind_line(self._sync.commit_offsets, batch)
 
     async def __aenter__(self) -> Self:

@@ -59,17 +59,17 @@ class Context(Generic[K, V]):
 
     @property
     def topic(self) -> str:
-        """Where the record is."""
+        """The topic of the record."""
         return self.record.topic
 
     @property
     def partition(self) -> int:
-        """Where the record is."""
+        """The partition of the record."""
         return self.record.partition
 
     @property
     def offset(self) -> int:
-        """Where the record is."""
+        """The offset of the record."""
         return self.record.offset
 
     @property
@@ -89,7 +89,7 @@ class Context(Generic[K, V]):
 
     @property
     def datetime(self) -> datetime | None:
-        """The timestamp in UTC."""
+        """The record's timestamp as a datetime in UTC, or None without a timestamp."""
         return self.record.datetime
 
 

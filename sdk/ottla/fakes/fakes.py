@@ -121,7 +121,7 @@ class FakeProducer(Producer[K, V]):
         headers: HeadersLike | None = None,
         timestamp: int | None = None,
     ) -> Delivery:
-        """Like ottla.Producer.send."""
+        """Send one record, like `ottla.Producer.send`."""
         pairs = [] if headers is None else header_pairs(headers, topic or "")
         error = self._errors[0] if self._errors else None
         if error is not None or self._last_fails:
@@ -145,12 +145,12 @@ class FakeProducer(Producer[K, V]):
         return delivery
 
     def flush(self, timeout: Duration | None = None) -> None:
-        """Like ottla.Producer.flush."""
+        """Send every buffered record and wait, like `ottla.Producer.flush`."""
         super().flush(timeout)
         self._raise_unretrieved()
 
     def close(self, timeout: Duration | None = None) -> None:
-        """Like ottla.Producer.close."""
+        """Close the producer, like `ottla.Producer.close`."""
         super().close(timeout)
         self._raise_unretrieved()
 
