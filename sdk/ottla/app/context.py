@@ -73,7 +73,7 @@ class Context(Generic[K, V]):
         return self.record.offset
 
     @property
-    def key(self) -> Any:
+    def key(self) -> K | None:
         """The deserialized key of the record."""
         return self.record.key
 

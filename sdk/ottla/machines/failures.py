@@ -85,7 +85,7 @@ def callbacks_late(timeout_s: float) -> OttlaError:
 
 def topic_recreated(topic: str, reset: str) -> OttlaError:
     """Return the error for a topic that was recreated since it was read."""
-    then = "" if reset == "none" else f"; it is read from the {reset} record on, as auto_offset_reset says"
+    then = "" if reset == "none" else f"; reading continues at the {reset} record, as auto_offset_reset says"
     return error_from_code(
         ErrorCode.UNKNOWN_TOPIC_ID,
         f"the topic {topic!r} was deleted and created again: offsets of the old topic are invalid in the new one{then}",
@@ -114,7 +114,11 @@ def sender_failed(bug: BaseException) -> FatalError:
 
 def consumer_failed(bug: BaseException) -> FatalError:
     """Return the error for a consumer's thread that failed because of a bug; fetches restart from the positions."""
-    return _by_a_bug("one of the consumer's threads failed", bug, "read on, which fetches anew, or close the consumer")
+    return _by_a_bug(
+        "one of the consumer's threads failed",
+        bug,
+        "continue to read, which fetches the records again, or close the consumer",
+    )
 
 
 def _by_a_bug(what: str, bug: BaseException, hint: str) -> FatalError:
@@ -174,7 +178,7 @@ def too_late(batch: ProducerBatch, timeout_s: float, no_producer_id: OttlaError 
 
 def left_behind(address: str, overdue_s: float) -> str:
     """Return the warning that the producer stops waiting for a broker that may hang."""
-    return f"{address} has not answered for {overdue_s:g} s, and another leader is known"
+    return f"{address} has not responded for {overdue_s:g} s, and another leader is known"
 
 
 def forgotten(partition: TopicPartition, response: BatchResponse) -> str:
@@ -210,7 +214,7 @@ def log_truncated(partition: TopicPartition, offset: int, epoch: int, end: int |
 
 def not_committed(group: str, error: OttlaError, left_behind: str) -> CommitFailedError:
     """Return the error for a commit of a member without which the group has rebalanced."""
-    reason = left_behind if left_behind and left_behind != error.message else "its partitions may be others' by now"
+    reason = left_behind if left_behind and left_behind != error.message else "other members may own its partitions now"
     return CommitFailedError(
         error.code,
         f"the offsets were not committed: the group {group!r} has rebalanced without this consumer "
