@@ -71,7 +71,7 @@ class AdminHttp:
             self._server = _Server(self._address, _handler(respond))
         except OSError as error:
             host, port = self._address
-            raise OSError(f"the admin port {host}:{port} can't be bound ({error.strerror}); choose another") from None
+            raise OSError(f"can't bind the admin port {host}:{port} ({error.strerror}); choose another port") from None
         self._ticked_at = time.monotonic()
         self._ticking = asyncio.create_task(self._tick(), name="admin-http-heartbeat")
         Thread(target=self._server.serve_forever, kwargs={"poll_interval": 1.0}, name="admin-http", daemon=True).start()

@@ -119,13 +119,13 @@ def read_partitions(reader: Reader) -> tuple[TopicPartition, ...]:
 def _topic(reader: Reader) -> str:
     topic = reader.string()
     if topic is None:
-        raise MalformedError("null where there must be a topic")
+        raise MalformedError("found null where a topic is required")
     return topic
 
 
 def _unreadable(error: MalformedError) -> OttlaError:
     return OttlaError(
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-        f"the data of a group member can't be read: {error}",
-        hint="all members must speak the consumer protocol; look for another kind of client in the group",
+        f"a group member's data can't be read: {error}",
+        hint="all members must use the consumer protocol; check whether another kind of client is in the group",
     )

@@ -24,8 +24,8 @@ def raise_limit() -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     if limit != resource.RLIM_INFINITY and limit < ENOUGH:
         _log.warning(
-            "this process may have %d files and connections open, half of them files of logs: thousands of partitions "
-            "or clients need more. Raise the limit to %d (ulimit -n %d, or LimitNOFILE= of its systemd unit)",
+            "this process may open only %d files and connections, half of them log files; thousands of partitions or "
+            "clients need more. Raise the limit to %d (ulimit -n %d, or LimitNOFILE= in its systemd unit)",
             limit,
             ENOUGH,
             ENOUGH,

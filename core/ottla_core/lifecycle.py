@@ -144,7 +144,7 @@ async def _live(build: Callable[[], ServiceApp]) -> int:
     failed = asyncio.create_task(app.until_failed())
     stopped = asyncio.create_task(stopping.wait())
     await asyncio.wait({failed, stopped}, return_when=asyncio.FIRST_COMPLETED)
-    _log.info("%s goes down", app.name)
+    _log.info("%s is shutting down", app.name)
     watchdog.stop()
     short_looks.stop()
     await app.stop()

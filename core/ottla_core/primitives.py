@@ -71,7 +71,7 @@ class Reader:
                 return value
             shift += 7
             if shift > _VARINT_MAX_SHIFT:
-                raise MalformedError("a varint of more than five bytes")
+                raise MalformedError("a varint is longer than five bytes")
         raise _truncated()
 
     def plain_string(self) -> str | None:
@@ -98,7 +98,7 @@ class Reader:
         """`array` of what is done in one turn. Raises MalformedError where there are, with those `before`, more."""
         count = self.array(element_min_bytes)
         if before + count > most:
-            raise MalformedError(f"{what} more than {most} topics or partitions at once")
+            raise MalformedError(f"{what} more than {most} topics or partitions is not accepted")
         return count
 
     def array_or_null(self, element_min_bytes: int) -> int | None:
@@ -140,17 +140,20 @@ class Reader:
     def _check_count(self, count: int, element_min_bytes: int, name: str) -> None:
         self._elements += count
         if count * element_min_bytes > self.left or self._elements > MAX_ELEMENTS:
-            raise MalformedError(f"{count} {name} in {self.left} bytes, after {self._elements - count} elements")
+            raise MalformedError(
+                f"the frame has {self.left} bytes left and {self._elements - count} elements already, and can't hold "
+                f"{count} {name}"
+            )
 
     def _text(self, size_bytes: int, max_bytes: int = MAX_STRING_BYTES) -> str | None:
         if size_bytes < 0:
             return None
         if size_bytes > max_bytes:
-            raise MalformedError(f"a string of {size_bytes} bytes")
+            raise MalformedError(f"a string of {size_bytes} bytes is too long")
         try:
             return str(self.take(size_bytes), "utf-8")
         except UnicodeDecodeError:
-            raise MalformedError("a string that is not UTF-8") from None
+            raise MalformedError("a string is not valid UTF-8") from None
 
 
 def _truncated() -> MalformedError:

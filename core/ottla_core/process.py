@@ -50,10 +50,12 @@ def check_settings(settings: ServiceSettings) -> None:
         name = "advertised_host" if settings.advertised_host else "host"
         raise OttlaError(
             ErrorCode.INVALID_CONFIG,
-            f"{name}={advertised!r} stands for every interface, and no client can connect to it",
-            hint="set advertised_host to the name or address by which clients and the other services reach this one",
+            f"{name}={advertised!r} means every interface, and no client can connect to that address",
+            hint="set advertised_host to the name or address at which clients and other services reach this service",
         )
     if not getattr(settings, "etcd", ("",)):
         raise OttlaError(
-            ErrorCode.INVALID_CONFIG, "etcd names no address", hint="set it to host:port, several separated by commas"
+            ErrorCode.INVALID_CONFIG,
+            "the setting etcd contains no address",
+            hint="set it to one or more host:port addresses, separated by commas",
         )

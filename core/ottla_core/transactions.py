@@ -39,15 +39,16 @@ def is_repeated_marker(
     if marker.coordinator < known.coordinator:
         raise OttlaError(
             ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-            f"a marker of producer {producer_id} has the coordinator epoch {marker.coordinator}, and one of "
-            f"{known.coordinator} has been here",
-            hint="another txn-coordinator owns the shard by now; step down",
+            f"a marker of producer {producer_id} has coordinator epoch {marker.coordinator}, but an earlier marker had "
+            f"coordinator epoch {known.coordinator}",
+            hint="another txn-coordinator now owns the shard; step down",
         )
     is_same = marker.producer == known.producer
     if marker.producer < known.producer or (is_same and is_open and raises_epochs):
         raise OttlaError(
             ErrorCode.INVALID_PRODUCER_EPOCH,
-            f"a marker of producer {producer_id} has the epoch {marker.producer}, and {known.producer} has been here",
-            hint="it belongs to a transaction that is over",
+            f"a marker of producer {producer_id} has epoch {marker.producer}, but the producer's known epoch is "
+            f"{known.producer}",
+            hint="the marker belongs to a transaction that has ended",
         )
     return is_same and not is_open and (raises_epochs or marker.coordinator == known.coordinator)

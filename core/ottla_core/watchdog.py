@@ -105,12 +105,12 @@ class Watchdog:
         omitted = f", and {self._unlogged} before it" if self._unlogged else ""
         self._logged_at, self._unlogged = now, 0
         _log.warning(
-            "a turn of the event loop took %.0f ms of CPU time (%.0f ms in garbage collection)%s: "
-            "everything else waited; %s",
+            "a turn of the event loop took %.0f ms of CPU time (%.0f ms in garbage collection)%s, and every other task "
+            "waited; %s",
             used_s * 1000,
             self._collected_s * 1000,
             omitted,
-            f"it ran {where}" if where else "what it ran was not seen",
+            f"the turn ran {where}" if where else "what the turn ran was not seen",
         )
 
     def _on_collection(self, phase: str, _: Mapping[str, int]) -> None:

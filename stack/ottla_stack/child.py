@@ -45,7 +45,7 @@ class Child:
         self._send(signal.SIGTERM)
         if self._running is None or await _ends(self._running, limit_s):
             return
-        _log.warning("%s did not stop within %g s and is killed", self.name, limit_s)
+        _log.warning("%s did not stop within %g s; killing it", self.name, limit_s)
         self._send(signal.SIGKILL)
         if not await _ends(self._running, KILL_LIMIT_S):
             self._running.cancel()
@@ -69,9 +69,7 @@ class Child:
             if loop.time() - began_at > _STABLE_AFTER_S:
                 backoff.reset()
             self.restarts += 1
-            _log.warning(
-                "%s ended with %s and is started again; its log is %s", self.name, self.last_exit, self.log.path
-            )
+            _log.warning("%s ended with %s; starting it again; its log is %s", self.name, self.last_exit, self.log.path)
             await asyncio.sleep(backoff.next())
 
     def _is_over(self) -> bool:

@@ -91,7 +91,7 @@ def _check_ports(plan: StackPlan) -> None:
     most = _LAST_PORT - (max(plan.ports()) - plan.port_base)
     if not 0 < plan.port_base <= most:
         raise config_error(
-            f"--port-base {plan.port_base} leaves no room for the stack's ports", hint=f"give 1 to {most}"
+            f"--port-base {plan.port_base} leaves no room for the stack's ports", hint=f"use 1 to {most}"
         )
 
 

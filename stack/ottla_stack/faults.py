@@ -120,7 +120,7 @@ class Faults:
         """Respond with an error: for each requested partition, or for the whole request if it has none."""
 
         async def act(called: Method[Any, Any], request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
-            return _failed(called, request, OttlaError(code, "a fault of the test's plan"))
+            return _failed(called, request, OttlaError(code, "an injected fault"))
 
         return self._add(method, broker, act, meets_kafka=False)
 
@@ -137,7 +137,7 @@ class Faults:
         """Cut the call instead of carrying it out; a stream goes down with all of its open frames."""
 
         async def act(called: Method[Any, Any], request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
-            raise EndStreamError("a fault of the test's plan: the connection is dropped")
+            raise EndStreamError("an injected fault: the connection is dropped")
 
         return self._add(method, broker, act)
 
@@ -146,7 +146,7 @@ class Faults:
 
         async def act(called: Method[Any, Any], request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
             await handle()
-            raise EndStreamError("a fault of the test's plan: the response is lost")
+            raise EndStreamError("an injected fault: the response is lost")
 
         return self._add(method, broker, act)
 
@@ -228,7 +228,7 @@ class Faults:
     def _add(self, method: str, broker: int | None, act: Act, *, meets_kafka: bool = True) -> Fault:
         known = _METHODS | _KAFKA_APIS if meets_kafka else _METHODS
         if method not in known:
-            raise ValueError(f"no contract has a method {method!r}; there is {', '.join(sorted(known))}")
+            raise ValueError(f"no contract has a method {method!r}; the methods are {', '.join(sorted(known))}")
         fault = Fault(method, None if broker is None else f"broker-{broker}", act, meets_kafka=meets_kafka)
         self._plan = [*self._plan, fault]
         return fault

@@ -38,7 +38,7 @@ class MovableClock:
         """Go forward by seconds or a timedelta; frozen or not."""
         seconds = by.total_seconds() if isinstance(by, timedelta) else by
         if seconds < 0:
-            raise ValueError("a cluster's clock goes forward only")
+            raise ValueError("a cluster's clock can only move forward")
         if self._frozen is not None:
             self._frozen = self._frozen[0] + seconds, self._frozen[1] + int(seconds * 1000)
         else:

@@ -132,8 +132,9 @@ class RunningStack:
             killed = end_orphans(self.directory)
             raise OttlaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"`ottla up` did not stop within {STOP_LIMIT_S:g} s: it was killed, and {killed} of its processes too",
-                hint=f"its log is {self._log}, those of its services are in {self.directory / 'logs'}",
+                f"`ottla up` did not stop within {STOP_LIMIT_S:g} s: it was killed, together with {killed} of its "
+                "processes",
+                hint=f"its log is {self._log}; the logs of its services are in {self.directory / 'logs'}",
             ) from None
 
 
@@ -142,6 +143,6 @@ def wait_for(probe: Callable[[], _T | None], purpose: str, *, limit_s: float = L
     give_up_at = time.monotonic() + limit_s
     while not (result := probe()):
         if time.monotonic() > give_up_at:
-            raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"waited {limit_s:g} s for {purpose} in vain")
+            raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"timed out after {limit_s:g} s waiting for {purpose}")
         time.sleep(0.02)
     return result

@@ -118,7 +118,7 @@ def unreadable_state(directory: Path) -> OttlaError:
     return OttlaError(
         ErrorCode.INVALID_REQUEST,
         f"an `ottla up` is running in {directory}{_holder(directory)}, but {state_path(directory)} can't be read",
-        hint="end that process with SIGTERM: it stops its services cleanly",
+        hint="send that process SIGTERM; it then stops its services cleanly",
     )
 
 

@@ -98,7 +98,7 @@ class Supervisor:
                     raise OttlaError(
                         ErrorCode.BROKER_NOT_AVAILABLE,
                         f"{service.name} is not ready {since}: {reason}",
-                        hint=f"see its log, {log}; if it only needs more time, raise --ready-within",
+                        hint=f"see its log, {log}; if the service only needs more time, raise --ready-within",
                     )
                 if now > tell_at:
                     tell_at = now + _TELL_S
@@ -136,7 +136,7 @@ class Supervisor:
         except (
             OSError
         ) as error:  # a full disk must not end supervision; the next supervisor finds the processes by the file
-            _log.error("state.json could not be written, trying again: %s", error)
+            _log.error("state.json could not be written, retrying: %s", error)
             if self._again is not None:
                 self._again.cancel()
             self._again = asyncio.get_running_loop().call_later(_WRITE_AGAIN_S, self._write_state)
@@ -171,7 +171,7 @@ def check_ports(plan: StackPlan) -> None:
             raise OttlaError(
                 ErrorCode.INVALID_REQUEST,
                 f"port {port} ({names.get(port, 'etcd')}) is in use",
-                hint="stop what listens there, or move all ports with --port-base",
+                hint="stop the process that listens there, or move all ports with --port-base",
             )
 
 

@@ -52,13 +52,13 @@ def decode(key: Key, entry: KeyValue) -> Any:
         raise OttlaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
             f"the value of {entry.key} in etcd is damaged",
-            hint="another program may have written it: restore it, or delete the key",
+            hint="another program may have overwritten the key: restore its value, or delete the key",
         ) from None
     if message.format != FORMAT:
         raise OttlaError(
             ErrorCode.UNSUPPORTED_VERSION,
-            f"the value of {entry.key} in etcd has format {message.format}, and this release reads format {FORMAT}",
-            hint="run the release that wrote it, or a later one",
+            f"the value of {entry.key} in etcd has format {message.format}, but this release reads format {FORMAT}",
+            hint="run the release that wrote the value, or a later one",
         )
     return kind.from_message(key, message, entry)
 

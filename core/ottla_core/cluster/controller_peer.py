@@ -34,7 +34,7 @@ class ControllerPeer:
         """Raises NOT_CONTROLLER while none is elected, TransportError, or the OttlaError that the response carries."""
         controller = self._metadata.image.controller
         if controller is None:
-            raise OttlaError(ErrorCode.NOT_CONTROLLER, "no controller is elected at the moment", hint="try again")
+            raise OttlaError(ErrorCode.NOT_CONTROLLER, "no controller is currently elected", hint="try again")
         peer = self._peer
         if peer is None or peer.address != controller.address:
             former, peer = peer, AioPeer(controller.address)

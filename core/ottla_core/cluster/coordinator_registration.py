@@ -104,6 +104,6 @@ class CoordinatorRegistration:
 def _replaced(registered: Coordinator) -> OttlaError:
     return OttlaError(
         ErrorCode.STALE_BROKER_EPOCH,
-        f"{registered.kind} coordinator {registered.id} is registered by another process now, at {registered.address}",
-        hint="give each coordinator of a kind an id of its own",
+        f"another process, at {registered.address}, has registered as {registered.kind} coordinator {registered.id}",
+        hint="give each coordinator of the same kind its own id",
     )

@@ -81,7 +81,9 @@ class EtcdStore:
                 return await self._pages(prefix, deadline)
             except CompactedError:  # overtook the reading: from the first page again, at a later revision
                 if time.monotonic() >= deadline:
-                    raise StoreUnavailableError("compaction overtook every snapshot", indefinite=False) from None
+                    raise StoreUnavailableError(
+                        "compaction overtook every attempt to read a snapshot", indefinite=False
+                    ) from None
 
     async def txn(self, compares: Sequence[Compare], ops: Sequence[Put | Delete], *, timeout: float) -> TxnResult:
         check_txn(compares, ops)
@@ -227,11 +229,15 @@ class _Watch:
 
     def _check(self, response: pb.WatchResponse) -> None:
         if response.canceled and response.compact_revision:
-            raise CompactedError(f"revision {self._seen + 1} is compacted (at {response.compact_revision})")
+            raise CompactedError(
+                f"revision {self._seen + 1} has been compacted; etcd's compact revision is {response.compact_revision}"
+            )
         if response.canceled:
             raise _RpcError(grpc.StatusCode.UNAVAILABLE, f"the watch was cancelled: {response.cancel_reason}")
         if response.created and response.header.revision < self._seen:
-            raise CompactedError(f"etcd is at revision {response.header.revision}, before {self._seen + 1}")
+            raise CompactedError(
+                f"etcd is at revision {response.header.revision}, but the watch starts at revision {self._seen + 1}"
+            )
 
     async def _response(self) -> pb.WatchResponse:
         """The next response. A quiet connection has to report its progress, to tell quiet from dead."""
@@ -343,7 +349,7 @@ def _failure(endpoint: str, error: _RpcError, *, writes: bool) -> Exception:
     if error.code in _REJECTED:
         return ValueError(f"etcd rejected the request: {error.details}")
     indefinite = writes and not error.details.startswith(_DEFINITE)
-    return StoreUnavailableError(f"etcd at {endpoint} did not answer: {error.details}", indefinite=indefinite)
+    return StoreUnavailableError(f"etcd at {endpoint} did not respond: {error.details}", indefinite=indefinite)
 
 
 def _range_end(prefix: str) -> bytes:

@@ -86,7 +86,7 @@ class MetadataFollower:
         """End it. The image stays; callers that still wait for another get StoreUnavailableError."""
         await end_task(self._task)
         self._task = None
-        self._fail_pending(StoreUnavailableError("the follower of the metadata was stopped", indefinite=False))
+        self._fail_pending(StoreUnavailableError("the metadata follower was stopped", indefinite=False))
 
     async def wait_for(self, condition: int | Condition, timeout: float) -> ClusterImage:
         """The first image from now on that has reached a revision, or that a predicate holds for.
@@ -105,8 +105,8 @@ class MetadataFollower:
                 return await future
         except TimeoutError:
             raise TimeoutError(
-                f"the metadata did not get there in {timeout:g} s; it is at revision {self._image.revision}, and the "
-                f"store was last heard of {self.staleness_s:.1f} s ago"
+                f"the metadata did not reach the awaited state within {timeout:g} s; it is at revision "
+                f"{self._image.revision}, and the store last responded {self.staleness_s:.1f} s ago"
             ) from None
         finally:
             del self._pending[future]
@@ -136,9 +136,9 @@ class MetadataFollower:
                 self._complete = False
             except StoreUnavailableError as away:
                 if self._backoff.attempts == 0:
-                    _log.warning("the metadata store is away, retrying: %s", away)
+                    _log.warning("the metadata store is unavailable, retrying: %s", away)
             except OttlaError as error:
-                _log.error("can't follow the metadata, keeping the last image: %s", error)
+                _log.error("can't follow the metadata; keeping the last image: %s", error)
                 self._complete = False
                 self._fail_pending(error)
             except Exception:
@@ -164,8 +164,8 @@ class MetadataFollower:
             raise OttlaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"the metadata store went back from revision {self._image.revision} (seq {self._image.seq}) to "
-                f"{self._older.revision} (seq {self._older.seq}): it was restored, or its data is gone",
-                hint="restore its latest data, then restart the services; they start from what it holds",
+                f"{self._older.revision} (seq {self._older.seq}): it was restored from a backup, or its data is gone",
+                hint="restore the store's latest data, then restart the services; they start from the restored data",
             )
 
     async def _follow(self) -> None:
@@ -197,7 +197,7 @@ class MetadataFollower:
             try:
                 listener(old, image)
             except Exception:  # one listener's bug must not keep the image from the others
-                _log.exception("a listener failed on the metadata of revision %d", image.revision)
+                _log.exception("a listener failed to process the metadata of revision %d", image.revision)
         for future, reached in self._pending.items():
             try:
                 if not future.done() and reached(image):
@@ -219,5 +219,5 @@ def _check_contiguous(seq: int, changes: Iterable[Change]) -> None:
     for change in changes:
         if change.key == keys.SEQ:
             if change.value != seq + 1:
-                raise _GapError(f"seq went from {seq} to {change.value}")
+                raise _GapError(f"seq jumped from {seq} to {change.value}")
             seq = change.value

@@ -38,6 +38,6 @@ class Following:
         except TimeoutError:
             raise OttlaError(
                 ErrorCode.BROKER_NOT_AVAILABLE,
-                f"the metadata store has not answered within {FIRST_IMAGE_LIMIT_S:g} s",
-                hint="is etcd up, and is its address right?",
+                f"the metadata store has not responded within {FIRST_IMAGE_LIMIT_S:g} s",
+                hint="check that etcd is running and that its address is correct",
             ) from None

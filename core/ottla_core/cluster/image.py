@@ -285,7 +285,7 @@ def _apply(image: ClusterImage, draft: dict[str, Any], change: Change) -> None:
         case "configs":
             _set(image, draft, "configs", (identity[0], identity[1]), change.value)
         case _:
-            raise ValueError(f"no such kind of key: {change.key}")
+            raise ValueError(f"unknown kind of key: {change.key}")
 
 
 def _apply_topic(image: ClusterImage, draft: dict[str, Any], name: str, topic: Topic | None) -> None:

@@ -33,7 +33,7 @@ async def put_anew(
             vacant = Compare(key, create_revision=0)
             put = await store.txn([vacant, *seen], [Put(key, value, lease), *also], timeout=CALL_S)
             if not put.succeeded and seen and await read_key(store, key) is None:
-                raise StoreUnavailableError("what the registration relied on has changed", indefinite=False)
+                raise StoreUnavailableError("a key that the registration relies on has changed", indefinite=False)
         elif entry.lease == lease:
             return entry
         else:

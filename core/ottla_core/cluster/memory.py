@@ -75,14 +75,16 @@ class MemoryStore:
     async def watch(self, prefix: str, *, from_revision: int) -> AsyncGenerator[EventBatch, None]:
         self._begin()
         if from_revision > self._revision + 1:
-            raise CompactedError(f"the store is at revision {self._revision}, before {from_revision}")
+            raise CompactedError(
+                f"the store is at revision {self._revision}, but the watch starts at revision {from_revision}"
+            )
         seen = from_revision - 1
         if seen >= self._compacted:
             yield EventBatch(seen, ())
         while True:
             self._begin()
             if seen < self._compacted:
-                raise CompactedError(f"revision {seen + 1} is compacted")
+                raise CompactedError(f"revision {seen + 1} has been compacted")
             missed = [e for events in self._history[seen - self._compacted :] for e in events]
             seen = self._revision
             events = tuple(e for e in missed if e.entry.key.startswith(prefix))
@@ -150,7 +152,7 @@ class MemoryStore:
 
     def _begin(self) -> None:
         if not self._connected:
-            raise StoreUnavailableError("the store in memory is disconnected", indefinite=False)
+            raise StoreUnavailableError("the in-memory store is disconnected", indefinite=False)
         self.expire_leases()
 
     def _holds(self, compare: Compare) -> bool:

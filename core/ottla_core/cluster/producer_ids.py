@@ -62,8 +62,8 @@ class ProducerIdManager:
         except TimeoutError:
             raise OttlaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"the controller has given this {self._kind} no producer ids within {_WAIT_S:g} s",
-                hint="try again, or ask another one",
+                f"the controller did not allocate producer ids to this {self._kind} within {_WAIT_S:g} s",
+                hint=f"try again, or use another {self._kind}",
             ) from None
 
     def _take(self) -> int:
@@ -86,7 +86,7 @@ class ProducerIdManager:
             except Exception as error:  # without this task no producer gets an id any more
                 known = isinstance(error, OttlaError)
                 if backoff.attempts == 1 or not known:  # the first one may only come too early
-                    _log.warning("no producer ids from the controller, retrying: %s", error, exc_info=not known)
+                    _log.warning("can't get producer ids from the controller, retrying: %s", error, exc_info=not known)
                 await asyncio.sleep(backoff.next())
                 continue
             backoff.reset()

@@ -96,14 +96,17 @@ def check_txn(compares: Sequence[Compare], ops: Sequence[Put | Delete]) -> None:
     """Raise ValueError for what etcd would reject: too many operations, too many bytes, a key twice (rule C3)."""
     conditions = sum((c.create_revision is not None) + (c.mod_revision is not None) for c in compares)
     if max(conditions, len(ops)) > MAX_TXN_OPS:
-        raise ValueError(f"{conditions} compares and {len(ops)} operations; a transaction holds {MAX_TXN_OPS} of each")
+        raise ValueError(
+            f"{conditions} compares and {len(ops)} operations are too many: a transaction holds at most {MAX_TXN_OPS} "
+            "of each"
+        )
     if any(c.create_revision is None and c.mod_revision is None for c in compares):
         raise ValueError("a compare names neither a create_revision nor a mod_revision")
     if len({op.key for op in ops}) < len(ops):
-        raise ValueError("a transaction may write a key only once")
+        raise ValueError("a transaction may write each key only once")
     size_bytes = sum(len(op.key.encode()) + (len(op.value) if isinstance(op, Put) else 0) for op in ops)
     if size_bytes > MAX_TXN_BYTES:
-        raise ValueError(f"{size_bytes} bytes; a transaction holds {MAX_TXN_BYTES}")
+        raise ValueError(f"{size_bytes} bytes are too many: a transaction holds at most {MAX_TXN_BYTES}")
 
 
 class MetaStore(Protocol):

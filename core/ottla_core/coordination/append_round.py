@@ -135,13 +135,13 @@ def _on_timer(key: TimerKey) -> Callable[[Any, Moment], ShardDecision[None]]:
 
 def _too_late() -> OttlaError:
     return OttlaError(
-        ErrorCode.REQUEST_TIMED_OUT, "the request timed out while it waited for its turn; nothing was changed"
+        ErrorCode.REQUEST_TIMED_OUT, "the request timed out while it waited in the queue; nothing was changed"
     )
 
 
 def _too_large(size_bytes: int, largest_bytes: int) -> OttlaError:
     return OttlaError(
         ErrorCode.RECORD_LIST_TOO_LARGE,
-        f"its records take {size_bytes} bytes, and one batch holds at most {largest_bytes}",
-        hint="send less metadata with it, or split it",
+        f"the request's records take {size_bytes} bytes, but one batch holds at most {largest_bytes}",
+        hint="send less metadata, or split the request",
     )

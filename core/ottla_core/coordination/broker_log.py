@@ -149,4 +149,4 @@ def _error(error: Error) -> OttlaError:
 
 
 def _no_leader(topic: str, shard: int) -> OttlaError:
-    return OttlaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{shard} has no leader at the moment", hint="try again")
+    return OttlaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{shard} currently has no leader", hint="try again")

@@ -77,7 +77,11 @@ Effect: TypeAlias = Send | Respond | RespondError | Perform | ReportTrouble | Le
 
 
 def not_coordinator() -> OttlaError:
-    return OttlaError(ErrorCode.NOT_COORDINATOR, "this coordinator does not own the shard", hint="ask its owner")
+    return OttlaError(
+        ErrorCode.NOT_COORDINATOR,
+        "this coordinator does not own the shard",
+        hint="send the request to the shard's owner",
+    )
 
 
 def loading() -> OttlaError:
@@ -85,16 +89,18 @@ def loading() -> OttlaError:
 
 
 def crowded() -> OttlaError:
-    return OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many requests wait for the shard", hint="try again")
+    return OttlaError(
+        ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many requests are waiting for the shard", hint="try again"
+    )
 
 
 def late() -> OttlaError:
     return OttlaError(
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        "the shard's log has not responded in time; the change may have been made",
-        hint="ask again",
+        "the shard's log did not respond in time; the change may have been made",
+        hint="try again",
     )
 
 
 def superseded() -> OttlaError:
-    return OttlaError(ErrorCode.REQUEST_TIMED_OUT, "a repeat of this request waits in its place")
+    return OttlaError(ErrorCode.REQUEST_TIMED_OUT, "a retry of this request has taken its place in the queue")

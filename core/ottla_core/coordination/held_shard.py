@@ -110,7 +110,7 @@ class HeldShard(Generic[S]):
                 try:
                     self._process.perform(self.number, self.owner.fence.epoch, own)
                 except Exception:
-                    _log.exception("an effect of %s shard %d failed", self._process.kind, self.number)
+                    _log.exception("carrying out an effect of %s shard %d failed", self._process.kind, self.number)
             case ReportTrouble(trouble):
                 served_for = f"{self._process.kind} shard {self.number} has not been served for {self.age_s:.0f} s"
                 _log.error("%s: %s", served_for, trouble)
@@ -137,10 +137,12 @@ class HeldShard(Generic[S]):
         if token is None:
             self._process.own_rejected.value += 1
             _log.error(
-                "a decision that %s shard %d made by itself was rejected: %s", self._process.kind, self.number, error
+                "a decision that %s shard %d made on its own was rejected: %s", self._process.kind, self.number, error
             )
         if not isinstance(error, OttlaError):
-            _log.error("a decision of %s shard %d failed", self._process.kind, self.number, exc_info=error)
+            _log.error(
+                "a decision that %s shard %d made on its own failed", self._process.kind, self.number, exc_info=error
+            )
         if token is not None and not token.done():
             reject(token, error)
 
@@ -150,7 +152,7 @@ class HeldShard(Generic[S]):
         try:
             result = await process.log.call(self.number, self.owner.fence, send.call, timeout_s=send.timeout_s)
         except Exception as error:
-            _log.exception("a call of %s shard %d failed", process.kind, self.number)
+            _log.exception("a call from %s shard %d failed", process.kind, self.number)
             result = Unknown(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the call failed: {error!r}"))
         if isinstance(send.call, Append):
             process.append_seconds.observe(process.loop.time() - sent_at)
@@ -167,7 +169,7 @@ class HeldShard(Generic[S]):
     def _observe_load(self, load_seconds: Histogram) -> None:
         took_s = self.age_s
         load_seconds.observe(took_s)
-        _log.info("%s shard %d is served after %.2f s", self._process.kind, self.number, took_s)
+        _log.info("now serving %s shard %d; loading it took %.2f s", self._process.kind, self.number, took_s)
 
     def _sleep_until(self, wake_at: float) -> None:
         if self._wake is not None:

@@ -139,4 +139,4 @@ def _is_stored(partition: _Partition, header: BatchHeader) -> bool:
 
 
 def _timed_out() -> OttlaError:
-    return OttlaError(ErrorCode.REQUEST_TIMED_OUT, "no answer in time")
+    return OttlaError(ErrorCode.REQUEST_TIMED_OUT, "the log did not respond in time")

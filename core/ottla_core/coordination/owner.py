@@ -317,7 +317,7 @@ class Owner(Generic[S]):
             case Rejected() | Unknown():
                 self._retry(now, doubtful=isinstance(result, Unknown))
             case Batches():
-                raise AssertionError("a serving owner reads nothing")
+                raise AssertionError("an owner that serves its shard must not read batches")
 
     def _is_committed(self, high_watermark: int, end: int) -> bool:
         """Rule 6. The leader responds once it is; if one does not, what it appended may be lost with it."""

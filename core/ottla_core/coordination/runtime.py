@@ -96,7 +96,7 @@ class OwnedShards(Shards[S]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._clock = LoopClock(0.0)
         self._processor = ProcessorTime(0.0)
-        self.loads: Final = metrics.counter("ottla_shard_loads_total", "Loads of shards begun.", kind=kind)
+        self.loads: Final = metrics.counter("ottla_shard_loads_total", "Shard loads started.", kind=kind)
         self.load_seconds: Final = metrics.histogram(
             "ottla_shard_load_seconds", "Time from fencing a shard to serving it.", kind=kind
         )
@@ -109,17 +109,20 @@ class OwnedShards(Shards[S]):
         )
         self.own_rejected: Final = metrics.counter(
             "ottla_shard_timers_rejected_total",
-            "A shard's own decisions, such as a timer's, that were rejected.",
+            "Decisions that a shard made on its own, such as on a timer, that were rejected.",
             kind=kind,
         )
         self._gaps: Final = {
-            starved: metrics.counter(
-                "ottla_loop_gaps_total", "Pauses of the event loop of a second or more.", cause=cause
-            )
+            starved: metrics.counter("ottla_loop_gaps_total", "Event-loop pauses of a second or more.", cause=cause)
             for starved, cause in ((True, "starved"), (False, "stopped"))
         }
         metrics.gauge("ottla_shards_serving", "Shards loaded and being served.", self._serving, kind=kind)
-        metrics.gauge("ottla_shard_loading_seconds", "Age of the longest load under way.", self._loading_s, kind=kind)
+        metrics.gauge(
+            "ottla_shard_loading_seconds",
+            "Time that the slowest shard load in progress has taken so far.",
+            self._loading_s,
+            kind=kind,
+        )
         metrics.gauge("ottla_shard_requests_parked", "Requests waiting for a response.", self._unanswered, kind=kind)
 
     async def start(self) -> None:
@@ -135,7 +138,7 @@ class OwnedShards(Shards[S]):
             async with asyncio.timeout(DRAIN_S):
                 await self._idle.wait()
         except TimeoutError:
-            _log.warning("%s shards still have requests under way; stopping all the same", self.kind)
+            _log.warning("%s shards still have requests in progress; stopping anyway", self.kind)
         await self.kill()
 
     async def kill(self) -> None:
@@ -173,8 +176,8 @@ class OwnedShards(Shards[S]):
         except TimeoutError:
             raise OttlaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"no answer within {timeout:g} s; it may still have been done",
-                hint="ask again",
+                f"no response within {timeout:g} s; the request may still have been carried out",
+                hint="try again",
             ) from None
 
     def begin(
@@ -284,7 +287,7 @@ class OwnedShards(Shards[S]):
         while self._to_load and sum(held.is_loading for held in self._held.values()) < self.limits.loads_at_once:
             number, held = self._to_load.popitem(last=False)
             _log.info(
-                "%s shard %d is assigned to this coordinator, epoch %d: loading",
+                "%s shard %d is assigned to this coordinator in epoch %d; loading it",
                 self.kind,
                 number,
                 held.owner.fence.epoch,
@@ -309,7 +312,7 @@ class OwnedShards(Shards[S]):
         starved = runnable_s > passed_s / 2
         self._gaps[starved].value += 1
         _log.warning(
-            "the event loop stood still for %.1f s: %s; deadlines are shifted by that time",
+            "the event loop stalled for %.1f s: %s; all deadlines are extended by that time",
             gap_s,
             "this process got too little CPU time" if starved else "this process was stopped",
         )
@@ -344,7 +347,7 @@ class OwnedShards(Shards[S]):
         try:
             self._when_left(number, fence.epoch)
         except Exception:
-            _log.exception("the cleanup after %s shard %d failed", self.kind, number)
+            _log.exception("cleaning up after %s shard %d failed", self.kind, number)
         if leave.needs_epoch and not self._stopping:
             rest_s = _REST_S if owned_s < _SHORT_OWNERSHIP_S else 0.0  # whatever ends it at once is not to spin
             self.spawn(self._ask_anew(number, fence.epoch, rest_s))
@@ -358,7 +361,7 @@ class OwnedShards(Shards[S]):
             try:
                 await self._release(number, epoch)
             except OttlaError as error:
-                _log.warning("%s shard %d can't be given back yet: %s", self.kind, number, error)
+                _log.warning("%s shard %d can't be released yet: %s", self.kind, number, error)
             else:
                 return
             await asyncio.sleep(backoff.next())

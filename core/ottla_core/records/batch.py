@@ -236,7 +236,7 @@ def corrupt(reason: str) -> OttlaError:
     return OttlaError(
         ErrorCode.CORRUPT_MESSAGE,
         reason,
-        hint="try again; if the error stays, the client, a proxy or a disk damages batches",
+        hint="try again; if the error persists, the client, a proxy or a disk is damaging batches",
     )
 
 
@@ -244,8 +244,8 @@ def _check_format(header: BatchHeader) -> None:
     if header.magic != MAGIC:
         raise OttlaError(
             ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-            f"a record batch of magic {header.magic} is not accepted",
-            hint=f"send record batches of magic {MAGIC} (Kafka 0.11 and later)",
+            f"a record batch with magic {header.magic} is not accepted",
+            hint=f"send record batches with magic {MAGIC} (Kafka 0.11 and later)",
         )
     if header.codec > MAX_CODEC:
         raise OttlaError(

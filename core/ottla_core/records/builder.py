@@ -138,5 +138,5 @@ def check_timestamp(timestamp_ms: int) -> None:
         raise OttlaError(
             ErrorCode.INVALID_TIMESTAMP,
             f"a record can't have the timestamp {timestamp_ms}",
-            hint="give milliseconds since 1970, not negative",
+            hint="use a non-negative number of milliseconds since 1970",
         )

@@ -95,7 +95,7 @@ class PureSource:
             record, at = self._record(data, at)
             yield record
         if at != len(data):
-            raise ValueError(f"{len(data) - at} bytes are left behind the last record")
+            raise ValueError(f"{len(data) - at} bytes follow the last record")
 
     def columns(self, *fields: int) -> Sequence[list[Any]]:
         columns: list[list[Any]] = [[] for _ in fields]
@@ -113,7 +113,7 @@ class PureSource:
         value, at = _read_bytes(data, at)
         headers, at = _read_headers(data, at)
         if at - start != length:
-            raise ValueError(f"a record says it is {length} bytes long and is {at - start}")
+            raise ValueError(f"a record claims to be {length} bytes long, but it is {at - start}")
         header = self._header
         timestamp = header.max_timestamp if header.has_log_append_time else header.base_timestamp + timestamp_delta
         return (header.base_offset + offset_delta, _as_int64(timestamp), key, value, headers), at
@@ -132,7 +132,7 @@ def _read_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
         return None, at
     end = at + length
     if end > len(data):
-        raise IndexError(f"{length} bytes should lie where {len(data) - at} are left")
+        raise IndexError(f"{length} bytes are expected, but only {len(data) - at} are left")
     return data[at:end], end
 
 

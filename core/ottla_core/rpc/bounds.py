@@ -10,6 +10,6 @@ def check_few(count: int, name: str, most: int) -> None:
     if count > most:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
-            f"a call may have at most {most} {name}, not {count}",
-            hint="split it into several calls",
+            f"a call may have at most {most} {name}, but this one has {count}",
+            hint="split the call into several",
         )

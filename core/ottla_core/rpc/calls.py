@@ -56,7 +56,7 @@ class Calls:
         message = f"{self.open} calls are open and hold {self.bytes} bytes, and this server takes no more"
         self._rejected += 1
         if time.monotonic() - self._logged_at >= _LOG_INTERVAL_S:  # a rejected caller may try again at once
-            _log.warning("%d calls were rejected, the last one of %s: %s", self._rejected, peer, message)
+            _log.warning("rejected calls: %d; the last one came from %s: %s", self._rejected, peer, message)
             self._logged_at, self._rejected = time.monotonic(), 0
         raise TooMuchError(message)
 

@@ -120,5 +120,5 @@ def raise_error(error: Error) -> None:
 
 def log_bug(method: str, request_id: str, error: Exception) -> str:
     """Log a bug with its traceback; return the words that a client may see of it."""
-    _log.error("%s failed, request %s", method, request_id, exc_info=error)
+    _log.error("%s failed for request %s", method, request_id, exc_info=error)
     return f"internal error, in the log as request {request_id}"

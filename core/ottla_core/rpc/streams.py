@@ -161,8 +161,10 @@ class _ServedStream:
         response: bytes = self._types.response(correlation_id=correlation_id, body=body).SerializeToString()
         if len(response) <= MAX_RESPONSE_BYTES:
             return response
-        message = f"the response of {len(response)} bytes is larger than the {MAX_RESPONSE_BYTES} that can be sent"
-        failed = self._endpoint.failed(OttlaError(ErrorCode.MESSAGE_TOO_LARGE, message, hint="request less at once"))
+        message = f"the response of {len(response)} bytes is larger than the limit of {MAX_RESPONSE_BYTES}"
+        failed = self._endpoint.failed(
+            OttlaError(ErrorCode.MESSAGE_TOO_LARGE, message, hint="request less data at a time")
+        )
         frame: bytes = self._types.response(correlation_id=correlation_id, body=failed).SerializeToString()
         return frame
 
@@ -211,8 +213,8 @@ class _ServedStream:
 
     async def _shut_down(self) -> None:
         """End a stream whose client does not take its answers: gRPC cancels `serve`, and so this frame too."""
-        reason = f"{self._endpoint.method.name}: {self._grpc.peer()} has not taken an answer within {WRITE_LIMIT_S:g} s"
-        _log.warning("%s; cutting its connection", reason)
+        reason = f"{self._endpoint.method.name}: {self._grpc.peer()} has not read a response within {WRITE_LIMIT_S:g} s"
+        _log.warning("%s; closing its connection", reason)
         await asyncio.to_thread(shut_down_connection, self._grpc.peer())
         await asyncio.sleep(_SHUT_DOWN_LIMIT_S)
         raise EndStreamError(reason)

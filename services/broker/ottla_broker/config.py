@@ -42,7 +42,7 @@ class BrokerConfig:
             raise OttlaError(
                 ErrorCode.INVALID_CONFIG,
                 f"kafka_port={self.kafka_port} can't be set together with kafka_listeners",
-                hint="leave it out: kafka_listeners gives the ports",
+                hint="leave kafka_port out: kafka_listeners sets the ports",
             )
         check_ports_differ(self.kafka, {"port, for gRPC,": self.port, "admin_port": self.admin_port})
 

@@ -124,7 +124,10 @@ class ConsumerSession:
             await slice_.rest()
             self._check()
             if len(request.id.topic_id) > _TOPIC_ID_BYTES:  # it is kept, and may not be looked at before others come
-                raise OttlaError(ErrorCode.INVALID_REQUEST, f"a topic id of {len(request.id.topic_id)} bytes")
+                raise OttlaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"a topic id has {len(request.id.topic_id)} bytes, but at most {_TOPIC_ID_BYTES} are allowed",
+                )
             self._remove(request.id)
             self._requested[request.id] = request
             self._sessions.partitions += 1

@@ -66,7 +66,7 @@ class DataDirectory:
         try:
             await asyncio.to_thread(self.log_dir.close, self._high_watermarks(), now_ms=self._clock.wall_ms())
         except OttlaError as error:
-            _log.error("the next start has to recover: %s", error)
+            _log.error("the next start has to recover the logs: %s", error)
 
     async def kill(self) -> None:
         """Leave everything as it is, unmarked: the next start recovers."""

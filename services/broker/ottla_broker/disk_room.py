@@ -53,17 +53,19 @@ class DiskRoom:
                     self._say(disk.full)
                 await self._own.tell(read_only=was_full)
             except StoreUnavailableError as error:
-                _log.warning("whether the disk is full can't be reported, trying again: %s", error)
+                _log.warning("can't report whether the disk is full, retrying: %s", error)
                 await asyncio.sleep(_TRY_S)
             except Exception:
-                _log.exception("watching the room on the disk failed, retrying")
+                _log.exception("checking the free space on the disk failed, retrying")
                 await asyncio.sleep(_TRY_S)
 
     def _say(self, full: str) -> None:
         path = self._log_dir().disk.path
         if full:
             _log.error(
-                "nothing is appended in %s until there is room again: %s; free space, or shorten retention", path, full
+                "the broker appends nothing in %s until the disk has room again: %s; free space, or shorten retention",
+                path,
+                full,
             )
         else:
-            _log.info("there is room in %s again", path)
+            _log.info("%s has room again", path)

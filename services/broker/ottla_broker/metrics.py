@@ -25,11 +25,11 @@ def add_metrics(metrics: Metrics, follower: MetadataFollower, replicas: Replicas
 
     gauge = partial(_add_gauge, metrics)
     gauge("ottla_broker_partitions", "Replicas on this broker.", lambda: len(replicas.all()))
-    gauge("ottla_broker_parked_fetches", "Fetches that wait for data.", lambda: replicas.consumers.parked)
+    gauge("ottla_broker_parked_fetches", "Fetches that are waiting for data.", lambda: replicas.consumers.parked)
     gauge("ottla_broker_leaders", "Partitions that this broker leads.", lambda: sum(r.leads for r in existing()))
     gauge(
         "ottla_broker_under_replicated_partitions",
-        "Partitions led by this broker with out-of-sync replicas.",
+        "Partitions led by this broker that have out-of-sync replicas.",
         lambda: sum(r.is_under_replicated for r in existing()),
     )
     gauge(
@@ -39,7 +39,7 @@ def add_metrics(metrics: Metrics, follower: MetadataFollower, replicas: Replicas
     )
     gauge(
         "ottla_broker_late_transaction_partitions",
-        "Partitions led by this broker with a transaction that has been open for too long.",
+        "Partitions led by this broker in which a transaction has been open for too long.",
         lambda: sum(r.has_late_transaction for r in existing()),
     )
     gauge(
@@ -70,11 +70,13 @@ def add_cleaner_metrics(metrics: Metrics, cleaner: LogCleaner) -> None:
     gauge, totals = partial(_add_gauge, metrics), cleaner.totals
     gauge("ottla_cleaner_max_dirty_ratio", "Dirty ratio of the dirtiest compacted log.", lambda: cleaner.dirtiest_ratio)
     gauge(
-        "ottla_cleaner_uncleanable_partitions", "Compacted logs whose last clean failed.", lambda: cleaner.uncleanable
+        "ottla_cleaner_uncleanable_partitions",
+        "Compacted logs whose last cleaning failed.",
+        lambda: cleaner.uncleanable,
     )
     gauge(
         "ottla_cleaner_last_run_timestamp_seconds",
-        "When the last clean ended, in Unix time.",
+        "Unix time at which the last cleaning ended.",
         lambda: totals.ended_at_ms / 1000,
     )
     for name, help_text, value in (

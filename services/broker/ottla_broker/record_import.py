@@ -24,7 +24,7 @@ async def import_records(
     """
     check_client_may_write(replica.topic)
     if log_start_offset > read_header(records).base_offset:
-        text = f"the log can't begin at {log_start_offset}, behind the first of the batches"
+        text = f"the log can't begin at {log_start_offset}, after the start of the first batch"
         raise OttlaError(ErrorCode.INVALID_REQUEST, text)
     replica.pending_bytes.take(len(records))
     try:
@@ -39,7 +39,7 @@ async def import_records(
                 next_offset = repeated
                 await replica.committed(next_offset, replica.leadership)
     except TimeoutError:
-        text = f"{replica} has not replicated what is imported after offset {expected_offset}"
+        text = f"{replica} has not replicated the batches imported from offset {expected_offset} on"
         raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, text, hint="send the same batches again") from None
     finally:
         replica.pending_bytes.give_back(len(records))

@@ -124,8 +124,8 @@ class BrokerService:
 
     async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
         if request.HasField("follower"):
-            message = "a follower sent its fetch as a consumer's, and consumers read no further than the high watermark"
-            raise OttlaError(ErrorCode.INVALID_REQUEST, message, hint="send it by ReplicaFetch")
+            message = "a follower sent a consumer fetch, which reads only up to the high watermark"
+            raise OttlaError(ErrorCode.INVALID_REQUEST, message, hint="send the fetch with ReplicaFetch")
         rack = "" if request.from_follower else request.rack
         closest = closest_to(rack, self._metadata.image, self._log_dir().identity.node_id)
         consumers = Consumers(
@@ -493,7 +493,9 @@ def _followed_of(requested: pb.FetchPartition, request: pb.FetchRequest) -> Foll
 def check_no_repeats(requested: Iterable[tuple[object, ...]]) -> None:
     """Raise INVALID_REQUEST where one of them stands there twice: each is work."""
     if any(count > 1 for count in Counter(requested).values()):
-        raise OttlaError(ErrorCode.INVALID_REQUEST, "the request names a partition twice", hint="ask once")
+        raise OttlaError(
+            ErrorCode.INVALID_REQUEST, "the request names a partition twice", hint="name each partition once"
+        )
 
 
 def _log_dir_partition(replica: Replica) -> pb.PartitionSize:
@@ -517,7 +519,7 @@ def _check_silence(results: Iterable[ProduceResult]) -> None:
     """acks=0: silence, or the end of the stream where something failed, so that the client looks again (rule 66)."""
     for result in results:
         if result.error is not None:
-            raise EndStreamError(f"an acks=0 produce failed: {error_message(result.error).message}")
+            raise EndStreamError(f"a produce request with acks=0 failed: {error_message(result.error).message}")
 
 
 async def _topic_metadata(image: ClusterImage, name: str, time_slice: Slice) -> pb.TopicMetadata:

@@ -34,8 +34,8 @@ class Traffic:
         if now_ms - self._reported_at_ms >= _REPORTED_EVERY_MS:
             self._reported_at_ms = now_ms
             _log.warning(
-                "%s: the newest record of a batch is past retention.ms by %d ms, so the batch is deleted with its "
-                "segment; correct the producer's clock, or lengthen retention (logged once an hour for each topic)",
+                "%s: the newest record of a batch is older than retention.ms by %d ms, so the batch is deleted with "
+                "its segment; correct the producer's clock, or lengthen retention (logged once an hour for each topic)",
                 partition,
                 by_ms,
             )

@@ -29,13 +29,15 @@ def check_markers(requested: Sequence[MarkersToWrite]) -> None:
     """Raise INVALID_REQUEST for more than a request may have, and for what is no producer's."""
     if sum(len(markers.partitions) for markers in requested) > MOST_MARKERS:
         raise OttlaError(
-            ErrorCode.INVALID_REQUEST, f"more than {MOST_MARKERS} markers at once", hint="send them in several requests"
+            ErrorCode.INVALID_REQUEST,
+            f"the request has more than {MOST_MARKERS} markers",
+            hint="send the markers in several requests",
         )
     for (producer_id, epoch, marker, _), _ in requested:
         if min(producer_id, epoch, marker.coordinator_epoch) < 0 or epoch > _LARGEST_EPOCH:
             raise OttlaError(
                 ErrorCode.INVALID_REQUEST,
-                f"a marker of producer {producer_id} has the epoch {epoch} and the coordinator epoch "
+                f"a marker has invalid numbers: producer {producer_id}, epoch {epoch}, coordinator epoch "
                 f"{marker.coordinator_epoch}",
             )
 
@@ -85,9 +87,9 @@ async def _acknowledged(append: ReplicaAppend | OttlaError, deadline: float) -> 
     except TimeoutError:
         return OttlaError(
             ErrorCode.REQUEST_TIMED_OUT,
-            f"{append.replica} has the marker at offset {append.appended.last_offset}, and its high watermark is still "
+            f"{append.replica} has the marker at offset {append.appended.last_offset}, but its high watermark is still "
             f"at {append.replica.high_watermark}",
-            hint="send it again",
+            hint="send the marker again",
         )
     except OttlaError as error:
         return without_traces(error)

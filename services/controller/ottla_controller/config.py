@@ -31,7 +31,7 @@ class ControllerConfig:
             if not (name and separator):
                 raise OttlaError(
                     ErrorCode.INVALID_CONFIG,
-                    f"first_configs has {name!r}, which is not name=value",
-                    hint="for instance default.replication.factor=3,min.insync.replicas=2",
+                    f"first_configs contains {name!r}, which does not have the form name=value",
+                    hint="an example is default.replication.factor=3,min.insync.replicas=2",
                 )
         return {name.strip(): value.strip() for name, _, value in pairs}

@@ -61,7 +61,7 @@ class ShardAssigner:
         for kind in unassigned_kinds(self._follower.image):
             while assignments := await journal.commit(partial(decide_shards, kind=kind), urgent=True):
                 self._assigned.value += len(assignments)
-                _log.info("%d shards of %s have a new owner", len(assignments), kind)
+                _log.info("assigned %d shards of kind %s to new owners", len(assignments), kind)
         for kind in unfinished(self._follower.image):
             decide = partial(decide_internal_topic, kind=kind, topic_id=self._new_topic_id())
             while done := await journal.commit(decide):

@@ -131,7 +131,8 @@ class Journal:
             return decision.response
         raise OttlaError(
             ErrorCode.REQUEST_TIMED_OUT,
-            f"the brokers it depends on changed during each of {MAX_RACES} attempts; nothing was changed",
+            f"the brokers that the request depends on changed during each of {MAX_RACES} attempts; the request changed "
+            "nothing",
             hint="try again",
         )
 
@@ -139,7 +140,7 @@ class Journal:
         """Remove what a decision that was written half-way has left: partition keys that no topic has."""
         decision = decide_remove_orphans(await self._current_image())
         if decision.response:
-            _log.info("removing %d partitions that no topic has", decision.response)
+            _log.info("removing partitions that belong to no topic: %d", decision.response)
         await self._write(decision)
         self._untidy = False
 
@@ -151,7 +152,9 @@ class Journal:
                 self._untidy = self._untidy or written > 0
                 if written == 0 or not decision.commits_first:
                     raise
-                _log.warning("the change is made, but what it makes obsolete is still to be removed: %s", error)
+                _log.warning(
+                    "the change was made, but the entries that it makes obsolete are not removed yet: %s", error
+                )
                 return
 
     async def _transact(self, batch: DecisionBatch) -> None:
@@ -221,7 +224,7 @@ class Journal:
 
     def _check_open(self) -> None:
         if self._over is not None:
-            raise OttlaError(ErrorCode.NOT_CONTROLLER, self._over, hint="ask the active controller")
+            raise OttlaError(ErrorCode.NOT_CONTROLLER, self._over, hint="send the request to the active controller")
 
     def _end(self, reason: str) -> None:
         if self._over is None:

@@ -150,7 +150,7 @@ class Leadership:
         """The key of this very election, so that a later one is never hit. Failing that, its lease ends it."""
         self._watch = HealthWatch(active.address)
         await self._watch.until_dead()
-        _log.warning("controller %d is dead: its connection broke, and its port refuses", active.id)
+        _log.warning("controller %d is dead: its connection broke, and its port refuses new ones", active.id)
         mine = Compare(self._key, create_revision=active.epoch)
         with contextlib.suppress(StoreUnavailableError):
             await self._store.txn([mine], [Delete(self._key)], timeout=_STORE_TIMEOUT_S)
@@ -191,13 +191,13 @@ def _is_another(active: Controller | None, image: ClusterImage) -> bool:
 def _not_controller(image: ClusterImage, node_id: int) -> OttlaError:
     active = image.controller
     if active is None:
-        return OttlaError(ErrorCode.NOT_CONTROLLER, "no controller is elected at the moment", hint="try again")
+        return OttlaError(ErrorCode.NOT_CONTROLLER, "no controller is currently elected", hint="try again")
     if active.id == node_id:
         return OttlaError(
-            ErrorCode.NOT_CONTROLLER, f"controller {node_id} begins or ends its term at the moment", hint="try again"
+            ErrorCode.NOT_CONTROLLER, f"controller {node_id} is just starting or ending its term", hint="try again"
         )
     return OttlaError(
         ErrorCode.NOT_CONTROLLER,
-        f"controller {node_id} is a standby, the active one is controller {active.id}",
-        hint=f"ask {active.address}",
+        f"controller {node_id} is a standby; the active controller is {active.id}",
+        hint=f"send the request to {active.address}",
     )

@@ -29,7 +29,7 @@ def add_metrics(
     def partitions(name: str, help_text: str, state: State) -> None:
         gauge(f"ottla_controller_{name}", help_text, lambda image: len(index.where(state)))
 
-    gauge("ottla_controller_active", "1 on the active controller.", lambda image: 1)
+    gauge("ottla_controller_active", "1 on the active controller, else 0.", lambda image: 1)
     partitions("offline_partitions", "Partitions without a leader.", leaderless)
     partitions("preferred_replica_imbalance", "Partitions whose leader is not the preferred one.", unpreferred)
     partitions("under_replicated_partitions", "Partitions with replicas out of sync.", under_replicated)
@@ -51,6 +51,6 @@ def add_metrics(
     )
     metrics.gauge(
         "ottla_controller_health_streams",
-        "Processes whose crash this controller notices at once: brokers; on a standby, the active controller.",
+        "Processes whose crash this controller detects immediately: brokers or, on a standby, the active controller.",
         lambda: float(presence.held + leadership.watches_active),
     )

@@ -130,7 +130,9 @@ class Presence:
                     "%s, epoch %d, is dead: its connection broke, and its port refuses new ones", name, process.epoch
                 )
         except OttlaError as error:
-            _log.warning("could not remove %s, which is dead: %s; its lease will", name, error)
+            _log.warning(
+                "could not remove the registration of %s, which is dead: %s; it ends with its lease", name, error
+            )
 
     def _probe_all(self) -> None:
         for broker in self._brake.to_probe():
@@ -146,9 +148,11 @@ class Presence:
             _log.exception("probing broker %d failed", broker.id)
             alive = False
         _log.warning(
-            "several brokers disappeared at once; broker %d %s",
+            "several brokers disappeared at the same time; broker %d %s",
             broker.id,
-            "responds, so the controller waits for it" if alive else "does not respond, so it counts as dead",
+            "responds, so the controller waits for it"
+            if alive
+            else "does not respond, so the controller treats it as dead",
         )
         self._brake.on_probed(self._clock.monotonic(), broker, alive=alive)
         del self._probes[_registration(broker)]

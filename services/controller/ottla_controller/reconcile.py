@@ -108,7 +108,9 @@ class Reconciler:
             )
         if moved:
             offline = sum(s.offline for s in moved)
-            _log.info("of %d partitions %d have a new leader, %d have none", len(moved), elected, offline)
+            _log.info(
+                "partitions changed: %d; with a new leader: %d; without a leader: %d", len(moved), elected, offline
+            )
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
         if self._due is not None and (concerned := self._index.concerned(old, new)):

@@ -58,10 +58,10 @@ class Recoverer:
             try:
                 left = await self._recover(journal)
             except OttlaError as error:
-                _log.warning("can't elect by what the logs say, retrying: %s", error)
+                _log.warning("can't elect leaders by the brokers' logs, retrying: %s", error)
                 left = True
             except Exception:
-                _log.exception("electing by what the logs say failed, retrying")
+                _log.exception("electing leaders by the brokers' logs failed, retrying")
                 left = True
             if left:
                 with contextlib.suppress(TimeoutError):
@@ -80,7 +80,7 @@ class Recoverer:
         if image.is_behind:
             count = await journal.commit(decide_restored, urgent=True)
             _log.warning(
-                "the metadata is older than the brokers' logs: restoration %d; the brokers' logs decide who leads",
+                "the metadata is older than the brokers' logs (restoration %d); the logs now decide which brokers lead",
                 count,
             )
             return True
@@ -95,7 +95,7 @@ class Recoverer:
             self._report(moved)
             elected += len(moved)
         if elected:
-            _log.warning("%d partitions are led by the longest log of those that count", elected)
+            _log.warning("partitions now led by the replica with the longest eligible log: %d", elected)
         return elected < len(partitions)
 
 
@@ -127,7 +127,7 @@ async def _ask(broker: Broker, revision: int, partitions: Sequence[PartitionId])
                 id_ = PartitionId(TopicId(end.topic_id), end.partition)
                 ends[id_] = LogEnd(end.last_epoch, end.log_end_offset, end.sound)
     except OttlaError as error:
-        _log.info("broker %d does not say how far its logs go: %s", broker.id, error)
+        _log.info("broker %d did not report where its logs end: %s", broker.id, error)
         return None
     finally:
         await peer.close()

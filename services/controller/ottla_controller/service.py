@@ -206,7 +206,7 @@ class ControllerService:
         kind = _ELECTIONS.get(request.type)
         if kind is None:
             raise OttlaError(
-                ErrorCode.INVALID_REQUEST, f"{request.type} is no type of election", hint="see ElectionType"
+                ErrorCode.INVALID_REQUEST, f"{request.type} is not a type of election", hint="see ElectionType"
             )
         if request.all_partitions:
             candidates = self._index.where(unpreferred if kind is ElectionType.PREFERRED else leaderless)
@@ -237,7 +237,11 @@ class ControllerService:
         self._leadership.journal()
         image = self._follower.image
         if image.controller is None:  # elected, and its own metadata does not say so yet
-            raise OttlaError(ErrorCode.NOT_CONTROLLER, "this controller has only just been elected", hint="ask again")
+            raise OttlaError(
+                ErrorCode.NOT_CONTROLLER,
+                "this controller was elected a moment ago and can't respond yet",
+                hint="try again",
+            )
         elected = image.controller
         return pb.DescribeQuorumResponse(
             leader_id=elected.id, epoch=elected.epoch, revision=image.revision, address=elected.address
@@ -366,7 +370,9 @@ class ControllerService:
             await self._follower.wait_for(epoch, timeout=_EPOCH_WAIT_S)
         except TimeoutError as error:
             raise OttlaError(
-                ErrorCode.REQUEST_TIMED_OUT, f"epoch {epoch} is not known here: {error}", hint="try again"
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"epoch {epoch} is not known to this controller yet: {error}",
+                hint="try again",
             ) from None
 
 
@@ -387,7 +393,7 @@ def _check_number(resources: Iterable[pb.ConfigResource]) -> None:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
             f"the request names more than {_MOST_NAMED:,} groups and subscriptions",
-            hint="ask for fewer at once",
+            hint="request fewer at a time",
         )
 
 
@@ -406,7 +412,9 @@ def _op(op: pb.ConfigOp) -> Op:
     kind = _OPS.get(op.op)
     if kind is None:
         raise OttlaError(
-            ErrorCode.INVALID_REQUEST, f"{op.op} is no operation on a config", hint="set, delete, append or subtract"
+            ErrorCode.INVALID_REQUEST,
+            f"{op.op} is not an operation on a config",
+            hint="use set, delete, append or subtract",
         )
     return Op(op.name, kind, op.value)
 

@@ -47,18 +47,18 @@ class StoreRoom:
             try:
                 self._size_bytes = await self._store.size_bytes(timeout=LOOK_S)
             except StoreUnavailableError as error:
-                _log.debug("the metadata store does not say how large it is: %s", error)
+                _log.debug("the metadata store did not report its size: %s", error)
             except Exception:
-                _log.exception("can't see how large the metadata store is, retrying")
+                _log.exception("reading the size of the metadata store failed, retrying")
             if self._used >= WARNED_FROM and not self._warned:
-                _log.warning("%s: from %d %% on no partitions are added; %s", self, REFUSED_FROM * 100, _HINT)
+                _log.warning("%s: from %d %% on, no partitions can be added; %s", self, REFUSED_FROM * 100, _HINT)
             self._warned = self._used >= WARNED_FROM
             await asyncio.sleep(LOOK_S)
 
     def check(self) -> None:
         """Raise POLICY_VIOLATION where no partitions may be added."""
         if self._used >= REFUSED_FROM:
-            raise OttlaError(ErrorCode.POLICY_VIOLATION, f"{self}: no partitions are added", hint=_HINT)
+            raise OttlaError(ErrorCode.POLICY_VIOLATION, f"{self}: no partitions can be added", hint=_HINT)
 
     def __str__(self) -> str:
         size, quota = self._size_bytes / _MIB, self._quota_bytes / _MIB

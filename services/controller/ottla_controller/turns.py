@@ -31,7 +31,7 @@ class Turns:
         if not urgent and len(queue) >= self._most:
             raise OttlaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"{self._most:,} requests wait for the controller already; nothing was changed",
+                f"{self._most:,} requests are already waiting for the controller; nothing was changed",
                 hint="try again later",
             )
         slice_: asyncio.Future[None] = asyncio.get_running_loop().create_future()

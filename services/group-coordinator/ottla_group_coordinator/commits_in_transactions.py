@@ -50,7 +50,7 @@ class CommitsInTransactions:
             await self._coordinators.add_offsets(_add_offsets(request, guard), left_s)
         raise OttlaError(
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-            "the producer's transactions kept ending before the commit",
+            "the producer's transactions kept ending before the offsets could be committed",
             hint="try again",
         )
 

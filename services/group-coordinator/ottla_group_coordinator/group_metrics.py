@@ -39,9 +39,7 @@ class GroupMetrics:
 
     def __init__(self, metrics: Metrics) -> None:
         self._commits: Final = metrics.counter("ottla_group_commits_total", "Offset commits accepted.")
-        self._offsets: Final = metrics.counter(
-            "ottla_group_offsets_committed_total", "Offsets in the accepted commits."
-        )
+        self._offsets: Final = metrics.counter("ottla_group_offsets_committed_total", "Offsets in accepted commits.")
         self._evicted: Final = metrics.counter(
             "ottla_group_evictions_total", "Members removed from their group by the coordinator."
         )
@@ -49,7 +47,7 @@ class GroupMetrics:
             "ottla_group_partitions_moved_total", "Partitions moved to another member by rebalances."
         )
         self._seconds: Final = metrics.histogram(
-            "ottla_group_rebalance_seconds", "Time from a rebalance's cause to its assignment."
+            "ottla_group_rebalance_seconds", "Time from the cause of a rebalance to the new assignment."
         )
         self._rebalances: Final = {
             cause: metrics.counter("ottla_group_rebalances_total", "Rebalances, by cause.", cause=cause.value)
@@ -63,7 +61,7 @@ class GroupMetrics:
 
     def on_effect(self, shard: int, epoch: int, effect: Any) -> None:
         if isinstance(effect, Loaded) and effect.unreadable:
-            _log.warning("shard %d has %d records that this release can't read; they stay", shard, effect.unreadable)
+            _log.warning("records of shard %d that this release can't read, and keeps: %d", shard, effect.unreadable)
         if isinstance(effect, Happened):
             for n, event in enumerate(effect.events):
                 self._count(event, effect.events[:n])

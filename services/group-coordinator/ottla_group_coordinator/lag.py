@@ -87,7 +87,7 @@ class LagReader:
         partition_id = PartitionId(topic.id, partition.partition)
         leader = image.partitions[partition_id].leader
         if leader == NO_LEADER or leader not in image.brokers:
-            raise OttlaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader at the moment")
+            raise OttlaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} currently has no leader")
         return image.brokers[leader].address, partition_id
 
     async def _of_leader(

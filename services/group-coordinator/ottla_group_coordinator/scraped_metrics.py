@@ -143,7 +143,7 @@ class ScrapedGroupMetrics:
             try:
                 self._seen = await self._look()
             except Exception:
-                _log.exception("the groups' gauges could not be read")
+                _log.exception("reading the groups' gauges failed")
             self._looked.set()
             await asyncio.sleep(LOOK_S)
 
@@ -178,7 +178,7 @@ class ScrapedGroupMetrics:
                     without_confirmation=True,
                 )
             except OttlaError as error:
-                _log.debug("shard %d is not among the gauges: %s", number, error)
+                _log.debug("the gauges don't include shard %d: %s", number, error)
         return sorted(groups, key=lambda group: group[0])
 
 

@@ -283,7 +283,7 @@ class GroupService:
         except (StoreUnavailableError, TimeoutError) as error:
             raise OttlaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                f"it is not known whether topics exist: {error}",
+                f"can't determine whether the topics exist: {error}",
                 hint="try again",
             ) from error
 
@@ -385,7 +385,7 @@ class GroupService:
 def check_group_id(group_id: str, *, empty: bool = False) -> None:
     """Raise INVALID_GROUP_ID; Kafka lets an empty id keep offsets, but have no members."""
     if not group_id and not empty:
-        raise OttlaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty", hint="give a group.id")
+        raise OttlaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty", hint="set a group.id")
 
 
 def _identity(member: pb.Member) -> CallerIdentity:
@@ -414,13 +414,17 @@ def _heartbeat_response(heartbeat: asyncio.Future[Any] | OttlaError) -> pb.Heart
 
 def _outcome(heartbeat: asyncio.Future[Any]) -> OttlaError | None:
     if heartbeat.cancelled():
-        message = "the ownership of its shard could not be confirmed in time"
-        return OttlaError(ErrorCode.REQUEST_TIMED_OUT, message, hint="send this heartbeat by itself")
+        message = "the coordinator could not confirm in time that it owns the group's shard"
+        return OttlaError(ErrorCode.REQUEST_TIMED_OUT, message, hint="send this heartbeat in a request of its own")
     error = heartbeat.exception()
     if error is None:
         outcome: OttlaError | None = heartbeat.result()
         return outcome
-    return error if isinstance(error, OttlaError) else OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a bug; see the log")
+    return (
+        error
+        if isinstance(error, OttlaError)
+        else OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, "internal error; see the coordinator's log")
+    )
 
 
 def _join_response(joined: Joined) -> pb.JoinResponse:
@@ -465,7 +469,7 @@ def _committed(partition: TopicPartition, found: CommittedOffset | None) -> pb.C
 
 def _unstable(partition: TopicPartition) -> pb.CommittedOffset:
     error = OttlaError(
-        ErrorCode.UNSTABLE_OFFSET_COMMIT, f"a transaction has offsets for {partition} and is not over", hint="try again"
+        ErrorCode.UNSTABLE_OFFSET_COMMIT, f"an open transaction has offsets for {partition}", hint="try again"
     )
     return pb.CommittedOffset(
         topic=partition.topic, partition=partition.partition, offset=NO_GENERATION, error=error_message(error)

@@ -61,7 +61,7 @@ class TxnCoordinators:
                     raise
                 raise OttlaError(
                     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-                    f"it is not known whether transaction {request.transactional_id!r} is open: {error}",
+                    f"can't determine whether transaction {request.transactional_id!r} is open: {error}",
                     hint="try again",
                 ) from error
             return

@@ -149,10 +149,10 @@ class Flow:
                 self._copy_until_stopped()
             except ottla.OttlaError as error:
                 self.error = str(error)
-                logger.warning("flow %s stands still: %s", self.settings.name, error)
+                logger.warning("flow %s is interrupted, retrying: %s", self.settings.name, error)
             except Exception as bug:
                 self.error = f"{type(bug).__name__}: {bug}"
-                logger.exception("flow %s stands still", self.settings.name)
+                logger.exception("flow %s is interrupted, retrying", self.settings.name)
             self.copier = self._reader = None
             self.state.leads = False  # it has no partitions now
             self._stopping.wait(_BACKOFF_S)

@@ -66,7 +66,7 @@ class MirrorService:
         """Raises INVALID_REQUEST for a flow whose offsets have no place in the target."""
         flow = self._flow(name)
         if flow.settings.policy == "marked":
-            message = f"offsets are not translated by {name}: records of the target's own lie between the copies"
+            message = f"flow {name} does not translate offsets: the target's own records are mixed with the copies"
             raise OttlaError(
                 ErrorCode.INVALID_REQUEST, message, hint="find the position by timestamp; both sites have all records"
             )
@@ -76,7 +76,7 @@ class MirrorService:
         flow = self._flows.get(name)
         if flow is None:
             names = ", ".join(self._flows)
-            raise OttlaError(ErrorCode.INVALID_REQUEST, f"there is no flow {name!r}", hint=f"there is {names}")
+            raise OttlaError(ErrorCode.INVALID_REQUEST, f"there is no flow {name!r}", hint=f"the flows are {names}")
         return flow
 
     def _status(self, flow: Flow) -> pb.FlowStatus:

@@ -99,9 +99,10 @@ class TxnMarkers:
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         self._written: Final = metrics.counter("ottla_txn_markers_written_total", "Markers written to partitions.")
         self._failed: Final = metrics.counter(
-            "ottla_txn_markers_failed_total", "Markers that could not be written, and are sent again."
+            "ottla_txn_markers_failed_total",
+            "Failed attempts to write a marker; the coordinator sends the marker again.",
         )
-        metrics.gauge("ottla_txn_markers_pending", "Markers that are still to be written to partitions.", self._pending)
+        metrics.gauge("ottla_txn_markers_pending", "Markers not yet written to partitions.", self._pending)
 
     async def start(self) -> None:
         self._spawn(self._route_all())
@@ -170,7 +171,7 @@ class TxnMarkers:
                 ending.completing.set()  # what has waited for it comes next, and goes into the same append
                 await response
             except OttlaError as error:
-                _log.debug("%s is complete, and not yet noted as such: %s", ending.transactional_id[:100], error)
+                _log.debug("%s is complete, but not yet recorded as such: %s", ending.transactional_id[:100], error)
                 await asyncio.sleep(backoff.next())
                 continue
             ending.is_over = True
@@ -269,7 +270,9 @@ class TxnMarkers:
         except Exception as error:
             known = isinstance(error, OttlaError)
             if queue.backoff.attempts == 0 or not known:
-                _log.warning("markers for %s fail, retrying: %s", destination.address, error, exc_info=not known)
+                _log.warning(
+                    "sending markers to %s failed, retrying: %s", destination.address, error, exc_info=not known
+                )
             if isinstance(error, OttlaError) and error.code == ErrorCode.REQUEST_TIMED_OUT:
                 self._note_late(markers, Lateness(min(destination.late + 1, Lateness.ALONE)))
             await asyncio.sleep(queue.backoff.next())

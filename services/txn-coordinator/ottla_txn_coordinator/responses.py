@@ -100,6 +100,6 @@ def _compiled(pattern: str) -> Any:
 def _no_expression(pattern: str, cause: str) -> OttlaError:
     return OttlaError(
         ErrorCode.INVALID_REGULAR_EXPRESSION,
-        f"{shown(pattern)} is not a pattern that can be looked for: {cause}",
-        hint="give a short expression in RE2's syntax, for the whole id",
+        f"{shown(pattern)} is not a usable pattern: {cause}",
+        hint="use a short expression in RE2 syntax that matches the whole id",
     )

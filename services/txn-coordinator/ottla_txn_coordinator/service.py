@@ -179,7 +179,7 @@ class TxnService:
 
     async def add_offsets(self, request: pb.AddOffsetsRequest, context: RequestContext) -> pb.AddOffsetsResponse:
         if not request.group:
-            raise OttlaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty", hint="give a group.id")
+            raise OttlaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty", hint="set a group.id")
         shard = self._metadata.image.shard_of(GROUP, request.group)
         if shard is None:
             raise OttlaError(
@@ -277,13 +277,15 @@ class TxnService:
         if partition.topic in INTERNAL_TOPICS:
             return OttlaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"{partition.topic} takes no records from producers",
-                hint="offsets are added by AddOffsets",
+                f"{partition.topic} accepts no records from producers",
+                hint="use AddOffsets to add offsets",
             )
         topic = self._metadata.image.topics.get(partition.topic)
         if topic is None or not 0 <= partition.partition < topic.partition_count:
             name = partition._replace(topic=partition.topic[:250])
-            return OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name} does not exist", hint="was it deleted?")
+            return OttlaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name} does not exist", hint="the topic may have been deleted"
+            )
         return None
 
     async def _catch_up_with(self, partitions: Any) -> None:
@@ -375,13 +377,13 @@ class TxnService:
 def check_id(transactional_id: str) -> None:
     """Raise INVALID_REQUEST for one that no record can hold."""
     if not transactional_id:
-        raise OttlaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty", hint="give a transactional.id")
+        raise OttlaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty", hint="set a transactional.id")
     size_bytes = len(transactional_id.encode())
     if size_bytes > LONGEST_NAME_BYTES:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
-            f"a transactional id of {size_bytes} bytes is longer than {LONGEST_NAME_BYTES}",
-            hint="choose a shorter one",
+            f"a transactional id of {size_bytes} bytes is longer than the limit of {LONGEST_NAME_BYTES}",
+            hint="choose a shorter id",
         )
 
 

@@ -30,7 +30,7 @@ class TxnMetrics:
         self._ends: Final = {kind: metrics.counter(name, text, result=kind.value) for kind in _ENDS}
         self._inits: Final = metrics.counter("ottla_txn_producers_total", "Transactional producers initialized.")
         self._completions: Final = metrics.histogram(
-            "ottla_txn_complete_seconds", "Time from a transaction's decision to its last marker."
+            "ottla_txn_complete_seconds", "Time from the decision on a transaction to its last marker."
         )
         metrics.table("ottla_txn_ids", Table("Transactional ids in each state.", ("state",), self._states))
         metrics.gauge("ottla_txn_open", "Open transactions.", lambda: len(self._open_since_ms()))
@@ -43,7 +43,7 @@ class TxnMetrics:
 
     def on_effect(self, shard: int, epoch: int, effect: Any) -> None:
         if isinstance(effect, Loaded) and effect.unreadable:
-            _log.warning("shard %d has %d records that this release can't read; they stay", shard, effect.unreadable)
+            _log.warning("records of shard %d that this release can't read, and keeps: %d", shard, effect.unreadable)
         if isinstance(effect, TransactionCompleted):
             self._completions.observe(effect.after_ms / 1000)
         if isinstance(effect, HistoryEvent):

@@ -21,7 +21,7 @@ def _flights_in(segment: Path) -> Iterator[Flight]:
     records = MemoryRecords(segment.read_bytes())
     while (batch := records.next_batch()) is not None:
         if not batch.validate_crc():
-            raise ValueError(f"{segment.name}: a batch with a bad CRC")
+            raise ValueError(f"{segment.name}: a batch has a bad CRC")
         for record in batch:
             number = int(dict(record.headers)["row"])
             yield Flight(number, record.key.decode(), record.timestamp, record.value)

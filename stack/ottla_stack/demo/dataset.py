@@ -44,7 +44,7 @@ def path(name: str) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
-            "the data set of the demo is not installed",
+            "the demo's data set is not installed",
             hint="run `make demo`, which installs requirements/demo-data.txt",
         )
     return Path(spec.submodule_search_locations[0]) / "data" / name

@@ -115,5 +115,6 @@ class SparkJob:
         errors = self._err.read_text().splitlines()
         message = errors[-1] if errors else "it printed no error"
         return OttlaError(
-            ErrorCode.UNKNOWN_SERVER_ERROR, f"the job {self._name} ended with {self._running.returncode}: {message}"
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"the job {self._name} exited with code {self._running.returncode}: {message}",
         )

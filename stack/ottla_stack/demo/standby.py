@@ -145,7 +145,7 @@ def _fail_over(b: RunningStack) -> None:
     command = ["ottla", "mirror", "failover", "a->b", "--group", GROUP, "--mirror", f"127.0.0.1:{mirror.port}", "--yes"]
     ran = subprocess.run([sys.executable, "-m", *command], check=False, stdout=sys.stderr)
     if ran.returncode:
-        raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"the failover ended with {ran.returncode}")
+        raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"the failover exited with code {ran.returncode}")
 
 
 def main() -> int:

@@ -260,7 +260,7 @@ def export_log(
         found, *others = find_logs(directory, topic, [partition])
         if others:
             names = ", ".join(str(log.directory) for log in (found, *others))
-            raise config_error(f"{topic}-{partition} is in {names}", hint="give one of them as --dir")
+            raise config_error(f"{topic}-{partition} is in {names}", hint="pass one of them as --dir")
         made, reports = export(found, out, topic_id)
     items = [{**_item(report), "file": str(made / report.path.name)} for report in reports]
     write(Listing("log-exports/v1", items, _SEGMENT_COLUMNS, name="file"), Settings.of(ctx).output)

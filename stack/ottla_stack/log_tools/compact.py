@@ -61,11 +61,15 @@ def compact(directory: Path, *, delete_retention_ms: int, min_lag_ms: int, drops
     data = directory.resolve().parent
     with locked(data):
         if (data / META).exists() and partition_of(directory.resolve().name) is None:
-            raise config_error(f"{directory} is not a partition of this broker", hint="copy it, and give the copy")
+            raise config_error(
+                f"{directory} is not a partition of this broker", hint="copy the directory, and pass the copy"
+            )
         swap.finish_all(directory, os.listdir(directory) if directory.is_dir() else ())
         found, *others = find_logs(directory)
         if others or not found.is_whole or found.directory != directory:
-            raise config_error(f"{directory} is not the directory of one partition", hint="give one such as orders-0")
+            raise config_error(
+                f"{directory} is not the directory of one partition", hint="pass a directory such as orders-0"
+            )
         largest_segment = _checked(found)
         config = LogConfig(
             segment_bytes=largest_segment,
@@ -80,7 +84,7 @@ def _checked(found: LogFiles) -> int:
     """Return the bytes of the largest segment. A damaged log is left alone: opening it would truncate it."""
     if checkpoint.read_epochs(found.directory / checkpoint.LEADER_EPOCHS) is None:
         raise config_error(
-            f"{found.directory} has no {checkpoint.LEADER_EPOCHS} that can be read",
+            f"{found.directory} has no readable {checkpoint.LEADER_EPOCHS}",
             hint="start its broker and stop it cleanly, which rebuilds the file",
         )
     consequence = "nothing was changed"
@@ -140,7 +144,7 @@ class _Compaction:
     # ---- what the log needs of its checkpoints (WrittenOffsets) ------------------------------------------------------
 
     def on_truncation(self) -> None:
-        raise AssertionError("a log that is compacted is not truncated")
+        raise AssertionError("a log must not be truncated while it is compacted")
 
     def cover(self, recovery_point: RecoveryPoint) -> RecoveryPoint:
         if self._checkpoint(checkpoint.RECOVERY_POINTS, recovery_point) < recovery_point:
@@ -167,7 +171,8 @@ def _leaving_nothing(directory: Path) -> Iterator[None]:
             free = shutil.disk_usage(directory).free
             raise FatalError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"{directory}: there is no room for the cleaned segments beside the others: {free} bytes are free",
-                hint="make room for one more segment, and run it again: what was compacted before stays compacted",
+                f"{directory}: there is no room for the cleaned segments next to the old ones: {free} bytes are free",
+                hint="make room for one more segment, and run the command again: segments that were compacted stay "
+                "compacted",
             ) from None
         raise

@@ -29,7 +29,7 @@ def locked(data_directory: Path) -> Iterator[None]:
         raise FatalError(
             ErrorCode.INVALID_CONFIG,
             error.message,
-            hint="stop that broker first, or copy the partition's directory and give the copy",
+            hint="stop that broker first, or copy the partition's directory and pass the copy",
         ) from None
     try:
         yield
@@ -44,8 +44,8 @@ def _locked_copies(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            text = f"another ottla log is changing a log in {directory}"
-            raise FatalError(ErrorCode.INVALID_CONFIG, text, hint="wait until it is done") from None
+            text = f"another `ottla log` command is changing a log in {directory}"
+            raise FatalError(ErrorCode.INVALID_CONFIG, text, hint="wait until that command is done") from None
         yield
     finally:
         os.close(fd)

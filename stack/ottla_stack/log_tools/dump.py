@@ -72,7 +72,7 @@ def _aborted(path: Path) -> Iterator[Item]:
             raise
         raise ValueError("its entries are not in order") from error
     if not index.has_whole_entries:
-        raise ValueError("its last entry is not whole")
+        raise ValueError("its last entry is incomplete")
 
 
 def _producers(path: Path) -> Iterator[Item]:

@@ -38,10 +38,10 @@ def export(log: LogFiles, out: Path, topic_id: str | None = None) -> tuple[Path,
     directory = out / f"{name.topic}-{name.partition}"
     uuid = topic_id or read_metadata(log.directory).get("topic_id", "")
     if not _UUID.fullmatch(uuid):
-        raise config_error(f"{uuid!r} is not a topic id", hint="kafka-topics --describe shows the TopicId to give")
+        raise config_error(f"{uuid!r} is not a topic id", hint="pass the TopicId that kafka-topics --describe shows")
     if (out / META).exists():
         raise config_error(
-            f"{out} is a broker's data directory", hint="export into another one, and move it in from there"
+            f"{out} is a broker's data directory", hint="export into another directory, and move the log in from there"
         )
     draft = directory.with_name(directory.name + _UNFINISHED)
     for path in (directory, draft):
@@ -68,7 +68,7 @@ def _copied(log: LogFiles, draft: Path, topic_id: str) -> list[SegmentReport]:
             copy.truncate(report.size_bytes)
         reports.append(report)
     if not reports:
-        raise config_error(f"{log.directory} has no segment", hint="take another replica of it")
+        raise config_error(f"{log.directory} has no segment", hint="use another replica of the partition")
     end = reports[-1].next_offset
     starts = [start for start in verifier.epochs.entries if start.start_offset < end]
     checkpoint.write_epochs(disk, draft / checkpoint.LEADER_EPOCHS, starts or [EpochStart(0, reports[0].base_offset)])

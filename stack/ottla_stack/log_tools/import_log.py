@@ -78,17 +78,22 @@ def sources_of(paths: Sequence[Path], partition: int | None, *, compacted: bool)
     """
     logs = [found for path in paths for found in find_logs(path)]
     if any(not found.is_whole for found in logs):
-        raise config_error("a segment is not a log", hint="give the directory of a partition")
+        raise config_error("a single segment is not a log", hint="pass the directory of a partition")
     if partition is not None and len(logs) > 1:
         raise config_error(
-            f"{len(logs)} logs can't become one partition", hint="leave --partition out, or give one log"
+            f"{len(logs)} logs can't become one partition", hint="leave --partition out, or pass one log"
         )
     numbers = [name_of(found.directory).partition if partition is None else partition for found in logs]
     for found, number in zip(logs, numbers, strict=True):
         if number < 0:
-            raise config_error(f"{found.directory} names no partition", hint="give one directory and its --partition")
+            raise config_error(
+                f"the name {found.directory} contains no partition number",
+                hint="pass one directory and its --partition",
+            )
         if numbers.count(number) > 1:
-            raise config_error(f"{found.directory} is not the only log of partition {number}", hint="give one of them")
+            raise config_error(
+                f"{found.directory} is not the only log of partition {number}", hint="pass only one of them"
+            )
     return [_checked(found, number, compacted=compacted) for found, number in zip(logs, numbers, strict=True)]
 
 
@@ -99,7 +104,7 @@ def _checked(found: LogFiles, partition: int, *, compacted: bool) -> Source:
         if damage.path.name == "partition.metadata":
             raise FatalError(ErrorCode.CORRUPT_MESSAGE, f"{damage.path}: {damage.problem}", hint=damage.remedy)
     if not any(report.batches for report in segments):
-        raise config_error(f"{found.directory} has no batch", hint="there is nothing to import")
+        raise config_error(f"{found.directory} contains no batch", hint="there is nothing to import")
     for report in segments:
         for position, header in _headers(report):
             if problem := _problem(header):
@@ -122,13 +127,14 @@ def check_ends(admin: Admin, topic: str, sources: Sequence[Source], *, resume: b
         if source.partition not in ends:
             raise config_error(
                 f"{topic} has no partition {source.partition} for {source.log.directory}",
-                hint=f"its partitions are 0 to {len(ends) - 1}; create the topic with as many as there are logs",
+                hint=f"its partitions are 0 to {len(ends) - 1}; create the topic with as many partitions as there are "
+                "logs",
             )
         if ends[source.partition] > (source.end_offset if resume else 0):
-            problem = f"has more than {source.log.directory}" if resume else "is not empty"
+            problem = f"has more records than {source.log.directory}" if resume else "is not empty"
             raise config_error(
                 f"{topic}-{source.partition} {problem}: it ends at offset {ends[source.partition]}; {_NOTHING}",
-                hint="import into a new topic; or, if an import of the same log was interrupted, use --resume",
+                hint="import into a new topic or, if an import of the same log was interrupted, use --resume",
             )
     return ends
 

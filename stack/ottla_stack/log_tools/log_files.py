@@ -47,12 +47,12 @@ def find_logs(path: Path, topic: str | None = None, partitions: Sequence[int] = 
         return [LogFiles(path.parent, [path], is_whole=False)]
     if not path.exists():
         raise NotFoundError(
-            f"{path} does not exist", hint="give a segment, a partition's directory or a data directory"
+            f"{path} does not exist", hint="pass a segment, a partition's directory or a data directory"
         )
     found = [path] if _is_partition(path) else list(filter(_is_partition, _subdirectories(path)))
     if not found:
         content = "holds no log" if any(path.iterdir()) else "is empty"
-        raise config_error(f"{path} {content}", hint="give a segment, a partition's directory or a data directory")
+        raise config_error(f"{path} {content}", hint="pass a segment, a partition's directory or a data directory")
     chosen = [directory for directory in found if _is_chosen(directory, topic, partitions)]
     if not chosen:
         numbers = f"partition {', '.join(map(str, partitions))}" if partitions else ""
@@ -85,7 +85,7 @@ def read_metadata(directory: Path) -> dict[str, str]:
 
 def no_log_file(path: Path) -> ConfigError:
     """The error for a file that is not part of a log."""
-    return config_error(f"{path} is not a file of a log", hint="segments are called 00000000000000000000.log and so on")
+    return config_error(f"{path} is not part of a log", hint="segments have names such as 00000000000000000000.log")
 
 
 @contextmanager
@@ -136,5 +136,5 @@ def _regular(path: Path) -> Path:
     """Return `path`, even if it is gone by now. Raises ConfigError for what can't be read to an end: a FIFO, a
     directory, a link to nothing."""
     if (path.exists() or path.is_symlink()) and not path.is_file():
-        raise config_error(f"{path} is not a regular file", hint="move it out of the directory, or give another path")
+        raise config_error(f"{path} is not a regular file", hint="move it out of the directory, or pass another path")
     return path

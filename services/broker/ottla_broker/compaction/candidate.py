@@ -104,8 +104,8 @@ class Candidate:
         if result.end_offset <= self.part.first_dirty_offset:
             raise OttlaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"the keys of not even one batch fit into an offset map of {settings.map_bytes} bytes",
-                hint="raise log.cleaner.dedupe.buffer.size, or lower log.cleaner.threads, which share it",
+                f"the keys of a single batch don't fit into an offset map of {settings.map_bytes} bytes",
+                hint="raise log.cleaner.dedupe.buffer.size, or lower log.cleaner.threads: the threads share it",
             )
 
     def hold(self) -> None:

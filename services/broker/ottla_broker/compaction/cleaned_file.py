@@ -117,8 +117,8 @@ class CleanedFile:
         if self.size_bytes > MAX_INT32:
             raise OttlaError(
                 ErrorCode.MESSAGE_TOO_LARGE,
-                f"with the delete horizons of its tombstones a segment would grow beyond {MAX_INT32} bytes",
-                hint="it is left as it is; set a smaller segment.bytes for the segments to come",
+                f"with the delete horizons of its tombstones, a segment would grow beyond {MAX_INT32} bytes",
+                hint="the segment stays unchanged; set a smaller segment.bytes for future segments",
             )
         self._indexes.note(position, len(batch), header.last_offset, header.max_timestamp)
         self._chunk.append(batch)
@@ -130,6 +130,6 @@ class CleanedFile:
         chunk, self._chunk = b"".join(self._chunk), []
         self._room.check(len(chunk))
         if self._file.write([chunk], self.size_bytes - len(chunk)) != len(chunk):
-            raise OSError(ENOSPC, f"{self._paths[0].name} took only a part of what was written")
+            raise OSError(ENOSPC, f"only part of the data was written to {self._paths[0].name}")
         self._throttle.take(len(chunk))
         self._chunk_bytes = 0

@@ -241,7 +241,7 @@ class LogCleaner:
         text = "%s is compacted up to %d: %d of %d records stay, %d bytes saved, %.1f s"
         _log.info(text, replica, result.end_offset, result.records_kept, result.records_read, saved, seconds)
         if result.keyless:
-            _log.warning("%s: %d records without a key were dropped by compaction", replica, result.keyless)
+            _log.warning("%s: compaction dropped records without a key: %d", replica, result.keyless)
 
     async def _take(self, candidate: Candidate, group: CleanedGroup) -> None:
         """Put the group in its place. Raises OvertakenError where a truncation came first."""
@@ -270,6 +270,6 @@ def _not_secured(replica: Replica) -> OttlaError:
     point = replica.log.compaction.recovery_point
     return OttlaError(
         ErrorCode.KAFKA_STORAGE_ERROR,
-        f"the recovery point of {replica} on disk is {point}, and nothing above it may be compacted",
-        hint="it is written again when this log's turn comes",
+        f"the recovery point of {replica} on disk is {point}, so the log above it may not be compacted",
+        hint="the broker writes the recovery point again before it next compacts this log",
     )

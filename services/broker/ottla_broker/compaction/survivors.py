@@ -145,8 +145,8 @@ def check_keyless(offset: int, *, drops: bool) -> None:
         return
     raise OttlaError(
         ErrorCode.INVALID_RECORD,
-        f"the record at offset {offset} has no key, so the log can't be compacted: the record is older than the "
-        f"topic's cleanup.policy=compact, and {KEYLESS}=false keeps such records",
-        hint=f"read what you need of such records, and set {KEYLESS}=true on the topic: compaction then drops them; "
-        "`ottla log compact` does so with --drop-keyless. Or set cleanup.policy=delete",
+        f"the record at offset {offset} has no key, so the log can't be compacted: the record was written before the "
+        f"topic was set to cleanup.policy=compact, and {KEYLESS}=false keeps such records",
+        hint=f"read the records without a key that you need, then set {KEYLESS}=true on the topic so that compaction "
+        "drops them (`ottla log compact` has --drop-keyless for this). Or set cleanup.policy=delete",
     )

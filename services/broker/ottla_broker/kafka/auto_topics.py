@@ -46,13 +46,13 @@ async def create(backend: Backend, names: Sequence[str]) -> dict[str, ErrorCode]
     try:
         response = await forward(backend, Controller.CREATE_TOPICS, request, limit_s=_LIMIT_S)
     except OttlaError as error:  # the client retries, and so does this broker
-        _log.info("%d topics that a client has named can't be created now: %s", len(names), error)
+        _log.info("can't create the topics of a client's request yet (%d in all): %s", len(names), error)
         return {}
     known_soon = {t.name for t in response.topics if t.error.code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)}
     await until_known(backend, lambda image: all(name in image.topics for name in known_soon))
     rejected = [t for t in response.topics if t.name not in known_soon]
     for topic in rejected:
-        _log.info("the topic %s, which a client has named, can't be created: %s", topic.name, topic.error.message)
+        _log.info("can't create the topic %s, which a client requested: %s", topic.name, topic.error.message)
     return {topic.name: ErrorCode(topic.error.code) for topic in rejected}
 
 

@@ -44,7 +44,7 @@ def misplaced(name: str, node_id: int) -> OttlaError | None:
     if name == str(node_id):
         return None
     text = f"Unexpected broker id, expected {node_id}, but received {name[:80] or 'an empty name'}"
-    return OttlaError(ErrorCode.INVALID_REQUEST, text, hint="ask that broker")
+    return OttlaError(ErrorCode.INVALID_REQUEST, text, hint="send the request to that broker")
 
 
 def alter(changes: Sequence[tuple[str, int, str | None]], *, dry: bool) -> None:
@@ -57,14 +57,14 @@ def alter(changes: Sequence[tuple[str, int, str | None]], *, dry: bool) -> None:
     for name, level in requested.items():
         logger = logging.getLogger(None if name == ROOT else name)
         logger.setLevel(level)
-        _log.warning("the level of the logger %s is %s now", name, _name_of(logger))
+        _log.warning("the level of the logger %s is now %s", name, _name_of(logger))
 
 
 def _level_after(name: str, operation: int, level: str | None) -> int:
     if name != ROOT and not isinstance(logging.root.manager.loggerDict.get(name), logging.Logger):
         raise OttlaError(
             ErrorCode.INVALID_CONFIG,
-            f"there is no logger {name[:80]!r} in this broker",
+            f"this broker has no logger {name[:80]!r}",
             hint="describe the broker's loggers to see which exist",
         )
     if operation == _SET:
@@ -72,18 +72,18 @@ def _level_after(name: str, operation: int, level: str | None) -> int:
             raise OttlaError(
                 ErrorCode.INVALID_CONFIG,
                 f"{name}={(level or '')[:80]!r} is not a level",
-                hint=f"give {', '.join(LEVELS)}",
+                hint=f"use one of {', '.join(LEVELS)}",
             )
         return LEVELS[level]
     if operation != _DELETE:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
             "a logger's level is not a list",
-            hint="set a level, or delete it for its package's",
+            hint="set a level, or delete the level to inherit that of the package",
         )
     if name == ROOT:
         raise OttlaError(
-            ErrorCode.INVALID_REQUEST, "the root logger has no parent whose level it could take", hint="set one"
+            ErrorCode.INVALID_REQUEST, "the root logger has no parent to inherit a level from", hint="set a level"
         )
     return logging.NOTSET
 

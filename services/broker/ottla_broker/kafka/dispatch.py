@@ -55,7 +55,7 @@ class Dispatcher:
         """Begin a request. It, or what it gives, may raise MalformedError or CloseConnectionError."""
         api = self._apis.get(head.key)
         if api is None:
-            raise CloseConnectionError(f"API {head.key} is not served")
+            raise CloseConnectionError(f"API {head.key} is not supported")
         if not api.min_version <= head.version <= api.max_version:
             return _unsupported(api, head.version, frame)
         flexible = head.version >= api.flexible_from
@@ -104,7 +104,7 @@ class Dispatcher:
 def _unsupported(api: Api, version: int, frame: memoryview) -> Parts:
     """The response to an unknown version: ApiVersions has its own range, any other API ends the connection."""
     if api.key != api_versions.KEY:
-        raise CloseConnectionError(f"{api.name} of version {version} is not served")
+        raise CloseConnectionError(f"version {version} of {api.name} is not supported")
     return frames.response(frames.read_correlation_id(frame), api_versions.unsupported(api), tagged=False)
 
 

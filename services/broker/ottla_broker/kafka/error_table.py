@@ -230,7 +230,7 @@ ERRORS: Final[Mapping[int, Errors]] = {
         _COORDINATORS_LOG,
     ),
     12: Errors(
-        "GroupCoordinatorService, heartbeat: while a coordinator loads it answers blindly; KIP-345",
+        "GroupCoordinatorService, heartbeat: a loading coordinator responds without a check; KIP-345",
         _COORDINATOR - {E.COORDINATOR_LOAD_IN_PROGRESS}
         | {E.INVALID_GROUP_ID, E.ILLEGAL_GENERATION, E.UNKNOWN_MEMBER_ID, E.REBALANCE_IN_PROGRESS},
         _static(3),
@@ -243,7 +243,8 @@ ERRORS: Final[Mapping[int, Errors]] = {
         _COORDINATORS_LOG,
     ),
     14: Errors(
-        "GroupCoordinatorService, syncGroup: a loading coordinator has lost the rebalance; KIP-345, KIP-559",
+        "GroupCoordinatorService, syncGroup: a coordinator that is loading no longer knows the rebalance; KIP-345, "
+        "KIP-559",
         _COORDINATOR - {E.COORDINATOR_LOAD_IN_PROGRESS}
         | {
             E.INCONSISTENT_GROUP_PROTOCOL,
@@ -256,13 +257,13 @@ ERRORS: Final[Mapping[int, Errors]] = {
         {**_COORDINATORS_LOG, E.COORDINATOR_LOAD_IN_PROGRESS: E.REBALANCE_IN_PROGRESS},
     ),
     15: Errors(
-        "schema (v6); KIP-1043: older versions describe a dead group",
+        "schema (v6); KIP-1043: older versions describe the group as dead",
         _COORDINATOR | {E.INVALID_GROUP_ID},
         {E.GROUP_ID_NOT_FOUND: Since(6, E.NONE)},
         _COORDINATORS_LOG,
     ),
     16: Errors(
-        "ListGroupsResponse: a shard that moves is one that loads, which clients try again",
+        "ListGroupsResponse: a moving shard is reported as loading, so that clients retry",
         _COORDINATOR - {E.NOT_COORDINATOR},
         instead={
             **_COORDINATORS_LOG,
@@ -348,7 +349,7 @@ ERRORS: Final[Mapping[int, Errors]] = {
         instead={**_BY_NAME, E.FENCED_LEADER_EPOCH: E.NOT_LEADER_OR_FOLLOWER},
     ),
     28: Errors(
-        "schema (v4); TxnOffsetCommitResponse: PRODUCER_FENCED in no version; KIP-447, KIP-890",
+        "schema (v4); TxnOffsetCommitResponse: no version has PRODUCER_FENCED; KIP-447, KIP-890",
         _TRANSACTION
         | _TOPIC
         | {
@@ -389,7 +390,7 @@ ERRORS: Final[Mapping[int, Errors]] = {
         instead=_COORDINATORS_LOG,
     ),
     43: Errors(
-        "ElectLeadersResponse; KIP-460: before v1 there were no unclean elections",
+        "ElectLeadersResponse; KIP-460: v0 has no unclean elections",
         _CONTROLLER | _TOPIC | {E.PREFERRED_LEADER_NOT_AVAILABLE, E.ELECTION_NOT_NEEDED},
         {E.ELIGIBLE_LEADERS_NOT_AVAILABLE: Since(1, E.PREFERRED_LEADER_NOT_AVAILABLE)},
         {**_LOST_CONTROLLER, **_BY_NAME},
@@ -413,7 +414,7 @@ ERRORS: Final[Mapping[int, Errors]] = {
         instead=_LOST_CONTROLLER,
     ),
     60: Errors(
-        "schema (v1); KIP-919: before v1 there was one kind of endpoint",
+        "schema (v1); KIP-919: v0 has only one kind of endpoint",
         since=dict.fromkeys((E.MISMATCHED_ENDPOINT_TYPE, E.UNSUPPORTED_ENDPOINT_TYPE), Since(1, E.INVALID_REQUEST)),
     ),
     61: Errors(
@@ -427,7 +428,7 @@ ERRORS: Final[Mapping[int, Errors]] = {
         instead=_COORDINATORS_LOG,
     ),
     66: Errors(
-        "ListTransactionsResponse; KIP-664, KIP-1152: a shard that moves is one that loads",
+        "ListTransactionsResponse; KIP-664, KIP-1152: a moving shard is reported as loading",
         _COORDINATOR - {E.NOT_COORDINATOR},
         {E.INVALID_REGULAR_EXPRESSION: Since(2, E.INVALID_REQUEST)},
         {
@@ -455,5 +456,7 @@ def sent_code(key: int, version: int, code: int) -> int:
     instead = errors.instead.get(E(code)) if code in _CODES else None
     if instead is not None:
         return sent_code(key, version, int(instead))
-    _log.error("API %d has no error code %d in version %d: a client gets UNKNOWN_SERVER_ERROR", key, code, version)
+    _log.error(
+        "API %d does not have error code %d in version %d; the client gets UNKNOWN_SERVER_ERROR", key, code, version
+    )
     return int(E.UNKNOWN_SERVER_ERROR)

@@ -170,7 +170,7 @@ class FetchSessions:
         if session.by_id != by_id:
             raise OttlaError(
                 ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-                f"fetch session {session.id} mixes names and ids of topics",
+                f"fetch session {session.id} mixes topic names and topic ids",
                 hint="start a new session",
             )
         if session.is_fetching:  # from another connection: neither client can rely on it
@@ -207,5 +207,5 @@ def _not_found(session_id: int) -> OttlaError:
     return OttlaError(
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
         f"there is no fetch session {session_id}",
-        hint="it was evicted, or this broker has restarted; start a new session",
+        hint="the session was evicted, or this broker has restarted; start a new one",
     )

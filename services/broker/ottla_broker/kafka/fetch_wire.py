@@ -101,7 +101,7 @@ def _read_topic(reader: Reader, version: int) -> TopicKey:
         return TopicId(bytes(reader.take(16)))
     name = reader.string()
     if name is None:
-        raise MalformedError("a topic without a name")
+        raise MalformedError("a topic has no name")
     return name
 
 

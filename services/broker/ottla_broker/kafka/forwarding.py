@@ -80,7 +80,7 @@ async def _call(backend: Backend, method: Method[RequestT, Response], request: R
     try:
         await asyncio.wait({call, elected}, return_when=asyncio.FIRST_COMPLETED)
         if not call.done() and elected.exception() is None:
-            raise OttlaError(ErrorCode.NETWORK_EXCEPTION, "another controller was elected before this one answered")
+            raise OttlaError(ErrorCode.NETWORK_EXCEPTION, "another controller was elected before this one responded")
         return await call
     finally:
         call.cancel()
@@ -91,8 +91,8 @@ async def _call(backend: Backend, method: Method[RequestT, Response], request: R
 def _unknown_outcome(limit_s: float) -> OttlaError:
     return OttlaError(
         ErrorCode.REQUEST_TIMED_OUT,
-        f"no controller has answered within {limit_s:g} s, and one may have carried out the request before it stopped",
-        hint="check the current state, or try again",
+        f"no controller responded within {limit_s:g} s; one may have carried out the request before it stopped",
+        hint="check the current state or try again",
     )
 
 
@@ -124,5 +124,5 @@ def named_twice(names: Iterable[Name]) -> dict[Name, OttlaError]:
     if not twice:
         return {}
     first, rest = f"{twice[0]}"[:80], len(twice) - 1
-    text = f"the request names {first} twice" + (f", and so {rest} others" if rest else "")
-    return dict.fromkeys(twice, OttlaError(ErrorCode.INVALID_REQUEST, text, hint="name it once"))
+    text = f"the request names {first} twice" + (f", and {rest} others too" if rest else "")
+    return dict.fromkeys(twice, OttlaError(ErrorCode.INVALID_REQUEST, text, hint="name each of them once"))

@@ -64,9 +64,9 @@ class FirstSequences:
         if _is_before(lowest.sequence, header.base_sequence):
             raise OttlaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {header.producer_id} sends the sequence {header.base_sequence}, and its batch with "
+                f"producer {header.producer_id} sent sequence {header.base_sequence}, but its batch with sequence "
                 f"{lowest.sequence} is not appended yet",
-                hint="send the batches again in order",
+                hint="send the batches again, in order",
             )
 
     def forget(self, producer_id: int) -> None:

@@ -112,7 +112,7 @@ class Producers:
         """`ended`: of `Transactions.ended`. Raises ValueError where an entry is none that `entries` gave."""
         self._entries: dict[int, bytes] = dict(entries or {})
         if not all(len(entry) in _SIZES for entry in self._entries.values()):
-            raise ValueError("an entry is of no legal size")
+            raise ValueError("an entry has an illegal size")
         self.first_sequences: Final = FirstSequences()
         """Each is of a producer that has no entry."""
         first_offsets = {id_: _transaction_of(entry)[0] for id_, entry in self._entries.items()}
@@ -349,7 +349,7 @@ def _repeated(entry: bytes, header: BatchHeader) -> KeptBatch | None:
         behind = (kept[0].first_sequence - header.base_sequence) % _SEQUENCES
         if header.last_offset_delta < behind <= _SEQUENCES // 2:
             return None
-    raise _out_of_order(header, _next_sequence(entry), "the next")
+    raise _out_of_order(header, _next_sequence(entry), "expected next")
 
 
 def _common_position(repeats: list[KeptBatch | None], count: int) -> Original:
@@ -358,15 +358,16 @@ def _common_position(repeats: list[KeptBatch | None], count: int) -> Original:
     if len(repeats) < count or any(a.last_offset + 1 != b.first_offset for a, b in pairwise(kept)):
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
-            f"{len(repeats)} of {count} batches for one partition repeat earlier ones that don't lie together with the "
-            "rest, so that one answer can't say where all of them are; nothing was appended",
+            f"{len(repeats)} of {count} batches for one partition repeat earlier ones, and not all of the batches are "
+            "next to each other in the log, so one response can't give their offsets; nothing was appended",
             hint="send these batches one by one",
         )
     if len(kept) < count:
         raise OttlaError(
             ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
-            f"the batches are in the log already, but only of the last {BATCHES_KEPT} of a producer is known where",
-            hint="count them as written",
+            f"the batches are already in the log, but the broker knows the offsets of only the last {BATCHES_KEPT} "
+            "batches of a producer",
+            hint="treat the batches as written",
         )
     return Original(kept[0].first_offset, kept[-1].last_offset, kept[-1].timestamp_ms)
 
@@ -407,7 +408,7 @@ def _last_sequence(header: BatchHeader) -> int:
 def _stale(header: BatchHeader, epoch: int) -> OttlaError:
     return OttlaError(
         ErrorCode.INVALID_PRODUCER_EPOCH,
-        f"producer {header.producer_id} is at epoch {epoch}, this batch is of epoch {header.producer_epoch}",
+        f"producer {header.producer_id} is at epoch {epoch}, but this batch has epoch {header.producer_epoch}",
         hint="a newer instance of the producer has taken over, or this request was delayed",
     )
 
@@ -415,14 +416,15 @@ def _stale(header: BatchHeader, epoch: int) -> OttlaError:
 def _out_of_order(header: BatchHeader, expected: int, which: str) -> OttlaError:
     return OttlaError(
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        f"producer {header.producer_id} sends the sequence {header.base_sequence} where {expected} is {which}",
-        hint="a batch before it is missing or still on its way; send them again in order",
+        f"producer {header.producer_id} sent sequence {header.base_sequence}, but {expected} is {which}",
+        hint="an earlier batch is missing or still in flight; send the batches again, in order",
     )
 
 
 def _not_transactional(header: BatchHeader) -> OttlaError:
     return OttlaError(
         ErrorCode.INVALID_TXN_STATE,
-        f"producer {header.producer_id} has a transaction open here and sends a batch that is not part of it",
+        f"producer {header.producer_id} has an open transaction in this partition, but sent a batch that is not part "
+        "of it",
         hint="commit or abort the transaction first",
     )

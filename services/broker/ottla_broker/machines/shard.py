@@ -67,8 +67,8 @@ def find_append_offset(
 def mismatch(log_end_offset: int, expected_offset: int) -> OttlaError:
     return OttlaError(
         ErrorCode.OFFSET_MISMATCH,
-        f"offset {expected_offset} is expected to come next, and the shard's log ends at {log_end_offset}",
-        hint="a new owner takes that offset for its fence; any other has to load the shard again",
+        f"the request expects the shard's log to end at offset {expected_offset}, but the log ends at {log_end_offset}",
+        hint="a new owner appends its fence at the end of the log; any other owner has to load the shard again",
     )
 
 
@@ -76,6 +76,6 @@ def _fenced(stored: StoredFence, owner: ShardFence, hint: str) -> OttlaError:
     known = f"epoch {stored.fence.epoch} of {stored.fence.incarnation}" if stored.exists else "no fence"
     return OttlaError(
         ErrorCode.SHARD_FENCED,
-        f"the shard has {known}, the caller epoch {owner.epoch} of {owner.incarnation}",
+        f"the shard has {known}, but the caller has epoch {owner.epoch} of {owner.incarnation}",
         hint=hint,
     )

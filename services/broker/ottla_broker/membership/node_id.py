@@ -33,6 +33,6 @@ async def allocate_node_id(controller: ControllerPeer, directory_id: str) -> int
             last = error
             await asyncio.sleep(backoff.next())
         else:
-            _log.info("the controller gave this directory the node id %d", response.broker_id)
+            _log.info("the controller assigned node id %d to this data directory", response.broker_id)
             return response.broker_id
     raise last

@@ -75,7 +75,7 @@ class Registration:
             self._on_replaced(
                 OttlaError(
                     ErrorCode.STALE_BROKER_EPOCH,
-                    f"broker {broker_id} is registered by another process now, at {seated.address}",
+                    f"another process, at {seated.address}, has registered as broker {broker_id}",
                     hint="only one process may run on a broker's data directory, or on a copy of it",
                 )
             )
@@ -140,13 +140,13 @@ class Registration:
 
         if not await alter(self._store, put.key, unfenced):
             raise StoreUnavailableError(
-                "the registration is gone, or has changed, before it was unfenced", indefinite=False
+                "the registration disappeared or changed before the broker was unfenced", indefinite=False
             )
 
     def _check_own(self, registered: Broker, broker: Broker) -> None:
         if registered.directory_id != broker.directory_id:
             raise OttlaError(
                 ErrorCode.DUPLICATE_BROKER_REGISTRATION,
-                f"broker id {broker.id} is in use by {registered.address}, with another data directory",
-                hint="give this broker another node id, or wait until the other's registration has lapsed",
+                f"broker id {broker.id} is in use by {registered.address}, which has another data directory",
+                hint="give this broker another node id, or wait until the other broker's registration has expired",
             )

@@ -56,7 +56,7 @@ class OlderMetadata:
         try:
             return await self._own.tell(ahead_of=self.revision)
         except StoreUnavailableError as error:
-            _log.warning("that the metadata is older than the logs can't be reported, trying again: %s", error)
+            _log.warning("can't report that the metadata is older than the logs, retrying: %s", error)
         except Exception:
-            _log.exception("reporting that the metadata is older than the logs failed, trying again")
+            _log.exception("reporting that the metadata is older than the logs failed, retrying")
         return False

@@ -98,6 +98,6 @@ def _as_not_available(kind: str) -> Iterator[None]:
 def not_available(kind: str) -> OttlaError:
     return OttlaError(
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        f"no {kind}-coordinator is available for it at the moment",
-        hint=f"try again; if the error stays, start ottla-{kind}-coordinator",
+        f"no {kind}-coordinator is currently available for this request",
+        hint=f"try again; if the error persists, start ottla-{kind}-coordinator",
     )

@@ -76,6 +76,6 @@ def _as_producers_know(error: OttlaError) -> OttlaError:
         return error
     return OttlaError(
         ErrorCode.NOT_ENOUGH_REPLICAS,
-        f"whether the partition is in the transaction can't be verified: {error.message}",
+        f"can't verify whether the partition is in the transaction: {error.message}",
         hint="try again",
     )

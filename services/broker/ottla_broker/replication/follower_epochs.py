@@ -46,13 +46,14 @@ class FollowerEpochs:
             raise OttlaError(
                 ErrorCode.BROKER_ID_NOT_REGISTERED,
                 f"broker {broker_id} fetches as a follower, but no such broker has registered",
-                hint="it has to register first; or this broker's metadata is behind",
+                hint="the broker has not registered yet, or this broker's metadata is behind",
             )
         if epoch != last.epoch:
             raise OttlaError(
                 ErrorCode.STALE_BROKER_EPOCH,
-                f"broker {broker_id} is registered with epoch {last.epoch}, and this fetch says {epoch}",
-                hint="this is a former incarnation of the broker, or another process; or the metadata here is behind",
+                f"broker {broker_id} is registered with epoch {last.epoch}, but this fetch has epoch {epoch}",
+                hint="the fetch comes from a former incarnation of the broker or from another process, or this "
+                "broker's metadata is behind",
             )
         try:
             check_proof(last, follower.secret)
@@ -65,4 +66,4 @@ class FollowerEpochs:
         now = self._clock.monotonic()
         if now >= self._tell_at:
             self._tell_at = now + _TELL_EVERY_S
-            _log.warning("refused a fetch of %s: %s", context.client_host or "a client", error)
+            _log.warning("rejected a fetch from %s: %s", context.client_host or "a client", error)

@@ -72,8 +72,10 @@ async def fetch_as_follower(request: FollowerFetch, replicas: ReplicaTable, stre
         if session.is_ended:
             raise _not_found(request)
         if not session.begin_request(request.responses):
-            message = f"{session.responses} responses were sent in the session, the follower has {request.responses}"
-            raise OttlaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, message, hint="begin a new session")
+            message = (
+                f"{session.responses} responses were sent in the session, but the follower received {request.responses}"
+            )
+            raise OttlaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH, message, hint="start a new session")
         try:
             looks = _Looks(request, session, replicas)
             await looks.take_in()
@@ -95,8 +97,8 @@ def _session_of(request: FollowerFetch, sessions: Sessions) -> Session:
 
 
 def _not_found(request: FollowerFetch) -> OttlaError:
-    message = f"broker {request.follower_id} has no fetch session {request.session_id} here"
-    return OttlaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, message, hint="begin a new session")
+    message = f"broker {request.follower_id} has no fetch session {request.session_id} on this broker"
+    return OttlaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, message, hint="start a new session")
 
 
 class _Looks:

@@ -86,6 +86,12 @@ class FollowerRole(ReplicaState):
         await self._in_thread(truncate, offset, is_truncation=True)
         end = self.log.log_end_offset
         if end < before:
-            _log.info("%s was cut from %d to %d: its leader, broker %s, has another log", self, before, end, leader_id)
+            _log.info(
+                "%s was truncated from offset %d to %d, because its log differs from that of its leader, broker %s",
+                self,
+                before,
+                end,
+                leader_id,
+            )
         if committed > 0:
-            _log.warning("%s: up to %d records that were committed are gone: an unclean election?", self, committed)
+            _log.warning("%s: up to %d committed records are gone, probably after an unclean election", self, committed)

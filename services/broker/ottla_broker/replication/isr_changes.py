@@ -83,7 +83,7 @@ class IsrChanges:
                     await asyncio.sleep(backoff.next())
             except OttlaError as error:
                 if not backoff.attempts:
-                    _log.warning("the controller did not take %d ISR changes, retrying: %s", len(batch), error)
+                    _log.warning("the controller did not accept %d ISR changes, retrying: %s", len(batch), error)
                 await asyncio.sleep(backoff.next())
             except Exception:
                 _log.exception("sending ISR changes failed, retrying")
@@ -113,12 +113,12 @@ class IsrChanges:
         for decided in response.partitions:
             replica, proposal = sent[PartitionId(TopicId(decided.topic_id), decided.partition)]
             self._on_decided(replica, proposal, decided)
-        _log.info("of %d ISR changes %d were made", len(batch), sum(not d.error.code for d in response.partitions))
+        _log.info("ISR changes proposed: %d, made: %d", len(batch), sum(not d.error.code for d in response.partitions))
         return all(decided.error.code in _REJECTED | _SETTLED for decided in response.partitions)
 
     def _on_decided(self, replica: ReplicaState, proposal: IsrProposal, decided: pb.IsrDecided) -> None:
         if decided.error.code in _REJECTED:
-            _log.info("%s: the ISR %s was refused: %s", replica, list(proposal.isr), decided.error.message)
+            _log.info("%s: the controller rejected the ISR %s: %s", replica, list(proposal.isr), decided.error.message)
             replica.on_rejected(proposal)
         elif decided.error.code in _SETTLED:
             self._settled[replica.id] = proposal

@@ -186,9 +186,9 @@ class LeaderRole(ReplicaState):
     def _not_enough(self, code: ErrorCode, leader: Leader, consequence: str) -> OttlaError:
         return OttlaError(
             code,
-            f"{self} has {counted(len(leader.isr), 'replica')} in sync and min.insync.replicas is "
+            f"{self} has {counted(len(leader.isr), 'replica')} in sync, but min.insync.replicas is "
             f"{leader.effective_min_isr}: {consequence}",
-            hint="try again when the other brokers are back",
+            hint="try again when the other brokers are back in sync",
         )
 
     # ---- its followers -------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class LeaderRole(ReplicaState):
             raise OttlaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 f"broker {follower_id} has no replica of {self}",
-                hint="its metadata, or this broker's, is behind",
+                hint="the metadata of one of the two brokers is behind",
             )
         diverging = find_divergence(self.log.epochs, self.log.log_end_offset, last_epoch, offset)
         if diverging is not None:
@@ -214,7 +214,7 @@ class LeaderRole(ReplicaState):
         if not self.log.log_start_offset <= offset <= self.log.log_end_offset:
             raise OttlaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"follower {follower_id} of {self} is at {offset}, and the leader's log goes from "
+                f"follower {follower_id} of {self} is at offset {offset}, but the leader's log goes from "
                 f"{self.log.log_start_offset} to {self.log.log_end_offset}",
             )
         self._after(leader.on_fetch(follower_id, broker_epoch, offset, self._now(), log_start_offset=log_start_offset))
@@ -280,7 +280,7 @@ class LeaderRole(ReplicaState):
             raise OttlaError(
                 ErrorCode.POLICY_VIOLATION,
                 f"records of {self} can't be deleted: the topic's cleanup.policy does not include delete",
-                hint="delete keys by tombstones, or set cleanup.policy to compact,delete",
+                hint="delete keys with tombstones, or set cleanup.policy to compact,delete",
             )
         offset = high_watermark if before_offset == -1 else before_offset
         self.begin_at(offset)

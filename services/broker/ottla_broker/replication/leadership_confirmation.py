@@ -43,6 +43,6 @@ async def check_fence(replica: Replica, leader_epoch: int, owner: ShardFence, ne
             if not await delayed.sleep(deadline, _A_CHANGE):
                 raise OttlaError(
                     ErrorCode.REQUEST_TIMED_OUT,
-                    f"no follower of {replica} has shown that this broker still leads it",
+                    f"no follower of {replica} has confirmed that this broker still leads it",
                     hint="refresh the metadata and try again",
                 )

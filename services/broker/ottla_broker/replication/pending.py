@@ -36,8 +36,9 @@ class PendingBytes:
         if self.held and self.held + size_bytes > self._most_bytes:
             raise OttlaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"{self.held} bytes of batches wait to be validated, and there is no room for more; nothing was done",
-                hint="try again; smaller batches, or less compression, take less time",
+                f"{self.held} bytes of batches are waiting to be validated, which leaves no room for more; nothing was "
+                "appended",
+                hint="try again; smaller or less compressed batches take less time",
             )
         self.held += size_bytes
 
@@ -123,6 +124,6 @@ def _out_of_turn(producer_id: int, failure: BaseException) -> OttlaError:
     code = failure.code if isinstance(failure, OttlaError) and failure.retriable else ErrorCode.NOT_ENOUGH_REPLICAS
     return OttlaError(
         code,
-        f"a batch of producer {producer_id} before this one was not appended: {failure}",
-        hint="send the batches again in order",
+        f"an earlier batch of producer {producer_id} was not appended: {failure}",
+        hint="send the batches again, in order",
     )

@@ -49,14 +49,16 @@ class ReplicaAppend(NamedTuple):
 def check_acks(acks: int) -> None:
     """Raise INVALID_REQUIRED_ACKS unless it is 0, 1 or -1 (all)."""
     if acks not in (0, 1, ACKS_ALL):
-        raise OttlaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks} does not exist", hint="use 0, 1 or all (-1)")
+        raise OttlaError(
+            ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks} is not a valid value", hint="use 0, 1 or all (-1)"
+        )
 
 
 def check_client_may_write(topic: str) -> None:
     """Raise INVALID_TOPIC_EXCEPTION for an internal topic: those are the services' own."""
     if topic in INTERNAL_TOPICS:
         raise OttlaError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION, f"the topic {topic} is internal, and clients do not write to it"
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"the topic {topic} is internal, and clients can't write to it"
         )
 
 
@@ -148,12 +150,12 @@ class _Append:
             finally:
                 intact = replica.guards.end(producer.id, guard)
             if leadership != replica.leadership:  # in between another leader may have written any marker
-                raise OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{replica} has had another leader meanwhile")
+                raise OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{replica} had another leader in the meantime")
             if not intact and transaction.version < TRANSACTIONS_V2:
                 raise OttlaError(
                     ErrorCode.INVALID_TXN_STATE,
-                    f"the transaction of producer {producer.id} has ended before its first batch in {replica}",
-                    hint="abort it, and begin a new one",
+                    f"the transaction of producer {producer.id} ended before its first batch was appended to {replica}",
+                    hint="abort the transaction and begin a new one",
                 )
 
     def carry_out(self) -> ReplicaAppend:

@@ -49,7 +49,10 @@ class Removals:
             async with asyncio.timeout(_STOP_S), self._changed:
                 await self._changed.wait_for(lambda: not self._waiting)
         except TimeoutError:
-            _log.warning("%d deleted partitions are still in the data directory: set aside next time", self.count)
+            _log.warning(
+                "deleted partitions that are still in the data directory, and are set aside at the next start: %d",
+                self.count,
+            )
         await end_task(self._task)
 
     @property
@@ -80,7 +83,7 @@ class Removals:
                 backoff.reset()
             except Exception as error:
                 known = isinstance(error, OttlaError)
-                _log.error("can't delete %d partitions yet, retrying: %s", len(batch), error, exc_info=not known)
+                _log.error("can't delete partitions yet (%d), retrying: %s", len(batch), error, exc_info=not known)
                 await asyncio.sleep(backoff.next())
             batch.clear()  # not kept until others go
             if not self._waiting:

@@ -124,7 +124,9 @@ class Replica(LeaderRole, FollowerRole):
         self.log.producers.expire(now_ms, self.log.config.producer_expiration_ms)
         if causes:
             start = self.log.log_start_offset
-            _log.info("%s: %d segments deleted by retention, its log starts at %d", self, len(causes), start)
+            _log.info(
+                "%s: segments deleted by retention: %d; the log now starts at offset %d", self, len(causes), start
+            )
             self._context.followers.on_changed(self.id)
             self._context.consumers.touch(self.id)
             self._context.on_role_change(self)

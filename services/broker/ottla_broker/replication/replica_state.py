@@ -167,12 +167,13 @@ class ReplicaState(DiskLog):
         if known_epoch > self.leader_epoch:
             raise OttlaError(
                 ErrorCode.UNKNOWN_LEADER_EPOCH,
-                f"{self} is at leader epoch {self.leader_epoch} here, the client knows {known_epoch}",
+                f"{self} is at leader epoch {self.leader_epoch} on this broker, but the client knows leader epoch "
+                f"{known_epoch}",
                 hint="this broker's metadata is behind; try again",
             )
         raise OttlaError(
             ErrorCode.FENCED_LEADER_EPOCH,
-            f"{self} is at leader epoch {self.leader_epoch}, the client knows {known_epoch}",
+            f"{self} is at leader epoch {self.leader_epoch}, but the client knows only leader epoch {known_epoch}",
             hint="refresh the metadata",
         )
 

@@ -67,12 +67,13 @@ class ReplicaTable:
             return OttlaError(
                 ErrorCode.UNKNOWN_TOPIC_ID,
                 f"no topic has the id {partition_id.topic_id.hex()}",
-                hint="it was deleted, or this broker's metadata is behind; refresh the metadata",
+                hint="the topic was deleted, or this broker's metadata is behind; refresh the metadata",
             )
         if not 0 <= partition_id.partition < topic.partition_count:
             return OttlaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic.name!r} has no partition {partition_id.partition}, only {topic.partition_count}",
+                f"topic {topic.name!r} has no partition {partition_id.partition}; its partition count is "
+                f"{topic.partition_count}",
             )
         return OttlaError(
             ErrorCode.NOT_LEADER_OR_FOLLOWER,

@@ -175,7 +175,7 @@ class Replicas(ReplicaTable):
         if works := [*self._applying.values(), *busy]:
             _, late = await asyncio.wait(works, timeout=_STOP_S)
             if late:
-                _log.warning("%d logs still wait for the disk", len(late))
+                _log.warning("logs still waiting for the disk: %d", len(late))
 
     @property
     def failing(self) -> int:
@@ -241,7 +241,7 @@ class Replicas(ReplicaTable):
                 await self._reconcile(image)
             except Exception as error:
                 known = isinstance(error, OttlaError)
-                _log.error("can't follow the metadata of revision %d: %s", image.revision, error, exc_info=not known)
+                _log.error("can't apply the metadata of revision %d: %s", image.revision, error, exc_info=not known)
                 asyncio.get_running_loop().call_later(_RETRY_S, self._look_at, None)
 
     async def _reconcile(self, image: ClusterImage, *, whole: bool = False) -> None:
@@ -441,6 +441,7 @@ def _assigned(image: ClusterImage, broker_id: int, among: Iterable[PartitionId])
 def _not_applied(timeout: float, revision: int) -> OttlaError:
     return OttlaError(
         ErrorCode.REQUEST_TIMED_OUT,
-        f"what this broker waits for is not in the metadata after {timeout:g} s; it has applied revision {revision}",
-        hint="is a controller elected, and does etcd answer?",
+        f"this broker's metadata did not reach the awaited state within {timeout:g} s; the broker has applied revision "
+        f"{revision}",
+        hint="check that a controller is elected and that etcd responds",
     )

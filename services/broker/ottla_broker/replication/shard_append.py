@@ -23,7 +23,7 @@ def check_shard(topic: str, kind: str) -> None:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
             f"{topic} does not hold the shards of {kind[:40]!r} coordinators",
-            hint=f"the kinds are {', '.join(SHARD_TOPICS)}, each with a topic of its own",
+            hint=f"the kinds are {', '.join(SHARD_TOPICS)}, each with its own topic",
         )
 
 
@@ -51,7 +51,7 @@ async def append_to_shard(
     except TimeoutError:
         raise OttlaError(
             ErrorCode.REQUEST_TIMED_OUT,
-            f"{replica} has the batches at offset {append.appended.base_offset}, and its high watermark is still at "
+            f"{replica} has the batches at offset {append.appended.base_offset}, but its high watermark is still at "
             f"{replica.high_watermark}",
             hint="send the same batches again",
         ) from None

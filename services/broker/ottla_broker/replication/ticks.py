@@ -41,4 +41,4 @@ class Ticks:
         try:
             replica.on_tick()
         except Exception:  # one partition's bug must not keep the others' ISRs as they are
-            _log.exception("the tick of %s failed", replica)
+            _log.exception("the periodic check of %s failed", replica)

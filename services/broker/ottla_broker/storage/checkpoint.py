@@ -128,9 +128,9 @@ def read_fields(path: Path) -> list[list[str]] | None:
     except FileNotFoundError:
         return None
     if version != _VERSION or int(count) != len(lines):
-        raise ValueError(f"version {version!r}, {len(lines)} entries where {count} are announced")
+        raise ValueError(f"it has version {version!r}, and {len(lines)} entries where its header announces {count}")
     return [line.split() for line in lines]
 
 
 def _warn(path: Path, error: ValueError) -> None:
-    _logger.warning("%s is torn (%s): continuing without it", path, error)
+    _logger.warning("%s is damaged (%s); continuing without it", path, error)

@@ -182,7 +182,7 @@ class Disk:
         try:
             room = self._reserve.make()
         except OSError as error:
-            _logger.warning("no room can be kept in %s for when the disk is full: %s", self.path, error.strerror)
+            _logger.warning("can't reserve space in %s for when the disk is full: %s", self.path, error.strerror)
             room = True
         self.full = "" if room else self.full or "there is too little room on the disk"
 
@@ -191,7 +191,7 @@ class Disk:
         if self.full:
             raise OttlaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"nothing is appended here until the disk has room: {self.full}",
+                f"the broker appends nothing until its disk has room: {self.full}",
                 hint=_HINTS[ENOSPC],
             )
 
@@ -220,7 +220,7 @@ class Disk:
         except BaseException as error:
             self.shorten(file, position)
             if isinstance(error, OSError):
-                raise self.error(f"an append to {file.path}, of which nothing was kept,", error) from error
+                raise self.error(f"an append to {file.path} (none of it was kept)", error) from error
             raise
 
     def shorten(self, file: DataFile, end: int) -> None:
@@ -368,7 +368,7 @@ class Disk:
 def _write_all(file: DataFile, buffers: Sequence[bytes | memoryview], position: int, size_bytes: int) -> None:
     written = file.write(buffers, position)
     if written != size_bytes:
-        raise OSError(ENOSPC, f"the disk took {written} of {size_bytes} bytes")
+        raise OSError(ENOSPC, f"the disk accepted only {written} of {size_bytes} bytes")
 
 
 def sync_directory(path: Path) -> None:

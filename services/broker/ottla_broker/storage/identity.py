@@ -46,15 +46,15 @@ def load_identity(path: Path) -> DirectoryIdentity | None:
         if fields["version"] != _VERSION:
             raise OttlaError(
                 ErrorCode.INVALID_CONFIG,
-                f"{meta} has the version {fields['version']}, this release reads version {_VERSION}",
-                hint="start the release that wrote it, or give another data directory",
+                f"{meta} has version {fields['version']}, but this release reads version {_VERSION}",
+                hint="run the release that wrote it, or use another data directory",
             )
         return DirectoryIdentity(fields["cluster.id"], int(fields["node.id"]), fields["directory.id"])
     except (KeyError, ValueError) as error:
         raise OttlaError(
             ErrorCode.INVALID_CONFIG,
             f"{meta} is damaged: {error!r}",
-            hint="restore version, cluster.id, node.id and directory.id in it, or give another data directory",
+            hint="restore version, cluster.id, node.id and directory.id in the file, or use another data directory",
         ) from None
 
 
@@ -71,14 +71,14 @@ def claim(disk: Disk, identity: DirectoryIdentity) -> None:
         raise OttlaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
             f"the data directory {disk.path} belongs to the cluster {found.cluster_id!r}, not {identity.cluster_id!r}",
-            hint="give the right data directory or cluster; a directory never changes its cluster",
+            hint="use the right data directory or cluster; a data directory can't move to another cluster",
         )
     elif found != identity:
         raise OttlaError(
             ErrorCode.INVALID_CONFIG,
             f"the data directory {disk.path} belongs to node {found.node_id} (directory {found.directory_id}), "
             f"not to node {identity.node_id} (directory {identity.directory_id})",
-            hint=f"start it as node {found.node_id}, or give another data directory",
+            hint=f"start the broker as node {found.node_id}, or use another data directory",
         )
 
 
@@ -96,7 +96,7 @@ class DirectoryLock:
             raise OttlaError(
                 ErrorCode.INVALID_CONFIG,
                 f"the data directory {path} is in use by another broker, process {holder}",
-                hint="stop that one, or give this one another data directory",
+                hint="stop that broker, or give this one another data directory",
             ) from None
         os.ftruncate(self._fd, 0)
         os.write(self._fd, str(os.getpid()).encode())

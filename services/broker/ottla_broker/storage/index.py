@@ -83,7 +83,7 @@ class _EntryFile:
         stored, pending = self._tail
         if pending:
             if file.write([bytes(pending)], stored * self._entry.size) != len(pending):
-                raise OSError(ENOSPC, f"{self.path.name} took only a part of what was written")
+                raise OSError(ENOSPC, f"only part of the data was written to {self.path.name}")
             self._tail = _Tail(stored + len(pending) // self._entry.size, bytearray())
         return file
 

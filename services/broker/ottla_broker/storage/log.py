@@ -499,9 +499,9 @@ def _repeated(original: Original, *, is_stamped: bool) -> AppendResult:
 def _older_metadata(log: Log, leader_epoch: int) -> OttlaError:
     return OttlaError(
         ErrorCode.FENCED_LEADER_EPOCH,
-        f"the log in {log.directory.name} has leader epoch {log.epochs.latest}, and the metadata has {leader_epoch}: "
+        f"the log in {log.directory.name} has leader epoch {log.epochs.latest}, but the metadata has {leader_epoch}: "
         "the metadata is older than the log",
-        hint="was etcd restored from a backup? an election in a higher epoch is needed",
+        hint="etcd may have been restored from a backup; the partition needs an election with a higher epoch",
     )
 
 
@@ -509,5 +509,5 @@ def _not_deletable(offset: int, high_watermark: HighWatermark) -> OttlaError:
     return OttlaError(
         ErrorCode.OFFSET_OUT_OF_RANGE,
         f"records can't be deleted up to offset {offset}: the high watermark is {high_watermark}",
-        hint="give an offset from 0 to the high watermark, or -1 for the latter",
+        hint="use an offset from 0 to the high watermark, or -1 for the high watermark",
     )

@@ -187,7 +187,9 @@ class LogDir:
             log = self._logs.get(partition)
             end = log.log_end_offset if log is not None else 0
             if end < promised and (log is not None or str(partition) not in deleted):
-                _logger.warning("%s ends at %d, but once reached %d", self.disk.path / str(partition), end, promised)
+                _logger.warning(
+                    "%s ends at offset %d, but once reached offset %d", self.disk.path / str(partition), end, promised
+                )
                 reached = False
         return reached
 
@@ -202,7 +204,7 @@ class LogDir:
             self.disk.sync_directory(self.disk.path)
         except OSError as error:
             soundness.withdraw(self.disk.path)
-            _logger.warning("%s", self.disk.error(f"noting in {self.disk.path} that it is whole", error))
+            _logger.warning("%s", self.disk.error(f"recording that {self.disk.path} is complete", error))
 
     def compare(self, newest: Incarnation | None) -> bool:
         """Hold the directory against the newest incarnation of this broker that the cluster has seen.
@@ -323,7 +325,7 @@ class LogDir:
             log.abandon()
             renamed.append(self._rename(log.directory, f"{since}-{uuid.uuid4().hex[:8]}{STRAY_SUFFIX}"))
             self._set_aside.add(str(partition))
-            _logger.warning("no topic has the partition %s: it is kept as %s", partition, renamed[-1])
+            _logger.warning("the partition %s belongs to no topic; its log is kept as %s", partition, renamed[-1])
         if renamed:
             self.disk.sync_directory(self.disk.path)
         return renamed

@@ -163,7 +163,7 @@ class LogSegments:
                 retention_bytes=config.retention_bytes,
             )
         except OSError as error:
-            raise self._disk.error(f"looking for what is old in {self._directory.name}", error) from error
+            raise self._disk.error(f"looking for expired segments of {self._directory.name}", error) from error
         while causes and facts[len(causes) - 1].next_offset > held_from:
             causes.pop()
         return causes, facts[len(causes) - 1].next_offset if causes else ranges[0][0].base_offset
@@ -251,13 +251,13 @@ class LogSegments:
             return self.out_of_range(offset)
         return OttlaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
-            f"a segment of {self._directory} that holds offset {offset} is not there any more",
-            hint="restore the file, or restart the broker, which then continues with what is left",
+            f"the segment of {self._directory} with offset {offset} no longer exists",
+            hint="restore the file, or restart the broker, which then continues with the remaining segments",
         )
 
     def out_of_range(self, offset: int) -> OttlaError:
         return OttlaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"offset {offset} lies outside the log, which goes from {self.start_offset} to {self.end_offset}",
+            f"offset {offset} is outside the log, which goes from {self.start_offset} to {self.end_offset}",
             hint="start at the earliest or the latest offset",
         )

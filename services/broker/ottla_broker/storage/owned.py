@@ -45,7 +45,7 @@ def check_owned(owner: ShardFence, expected_offset: int, records: Buffer, config
     if len(records) > config.segment_bytes:
         raise OttlaError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"{len(records)} bytes of batches are more than a segment of {config.segment_bytes} bytes holds",
+            f"{len(records)} bytes of batches don't fit into a segment of {config.segment_bytes} bytes",
         )
     at, count = 0, 0
     while at < len(records) or not at:
@@ -54,7 +54,9 @@ def check_owned(owner: ShardFence, expected_offset: int, records: Buffer, config
         _check_kind(header, memoryview(records)[at : at + header.size_bytes], owner, config)
         at, count = at + header.size_bytes, count + 1
         if _is_fence(header) and len(records) > header.size_bytes:
-            raise OttlaError(ErrorCode.INVALID_REQUEST, "a fence comes alone, and here are other batches beside it")
+            raise OttlaError(
+                ErrorCode.INVALID_REQUEST, "a fence must be the only batch of a request, but this request has others"
+            )
     return OwnedBatches(owner, expected_offset, records, headers_at(records, expected_offset))
 
 
@@ -94,7 +96,7 @@ def _check_kind(header: BatchHeader, batch: memoryview, owner: ShardFence, confi
     has_producer = header.producer_id >= 0 and header.producer_epoch >= 0 and header.base_sequence < 0
     if _is_fence(header) and bits == CONTROL:
         if fence_of(batch) != owner:
-            raise OttlaError(ErrorCode.INVALID_RECORD, "the fence is not that of the owner who appends it")
+            raise OttlaError(ErrorCode.INVALID_RECORD, "the fence is not the fence of the owner that appends it")
     elif (bits, header.producer_id) == (0, NO_PRODUCER_ID) or (bits == TRANSACTIONAL and has_producer):
         if config.compacts:
             check_keys(batch)
@@ -102,6 +104,6 @@ def _check_kind(header: BatchHeader, batch: memoryview, owner: ShardFence, confi
         raise OttlaError(
             ErrorCode.INVALID_RECORD,
             f"a shard's batch has attributes {header.attributes:#06x}, producer {header.producer_id} with epoch "
-            f"{header.producer_epoch}, and sequence {header.base_sequence}: it holds neither plain entries nor those "
-            "of a transaction, and is neither a marker nor a fence",
+            f"{header.producer_epoch}, and sequence {header.base_sequence}: such a batch holds neither plain nor "
+            "transactional entries, and is neither a marker nor a fence",
         )

@@ -91,7 +91,9 @@ class ProducerHistory:
             self._disk.sync_directory(self._directory)
         start, contents = self._newest(o for o in reversed(offsets) if o <= min(end_offset, trusted_end))
         if start and _is_cleaned(ranges, start, cleaned_before):
-            _logger.warning("%s: compacted since the snapshot at %d: reading it whole", self._directory, start)
+            _logger.warning(
+                "%s was compacted after the snapshot at offset %d; reading the whole log", self._directory, start
+            )
             start, contents = 0, _Contents(Producers(), NO_FENCE)
         if start < ranges[0][0].base_offset:  # retention has taken what came after the snapshot, markers among it
             contents.producers.transactions.forget_open()
@@ -118,7 +120,7 @@ class ProducerHistory:
                     self.aborts_before = header.next_offset
             elif not contents.on_data(header, now_ms):
                 _logger.warning(
-                    "%s: the leader took a batch of producer %d whose epoch %d is over",
+                    "%s: the leader accepted a batch of producer %d with the outdated epoch %d",
                     self._directory.name,
                     header.producer_id,
                     header.producer_epoch,
@@ -192,7 +194,7 @@ class ProducerHistory:
                 entries, fence, ended = producer_snapshot.decode(path.read_bytes())
                 return offset, _Contents(Producers(entries, ended), fence)
             except ValueError as error:
-                _logger.warning("%s can't be used (%s): continuing without it", path, error)
+                _logger.warning("%s can't be used (%s); continuing without it", path, error)
                 path.unlink()
         return 0, _Contents(Producers(), NO_FENCE)
 

@@ -68,10 +68,10 @@ def encode(snapshot: ProducerSnapshot) -> bytes:
 def decode(data: bytes) -> ProducerSnapshot:
     """Reverse `encode`. Raises ValueError if the data is not valid."""
     if len(data) < _HEADER.size + _COUNT.size:
-        raise ValueError(f"it has {len(data)} bytes")
+        raise ValueError(f"it has only {len(data)} bytes")
     version, crc = _HEADER.unpack_from(data)
     if version != _VERSION:
-        raise ValueError(f"it has version {version}, and {_VERSION} is read")
+        raise ValueError(f"it has version {version}, but this release reads version {_VERSION}")
     if extend_crc(0, memoryview(data)[_HEADER.size :]) != crc:
         raise ValueError("its CRC is wrong")
     entries = {}

@@ -95,7 +95,7 @@ class BatchReader:
             if count < len(view):  # what lies behind it in the buffer is another read's
                 raise OttlaError(
                     ErrorCode.KAFKA_STORAGE_ERROR,
-                    f"{segment.path} ends {len(view) - count} bytes early: something has shortened it",
+                    f"{segment.path} ends {len(view) - count} bytes early: the file has been truncated",
                     hint="restart the broker, which then recovers the log",
                 )
             whole_bytes, next_offset = whole_batches(view, limit_offset)
@@ -209,10 +209,10 @@ def _check_sendable(header: BatchHeader, segment: Segment) -> None:
         return
     raise OttlaError(
         ErrorCode.MESSAGE_TOO_LARGE,
-        f"the batch at offset {header.base_offset} of {segment.path.parent.name} has {header.size_bytes} bytes, and no "
-        f"response can hold a batch of more than {MAX_BATCH_BYTES}",
-        hint=f"seek to offset {header.next_offset} to read past it; replicas follow again once it is gone: delete "
-        f"the records before offset {header.next_offset} by `ottla topic delete-records`",
+        f"the batch at offset {header.base_offset} of {segment.path.parent.name} has {header.size_bytes} bytes, but a "
+        f"response can hold a batch of at most {MAX_BATCH_BYTES}",
+        hint=f"seek to offset {header.next_offset} to read past it; to let replicas follow again, delete the records "
+        f"before offset {header.next_offset} with `ottla topic delete-records`",
     )
 
 

@@ -77,7 +77,7 @@ def open_segments(
     if clean and segments:
         log_end_offset = segments[-1].load()
         if log_end_offset < 0:
-            _logger.warning("%s does not end with a whole batch: checking it", segments[-1].path)
+            _logger.warning("%s does not end with a complete batch; checking it", segments[-1].path)
     recovered_from = log_end_offset
     if log_end_offset < 0:
         recovered_from = segments[sealed_count].base_offset if sealed_count < len(segments) else 0
@@ -130,7 +130,7 @@ def _damaged(segments: list[Segment], names: set[str]) -> list[int]:
     indexed = [segment for segment in segments if segment.path.with_suffix(aborted_index.SUFFIX).name in names]
     found = [segment for segment in indexed if not segment.aborted.has_whole_entries]
     for segment in found:
-        _logger.warning("the aborted transactions of %s are damaged: rebuilding them", segment.path)
+        _logger.warning("the index of aborted transactions of %s is damaged; rebuilding it", segment.path)
     return [segment.base_offset for segment in found]
 
 
@@ -169,8 +169,8 @@ def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs) -> int:
         found_bytes = segment.path.stat().st_size
         next_offset = segment.refill(_trusted(segment, found_bytes, epochs))
         if segment.size_bytes < found_bytes:
-            _logger.warning("%s is cut from %d to %d bytes", segment.path, found_bytes, segment.size_bytes)
-            _discard(segments, number + 1, f"what follows a cut at offset {next_offset} is not known to be whole")
+            _logger.warning("%s is truncated from %d to %d bytes", segment.path, found_bytes, segment.size_bytes)
+            _discard(segments, number + 1, f"the log after the truncation at offset {next_offset} may be incomplete")
             break
     return next_offset
 
@@ -183,7 +183,7 @@ def _reach(segment: Segment, offset: int) -> int:
 
 def _discard(segments: list[Segment], start: int, reason: str) -> None:
     for segment in segments[start:]:
-        _logger.warning("%s is removed: %s", segment.path, reason)
+        _logger.warning("removing %s: %s", segment.path, reason)
         segment.discard()
     del segments[start:]
 

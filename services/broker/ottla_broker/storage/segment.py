@@ -126,10 +126,10 @@ class Segment:
         try:
             indexes.load(self.size_bytes, before_offset)
         except IndexDamagedError as error:
-            _logger.warning("%s: rebuilding it from its segment", error)
+            _logger.warning("%s; rebuilding the index from its segment", error)
             return self.rebuild_indexes()
         if not self._confirms(indexes.last_entry()):
-            _logger.warning("the index of %s points between batches: rebuilding it", self.path)
+            _logger.warning("the index of %s points between batches; rebuilding it", self.path)
             return self.rebuild_indexes()
         start = indexes.last_entry().position
         if start:
@@ -266,7 +266,7 @@ class Segment:
         try:
             return self.file()
         except OSError as error:
-            raise self._disk.error(f"opening {self.path}, to which nothing was appended,", error) from error
+            raise self._disk.error(f"opening {self.path} (nothing was appended)", error) from error
 
     def open_file(self) -> DataFile | None:
         """Return the file if it is open already: opening it may wait for the disk."""
@@ -323,7 +323,7 @@ class Segment:
     def _on_wrong_index(self) -> None:
         """Build a sealed segment's indexes anew; an active one's grow under the writer's hands and are left alone."""
         if not self._is_active:
-            _logger.warning("an index of %s names a batch that is not there: rebuilding it", self.path)
+            _logger.warning("an index of %s points to a batch that does not exist; rebuilding the indexes", self.path)
             self.rebuild_indexes()
 
     def _confirms(self, entry: tuple[int, int]) -> bool:

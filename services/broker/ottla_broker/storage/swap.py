@@ -79,7 +79,7 @@ def finish_all(directory: Path, names: Collection[str]) -> None:
         log_path = directory / name.removesuffix(SWAP)
         end_offset = _end_of(directory / name)
         if end_offset is None:
-            _logger.warning("%s is torn: keeping the segments that it would have replaced", directory / name)
+            _logger.warning("%s is incomplete; keeping the segments that it would have replaced", directory / name)
             continue
         base_offset = int(log_path.stem)
         aborted = log_path.with_suffix(aborted_index.SUFFIX)

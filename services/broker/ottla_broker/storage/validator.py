@@ -56,8 +56,8 @@ def check_appendable(
     if len(records) > config.segment_bytes:
         raise OttlaError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"{len(records)} bytes of batches are more than a segment of {config.segment_bytes} bytes holds",
-            hint="send less at once or raise the topic's segment.bytes",
+            f"{len(records)} bytes of batches don't fit into a segment of {config.segment_bytes} bytes",
+            hint="send less data at a time, or raise the topic's segment.bytes",
         )
     headers: list[BatchHeader] = []
     at = count = 0
@@ -76,11 +76,11 @@ def check_appendable(
     if count > MAX_INT32:
         raise OttlaError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"{count} records are more than a segment has offsets for, {MAX_INT32}",
-            hint="send less at once",
+            f"{count} records don't fit into a segment, which has {MAX_INT32} offsets",
+            hint="send fewer records at a time",
         )
     if not headers:
-        raise OttlaError(ErrorCode.INVALID_RECORD, "a produce request without a batch for the partition")
+        raise OttlaError(ErrorCode.INVALID_RECORD, "the produce request has no batch for the partition")
     if len(headers) > 1:
         _check_transaction(headers)
     return headers
@@ -92,8 +92,9 @@ def _check_transaction(headers: list[BatchHeader]) -> None:
     if len(kinds) > 1 and any(is_transactional for _, _, is_transactional in kinds):
         raise OttlaError(
             ErrorCode.INVALID_RECORD,
-            "a transactional batch comes together with one of another producer, of another epoch or of no transaction",
-            hint="send them one by one",
+            "a transactional batch was sent together with a batch of another producer or epoch, or with one outside a "
+            "transaction",
+            hint="send the batches one by one",
         )
 
 
@@ -107,9 +108,9 @@ def check_count(header: BatchHeader) -> None:
     if header.record_count * _MIN_RECORD_BYTES > room:
         raise OttlaError(
             ErrorCode.INVALID_RECORD,
-            f"a batch of {header.size_bytes} bytes has the record count {header.record_count}, but each record takes "
+            f"a batch of {header.size_bytes} bytes has a record count of {header.record_count}, but each record takes "
             f"at least {_MIN_RECORD_BYTES} bytes",
-            hint="the client's record count is wrong; nothing of the request was written to this partition",
+            hint="the client's record count is wrong; no batch of the request was written to this partition",
         )
 
 
@@ -139,8 +140,9 @@ def check_replicated(records: bytes, log_end_offset: int, latest_epoch: int) -> 
             if not headers:
                 raise OttlaError(
                     ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"the leader's batch begins at offset {header.base_offset}, and the log here ends at {next_offset}",
-                    hint="fetch from where the log ends",
+                    f"the leader's batch begins at offset {header.base_offset}, but this replica's log ends at "
+                    f"{next_offset}",
+                    hint="fetch from the end of this replica's log",
                 )
             raise corrupt(f"a batch at offset {header.base_offset} follows one that ends at {next_offset - 1}")
         if header.leader_epoch < epoch:
@@ -164,21 +166,21 @@ def check_imported(records: Buffer, config: LogConfig) -> None:
         if number == MOST_IMPORTED_BATCHES:
             raise OttlaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"more than {MOST_IMPORTED_BATCHES} batches come at once",
-                hint="import them in several requests",
+                f"the request has more than {MOST_IMPORTED_BATCHES} batches",
+                hint="import the batches in several requests",
             )
         if header.next_offset > _LAST_OFFSET:
             raise OttlaError(
                 ErrorCode.INVALID_RECORD,
-                f"a batch ends at offset {header.next_offset}, and offsets would soon be used up",
+                f"a batch ends at offset {header.next_offset}, which is too close to the largest possible offset",
                 hint="have a client copy the topic, which gives its records new offsets",
             )
         if header.is_control or header.is_transactional or header.producer_id != NO_PRODUCER_ID:
             raise OttlaError(
                 ErrorCode.INVALID_RECORD,
-                f"the batch at offset {header.base_offset} has the attributes {header.attributes:#06x} and the "
-                f"producer {header.producer_id}: transactions and producers of another cluster have no meaning here",
-                hint="import it by ottla log import, which takes them out",
+                f"the batch at offset {header.base_offset} has attributes {header.attributes:#06x} and producer "
+                f"{header.producer_id}: transactions and producers of another cluster have no meaning in this one",
+                hint="import it with `ottla log import`, which removes them",
             )
         if config.compacts:
             check_keys(memoryview(records)[at : at + header.size_bytes])
@@ -188,14 +190,14 @@ def _check_admissible(header: BatchHeader, *, transactional: bool) -> None:
     if header.attributes & _BROKERS_BITS:
         raise OttlaError(
             ErrorCode.INVALID_RECORD,
-            f"a client's batch has the attributes {header.attributes:#06x}: control batches, delete horizons and "
-            "append times are the broker's to set",
+            f"a client's batch has attributes {header.attributes:#06x}: only brokers may set control batches, delete "
+            "horizons and append times",
         )
     if header.attributes & TRANSACTIONAL and not transactional:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
-            "a transactional batch comes in a request that names no transactional id",
-            hint="produce with a transactional.id, or without transactions",
+            "a transactional batch was sent in a request without a transactional id",
+            hint="set a transactional.id, or produce without transactions",
         )
     if header.attributes & TRANSACTIONAL and header.producer_id == NO_PRODUCER_ID:
         raise OttlaError(ErrorCode.INVALID_RECORD, "a transactional batch has no producer id")
@@ -203,8 +205,8 @@ def _check_admissible(header: BatchHeader, *, transactional: bool) -> None:
     if min(producer) < 0 and header.producer_id != NO_PRODUCER_ID:
         raise OttlaError(
             ErrorCode.INVALID_RECORD,
-            f"a batch of producer {header.producer_id} has the epoch {header.producer_epoch} and the sequence "
-            f"{header.base_sequence}: with a producer id none of the three is negative",
+            f"a batch of producer {header.producer_id} has epoch {header.producer_epoch} and sequence "
+            f"{header.base_sequence}, but a batch with a producer id may have no negative values there",
         )
 
 
@@ -212,7 +214,7 @@ def _linked_blocks() -> OttlaError:
     """As Kafka's brokers reject it, which decompress what they take."""
     return OttlaError(
         ErrorCode.INVALID_RECORD,
-        "a batch is compressed with lz4 whose blocks build on each other, and Java's clients could not read it",
+        "a batch is compressed with lz4 in linked blocks, which Java clients can't read",
         hint="have the client write independent blocks, or choose another codec",
     )
 
@@ -224,9 +226,9 @@ def check_keys(batch: memoryview) -> None:
     if bad:
         raise BadRecordsError(
             ErrorCode.INVALID_RECORD,
-            f"the topic is compacted, and record {bad[0]} of a batch has no key{_and_the_rest(bad)}; nothing of the "
-            "batch was taken",
-            [BadRecord(number, "the topic is compacted, and the record has no key") for number in bad],
+            f"the topic is compacted, but record {bad[0]} of a batch has no key{_and_the_rest(bad)}; the whole batch "
+            "was rejected",
+            [BadRecord(number, "the topic is compacted, but the record has no key") for number in bad],
             hint="give every record a key, or set cleanup.policy=delete on the topic",
         )
 
@@ -245,15 +247,16 @@ def _check_timestamps(header: BatchHeader, batch: memoryview, config: LogConfig,
     if not -1 <= first <= largest:
         raise OttlaError(
             ErrorCode.INVALID_TIMESTAMP,
-            f"a batch has the base timestamp {first} and the max timestamp {largest}, which can't be right",
-            hint="timestamps are milliseconds since 1970, -1 for none",
+            f"a batch has base timestamp {first} and max timestamp {largest}, which contradict each other or are "
+            "negative",
+            hint="timestamps are milliseconds since 1970, or -1 for none",
         )
     if largest > latest:
         raise BadRecordsError(
             ErrorCode.INVALID_TIMESTAMP,
             f"the timestamp {largest} is {largest - now_ms} ms ahead of the broker's clock",
             _out_of_time(header, batch, earliest, latest),
-            hint=f"correct the client's clock or raise message.timestamp.after.max.ms={config.timestamp_after_max_ms}",
+            hint=f"correct the client's clock, or raise message.timestamp.after.max.ms={config.timestamp_after_max_ms}",
         )
     if 0 <= first < earliest:
         raise BadRecordsError(

@@ -25,7 +25,7 @@ def check_registered(image: ClusterImage, broker_id: int, epoch: int) -> Broker:
         raise OttlaError(
             ErrorCode.STALE_BROKER_EPOCH,
             f"broker {broker_id} is registered with epoch {broker.epoch}, not {epoch}",
-            hint="another process has its place, or it has to register again",
+            hint="another process has registered with this id, or the caller has to register again",
         )
     return broker
 

@@ -135,8 +135,8 @@ def check_min_isr(configs: Mapping[str, str], replication_factor: int) -> None:
     if int(configs.get(MIN_ISR, 1)) > replication_factor:
         raise OttlaError(
             ErrorCode.INVALID_CONFIG,
-            f"{MIN_ISR}={configs[MIN_ISR]} is above the replication factor, {replication_factor}",
-            hint=f"give at most {replication_factor}, or the topic more replicas",
+            f"{MIN_ISR}={configs[MIN_ISR]} is above the replication factor of {replication_factor}",
+            hint=f"set at most {replication_factor}, or give the topic more replicas",
         )
 
 
@@ -186,8 +186,8 @@ def _check_not_pinned(topic: str, ops: Sequence[Op]) -> None:
     if topic in INTERNAL_TOPICS and pinned:
         raise OttlaError(
             ErrorCode.POLICY_VIOLATION,
-            f"{pinned[0]} of the internal topic {topic} is set by the controller alone",
-            hint="the others of its configs may be altered",
+            f"only the controller sets {pinned[0]} of the internal topic {topic}",
+            hint="the topic's other configs may be altered",
         )
 
 
@@ -210,8 +210,8 @@ def _named(image: ClusterImage, resource: Resource) -> ResourceConfigs:
     if not 0 < len(resource.name) <= _MAX_NAME:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
-            f"a {resource.kind.value} resource has a name of 1 to {_MAX_NAME} characters",
-            hint="name the one that you mean; there are no defaults for all of them",
+            f"the name of a {resource.kind.value} resource has 1 to {_MAX_NAME} characters",
+            hint="name a single resource; there are no defaults for all resources",
         )
     return image.configs.get((resource.kind.value, resource.name), ResourceConfigs({}))
 
@@ -224,8 +224,8 @@ def _alter_named(image: ClusterImage, resource: Resource, ops: Sequence[Op]) -> 
     if not stored.values and sum(scope == kind.value for scope, _ in image.configs) >= MAX_RESOURCES:
         raise OttlaError(
             ErrorCode.POLICY_VIOLATION,
-            f"{MAX_RESOURCES:,} {kind.value} resources have configs already",
-            hint="remove those of resources that are gone",
+            f"{MAX_RESOURCES:,} {kind.value} resources, the maximum, already have configs",
+            hint="remove the configs of resources that no longer exist",
         )
     key = keys.configs(kind.value, resource.name)
     seen = (ReliedOn(key, mod_revision=stored.mod_revision),)
@@ -247,8 +247,8 @@ def _altered(current: Mapping[str, str], ops: Sequence[Op], key_of: Callable[[st
     if sum(len(name) + len(value.encode()) for name, value in configs.items()) > MAX_STORED_BYTES:
         raise OttlaError(
             ErrorCode.INVALID_CONFIG,
-            f"the configs of one resource have at most {MAX_STORED_BYTES:,} bytes in all",
-            hint="remove some, or give shorter values",
+            f"the configs of one resource may take at most {MAX_STORED_BYTES:,} bytes in all",
+            hint="remove some configs, or set shorter values",
         )
     return configs
 
@@ -284,13 +284,15 @@ def _broker_id(image: ClusterImage, name: str) -> int:
     is_number = name.isascii() and name.isdigit() and len(name) <= len(str(MAX_BROKER_ID))
     if not is_number or str(int(name)) != name:
         raise OttlaError(
-            ErrorCode.INVALID_REQUEST, f"{name[:40]!r} is not a broker id", hint="give a number, or '' for all"
+            ErrorCode.INVALID_REQUEST,
+            f"{name[:40]!r} is not a broker id",
+            hint="use a broker id, or '' for all brokers",
         )
     broker_id = int(name)
     known = broker_id in image.brokers or ("broker", name) in image.configs
     if not known and broker_id not in image.broker_ids.by_directory.values():
         raise OttlaError(
-            ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {name} is not known", hint="start it, or name another one"
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {name} is unknown", hint="start it, or name another one"
         )
     return broker_id
 

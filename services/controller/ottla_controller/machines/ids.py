@@ -49,7 +49,9 @@ def decide_allocate_broker_id(image: ClusterImage, directory_id: str) -> Decisio
     """The id of a data directory: the same one each time, and another for every other directory."""
     if not directory_id:
         raise OttlaError(
-            ErrorCode.INVALID_REQUEST, "a broker id is handed out to a data directory", hint="give the directory's id"
+            ErrorCode.INVALID_REQUEST,
+            "a broker id is allocated to a data directory, and the request names none",
+            hint="send the directory's id",
         )
     ids = image.broker_ids
     if directory_id in ids.by_directory:
@@ -71,8 +73,8 @@ def _check_registered(image: ClusterImage, kind: str, instance_id: int, instance
         return coordinator_seen(check_coordinator(image, kind, instance_id, instance_epoch))
     raise OttlaError(
         ErrorCode.INVALID_REQUEST,
-        f"{kind[:40]!r} is not a kind of service that has producer ids",
-        hint=f"ask as broker, or as coordinator: {', '.join(SHARD_TOPICS)}",
+        f"{kind[:40]!r} is not a kind of service that gets producer ids",
+        hint=f"use the kind broker, or the kind of a coordinator: {', '.join(SHARD_TOPICS)}",
     )
 
 

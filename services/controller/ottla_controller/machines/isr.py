@@ -92,23 +92,23 @@ def _check_epochs(leader: Broker, proposal: Proposal, partition: Partition) -> N
     if request > known or proposal.partition_epoch > partition.partition_epoch:
         raise OttlaError(
             ErrorCode.NOT_CONTROLLER,
-            f"the proposal has epochs {request}/{proposal.partition_epoch}, and this controller knows of "
+            f"the proposal has epochs {request}/{proposal.partition_epoch}, but this controller knows only "
             f"{known}/{partition.partition_epoch}",
-            hint="ask the active controller",
+            hint="send the proposal to the active controller",
         )
     if request < known:
         raise OttlaError(
             ErrorCode.FENCED_LEADER_EPOCH,
-            f"leader epoch {request} is over, it is {known} now",
-            hint="wait for metadata",
+            f"leader epoch {request} is outdated; the current one is {known}",
+            hint="wait for newer metadata",
         )
     if leader.id != partition.leader:
         raise _invalid(f"broker {leader.id} does not lead the partition", f"its leader is {partition.leader}")
     if proposal.partition_epoch < partition.partition_epoch:
         raise OttlaError(
             ErrorCode.INVALID_UPDATE_VERSION,
-            f"partition epoch {proposal.partition_epoch} is over, it is {partition.partition_epoch} now",
-            hint="wait for metadata",
+            f"partition epoch {proposal.partition_epoch} is outdated; the current one is {partition.partition_epoch}",
+            hint="wait for newer metadata",
         )
 
 
@@ -139,17 +139,19 @@ def _check_eligible(broker: Broker | None, broker_id: int, epoch: int, *, joins:
     else:
         return
     raise OttlaError(
-        ErrorCode.INELIGIBLE_REPLICA, f"broker {broker_id} {reason}", hint="propose it again when it is back"
+        ErrorCode.INELIGIBLE_REPLICA, f"broker {broker_id} {reason}", hint="propose the broker again when it is back"
     )
 
 
 def _unknown(image: ClusterImage, id_: PartitionId) -> OttlaError:
     if id_.topic_id not in image.topic_names:
         return OttlaError(
-            ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic of id {id_.topic_id.hex()}", hint="it was deleted"
+            ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {id_.topic_id.hex()}", hint="the topic was deleted"
         )
     return OttlaError(
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic has no partition {id_.partition}", hint="wait for metadata"
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        f"the topic has no partition {id_.partition}",
+        hint="wait for newer metadata",
     )
 
 

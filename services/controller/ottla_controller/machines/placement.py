@@ -32,8 +32,8 @@ def assign_replicas(
     if not 1 <= replication_factor <= len(racks):
         raise OttlaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"replication factor {replication_factor} needs as many live brokers, and there are {len(racks)}",
-            hint="use 1 or more, and start brokers" if len(racks) else "start a broker",
+            f"replication factor {replication_factor} is not possible: the number of live brokers is {len(racks)}",
+            hint="use 1 or more, and start more brokers if necessary" if len(racks) else "start a broker",
         )
     spread = _Spread(racks, start, existing)
     return [spread.replicas_of(len(existing) + n, replication_factor) for n in range(count)]

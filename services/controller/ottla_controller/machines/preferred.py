@@ -86,7 +86,11 @@ def _outcome(
 ) -> ElectionOutcome:
     partition = image.partitions.get(id_)
     if partition is None:
-        error = OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition", hint="list the topics")
+        error = OttlaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "there is no such partition",
+            hint="list the topics to see which exist",
+        )
         return ElectionOutcome(id_, error=error)
     rules = rules_of(configs, id_.topic_id)
     try:
@@ -101,18 +105,18 @@ def _outcome(
 def _preferred(partition: Partition, existing: Availability, rules: Rules) -> Partition:
     preferred = partition.replicas[0]
     if partition.leader == preferred:
-        raise OttlaError(ErrorCode.ELECTION_NOT_NEEDED, f"the preferred leader {preferred} leads already")
+        raise OttlaError(ErrorCode.ELECTION_NOT_NEEDED, f"the preferred leader {preferred} already leads the partition")
     if preferred in existing.read_only:
         raise OttlaError(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
             f"the disk of the preferred leader {preferred} is full",
-            hint="free space there; it may lead again as soon as there is room",
+            hint="free space on that broker; it may lead again as soon as its disk has room",
         )
     if not _may_lead(existing, partition):
         raise OttlaError(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
             f"the preferred leader {preferred} is not live or not in the ISR {list(partition.isr)}",
-            hint="try again when it has caught up",
+            hint="try again when that broker has caught up",
         )
     return with_leader(partition, preferred, partition.isr, rules.min_isr)
 
@@ -130,7 +134,7 @@ def _unclean(partition: Partition, existing: Availability, rules: Rules, longest
         raise OttlaError(
             ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
             f"none of the replicas {list(partition.replicas)} is live",
-            hint="start one of them",
+            hint="start one of these brokers",
         )
     return after
 

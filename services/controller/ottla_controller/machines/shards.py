@@ -92,7 +92,7 @@ def check_coordinator(image: ClusterImage, kind: str, instance_id: int, epoch: i
         raise OttlaError(
             ErrorCode.STALE_BROKER_EPOCH,
             f"{kind} coordinator {instance_id} is registered with epoch {known.epoch}, not {epoch}",
-            hint="another process has its place, or it has to register again",
+            hint="another process has registered with this id, or the caller has to register again",
         )
     return known
 

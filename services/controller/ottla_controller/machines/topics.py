@@ -96,9 +96,9 @@ def decide_create_partitions(
     if total_count <= topic.partition_count:
         raise OttlaError(
             ErrorCode.INVALID_PARTITIONS,
-            f"the topic {name} has {counted(topic.partition_count, 'partition')} already, and the request is for "
-            f"{total_count}",
-            hint="partitions can only be added: give a larger total",
+            f"the topic {name} already has {counted(topic.partition_count, 'partition')}, but the request is for "
+            f"{total_count} in all",
+            hint="partitions can only be added; request a larger total",
         )
     _check_count(total_count)
     existing = [partition.replicas for _, partition in image.partitions_of(topic)]
@@ -129,8 +129,8 @@ def decide_delete_topic(image: ClusterImage, name: str) -> Decision[TopicDeleted
     if not cluster_values(image).boolean("delete.topic.enable"):
         raise OttlaError(
             ErrorCode.TOPIC_DELETION_DISABLED,
-            f"{name} is kept: topics may not be deleted",
-            hint="set delete.topic.enable",
+            f"{name} is not deleted: the cluster does not allow topics to be deleted",
+            hint="set delete.topic.enable=true",
         )
     seen = (ReliedOn(keys.topic(name), mod_revision=topic.mod_revision), cluster_configs_seen(image))
     partitions = [PartitionId(topic.id, n) for n in range(topic.partition_count)]
@@ -196,7 +196,7 @@ def _check_client_may_change(name: str) -> None:
 
 def _check_absent(image: ClusterImage, name: str) -> None:
     if name in image.topics:
-        raise OttlaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"the topic {name} exists already", hint="choose another name")
+        raise OttlaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"the topic {name} already exists", hint="choose another name")
 
 
 def _check_no_collision(image: ClusterImage, name: str) -> None:
@@ -208,7 +208,7 @@ def _check_no_collision(image: ClusterImage, name: str) -> None:
         if other.replace(".", "_") == flat:
             raise OttlaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"the topic {name} collides with {other}: '.' and '_' count as the same",
+                f"the topic {name} collides with {other}: '.' and '_' count as the same character",
                 hint="choose another name",
             )
 
@@ -236,9 +236,10 @@ def _check_new_assignments(
     if len(assignments) != count or len(assignments[0]) != replication_factor:
         raise OttlaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"the assignment has {counted(len(assignments), 'partition')} of "
-            f"{counted(len(assignments[0]), 'replica')}, and {count} of {replication_factor} are to be added",
-            hint="give one list for each new partition, with as many replicas as the topic has",
+            f"the assignment has {counted(len(assignments), 'partition')} with "
+            f"{counted(len(assignments[0]), 'replica')} each, but the request adds {count} with {replication_factor} "
+            "each",
+            hint="list the replicas of each new partition, as many as the topic has",
         )
     return check_assignments(list(enumerate(assignments)), _registered(image))
 
@@ -246,7 +247,9 @@ def _check_new_assignments(
 def _check_no_counts(new: NewTopic) -> None:
     if new.partitions not in (DEFAULT, 0) or new.replication_factor not in (DEFAULT, 0):
         raise OttlaError(
-            ErrorCode.INVALID_REQUEST, "counts and assignments can't be combined", hint="give -1 for both counts"
+            ErrorCode.INVALID_REQUEST,
+            "partition and replica counts can't be combined with assignments",
+            hint="set both counts to -1",
         )
 
 
@@ -254,8 +257,8 @@ def _check_count(partitions: int) -> None:
     if not 1 <= partitions <= MAX_PARTITIONS:
         raise OttlaError(
             ErrorCode.INVALID_PARTITIONS,
-            f"{partitions} partitions are not possible",
-            hint=f"give 1 to {MAX_PARTITIONS:,}, or -1 for the cluster's num.partitions",
+            f"a topic can't have {partitions} partitions",
+            hint=f"use 1 to {MAX_PARTITIONS:,}, or -1 for the cluster's num.partitions",
         )
 
 

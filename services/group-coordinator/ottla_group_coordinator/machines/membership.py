@@ -144,7 +144,7 @@ def _check_join(group: Group, request: Join, settings: GroupSettings) -> None:
         raise OttlaError(
             ErrorCode.INVALID_SESSION_TIMEOUT,
             f"a session timeout of {request.session_timeout_ms} ms is not allowed",
-            hint=f"give {settings.min_session_timeout_ms} to {settings.max_session_timeout_ms} (session.timeout.ms)",
+            hint=f"set session.timeout.ms to {settings.min_session_timeout_ms} to {settings.max_session_timeout_ms}",
         )
     if not request.protocol_type or not request.protocols:
         raise inconsistent(group.group_id, "it names no protocol type or no protocols")
@@ -159,7 +159,7 @@ def _check_join(group: Group, request: Join, settings: GroupSettings) -> None:
     if len(group.members) >= settings.max_size and own_id not in group.members:
         raise OttlaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"group {group.group_id} has {counted(len(group.members), 'member')}, which is the most it may have",
+            f"group {group.group_id} has {counted(len(group.members), 'member')}, which is the maximum",
             hint="raise group.max.size, or run fewer members",
         )
 
@@ -184,9 +184,9 @@ def _require_member_id(step: Transition, request: Join) -> ShardDecision[Any]:
     if len(step.group.pending) >= _MOST_PENDING:
         raise OttlaError(
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-            f"group {step.group.group_id} waits for {len(step.group.pending)} members that were given an id, "
-            "and gives out no more until they join",
-            hint="try again later: an id is forgotten if no member joins with it within the session timeout",
+            f"group {step.group.group_id} is waiting for {len(step.group.pending)} members with new ids to join, and "
+            "assigns no more ids until they do",
+            hint="try again later: an id expires if no member joins with it within the session timeout",
         )
     step.await_member(request.fresh_id, request.session_timeout_ms)
     return step.decision(MemberIdRequiredError(request.fresh_id))

@@ -110,13 +110,13 @@ def check_topic(requested: ToCommit, topics: Topics) -> OttlaError | None:
         return OttlaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             f"{requested.partition} does not exist",
-            hint="was it deleted meanwhile?",
+            hint="the topic may have been deleted",
         )
     if requested.topic_id is not None and requested.topic_id != topic.id:
         return OttlaError(
             ErrorCode.UNKNOWN_TOPIC_ID,
             f"{requested.partition} was read from an earlier topic of the same name",
-            hint="start again in the new topic, as if nothing were committed",
+            hint="start over in the new topic, as if nothing were committed",
         )
     return None
 
@@ -133,8 +133,8 @@ def _check_metadata(requested: ToCommit, settings: GroupSettings) -> OttlaError 
         return None
     return OttlaError(
         ErrorCode.OFFSET_METADATA_TOO_LARGE,
-        f"{size_bytes} bytes of metadata at {requested.partition}",
-        hint=f"give at most {settings.offset_metadata_max_bytes} (offset.metadata.max.bytes)",
+        f"the offset of {requested.partition} has {size_bytes} bytes of metadata",
+        hint=f"send at most {settings.offset_metadata_max_bytes} bytes (offset.metadata.max.bytes)",
     )
 
 
@@ -160,8 +160,8 @@ def decide_delete_offsets(
         if partition.topic not in read
         else OttlaError(
             ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
-            f"members of group {group.group_id} read {partition.topic}",
-            hint="stop them, or have them read other topics",
+            f"members of group {group.group_id} are subscribed to {partition.topic}",
+            hint="stop these members, or subscribe them to other topics",
         )
         for partition in requested
     ]
@@ -179,7 +179,7 @@ def non_empty(group: str, members: int) -> OttlaError:
     return OttlaError(
         ErrorCode.NON_EMPTY_GROUP,
         f"group {group} has {counted(members, 'member')}",
-        hint="stop them, or remove them, first",
+        hint="first stop or remove the members",
     )
 
 

@@ -154,7 +154,7 @@ def _topic_id(reader: Reader) -> TopicId | None:
     if tagged is None or tagged == _NO_TOPIC_ID:
         return None
     if len(tagged) != len(_NO_TOPIC_ID):
-        raise MalformedError(f"a topic id of {len(tagged)} bytes")
+        raise MalformedError(f"a topic id has {len(tagged)} bytes, not {len(_NO_TOPIC_ID)}")
     return TopicId(bytes(tagged))
 
 
@@ -219,5 +219,5 @@ def _member(reader: Reader, version: int) -> MemberRecord:
 def _text(reader: Reader) -> str:
     text = reader.string()
     if text is None:
-        raise MalformedError("null where there must be a string")
+        raise MalformedError("found null where a string is required")
     return text

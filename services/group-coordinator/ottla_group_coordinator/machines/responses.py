@@ -46,22 +46,22 @@ def unknown_member(group: str, member_id: str) -> OttlaError:
     return OttlaError(
         ErrorCode.UNKNOWN_MEMBER_ID,
         f"group {group} has no member {member_id!r}",
-        hint="join again; it was evicted, or the group was deleted",
+        hint="join again; the member was evicted, or the group was deleted",
     )
 
 
 def fenced_instance(instance_id: str, member_id: str) -> OttlaError:
     return OttlaError(
         ErrorCode.FENCED_INSTANCE_ID,
-        f"another process has joined as {instance_id!r} since {member_id!r} did",
-        hint="give every process a group.instance.id of its own",
+        f"another process has joined as {instance_id!r} after member {member_id!r} did",
+        hint="give every process its own group.instance.id",
     )
 
 
 def illegal_generation(group: str, named: int, current: int) -> OttlaError:
     return OttlaError(
         ErrorCode.ILLEGAL_GENERATION,
-        f"generation {named} of group {group} is not the current one, {current}",
+        f"generation {named} of group {group} is not the current one, which is {current}",
         hint="join again; nothing was done for the old generation",
     )
 
@@ -69,15 +69,15 @@ def illegal_generation(group: str, named: int, current: int) -> OttlaError:
 def too_large(group: str, size_bytes: int, most_bytes: int) -> OttlaError:
     return OttlaError(
         ErrorCode.RECORD_LIST_TOO_LARGE,
-        f"the members of group {group} with their assignment take {size_bytes} bytes, and the log holds "
-        f"at most {most_bytes} at once",
+        f"the members of group {group} and their assignment take {size_bytes} bytes, but a batch of the log holds at "
+        f"most {most_bytes}",
         hint="run fewer members, have them subscribe to fewer topics, or split them into several groups",
     )
 
 
 def too_long(name: str, most_bytes: int) -> OttlaError:
     return OttlaError(
-        ErrorCode.INVALID_REQUEST, f"{name[:40]!r}… is longer than {most_bytes} bytes", hint="choose a shorter one"
+        ErrorCode.INVALID_REQUEST, f"{name[:40]!r}… is longer than {most_bytes} bytes", hint="choose a shorter name"
     )
 
 
@@ -88,6 +88,6 @@ def rebalance_in_progress(group: str) -> OttlaError:
 def inconsistent(group: str, reason: str) -> OttlaError:
     return OttlaError(
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-        f"can't be a member of group {group}: {reason}",
-        hint="all members need one assignor (partition.assignment.strategy) in common",
+        f"the client can't be a member of group {group}: {reason}",
+        hint="all members must have an assignor in common (partition.assignment.strategy)",
     )

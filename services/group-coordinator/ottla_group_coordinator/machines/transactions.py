@@ -70,7 +70,7 @@ class OffsetTransactions:
         if epochs is not None and epochs.producer < producer.epoch:
             raise OttlaError(
                 ErrorCode.CONCURRENT_TRANSACTIONS,
-                f"a transaction of producer {producer.id}, epoch {epochs.producer}, is not over in this shard",
+                f"a transaction of producer {producer.id}, epoch {epochs.producer}, has not ended in this shard yet",
                 hint="try again",
             )
         self._check_epoch(producer)
@@ -101,8 +101,8 @@ class OffsetTransactions:
         if producer.epoch < epoch:
             raise OttlaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {producer.id} is at epoch {epoch} here, and this is of epoch {producer.epoch}",
-                hint="a newer instance of the producer has taken over, or its transaction is over",
+                f"producer {producer.id} is at epoch {epoch}, but the request has epoch {producer.epoch}",
+                hint="a newer instance of the producer has taken over, or its transaction has ended",
             )
 
     def _epochs(self, producer_id: int) -> ProducerEpochs:
@@ -118,6 +118,7 @@ def check_producer(producer: TransactionProducer, coordinator_epoch: int = 0) ->
     ):
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
-            f"there is no producer {producer.id} of epoch {producer.epoch}, or no coordinator of {coordinator_epoch}",
+            f"producer {producer.id}, epoch {producer.epoch} and coordinator epoch {coordinator_epoch} are not all "
+            "valid",
             hint="use the producer id and the epoch that InitProducer returned",
         )

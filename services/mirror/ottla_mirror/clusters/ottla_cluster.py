@@ -188,7 +188,7 @@ class OttlaWriter:
         try:
             self._producer.close(_CLOSE_S)
         except ottla.OttlaError as error:
-            logger.info("a writer is closed before the target has all: %s", error)
+            logger.info("closing a writer before the target has all records: %s", error)
 
     def __enter__(self) -> Self:
         return self

@@ -271,7 +271,7 @@ class Copier:
 def note_failure(partition: CopiedPartition, error: ottla.OttlaError) -> None:
     """Note why the partition can't be copied. A topic may take small batches but not the joined one."""
     if partition.error != str(error):
-        logger.warning("%s is not copied at the moment: %s", partition.source, error)
+        logger.warning("%s is currently not being copied: %s", partition.source, error)
     partition.error = str(error)
     if error.code == ErrorCode.MESSAGE_TOO_LARGE:
         partition.joins = False

@@ -199,6 +199,6 @@ def conflict(partition: CopiedPartition, reason: str) -> OttlaError:
     """Build the error for a copy that its source can't continue; the caller raises it."""
     return OttlaError(
         ErrorCode.OFFSET_MISMATCH,
-        f"{partition.copy} can't have the offsets of {partition.source}: {reason}",
-        hint=f"delete {partition.copy.topic}, and the mirror copies all of it again",
+        f"{partition.copy} can't have the same offsets as {partition.source}: {reason}",
+        hint=f"delete {partition.copy.topic}; the mirror then copies it again completely",
     )

@@ -74,7 +74,7 @@ class SameOffsetsCopier(Copier):
 
     def _await_target(self) -> None:
         if not self._imports.wait_until_done(SETTLE_S):
-            raise ottla.TimeoutError(ErrorCode.REQUEST_TIMED_OUT, f"imports are not done after {SETTLE_S:g} s")
+            raise ottla.TimeoutError(ErrorCode.REQUEST_TIMED_OUT, f"imports did not finish within {SETTLE_S:g} s")
         super()._await_target()
 
     def _importer(self, partition: CopiedPartition) -> Importer:

@@ -77,5 +77,7 @@ class StartFinder:
 
 def _known(ids: Mapping[str, TopicId], topic: str) -> TopicId:
     if topic not in ids:
-        raise OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} is gone", hint="it is created again")
+        raise OttlaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} is gone", hint="the mirror creates the topic again"
+        )
     return ids[topic]

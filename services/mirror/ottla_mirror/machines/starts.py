@@ -76,6 +76,7 @@ def _foreign(copy: TopicPartition, known: Known) -> OttlaError:
     reason = "no position is known" if known.begun is None else f"{copy.topic} was created again"
     return OttlaError(
         ErrorCode.OFFSET_MISMATCH,
-        f"{copy} ends at {known.copy_end}, and {reason}: its records would be doubled, or are not the mirror's",
-        hint=f"delete {copy.topic}, and the mirror copies all of it again",
+        f"{copy} ends at offset {known.copy_end}, and {reason}: its records would be duplicated, or were not written "
+        "by the mirror",
+        hint=f"delete {copy.topic}; the mirror then copies it again completely",
     )

@@ -79,4 +79,6 @@ def records_of(cluster: Cluster, topic: str, timeout: float) -> Iterator[LogReco
             if log.position > former:
                 deadline_at, former = monotonic() + timeout, log.position
             elif monotonic() > deadline_at:
-                raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"{topic} was read as far as {log.position}, of {end}")
+                raise OttlaError(
+                    ErrorCode.REQUEST_TIMED_OUT, f"{topic} was read only up to offset {log.position} of {end}"
+                )

@@ -22,14 +22,14 @@ def fenced(transactional_id: str, producer: TransactionProducer, cause: str) -> 
         ErrorCode.PRODUCER_FENCED,
         f"producer {producer.id} with epoch {producer.epoch} of {shown(transactional_id)} was fenced"
         + (f": {cause}" if cause else ""),
-        hint="only the newest producer of a transactional id may go on; close this one",
+        hint="only the newest producer of a transactional id may continue; close this one",
     )
 
 
 def other_producer(transactional_id: str, producer: TransactionProducer) -> OttlaError:
     return OttlaError(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        f"producer id {producer.id} is not the one of transactional id {shown(transactional_id)}",
+        f"producer id {producer.id} does not belong to transactional id {shown(transactional_id)}",
         hint="initialize the producer again; ids that are idle for transactional.id.expiration.ms are forgotten",
     )
 
@@ -43,7 +43,7 @@ def wrong_state(transactional_id: str, state: TransactionState, action: str, cau
     return OttlaError(
         ErrorCode.INVALID_TXN_STATE,
         f"the transaction of {shown(transactional_id)} is {state.value}{reason} and can't be {action}",
-        hint="begin a transaction and add to it first; one that has ended the other way stays that way",
+        hint="begin a transaction and add partitions or offsets first; the outcome of a transaction can't be changed",
     )
 
 
@@ -59,16 +59,16 @@ def too_many_partitions(transactional_id: str, most: int) -> OttlaError:
     return OttlaError(
         ErrorCode.INVALID_REQUEST,
         f"the transaction of {shown(transactional_id)} would have more than {most} partitions",
-        hint="end it, and write the rest in another one",
+        hint="end the transaction, and write the rest in another one",
     )
 
 
 def too_large(transactional_id: str, size_bytes: int, most_bytes: int) -> OttlaError:
     return OttlaError(
         ErrorCode.RECORD_LIST_TOO_LARGE,
-        f"with these partitions the transaction of {shown(transactional_id)} takes {size_bytes} bytes in the log, and "
-        f"its record may have {most_bytes}",
-        hint="end it, and write the rest in another one; shorter names of topics take less",
+        f"with these partitions, the transaction of {shown(transactional_id)} takes {size_bytes} bytes in the log, but "
+        f"its record may take at most {most_bytes}",
+        hint="end the transaction, and write the rest in another one; shorter topic names take less space",
     )
 
 
@@ -76,7 +76,7 @@ def invalid_timeout(timeout_ms: int, most_ms: int) -> OttlaError:
     return OttlaError(
         ErrorCode.INVALID_TRANSACTION_TIMEOUT,
         f"a transaction timeout of {timeout_ms} ms is not allowed",
-        hint=f"set transaction.timeout.ms from 1 to {most_ms} (transaction.max.timeout.ms)",
+        hint=f"set transaction.timeout.ms to a value from 1 to {most_ms} (transaction.max.timeout.ms)",
     )
 
 
@@ -84,5 +84,5 @@ def two_phases_disabled() -> OttlaError:
     return OttlaError(
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         "two-phase commit is not enabled",
-        hint="set transaction_two_phase_commit_enable of the txn-coordinators",
+        hint="set transaction_two_phase_commit_enable on the txn-coordinators",
     )

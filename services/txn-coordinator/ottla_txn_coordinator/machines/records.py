@@ -181,7 +181,7 @@ def _partitions(reader: Reader) -> list[TopicPartition]:
     for _ in range(reader.array(_LEAST_TOPIC_BYTES)):
         topic = reader.string()
         if topic is None:
-            raise MalformedError("null where a topic must be")
+            raise MalformedError("found null where a topic is required")
         numbers = reader.take(_PARTITION_BYTES * (count := reader.array(_PARTITION_BYTES)))
         found += [TopicPartition(topic, number) for number in struct.unpack(f">{count}i", numbers)]
         reader.pass_tags()

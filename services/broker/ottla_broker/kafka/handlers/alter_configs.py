@@ -130,4 +130,4 @@ def _own_source(resource: Message) -> Source:
 
 
 def _no_value(name: str) -> OttlaError:
-    return OttlaError(ErrorCode.INVALID_REQUEST, f"{name[:80]} has no value", hint="give one, or delete the config")
+    return OttlaError(ErrorCode.INVALID_REQUEST, f"{name[:80]} has no value", hint="set a value, or delete the config")

@@ -84,7 +84,9 @@ def _new_topic(topic: Message) -> pb.NewTopic | OttlaError:
         return error
     unset = [config.name for config in topic.configs if config.value is None]
     if unset:
-        return OttlaError(ErrorCode.INVALID_CONFIG, f"{unset[0][:80]} has no value", hint="leave it out or give one")
+        return OttlaError(
+            ErrorCode.INVALID_CONFIG, f"{unset[0][:80]} has no value", hint="leave the config out, or set a value"
+        )
     return pb.NewTopic(
         name=topic.name,
         partitions=topic.num_partitions,

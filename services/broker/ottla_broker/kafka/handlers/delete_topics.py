@@ -53,7 +53,11 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
 
 def _check_named(topics: Iterable[Message]) -> None:
     if any((topic.name is None) == (topic.topic_id is None) for topic in topics):  # the codec gives None for a zero id
-        raise OttlaError(ErrorCode.INVALID_REQUEST, "a topic is deleted by its name or its id", hint="give one of them")
+        raise OttlaError(
+            ErrorCode.INVALID_REQUEST,
+            "a topic to delete needs either a name or an id",
+            hint="send exactly one of the two",
+        )
 
 
 def _reported(topic: pb.TopicDeleted, version: int) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def _misplaced(resource: Message, node_id: int) -> OttlaError | None:
     if resource.resource_type != BROKER or name in ("", str(node_id)):
         return None
     text = f"Unexpected broker id, expected {node_id} or empty string, but received {name[:80]}"
-    return OttlaError(ErrorCode.INVALID_REQUEST, text, hint="ask that broker")
+    return OttlaError(ErrorCode.INVALID_REQUEST, text, hint="send the request to that broker")
 
 
 def _reported(

@@ -101,6 +101,6 @@ def _consumers(backend: Backend, version: int, request: FetchRequest) -> Consume
 def _no_follower(replica_id: int) -> OttlaError:
     return OttlaError(
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        f"replica {replica_id} fetches on a listener for clients, which does not serve replicas",
+        f"replica {replica_id} sent a fetch to a client listener, which does not serve replicas",
         hint="brokers replicate over their own gRPC contract",
     )

@@ -84,5 +84,5 @@ async def _offset_for(replica: Replica, timestamp_ms: int, *, read_committed: bo
     if timestamp_ms in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):
         return None
     if timestamp_ms < MAX_TIMESTAMP:
-        raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp_ms} has no meaning")
+        raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"the special timestamp {timestamp_ms} is not supported")
     return await replica.offset_for_time(timestamp_ms, read_committed=read_committed)

@@ -96,7 +96,7 @@ def _read(reader: Reader) -> tuple[str | None, int, int, _Topics]:
     for _ in range(reader.few(_TOPIC_MIN_BYTES, MOST_PARTITIONS, _REQUEST)):
         topic = reader.string()
         if topic is None:
-            raise MalformedError("a topic without a name")
+            raise MalformedError("a topic has no name")
         partitions: list[tuple[int, memoryview | bytes]] = []
         for _ in range(reader.few(_PARTITION_MIN_BYTES, MOST_PARTITIONS, _REQUEST, before=count)):
             number, records = reader.int32(), reader.bytes_()
@@ -154,7 +154,7 @@ def _check_silence(results: _Results) -> None:
         for partition in partitions:
             if partition.error is not None:
                 raise CloseConnectionError(
-                    f"an acks=0 produce to {topic}-{partition.id.partition} failed: {partition.error}"
+                    f"a produce request with acks=0 to {topic}-{partition.id.partition} failed: {partition.error}"
                 )
 
 

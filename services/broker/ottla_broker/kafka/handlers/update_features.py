@@ -41,6 +41,6 @@ def _rejection(update: Message) -> OttlaError | None:
     if update.max_version_level != level:
         return OttlaError(
             ErrorCode.INVALID_UPDATE_VERSION,
-            f"{update.feature} is at level {level}, and this release supports no other level",
+            f"{update.feature} is at level {level}, the only level that this release supports",
         )
     return None

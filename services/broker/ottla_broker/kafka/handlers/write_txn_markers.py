@@ -35,7 +35,7 @@ _NO_TOPIC: Final = TopicId(bytes(16))
 
 async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
     if has_more_elements(request, MOST_MARKERS):  # there is no error of the whole
-        raise MalformedError(f"markers, their topics and partitions are more than {MOST_MARKERS} at once")
+        raise MalformedError(f"the request has more than {MOST_MARKERS} markers, topics and partitions in all")
     requested = await sliced(partial(_to_write, backend), request.markers)
     leader = partial(backend.replicas.leader, known_epoch=None)
     errors: list[list[OttlaError | None]]

@@ -63,8 +63,8 @@ class ConnectionLimits:
         if not _HEADER_BYTES <= size_bytes <= limit:
             first = "" if is_known else " before the first request is done"
             raise MalformedError(
-                f"a frame of {size_bytes} bytes for API {key}, where {_HEADER_BYTES} to {limit} are accepted{first}; "
-                "is this a client of Kafka's protocol, without TLS?"
+                f"a frame of {size_bytes} bytes for API {key} is not accepted: {_HEADER_BYTES} to {limit} bytes are "
+                f"allowed{first}; check that the client speaks the Kafka protocol, without TLS"
             )
 
 

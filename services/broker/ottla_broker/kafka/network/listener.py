@@ -63,7 +63,7 @@ class Listener:
         self._on_drain = on_drain
         self._connections: Final[set[KafkaConnection]] = set()
         self._rejected = metrics.counter(
-            "ottla_kafka_refused_total", "Kafka connections that the broker closed for cause."
+            "ottla_kafka_refused_total", "Kafka connections that the broker closed for an error or an exceeded limit."
         )
         self._warned = 0
         self._large_begun = 0  # in this turn of the loop
@@ -111,7 +111,7 @@ class Listener:
                     self._empty.clear()
                     await self._empty.wait()
         except TimeoutError:
-            _log.warning("%d Kafka connections were cut with requests open", len(self._connections))
+            _log.warning("closing Kafka connections that still have requests open: %d", len(self._connections))
         self._abort_all()
 
     async def kill(self) -> None:
@@ -140,7 +140,7 @@ class Listener:
         self._rejected.value += 1
         self._warned += 1
         if self._warned <= _WARNINGS_PER_TICK:  # who sends rubbish can send much of it
-            _log.warning("a Kafka connection from %s is cut: %s", client_host, reason)
+            _log.warning("closing a Kafka connection from %s: %s", client_host, reason)
 
     def may_be_large(self, key: int) -> bool:
         return self._large_until.get(key, 0.0) > self.now()
@@ -173,7 +173,7 @@ class Listener:
         while True:
             await asyncio.sleep(_TICK_S)
             if self._warned > _WARNINGS_PER_TICK:
-                _log.warning("and %d more Kafka connections", self._warned - _WARNINGS_PER_TICK)
+                _log.warning("closed %d more Kafka connections", self._warned - _WARNINGS_PER_TICK)
             self._warned = 0
             self.budget.on_tick()
             now = self.now()
@@ -185,7 +185,7 @@ class Listener:
         try:
             connection.on_tick(now)
         except Exception:
-            _log.exception("the tick of a Kafka connection failed")
+            _log.exception("the periodic check of a Kafka connection failed")
             connection.abort()
 
     async def _close(self) -> None:

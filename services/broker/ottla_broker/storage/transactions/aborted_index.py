@@ -102,7 +102,7 @@ class AbortedIndex:
     def _existing(self) -> DataFile:
         file = self._open()
         if file is None:
-            raise FileNotFoundError(ENOENT, "it is gone", str(self._path(self._ending)))
+            raise FileNotFoundError(ENOENT, "the file is gone", str(self._path(self._ending)))
         return file
 
     def collect(self, start: int, end: int, found: list[AbortedTransaction]) -> bool:
@@ -159,7 +159,7 @@ class AbortedIndex:
             stored, pending = self._loaded()
             file = DataFile(self._path(self._ending), write=True)
             if file.write([pending], stored * ENTRY.size) != len(pending):
-                raise OSError(ENOSPC, f"{file.path.name} took only a part of what was written")
+                raise OSError(ENOSPC, f"only part of the data was written to {file.path.name}")
             self._entries = _Entries(stored + len(pending) // ENTRY.size, b"")
         return file
 
@@ -177,7 +177,7 @@ def _check(found: list[AbortedTransaction], before: int, file: DataFile) -> None
     """Raise OSError (EBADMSG) unless the entries can follow one that has ended at `before`."""
     for producer_id, first_offset, last_offset, _ in found:
         if producer_id < 0 or not 0 <= first_offset < last_offset or last_offset <= before:
-            raise OSError(EBADMSG, f"{file.path.name} is damaged: its entries are not those that were written")
+            raise OSError(EBADMSG, f"{file.path.name} is damaged: its entries are invalid")
         before = last_offset
 
 

@@ -123,7 +123,9 @@ class KafkaAdmin:
         except OttlaError as error:
             if error.code != ErrorCode.UNKNOWN_MEMBER_ID:
                 raise
-            raise error_from_code(ErrorCode.NON_EMPTY_GROUP, f"the group {group} has members there") from error
+            raise error_from_code(
+                ErrorCode.NON_EMPTY_GROUP, f"the group {group} has members on that cluster"
+            ) from error
 
     def close(self) -> None:
         vars(self).pop("_admin", None)  # its threads end with it

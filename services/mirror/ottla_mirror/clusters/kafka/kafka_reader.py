@@ -53,7 +53,7 @@ class KafkaReader:
     ) -> None:
         found = self._ids.expected(partition.topic, topic_id) or topic_id
         if offset is not None and found != topic_id:
-            logger.warning("%s was deleted and created again: it is read from its beginning", partition.topic)
+            logger.warning("%s was deleted and created again; reading it from its beginning", partition.topic)
             offset, leader_epoch = None, -1
         self.unassign(partition)
         self._positions[partition] = ReadPosition(offset, -1)
@@ -97,7 +97,7 @@ class KafkaReader:
             if error is None or error.code() == KafkaError._PARTITION_EOF:
                 taken.setdefault(partition, []).append(message)
             elif error.code() == KafkaError._AUTO_OFFSET_RESET and partition in self._positions:
-                logger.warning("%s: %s; it is read from its beginning", partition, error.str())
+                logger.warning("%s: %s; reading it from its beginning", partition, error.str())
                 out_of_log.append(partition)
             elif error.fatal():
                 raise as_ottla(error)
@@ -142,7 +142,7 @@ class KafkaReader:
         try:
             found = self._ids.of({partition.topic for partition in self._positions})
         except OttlaError as error:
-            logger.info("topics are not compared at the moment: %s", error)
+            logger.info("can't compare topics now, retrying: %s", error)
             return
         for partition in list(self._positions):
             topic_id = found.get(partition.topic)

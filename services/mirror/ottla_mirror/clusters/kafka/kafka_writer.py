@@ -116,7 +116,8 @@ class KafkaWriter:
     def flush(self, timeout: float) -> None:
         if left := self._producer.flush(timeout):
             raise ottla.TimeoutError(
-                ErrorCode.REQUEST_TIMED_OUT, f"{counted(left, 'record')} not acknowledged after {timeout:g} s"
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"timed out after {timeout:g} s with {counted(left, 'record')} not acknowledged",
             )
         failures = self._failures.copy()
         self._failures.clear()
@@ -164,7 +165,8 @@ class KafkaWriter:
             except BufferError:
                 if monotonic() > deadline_at:
                     raise ottla.BufferFullError(
-                        ErrorCode.REQUEST_TIMED_OUT, f"no room for records of {topic} within {_ROOM_S:g} s"
+                        ErrorCode.REQUEST_TIMED_OUT,
+                        f"the buffer had no room for records of {topic} within {_ROOM_S:g} s",
                     ) from None
                 self._producer.poll(_STEP_S)
 
@@ -188,7 +190,9 @@ class KafkaTransaction:
         deadline_at = monotonic() + _COMMIT_S
         while not self._is_committed():
             if monotonic() > deadline_at:
-                raise ottla.TimeoutError(ErrorCode.REQUEST_TIMED_OUT, "it is not known whether a round was committed")
+                raise ottla.TimeoutError(
+                    ErrorCode.REQUEST_TIMED_OUT, "the target did not report in time whether a round was committed"
+                )
         return False
 
     def _is_committed(self) -> bool:
