@@ -167,7 +167,7 @@ def find_etcd() -> Path:
     if found is None and named:
         raise OttlaError(
             ErrorCode.INVALID_CONFIG,
-            f"OTTLA_ETCD is {named}, which is not an executable",
+            f"OTTLA_ETCD is {named}, which can't be run",
             hint="set OTTLA_ETCD to an etcd binary",
         )
     if found is not None:

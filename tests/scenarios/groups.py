@@ -70,7 +70,7 @@ GROUP: Final = "g"
 SHARD: Final = 0
 LIMITS: Final = ShardLimits(unproved_s=2.0, append_s=5.0, retry_s=0.1, retry_most_s=1.0)
 PARTITION: Final = TopicPartition("t", 0)
-TIMED_OUT: Final = OttlaError(ErrorCode.REQUEST_TIMED_OUT, "no answer in time")
+TIMED_OUT: Final = OttlaError(ErrorCode.REQUEST_TIMED_OUT, "the log did not respond in time")
 
 Words = list[str]
 Options = dict[str, str]

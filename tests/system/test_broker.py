@@ -86,7 +86,7 @@ def test_acks_0_is_never_answered_and_a_failure_ends_the_stream(wire: Wire, topi
     wire.send_produce(b"?" * 16, batch(b"lost"), acks=0)
     error, left = wire.broken.get(timeout=LIMIT_S)
     assert left == []
-    assert "acks=0 produce failed" in str(error)
+    assert "a produce request with acks=0 failed" in str(error)
 
 
 def _flipped(sent: bytes) -> bytes:
@@ -98,12 +98,12 @@ BAD_BATCHES = {
     "old magic": (batch(b"v")[:16] + b"\x01" + batch(b"v")[17:], ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "magic 1"),
     "too large": (batch(b"v" * 1_100_000), ErrorCode.MESSAGE_TOO_LARGE, "max.message.bytes"),
     "cut off": (batch(b"value")[:-2], ErrorCode.CORRUPT_MESSAGE, "are left"),
-    "nothing": (b"", ErrorCode.INVALID_RECORD, "without a batch"),
-    "a control batch": (batch(b"v", attributes=0x20), ErrorCode.INVALID_RECORD, "the broker's to set"),
+    "nothing": (b"", ErrorCode.INVALID_RECORD, "has no batch"),
+    "a control batch": (batch(b"v", attributes=0x20), ErrorCode.INVALID_RECORD, "only brokers may set"),
     "transactional": (
         batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0, attributes=0x10),
         ErrorCode.INVALID_REQUEST,
-        "names no transactional id",
+        "without a transactional id",
     ),
     "from the future": (batch(b"v", timestamp_ms=9_000_000_000_000), ErrorCode.INVALID_TIMESTAMP, "after"),
 }

@@ -131,7 +131,7 @@ def test_preferred_leaders_lead_again_after_a_restart(
     assert (led["name"], led["leader_epoch"]) == (moved["name"], moved["leader_epoch"] + 2)
     capsys.readouterr()
     assert ottla("partition elect --topic orders") == 0
-    assert capsys.readouterr().err.count("leads already: nothing to do") == 3
+    assert capsys.readouterr().err.count("already leads the partition: nothing to do") == 3
     assert ottla("partition elect --all") == 0
     assert capsys.readouterr().err == "every partition has its preferred leader\n"
     assert ottla("cluster health") == 0

@@ -180,7 +180,7 @@ async def test_a_controller_in_front_of_no_etcd_says_so_and_waits(tmp_path: Path
     log = tmp_path / "controller-0.log"
     try:
         await asyncio.to_thread(wait_until, answers(base + 100))
-        await asyncio.to_thread(wait_until, lambda: "the metadata store is away" in log.read_text())
+        await asyncio.to_thread(wait_until, lambda: "the metadata store is unavailable" in log.read_text())
         assert not ready(base + 100)
         assert process.poll() is None
     finally:

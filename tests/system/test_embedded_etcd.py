@@ -80,5 +80,5 @@ def test_a_named_binary_wins_and_has_to_be_one(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("OTTLA_ETCD", str(tmp_path / "no-etcd"))
     with pytest.raises(OttlaError, match=r"no-etcd, which can't be run"):
         find_etcd()
-    with pytest.raises(OttlaError, match="is not a version of etcd"):
+    with pytest.raises(OttlaError, match="is not an etcd version"):
         etcd_version(Path("/bin/echo"))

@@ -132,7 +132,7 @@ async def test_a_stranger_s_frame_is_short(caplog: pytest.LogCaptureFixture) -> 
         reader, writer = await connect(listener)
         writer.write(struct.pack(">ihh", MIB, 0, 9))
         assert await reader.read() == b""
-        assert "from 127.0.0.1 is cut: a frame of 1048576 bytes for API 0" in caplog.text
+        assert "from 127.0.0.1: a frame of 1048576 bytes for API 0" in caplog.text
         assert "10 to 524288 are accepted before the first request is done" in caplog.text
 
 

@@ -121,7 +121,7 @@ def test_a_stack_that_does_not_stop_is_ended_by_force_and_says_so(
             processes.extend(running(tmp_path / "s"))
             stop(stack.supervisor_pid)
 
-    with pytest.raises(OttlaError, match=r"did not stop within 0.5 s: it was killed, and 3 of its processes too"):
+    with pytest.raises(OttlaError, match=r"did not stop within 0.5 s: it was killed, together with 3 of its processes"):
         leave_with_a_frozen_supervisor()
     assert not any(p.alive for p in processes)
 

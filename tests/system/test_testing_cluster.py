@@ -178,6 +178,7 @@ def test_a_frozen_clock_stands_still(cluster: Cluster) -> None:
 
 def test_a_fault_for_no_method_is_refused_by_name(cluster: Cluster) -> None:
     with pytest.raises(
-        ValueError, match="no contract has a method 'Prodcue'; there is AddOffsets, AddOffsetsToTxn, AddPartitions"
+        ValueError,
+        match="no contract has a method 'Prodcue'; the methods are AddOffsets, AddOffsetsToTxn, AddPartitions",
     ):
         cluster.faults.delay("Prodcue", 1)

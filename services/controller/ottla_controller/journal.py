@@ -179,7 +179,7 @@ class Journal:
                     raise
                 if self._clock.monotonic() >= give_up_at:
                     self._end("it is not known what became of a write")
-                    raise _away(f"{error}; it may have been done") from None
+                    raise _away(f"{error}; the change may have been made") from None
                 await asyncio.sleep(_RETRY_S)
                 continue
             self._seq, self._seq_revision = self._seq + 1, revision

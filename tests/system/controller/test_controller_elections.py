@@ -23,7 +23,7 @@ async def test_one_of_two_is_active_the_other_names_it_and_takes_over(world: Wor
     first = await world.start_active(0)
     second = await world.start(1)
     await until(lambda: second.follower.image.controller)
-    with pytest.raises(OttlaError, match=r"active one is controller 0.*ask controller-0:9640") as refused:
+    with pytest.raises(OttlaError, match=r"active controller is 0.*send the request to controller-0:9640") as refused:
         await second.create(topic("orders"))
     assert refused.value.code == ErrorCode.NOT_CONTROLLER
     epoch = first.leadership.journal().epoch
@@ -47,7 +47,7 @@ async def test_of_two_that_see_the_seat_vacant_one_gets_it(world: World) -> None
     node.store.before_txn = before_txn
     await tried.wait()
     await until(lambda: node.follower.image.controller)
-    with pytest.raises(OttlaError, match="active one is controller 1"):
+    with pytest.raises(OttlaError, match="active controller is 1"):
         await node.create(topic("orders"))
     await world.remove(keys.CONTROLLER)
     await until(lambda: node.leadership.active)

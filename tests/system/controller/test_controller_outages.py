@@ -59,7 +59,7 @@ async def test_a_store_that_is_silent_for_long_is_not_waited_for(memory: tuple[W
     clock = ManualClock()
     term = await world.begin_term(clock=clock)
     clock.advance(journal_module.SILENCE_LIMIT_S + 1)
-    with pytest.raises(OttlaError, match="last heard of 6 s ago") as refused:
+    with pytest.raises(OttlaError, match="last responded 6 s ago") as refused:
         await term.journal.commit(lambda _: write_configs("7"))
     assert refused.value.retriable
     assert await configs(world) == {}
@@ -93,7 +93,7 @@ async def test_a_write_whose_result_stays_unknown_ends_the_term_and_comes_too_la
         raise unavailable(indefinite=True)
 
     store.before_txn = before_txn
-    with pytest.raises(OttlaError, match="may have been done") as unknown:
+    with pytest.raises(OttlaError, match="may have been made") as unknown:
         await term.journal.commit(lambda _: write_configs("99"))
     assert unknown.value.code == ErrorCode.REQUEST_TIMED_OUT
     assert term.ended == [True]

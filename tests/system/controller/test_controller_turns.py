@@ -71,7 +71,7 @@ async def test_more_requests_than_may_wait_are_refused_and_elections_go_first(
     await gate.reached.wait()
     tasks += [asyncio.create_task(commit(name)) for name in ("2", "3")]
     await asyncio.sleep(0)
-    with pytest.raises(OttlaError, match="2 requests wait for the controller already") as refused:
+    with pytest.raises(OttlaError, match="2 requests are already waiting for the controller") as refused:
         await commit("4")
     assert refused.value.retriable
     tasks.append(asyncio.create_task(commit("election", urgent=True)))
@@ -137,7 +137,7 @@ async def test_a_write_that_was_never_made_is_not_taken_for_made_because_another
     [
         (pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name="9" * 5_000), 0, "is not a broker id"),
         (pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name="２"), 0, "is not a broker id"),
-        (pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name=""), 7, "7 is no operation on a config"),
+        (pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name=""), 7, "7 is not an operation on a config"),
         (pb.ConfigResource(type=9, name=""), 0, "configs belong to a topic, a broker, a group"),  # type: ignore[arg-type]  # what no type allows
     ],
 )

@@ -76,6 +76,6 @@ async def test_an_unclean_leader_by_command(world: World, node: ActingNode) -> N
 async def test_what_can_not_be_asked_is_refused_as_a_whole(node: ActingNode) -> None:
     with pytest.raises(OttlaError, match="t-0 twice"):
         await elect(node, pb.ELECTION_PREFERRED, ("t", 0), ("t", 0))
-    with pytest.raises(OttlaError, match="7 is no type of election") as refused:
+    with pytest.raises(OttlaError, match="7 is not a type of election") as refused:
         await elect(node, 7, ("t", 0))  # type: ignore[arg-type]  # a later release's
     assert refused.value.code == ErrorCode.INVALID_REQUEST

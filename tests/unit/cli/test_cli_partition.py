@@ -103,7 +103,7 @@ def test_ls_says_where_there_is_nothing(admin: FakeAdmin, capsys: pytest.Capture
 
 @pytest.mark.feature(114)
 def test_elect_tells_what_became_of_each_partition(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
-    refuse(admin, "orders", 0, ErrorCode.ELECTION_NOT_NEEDED, "the preferred leader 0 leads already")
+    refuse(admin, "orders", 0, ErrorCode.ELECTION_NOT_NEEDED, "the preferred leader 0 already leads the partition")
     refuse(admin, "orders", 1, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "broker 2 is not live; try again")
     assert ottla("partition elect --topic orders -o jsonl") == 3, "a part of it failed"
     assert admin.calls == [("elect", [("orders", 0), ("orders", 1), ("orders", 2)], False)]
@@ -113,15 +113,15 @@ def test_elect_tells_what_became_of_each_partition(admin: FakeAdmin, capsys: pyt
         ("orders-2", 1, "elected"),
     ]
     assert printed.err.splitlines() == [
-        "orders-0: the preferred leader 0 leads already: nothing to do",
-        "orders-2: broker 1 is now the leader",
+        "orders-0: the preferred leader 0 already leads the partition: nothing to do",
+        "orders-2: broker 1 leads now",
         "ottla: orders-1: broker 2 is not live; try again (PREFERRED_LEADER_NOT_AVAILABLE)",
     ]
 
 
 @pytest.mark.feature(114)
 def test_an_election_that_nobody_needs_is_no_failure(admin: FakeAdmin) -> None:
-    refuse(admin, "orders", 0, ErrorCode.ELECTION_NOT_NEEDED, "leads already")
+    refuse(admin, "orders", 0, ErrorCode.ELECTION_NOT_NEEDED, "already leads the partition")
     refuse(admin, "orders", 1, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "is not live")
     assert ottla("partition elect -t orders -p 0") == 0
     assert ottla("partition elect -t orders -p 1") == 1

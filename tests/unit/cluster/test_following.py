@@ -43,7 +43,7 @@ async def test_a_store_that_does_not_answer_is_named_and_not_followed_any_more(m
     monkeypatch.setattr(following, "FIRST_IMAGE_LIMIT_S", 0.01)
     store = MemoryStore()
     store.disconnect()
-    with pytest.raises(OttlaError, match=r"has not answered within 0\.01 s.*is etcd up"):
+    with pytest.raises(OttlaError, match=r"has not responded within 0\.01 s.*check that etcd is running"):
         await Following(MetadataFollower(store, "c"), store).start()
     assert followers() == 0
 

@@ -217,7 +217,7 @@ async def test_a_format_that_it_can_not_read_is_named_and_the_image_stays(link: 
     await asyncio.sleep(0)
     later = pb.Topic(format=2, partition_count=1).SerializeToString()
     await link.txn([], [Put(text(keys.topic("t")), later)], timeout=T)
-    with pytest.raises(OttlaError, match="has format 2, and this release reads format 1"):
+    with pytest.raises(OttlaError, match="has format 2, but this release reads format 1"):
         await waiting
     assert follower.image is before
     with pytest.raises(OttlaError):
@@ -289,7 +289,7 @@ async def test_a_store_that_went_back_is_known_by_its_seq_too(link: Link, follow
 
 async def test_waiting_ends_at_its_deadline_in_words(follower: Watched) -> None:
     follower.clock.advance(3)
-    with pytest.raises(TimeoutError, match=r"at revision 2, and the store was last heard of 3\.0 s ago"):
+    with pytest.raises(TimeoutError, match=r"at revision 2, and the store last responded 3\.0 s ago"):
         await follower.wait_for(99, 0.01)
     assert (await follower.wait_for(lambda image: "first" in image.topics, 0.01)) is follower.image
 

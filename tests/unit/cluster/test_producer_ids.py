@@ -72,7 +72,7 @@ async def test_without_a_controller_there_is_an_error_and_no_guess(
     controller.away = True
     monkeypatch.setattr(producer_ids, "_WAIT_S", 0.01)
     assert [await ids.next() for _ in range(3)] == [100, 101, 102]
-    with pytest.raises(OttlaError, match="no producer ids"):
+    with pytest.raises(OttlaError, match="did not allocate producer ids"):
         await ids.next()
     controller.away = False
     monkeypatch.undo()

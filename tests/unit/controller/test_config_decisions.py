@@ -183,7 +183,12 @@ def test_an_alteration_that_changes_nothing_writes_nothing(image: ClusterImage) 
         (GROUP, put("consumer.session.timeout.ms", "1"), ErrorCode.INVALID_CONFIG, "from 45000 to 60000"),
         (GROUP, put("session.timeout.ms", "50000"), ErrorCode.INVALID_CONFIG, "no group config 'session.timeout.ms'"),
         (SUBSCRIPTION, put("match", "client=x"), ErrorCode.INVALID_CONFIG, "must look like"),
-        (Resource(ResourceKind.GROUP, ""), put("share.isolation.level", "x"), ErrorCode.INVALID_REQUEST, "has a name"),
+        (
+            Resource(ResourceKind.GROUP, ""),
+            put("share.isolation.level", "x"),
+            ErrorCode.INVALID_REQUEST,
+            "the name of a group",
+        ),
         (Resource(ResourceKind.BROKER, "9"), put("num.partitions", "2"), ErrorCode.BROKER_ID_NOT_REGISTERED, "9"),
         (Resource(ResourceKind.BROKER, "1a"), put("num.partitions", "2"), ErrorCode.INVALID_REQUEST, "not a broker id"),
         (Resource(ResourceKind.BROKER, "01"), put("num.partitions", "2"), ErrorCode.INVALID_REQUEST, "not a broker id"),
@@ -241,7 +246,7 @@ def test_first_configs_that_mean_nothing_are_told_at_the_start(text: str) -> Non
 
 @pytest.mark.rule(9)
 def test_min_insync_replicas_stays_within_the_replicas_that_a_topic_has(image: ClusterImage) -> None:
-    with pytest.raises(OttlaError, match="above the replication factor, 1") as refused:
+    with pytest.raises(OttlaError, match="above the replication factor of 1") as refused:
         decide_alter_configs(image, TOPIC, [put("min.insync.replicas", "2")])
     assert refused.value.code == ErrorCode.INVALID_CONFIG
     assert altered(image, TOPIC, put("min.insync.replicas", "1")).topics["orders"].configs["min.insync.replicas"] == "1"

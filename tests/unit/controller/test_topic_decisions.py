@@ -97,14 +97,14 @@ def test_every_live_replica_of_a_new_partition_is_in_sync_and_the_first_leads() 
 def test_more_replicas_than_live_brokers_are_refused() -> None:
     for image in (image_of(2), image_of(3, fenced=[1])):
         refused = refusal(image, NewTopic("t", 1, 3))
-        assert (refused.code, "there are 2" in refused.message) == (ErrorCode.INVALID_REPLICATION_FACTOR, True)
+        assert (refused.code, "live brokers is 2" in refused.message) == (ErrorCode.INVALID_REPLICATION_FACTOR, True)
 
 
 @pytest.mark.rule(9)
 def test_min_insync_replicas_above_the_replication_factor_is_refused() -> None:
     refused = refusal(image_of(3), NewTopic("t", 1, 2, {"min.insync.replicas": "3"}))
     assert refused.code == ErrorCode.INVALID_CONFIG
-    assert "above the replication factor, 2" in refused.message
+    assert "above the replication factor of 2" in refused.message
     assert decide_create_topic(image_of(3), NewTopic("t", 1, 2, {"min.insync.replicas": "2"}), topic_id=ID).writes
     by_default = with_cluster_configs(image_of(3), min_insync_replicas="2")
     assert decide_create_topic(by_default, NewTopic("t", 1, 1), topic_id=ID).writes
@@ -117,13 +117,13 @@ def test_min_insync_replicas_above_the_replication_factor_is_refused() -> None:
         (NewTopic("a/b", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION, "not valid"),
         (NewTopic("x" * 250, 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION, "250 characters"),
         (NewTopic("__consumer_offsets", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION, "internal"),
-        (NewTopic("there.is", 1, 1), ErrorCode.TOPIC_ALREADY_EXISTS, "exists already"),
+        (NewTopic("there.is", 1, 1), ErrorCode.TOPIC_ALREADY_EXISTS, "already exists"),
         (NewTopic("there_is", 1, 1), ErrorCode.INVALID_TOPIC_EXCEPTION, "collides with there.is"),
         (NewTopic("t", 0, 1), ErrorCode.INVALID_PARTITIONS, "0 partitions"),
         (NewTopic("t", -2, 1), ErrorCode.INVALID_PARTITIONS, "-2 partitions"),
         (NewTopic("t", 10_001, 1), ErrorCode.INVALID_PARTITIONS, "10001 partitions"),
         (NewTopic("t", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR, "factor 0"),
-        (NewTopic("t", 1, 4), ErrorCode.INVALID_REPLICATION_FACTOR, "there are 3"),
+        (NewTopic("t", 1, 4), ErrorCode.INVALID_REPLICATION_FACTOR, "live brokers is 3"),
         (NewTopic("t", 1, 1, {"retention.hours": "1"}), ErrorCode.INVALID_CONFIG, "no topic config 'retention.hours'"),
         (NewTopic("t", 1, 1, {"retention.ms": "soon"}), ErrorCode.INVALID_CONFIG, "retention.ms='soon'"),
     ],
@@ -157,7 +157,7 @@ def test_partitions_are_added_after_the_old_ones_with_a_warning_that_keys_move()
 
 @pytest.mark.feature(165)
 @pytest.mark.parametrize(
-    ("total", "words"), [(2, "has 2 partitions already"), (1, "the request is for 1"), (0, "the request is for 0")]
+    ("total", "words"), [(2, "already has 2 partitions"), (1, "the request is for 1"), (0, "the request is for 0")]
 )
 def test_partitions_are_never_taken_away(total: int, words: str) -> None:
     with pytest.raises(OttlaError, match=words) as refused:

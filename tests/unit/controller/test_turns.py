@@ -34,7 +34,7 @@ async def test_beyond_the_bound_requests_are_refused_and_urgent_ones_are_not() -
         asyncio.create_task(waiting(turns, "u", order, urgent=True)),
     ]
     await asyncio.sleep(0)
-    with pytest.raises(OttlaError, match="wait for the controller already") as refused:
+    with pytest.raises(OttlaError, match="are already waiting for the controller") as refused:
         await turns.take()
     assert (refused.value.code, refused.value.retriable) == (ErrorCode.REQUEST_TIMED_OUT, True)
     turns.give_back()

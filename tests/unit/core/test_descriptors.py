@@ -43,6 +43,6 @@ def test_too_few_are_warned_of_with_the_number_that_is_needed(
     Limits(512, 1024, monkeypatch)
     with caplog.at_level(logging.WARNING):
         assert descriptors.raise_limit() == 1024
-    assert "may have 1024 files and connections open" in caplog.text
+    assert "may open only 1024 files and connections" in caplog.text
     assert "ulimit -n 8192" in caplog.text
     assert descriptors.for_logs() == 512

@@ -32,7 +32,7 @@ def test_a_service_that_would_register_every_interface_does_not_start(
     monkeypatch.setattr(sys, "argv", ["service", "--host=0.0.0.0"])
     assert main() == 2
     said = capsys.readouterr().err
-    assert "host='0.0.0.0' stands for every interface, and no client can connect to it (INVALID_CONFIG)" in said
+    assert "host='0.0.0.0' means every interface, and no client can connect to that address (INVALID_CONFIG)" in said
     assert "set advertised_host" in said
 
 
@@ -42,12 +42,15 @@ def test_a_service_without_an_address_of_etcd_does_not_start(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["service", "--etcd=,"])
     assert main() == 2
-    assert "etcd names no address (INVALID_CONFIG); set it to host:port" in capsys.readouterr().err
+    assert (
+        "the setting etcd contains no address (INVALID_CONFIG); set it to one or more host:port"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("address", EVERY_INTERFACE)
 def test_what_can_be_bound_and_not_dialled_has_to_be_advertised_by_another_name(address: str) -> None:
-    with pytest.raises(OttlaError, match=f"^host='{address}' stands for".replace("[", r"\[")):
+    with pytest.raises(OttlaError, match=f"^host='{address}' means".replace("[", r"\[")):
         check_settings(BrokerConfig(host=address))
     check_settings(BrokerConfig(host=address, advertised_host="broker-0"))
     check_settings(BrokerConfig())

@@ -174,4 +174,4 @@ async def test_a_frame_whose_answer_can_t_be_sent_ends_the_stream(caplog: pytest
     stream.send(1)
     status = await stream.until_ended()
     assert status == (grpc.StatusCode.ABORTED, "internal error, in the log as request r-1")
-    assert "Produce failed, request r-1" in caplog.text
+    assert "Produce failed for request r-1" in caplog.text

@@ -57,6 +57,6 @@ def test_an_empty_copy_is_begun_and_one_that_was_created_again_is_begun_anew() -
 )
 def test_a_copy_with_records_of_which_nothing_is_known_is_named(begun: Begun | None, reason: str) -> None:
     what = known(begun, None if begun is None else COMMITTED, None, 7)
-    with pytest.raises(OttlaError, match=rf"east\.t-0 ends at 7, and {reason}.*delete east\.t"):
+    with pytest.raises(OttlaError, match=rf"east\.t-0 ends at offset 7, and {reason}.*delete east\.t"):
         start_of(COPY, what, compares=False)
     assert start_of(COPY, what, compares=True).position is None

@@ -26,7 +26,7 @@ class Topics:
     def create(self, name: str, **settings: Any) -> None:
         self.tries += 1
         if self.tries < 3:
-            raise error_from_code(self._code, "replication factor 3 needs as many live brokers, and there are 2")
+            raise error_from_code(self._code, "replication factor 3 is not possible: the number of live brokers is 2")
 
 
 @pytest.mark.story("spark-no-decision-while-a-broker-restarts")

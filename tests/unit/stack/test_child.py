@@ -42,4 +42,4 @@ async def test_what_is_deaf_to_sigterm_is_killed_and_gone_when_the_stop_returns(
     await child.stop(limit_s=0.1)
     assert time.monotonic() - began_at < 10
     assert (process.alive, child.identity, child.last_exit) == (False, None, -9)
-    assert "broker-0 did not stop within 0.1 s and is killed" in caplog.text
+    assert "broker-0 did not stop within 0.1 s; killing it" in caplog.text

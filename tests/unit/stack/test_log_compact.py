@@ -170,7 +170,7 @@ def test_a_copy_is_changed_by_one_at_a_time(
     before = files_of(copy)
     with locked(tmp_path):
         assert compacted(monkeypatch, copy) == 1
-        assert f"another ottla log is changing a log in {tmp_path}" in capsys.readouterr().err
+        assert f"another `ottla log` command is changing a log in {tmp_path}" in capsys.readouterr().err
         assert files_of(copy) == before
     assert compacted(monkeypatch, copy) == 0
 

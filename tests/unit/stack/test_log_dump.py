@@ -139,10 +139,10 @@ def test_what_is_no_log_is_one_line(
     alien.write_text("x")
     data = write_data(tmp_path / "data").parent
     for arguments, code, message in (
-        ([tmp_path / "none"], 4, f"{tmp_path / 'none'} does not exist; give a segment"),
-        ([tmp_path / "empty"], 2, f"{tmp_path / 'empty'} is empty; give a segment"),
-        ([tmp_path / "others"], 2, f"{tmp_path / 'others'} holds no log; give a segment"),
-        ([alien], 2, f"{alien} is not a file of a log; segments are called"),
+        ([tmp_path / "none"], 4, f"{tmp_path / 'none'} does not exist; pass a segment"),
+        ([tmp_path / "empty"], 2, f"{tmp_path / 'empty'} is empty; pass a segment"),
+        ([tmp_path / "others"], 2, f"{tmp_path / 'others'} holds no log; pass a segment"),
+        ([alien], 2, f"{alien} is not part of a log; segments have names such as"),
         ([data, "--topic", "nope"], 4, f"{data} has no log of nope; it has orders-0"),
         ([data, "-p", "9"], 4, f"{data} has no log of partition 9; it has orders-0"),
     ):
@@ -160,7 +160,8 @@ def test_a_file_that_may_not_be_read_and_one_that_is_torn(
     torn.write_bytes(b"\0\1\2")
     assert ottla_log(monkeypatch, "dump", torn) == 1
     assert (
-        capsys.readouterr().err == f"ottla: {torn}: at position 0: it is torn (it has 3 bytes); see ottla log verify\n"
+        capsys.readouterr().err
+        == f"ottla: {torn}: at position 0: it is torn (it has only 3 bytes); see ottla log verify\n"
     )
     first = segments(directory)[0]
 

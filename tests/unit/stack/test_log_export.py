@@ -89,7 +89,7 @@ def test_where_an_export_may_not_go(
     assert exported(monkeypatch, data, out, "--topic-id", "short") == 2
     assert "'short' is not a topic id; kafka-topics --describe" in capsys.readouterr().err
     assert exported(monkeypatch, data, data) == 2
-    assert f"{data} is a broker's data directory; export into another one" in capsys.readouterr().err
+    assert f"{data} is a broker's data directory; export into another directory" in capsys.readouterr().err
     (out / "orders-0").mkdir(parents=True)
     assert exported(monkeypatch, data, out) == 2
     assert f"{out / 'orders-0'} exists; remove it" in capsys.readouterr().err
@@ -98,7 +98,7 @@ def test_where_an_export_may_not_go(
     stray = data / f"{TOPIC_ID.hex()}-0.20261122T000000Z-0123abcd-stray"
     shutil.copytree(data / f"{TOPIC_ID.hex()}-0", stray)
     assert exported(monkeypatch, data, tmp_path / "new") == 2
-    assert capsys.readouterr().err.endswith(f", {stray}; give one of them as --dir\n")
+    assert capsys.readouterr().err.endswith(f", {stray}; pass one of them as --dir\n")
     arguments = ("export", "--topic", "orders", "--partition", "7", "--dir", data, tmp_path / "new")
     assert ottla_log(monkeypatch, *arguments) == 4
     assert not (tmp_path / "new").exists()

@@ -20,7 +20,7 @@ class Admin:
     def create(self, name: str, **_: Any) -> None:
         self.calls += 1
         if self.calls < 3:
-            raise error_from_code(self._code, "replication factor 1 needs as many live brokers, and there are 0")
+            raise error_from_code(self._code, "replication factor 1 is not possible: the number of live brokers is 0")
 
 
 @pytest.mark.story("fixture-without-live-brokers")

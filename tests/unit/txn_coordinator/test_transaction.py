@@ -207,7 +207,7 @@ def test_a_transaction_that_takes_no_more_partitions_has_room_for_its_end(ends: 
     fill(shard, producer)
     refused = shard.add(producer, TopicPartition("y" * 200, 0))
     assert name_of(refused) == "RECORD_LIST_TOO_LARGE"
-    assert "end it" in str(refused)
+    assert "end the transaction" in str(refused)
     assert longest_batch(shard) > LARGEST_ADDITION_BYTES - 20
     match ends:
         case "commit" | "abort":

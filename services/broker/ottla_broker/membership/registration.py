@@ -140,7 +140,7 @@ class Registration:
 
         if not await alter(self._store, put.key, unfenced):
             raise StoreUnavailableError(
-                "the registration disappeared or changed before the broker was unfenced", indefinite=False
+                "the registration was gone or had changed before the broker was unfenced", indefinite=False
             )
 
     def _check_own(self, registered: Broker, broker: Broker) -> None:

@@ -610,4 +610,4 @@ async def test_records_without_a_key_are_dropped_and_counted(logs: Compacted, ca
     await logs.cleaner.start()
     await until(lambda: logs.cleaner.totals.runs == 1)
     assert None not in table_of(replica)
-    assert "3 records without a key were dropped" in caplog.text
+    assert "compaction dropped records without a key: 3" in caplog.text

@@ -91,7 +91,7 @@ def test_api_versions_of_an_unknown_version_is_answered_in_version_0(version: in
 
 @pytest.mark.parametrize(("key", "version"), [(999, 0), (-1, 0), (500, 0), (500, 4), (0, 2), (0, 13), (3, 99)])
 def test_what_is_not_served_ends_the_connection(seen: list[KafkaContext], key: int, version: int) -> None:
-    with pytest.raises(CloseConnectionError, match="not served"):
+    with pytest.raises(CloseConnectionError, match="not supported"):
         handle(frame(key, version))
     assert seen == []
 

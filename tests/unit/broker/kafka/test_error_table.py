@@ -237,5 +237,5 @@ def test_a_code_without_a_row_is_logged_as_a_bug(caplog: pytest.LogCaptureFixtur
     for _ in range(3):
         assert sent_code(12, 4, ErrorCode.SHARD_FENCED) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert [record.getMessage() for record in caplog.records] == [
-        "API 12 has no error code 1001 in version 4: a client gets UNKNOWN_SERVER_ERROR"
+        "API 12 does not have error code 1001 in version 4; the client gets UNKNOWN_SERVER_ERROR"
     ]

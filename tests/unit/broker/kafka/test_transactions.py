@@ -106,7 +106,7 @@ async def test_version_6_is_served_where_unstable_versions_are() -> None:
         assert await answer_6(backend, two_phases=two_phases) == [0, 7_000, 3, -1, -1]
     assert [request.two_phase_commit for request in backend.asked] == [False, True]
     assert not any(request.keep_prepared for request in backend.asked)
-    with pytest.raises(CloseConnectionError, match="not served"):
+    with pytest.raises(CloseConnectionError, match="not supported"):
         await answer_6(backend, unstable=False)
 
 

@@ -300,7 +300,7 @@ class RacedStore(MemoryStore):
 async def test_a_life_that_came_between_the_look_and_the_registration_is_seen() -> None:
     """A zombie on a copy of the data: what was judged against the life before it must not be registered."""
     seat = Seat(RacedStore())
-    with pytest.raises(StoreUnavailableError, match="relied on"):
+    with pytest.raises(StoreUnavailableError, match="relies on"):
         await seat.registration.start()
     await seat.registration.start()
     assert [life and life.incarnation for life in seat.newest] == [None, "zombie"]

@@ -86,5 +86,5 @@ def test_a_thousand_tries_are_one_line_in_the_log_without_the_secret(caplog: pyt
         clock.advance(11)
         refusal(known, secret=b"guess")
     assert len(caplog.records) == 2
-    assert "refused a fetch of h: a caller that names itself broker 2" in caplog.text
+    assert "rejected a fetch from h: the caller claims to be broker 2" in caplog.text
     assert "ssss" not in caplog.text + repr(TWO)

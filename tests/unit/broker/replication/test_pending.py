@@ -124,7 +124,7 @@ async def test_acts_may_be_added_once_all_are_done() -> None:
 def test_there_is_room_for_so_many_bytes_and_for_one_of_any_size_alone() -> None:
     room = PendingBytes(100)
     room.take(1_000)
-    with pytest.raises(OttlaError, match="nothing was done"):
+    with pytest.raises(OttlaError, match="nothing was appended"):
         room.take(1)
     room.give_back(1_000)
     room.take(60)

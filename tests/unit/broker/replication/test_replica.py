@@ -171,11 +171,11 @@ async def test_records_past_retention_are_stored_counted_and_logged_once_an_hour
     timeless = read_header(both)._replace(base_timestamp=-1, max_timestamp=-1)
     held.append(with_fresh_crc(write_header(timeless) + both[HEADER_SIZE : timeless.size_bytes]))
     assert held.traffic.past_retention == 7
-    logged = [record for record in caplog.records if "past retention.ms by" in record.message]
+    logged = [record for record in caplog.records if "older than retention.ms by" in record.message]
     assert [record.args[1] for record in logged] == [1]  # type: ignore[index]  # a tuple
     clock.advance(3600)
     held.append(values_batch(b"late", at_ms=now_ms - hour_ms))
-    assert len([record for record in caplog.records if "past retention.ms by" in record.message]) == 2
+    assert len([record for record in caplog.records if "older than retention.ms by" in record.message]) == 2
     held.log.config = replace(held.log.config, retention_ms=-1)
     held.append(values_batch(b"late", at_ms=0))
     assert held.traffic.past_retention == 8

@@ -260,7 +260,7 @@ async def test_metadata_older_than_a_log_are_told_in_words_and_the_others_go_on(
     held.replicas = Replicas(older, lambda: held.log_dir, ManualClock(), DiskThreads(), lambda error: None)
     await held.replicas.start()
     assert (held.replicas.find(OTHER_ID).leads, held.replica.leads) == (True, False)
-    assert "has leader epoch 7, and the metadata has 2: the metadata is older than the log" in caplog.text
+    assert "has leader epoch 7, but the metadata has 2: the metadata is older than the log" in caplog.text
     assert await held.replicas.log_end(ID) == (7, 1)
     assert await held.replicas.log_end(OTHER_ID) is None, "it is being led"
     older.become(replace(LED, leader_epoch=8), LED)

@@ -152,7 +152,7 @@ class TestWords:
             raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
 
         monkeypatch.setattr(os, "pwritev", fails)
-        with pytest.raises(OttlaError, match="of which nothing was kept, failed: Disk quota") as caught:
+        with pytest.raises(OttlaError, match=r"\(none of it was kept\) failed: Disk quota") as caught:
             fill(log, 1)
         assert "quota" in caught.value.hint
         assert not log.is_offline

@@ -66,7 +66,11 @@ class TestIdentity:
                 ErrorCode.INCONSISTENT_CLUSTER_ID,
                 "the cluster 'cluster-a'",
             ),
-            (DirectoryIdentity("cluster-a", 4, ME.directory_id), ErrorCode.INVALID_CONFIG, "start it as node 3"),
+            (
+                DirectoryIdentity("cluster-a", 4, ME.directory_id),
+                ErrorCode.INVALID_CONFIG,
+                "start the broker as node 3",
+            ),
             (DirectoryIdentity("cluster-a", 3, new_directory_id()), ErrorCode.INVALID_CONFIG, "belongs to node 3"),
         ],
     )
