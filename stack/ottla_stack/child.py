@@ -69,7 +69,9 @@ class Child:
             if loop.time() - began_at > _STABLE_AFTER_S:
                 backoff.reset()
             self.restarts += 1
-            _log.warning("%s ended with %s; starting it again; its log is %s", self.name, self.last_exit, self.log.path)
+            _log.warning(
+                "%s ended with %s and is being restarted; its log is %s", self.name, self.last_exit, self.log.path
+            )
             await asyncio.sleep(backoff.next())
 
     def _is_over(self) -> bool:

@@ -109,7 +109,7 @@ class OwnedShards(Shards[S]):
         )
         self.own_rejected: Final = metrics.counter(
             "ottla_shard_timers_rejected_total",
-            "Decisions that a shard made on its own, such as on a timer, that were rejected.",
+            "Rejected decisions that a shard made on its own, for example on a timer.",
             kind=kind,
         )
         self._gaps: Final = {

@@ -131,7 +131,9 @@ class Presence:
                 )
         except OttlaError as error:
             _log.warning(
-                "could not remove the registration of %s, which is dead: %s; it ends with its lease", name, error
+                "could not remove the registration of %s, which is dead: %s; the registration ends with its lease",
+                name,
+                error,
             )
 
     def _probe_all(self) -> None:

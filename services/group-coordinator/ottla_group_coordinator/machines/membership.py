@@ -144,7 +144,8 @@ def _check_join(group: Group, request: Join, settings: GroupSettings) -> None:
         raise OttlaError(
             ErrorCode.INVALID_SESSION_TIMEOUT,
             f"a session timeout of {request.session_timeout_ms} ms is not allowed",
-            hint=f"set session.timeout.ms to {settings.min_session_timeout_ms} to {settings.max_session_timeout_ms}",
+            hint=f"set session.timeout.ms to a value from {settings.min_session_timeout_ms} to "
+            f"{settings.max_session_timeout_ms}",
         )
     if not request.protocol_type or not request.protocols:
         raise inconsistent(group.group_id, "it names no protocol type or no protocols")
