@@ -108,7 +108,7 @@ def test_confluent_leaves_counts_to_the_cluster(admin: AdminClient) -> None:
 
 REFUSED: dict[str, tuple[Callable[[str], NewTopic], int, str]] = {
     "there already": (lambda topic: NewTopic(topic), 36, "already exists"),
-    "no name": (lambda topic: NewTopic("not legal"), 17, "is not legal"),
+    "no name": (lambda topic: NewTopic("not legal"), 17, "is not valid"),
     "the cluster's own": (lambda topic: NewTopic("__consumer_offsets", 1, 1), 17, "internal topic"),
     "more replicas than brokers": (lambda topic: NewTopic(topic + "-x", 1, 9), 38, "live brokers is 3"),
     "too many partitions": (lambda topic: NewTopic(topic + "-x", 10_001, 1), 37, "10001 partitions"),

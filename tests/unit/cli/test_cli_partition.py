@@ -114,7 +114,7 @@ def test_elect_tells_what_became_of_each_partition(admin: FakeAdmin, capsys: pyt
     ]
     assert printed.err.splitlines() == [
         "orders-0: the preferred leader 0 already leads the partition: nothing to do",
-        "orders-2: broker 1 leads now",
+        "orders-2: broker 1 is now the leader",
         "ottla: orders-1: broker 2 is not live; try again (PREFERRED_LEADER_NOT_AVAILABLE)",
     ]
 
