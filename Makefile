@@ -20,16 +20,21 @@ help:  ## this list
 # ---- set-up -------------------------------------------------------------------------------------------------------
 # A stamp per lock file: the first `make` on a fresh machine installs, the tenth does nothing.
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ottla needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Say which: make PYTHON=python3.12 …" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ottla needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V). Name another one: make PYTHON=python3.12 …" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    echo "This Python has no ensurepip; installing Debian's python3-venv." >&2; \
 	    apt-get update -qq && apt-get install -y -qq python3-venv >/dev/null && $(PYTHON) -m venv $(VENV); \
 	  else echo "This Python can't make a virtual environment: apt-get install python3-venv" >&2; exit 1; fi; }
 
+# $(call failed,what): the one sentence with the remedy, after what pip has printed.
+define failed
+{ echo "$(1) could not be installed; pip has printed the reason above. It is often the network or a full disk. Once that is fixed, run make again: it continues here." >&2; exit 1; }
+endef
+
 $(BIN)/uv: requirements/uv.txt | $(VENV)/bin/python
 	@echo "installing uv"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/uv.txt || $(call failed,uv)
 	@touch $@
 
 # $(call install,what,options): with uv, which takes a third of pip's CPU time; with pip where only pip can reach the
@@ -41,7 +46,8 @@ define install
 	  $(BIN)/uv pip install -q --python $(BIN)/python $(2) \
 	  --config-settings-package pyspark:--build-option=--compression=stored \
 	|| { echo "uv could not install $(1); pip tries it" >&2; \
-	  $(BIN)/python -m pip install -q --disable-pip-version-check $(2); }
+	  $(BIN)/python -m pip install -q --disable-pip-version-check $(2); } \
+	|| $(call failed,$(1))
 endef
 
 $(VENV)/.dev: requirements/dev.txt requirements/demo-data.txt pyproject.toml $(BIN)/uv

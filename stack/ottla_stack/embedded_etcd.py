@@ -77,6 +77,11 @@ class EtcdPlan:
         self._version_file.write_text(_text(max(self.version, written)) + "\n")
 
     @property
+    def has_data(self) -> bool:
+        """Whether an etcd has run in the directory before."""
+        return (self.directory / "member").exists()
+
+    @property
     def _version_file(self) -> Path:
         return self.directory / "etcd-version"
 

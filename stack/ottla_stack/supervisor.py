@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 import signal
 import time
 from http.client import HTTPConnection, HTTPException
@@ -37,6 +38,9 @@ _TELL_S: Final = 30.0
 
 _MOST_STARTS: Final = 6
 """A service that has ended this often before it was ready is given up."""
+
+LEAST_FREE_BYTES: Final = 256 << 20
+"""What a new stack needs on its disk."""
 
 _AFTER_BROKERS: Final = ("mirror", "txn-coordinator", "group-coordinator")
 """What they need is on brokers: started earlier, they would only take CPU time from them."""
@@ -69,10 +73,12 @@ class Supervisor:
     async def start(self) -> None:
         """Start all but coordinators; returns before anything is ready.
 
-        Raises if a port is taken, or if a later etcd wrote the data.
+        Raises if a port is taken, if a new stack has too little disk, or if a later etcd wrote the data.
         """
         end_orphans(self.plan.directory)
         check_ports(self.plan)
+        if not self._etcd.has_data:
+            check_disk(self.plan.directory)
         self._etcd.prepare()
         for child in self._children:
             if child not in self._late:
@@ -86,13 +92,20 @@ class Supervisor:
         """
         give_up_at = time.monotonic() + limit_s
         children = {child.name: child for child in self._children}
+        etcd = children["etcd"]
         for service in self._services.values():
             if service.name.startswith(_AFTER_BROKERS):
                 self._start_late()
-            child, log = children[service.name], self.plan.directory / "logs" / f"{service.name}.log"
+            child, log = children[service.name], self._log_of(service.name)
             tell_at = time.monotonic() + _TELL_S
             while (reason := await asyncio.to_thread(not_ready, service.admin_port)) is not None:
                 now = time.monotonic()
+                if etcd.restarts >= _MOST_STARTS:
+                    raise OttlaError(
+                        ErrorCode.BROKER_NOT_AVAILABLE,
+                        f"etcd is not ready and has ended {etcd.restarts} times",
+                        hint=f"the reason is in its log, {self._log_of('etcd')}",
+                    )
                 if now > give_up_at or child.restarts >= _MOST_STARTS:
                     since = f"after {limit_s:g} s" if now > give_up_at else f"and has ended {child.restarts} times"
                     raise OttlaError(
@@ -106,6 +119,9 @@ class Supervisor:
                 await asyncio.sleep(0.05)
         self._ready = True
         self._write_state()
+
+    def _log_of(self, name: str) -> Path:
+        return self.plan.directory / "logs" / f"{name}.log"
 
     def _start_late(self) -> None:
         for child in self._late:
@@ -173,6 +189,17 @@ def check_ports(plan: StackPlan) -> None:
                 f"port {port} ({names.get(port, 'etcd')}) is in use",
                 hint="stop the process that listens there, or move all ports with --port-base",
             )
+
+
+def check_disk(directory: Path) -> None:
+    """Raise if a new stack would fill the disk: etcd alone reserves 128 MB when it starts."""
+    free = shutil.disk_usage(directory).free
+    if free < LEAST_FREE_BYTES:
+        raise OttlaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"{directory} has {free >> 20} MiB of free space, and a new stack needs {LEAST_FREE_BYTES >> 20} MiB",
+            hint="free some space, or choose a directory on another disk",
+        )
 
 
 def end_orphans(directory: Path) -> int:

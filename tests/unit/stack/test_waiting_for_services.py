@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,9 +58,32 @@ async def test_a_service_that_ends_again_and_again_is_given_up(
 ) -> None:
     monkeypatch.setattr(module, "not_ready", lambda port: "nothing listens")
     for child in supervisor._children:
-        child.restarts = 6
-    with pytest.raises(OttlaError, match="is not ready and has ended 6 times: nothing listens"):
+        child.restarts = 6 * (child.name == "controller-0")
+    with pytest.raises(OttlaError, match="controller-0 is not ready and has ended 6 times: nothing listens"):
         await supervisor.until_ready()
+
+
+async def test_an_etcd_that_ends_again_and_again_is_given_up(
+    supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "not_ready", lambda port: "nothing listens")
+    for child in supervisor._children:
+        child.restarts = 6 * (child.name == "etcd")
+    with pytest.raises(OttlaError, match=f"etcd is not ready and has ended 6 times .*{tmp_path}/logs/etcd.log"):
+        await supervisor.until_ready()
+
+
+async def test_a_new_stack_is_not_started_on_a_full_disk(
+    supervisor: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has run before is started, since its brokers know what to do on a full disk."""
+    monkeypatch.setattr(module, "LEAST_FREE_BYTES", shutil.disk_usage(tmp_path).total + 1)
+    with pytest.raises(OttlaError, match=r"has \d+ MiB of free space, and a new stack needs \d+ MiB .*another disk"):
+        await supervisor.start()
+    monkeypatch.setattr(module.Child, "start", lambda self: None)
+    (tmp_path / "etcd" / "member").mkdir(parents=True)
+    await supervisor.start()
+    await supervisor.stop()
 
 
 @pytest.mark.story("stack-that-runs-without-its-state")
