@@ -134,7 +134,7 @@ def test_a_bug_is_told_without_its_traceback_unless_asked_for(
         (["topic", "ls", "--nope"], "see `ottla topic ls --help`"),
         (["topic", "ls", "-o", "xml"], "see `ottla topic ls --help`"),
         (["topic", "ls", "--timeout", "soon"], "--timeout='soon' is not a duration; use a number with ms"),
-        (["topic", "ls", "-X", "linger"], "-X 'linger' is not name=value; write -X name=value"),
+        (["topic", "ls", "-X", "linger"], "-X 'linger' is not of the form name=value; write -X name=value"),
     ],
 )
 def test_what_is_not_understood_is_code_2_and_says_where_to_look(

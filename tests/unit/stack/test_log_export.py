@@ -87,7 +87,7 @@ def test_where_an_export_may_not_go(
 ) -> None:
     data, out = write_data(tmp_path / "data").parent, tmp_path / "out"
     assert exported(monkeypatch, data, out, "--topic-id", "short") == 2
-    assert "'short' is not a topic id; kafka-topics --describe" in capsys.readouterr().err
+    assert "'short' is not a topic id; pass the TopicId that kafka-topics --describe" in capsys.readouterr().err
     assert exported(monkeypatch, data, data) == 2
     assert f"{data} is a broker's data directory; export into another directory" in capsys.readouterr().err
     (out / "orders-0").mkdir(parents=True)

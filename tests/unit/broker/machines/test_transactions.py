@@ -37,7 +37,7 @@ def refused(producers: Producers, end: TransactionEnd) -> ErrorCode:
 
 @pytest.fixture
 def producers() -> Producers:
-    """Producer 7 has a transaction open from offset 10 on."""
+    """Producer 7 has a has an open transaction from offset 10 on."""
     producers = Producers()
     append(producers, 10, batch(0), batch(1))
     return producers
@@ -118,10 +118,10 @@ def test_the_last_stable_offset_is_within_the_log_where_an_open_transaction_begi
 @pytest.mark.rule(42)
 def test_a_plain_batch_within_a_transaction_is_refused(producers: Producers) -> None:
     for headers in ([header_of(2)], [header_of(0, epoch=1)]):
-        with pytest.raises(OttlaError, match="transaction open") as caught:
+        with pytest.raises(OttlaError, match="has an open transaction") as caught:
             producers.check(headers, 12, NOON)
         assert caught.value.code == ErrorCode.INVALID_TXN_STATE
-    with pytest.raises(OttlaError, match="transaction open"):
+    with pytest.raises(OttlaError, match="has an open transaction"):
         Producers().check([batch(0), header_of(1)], 0, NOON)
     mark(producers, 12, end_of(7, 0, v2=False))
     append(producers, 13, header_of(2), batch(3))

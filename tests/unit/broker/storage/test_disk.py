@@ -48,7 +48,7 @@ class TestFullDisk:
         def takes_none(*_: object) -> int:
             raise OSError(28, "No space left on device")
 
-        for full, words in ((takes_half, "took 50 of"), (takes_none, "No space left")):
+        for full, words in ((takes_half, "accepted only 50 of"), (takes_none, "No space left")):
             monkeypatch.setattr(os, "pwritev", full)
             with pytest.raises(OttlaError, match=words) as caught:
                 fill(log, 2)
@@ -116,7 +116,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (size + 50, resource.RLIM_INFINITY))
 try:
     fill(log, 1)
 except OttlaError as error:
-    assert "the disk took 50 of" in error.message, error
+    assert "the disk accepted only 50 of" in error.message, error
 assert log.segments[0].path.stat().st_size == size
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 fill(log, 1)

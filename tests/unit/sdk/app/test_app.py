@@ -637,7 +637,7 @@ async def test_an_app_runs_once_at_a_time_and_takes_no_handlers_meanwhile() -> N
         await until(lambda: desk.seen == [0])
         with pytest.raises(ottla.ConfigError, match="is already running"):
             await app.serve()
-        with pytest.raises(ottla.ConfigError, match="too late"):
+        with pytest.raises(ottla.ConfigError, match="can't be declared while the app is running"):
             app.on("u")(print_nothing)
         desk.let_go()
 

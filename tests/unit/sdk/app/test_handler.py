@@ -193,7 +193,7 @@ def test_two_handlers_do_not_share_a_topic_within_a_group() -> None:
 def test_two_handlers_do_not_feed_each_other_their_dead_letters() -> None:
     app = ottla.App("billing")
     app.on("orders", dead_letter="again")(both)
-    with pytest.raises(ottla.ConfigError, match="for ever"):
+    with pytest.raises(ottla.ConfigError, match="forever"):
         app.on("again", dead_letter="orders")(alone)
 
 

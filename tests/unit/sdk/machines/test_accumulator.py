@@ -434,7 +434,7 @@ def test_a_producer_that_was_fenced_fails_one_batch_and_goes_on_under_another_id
     add(acc, b"2")
     (batch,) = acc.on_response(request, {IDS[0]: [BatchResponse(code=ErrorCode.INVALID_PRODUCER_EPOCH)]}, 0.0).settled
     assert batch.error is not None
-    assert "producer id" in batch.error.hint
+    assert "the next records get a new one" in batch.error.hint
     drained = acc.drain(0.1, ROUTES)
     assert (drained.requests, drained.wants_producer_id) == ([], True)
     acc.producer_id = 8

@@ -141,7 +141,7 @@ def test_an_offset_out_of_range_resets_with_a_word(reset: Reset, start: int) -> 
     ((fetch,), _) = sub.plan(0.0, ROUTES)
     news = sub.on_failed(fetch, ErrorCode.OFFSET_OUT_OF_RANGE, "10 to 20 are there", 0.0)
     assert (position.offset, position.start) == (None, start)
-    assert f"the {reset} one" in news.reset[0]
+    assert f"the {reset} offset" in news.reset[0]
     assert sub.unresolved() == [position]
     assert sub.plan(0.0, ROUTES) == ([], False)
 
