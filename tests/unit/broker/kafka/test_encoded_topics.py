@@ -194,7 +194,7 @@ async def test_others_have_their_turns_meanwhile(partitions: list[int]) -> None:
         assert len((await backend.answer("t1")).topics) == 1
         assert (counted[0] - before, answering.done()) == (0, False), "a request of little waits for nothing"
         await answering
-    assert counted[0] > 8
+    assert counted[0] > 4, "the answer rests after slices of time, so a fast Python needs fewer"
 
 
 async def test_one_whose_client_has_gone_leaves_the_turn_to_the_next() -> None:
