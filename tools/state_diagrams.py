@@ -1,4 +1,4 @@
-"""The state diagrams in docs/design, drawn from the tables that the code goes by.
+"""The state diagrams and decision tables in docs/design, drawn from the tables that the code goes by.
 
 `--check` only says whether they are current.
 """
@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Final
 
 from ottla.machines import transaction as of_producer
 from ottla_broker.machines import replica_role
+from ottla_controller.machines import standing
 from ottla_core.coordination import phases
 from ottla_group_coordinator.machines import states
 from ottla_txn_coordinator.machines import states as txn_states
@@ -34,6 +35,12 @@ def mermaid(initial: Mapping[str, Enum], table: Table) -> str:
     return "\n".join(["stateDiagram-v2", *spaced, *lines, *(f"    {_id(end)} --> [*]" for end in sorted(ends))])
 
 
+def markdown(columns: Sequence[str], table: Mapping[tuple[Enum, ...], tuple[Enum, ...]]) -> str:
+    """A table with a row for each cell: what is given, then what follows."""
+    rows = [[each.value for each in (*given, *follows)] for given, follows in table.items()]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [columns, ["---"] * len(columns), *rows])
+
+
 def _id(name: str) -> str:
     return name.replace(" ", "_")
 
@@ -49,6 +56,13 @@ DIAGRAMS: Final = {
     "owner": ("coordination.md", mermaid({"given by the metadata": phases.Phase.FENCING}, phases.NEXT_PHASE)),
 }
 
+TABLES: Final = {
+    "election": (
+        "replication.md",
+        markdown(("replicas that could lead", "the leader is", "then leads", "in sync"), standing.OUTCOMES),
+    ),
+}
+
 
 def pages() -> Iterator[tuple[Path, str, str]]:
     """Each page with a diagram: its text as it is, and as it should be."""
@@ -59,6 +73,12 @@ def pages() -> Iterator[tuple[Path, str, str]]:
         assert fence, f"{page} has no place for the states of the {name}"
         after = rest.partition("```\n")[2]
         yield page, text, f"{above}{fence}{diagram}\n```\n{after}"
+    for name, (file_name, table) in TABLES.items():
+        page = DESIGN / file_name
+        text = page.read_text()
+        above, fence, rest = text.partition(f"<!-- table: {name} -->\n")
+        assert fence, f"{page} has no place for the table of the {name}"
+        yield page, text, f"{above}{fence}{table}\n\n{rest.partition(chr(10) * 2)[2]}"
 
 
 def main(arguments: list[str]) -> int:

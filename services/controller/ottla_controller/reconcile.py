@@ -16,9 +16,10 @@ from functools import partial
 from typing import Final
 
 from ottla_controller.journal import Journal
+from ottla_controller.machines.availability import available
 from ottla_controller.machines.configs import cluster_values
 from ottla_controller.machines.decision import Decision, batched
-from ottla_controller.machines.election import Settled, available, decide_reconcile, needs_election
+from ottla_controller.machines.election import Settled, decide_reconcile, needs_election
 from ottla_controller.machines.partition_index import PartitionIndex
 from ottla_controller.machines.preferred import ElectionType, decide_elect_leaders, unbalanced
 from ottla_core.clock import Clock

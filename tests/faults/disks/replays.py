@@ -15,13 +15,15 @@ from typing import Final
 
 import test_election_model as model
 from test_election_model import Elections
+from tests.faults.put_in_place import put_in_place
 
 import ottla_controller.machines.election
 import ottla_controller.machines.min_isr
 import ottla_controller.machines.recovery
 from ottla_broker.machines.offsets import HighWatermark, LogEndOffset
 from ottla_broker.machines.partition import Leader
-from ottla_controller.machines.election import Availability, available, decide_reconcile
+from ottla_controller.machines.availability import Availability, available
+from ottla_controller.machines.election import decide_reconcile
 from ottla_controller.machines.partition import TopicConfigs
 from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition
 from ottla_core.model import PartitionId
@@ -146,12 +148,11 @@ def _backups_isr_believed() -> None:
 
 def _see_brokers_as(blind: Callable[[Availability, ClusterImage], Availability]) -> None:
     """Elections have, of who is there, what `blind` leaves."""
-    see = ottla_controller.machines.election.available
 
-    def available(image: ClusterImage, within_grace: frozenset[int] = frozenset()) -> Availability:
-        return blind(see(image, within_grace), image)
+    def seen(image: ClusterImage, within_grace: frozenset[int] = frozenset()) -> Availability:
+        return blind(available(image, within_grace), image)
 
-    ottla_controller.machines.election.available = available
+    put_in_place(ottla_controller.machines.election, "available", seen)
 
 
 REPLAYS: Final = MappingProxyType[str, Callable[[], None]](

@@ -7,7 +7,8 @@ from dataclasses import replace
 from tests.regressions.injection import altered, instead_of, skipped
 from tests.regressions.story import Story
 
-_ELECTION = "ottla_controller.machines.election"
+_AVAILABILITY = "ottla_controller.machines.availability:Availability"
+_STANDING = "ottla_controller.machines.standing:Standing"
 _RECOVERY = "ottla_controller.machines.recovery"
 _LOG_DIR = "ottla_broker.storage.log_dir:LogDir"
 
@@ -44,13 +45,13 @@ STORIES = (
     Story(
         "empty-disk-is-elected",
         "The last member of an ISR came back with an empty disk and was elected: the healthy replicas truncated to it",
-        skipped(f"{_ELECTION}:Availability.has_moved", False),
+        skipped(f"{_AVAILABILITY}.has_moved", False),
     ),
     Story(
         "torn-log-stays-in-an-isr-of-one",
         "A broker that may have lost the end of its logs stayed in an ISR of which it was the only member, and led",
         instead_of(
-            f"{_ELECTION}:Availability.lost",
+            f"{_AVAILABILITY}.lost",
             lambda original, self, partition: original(self, partition) if len(partition.isr) > 1 else frozenset(),
         ),
     ),
@@ -93,9 +94,9 @@ STORIES = (
         "unclean-election-of-an-empty-disk",
         "An unclean election took the first replica, with an empty disk, before one that had been in sync",
         instead_of(
-            f"{_ELECTION}:_outsider",
-            lambda original, partition, existing: original(
-                replace(partition, last_known_elr=(), directories={}), existing
+            f"{_STANDING}._outsider",
+            lambda original, self: original(
+                replace(self, partition=replace(self.partition, last_known_elr=(), directories={}))
             ),
         ),
     ),

@@ -12,7 +12,7 @@ from tests.regressions.story import Story
 
 _STORAGE = "ottla_broker.storage"
 _DISK = f"{_STORAGE}.disk:Disk"
-_ELECTION = "ottla_controller.machines.election"
+_STANDING = "ottla_controller.machines.standing:Standing"
 _NOBODY: frozenset[int] = frozenset()
 
 
@@ -71,16 +71,16 @@ STORIES = (
         "full-disk-is-elected",
         "A replica with a full disk was elected while another one had room: nobody served the partition",
         instead_of(
-            f"{_ELECTION}:_first",
-            lambda original, partition, among, existing: original(
-                partition, among, replace(existing, read_only=_NOBODY)
+            f"{_STANDING}._first",
+            lambda original, self, among: original(
+                replace(self, existing=replace(self.existing, read_only=_NOBODY)), among
             ),
         ),
     ),
     Story(
         "full-disk-keeps-its-leadership",
         "A leader whose disk filled up led on and refused every append, while others had room",
-        skipped(f"{_ELECTION}:_has_room_for_it", False),
+        skipped(f"{_STANDING}._has_room_only_elsewhere", False),
     ),
     Story(
         "full-disk-gets-its-leadership-back",

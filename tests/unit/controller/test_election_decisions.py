@@ -9,11 +9,11 @@ import pytest
 from images import after, topic_id
 from partitions import P0, image_with, partition
 
+from ottla_controller.machines.availability import available
 from ottla_controller.machines.decision import MAX_WRITES, Decision, ReliedOn, batches
 from ottla_controller.machines.election import (
     Rules,
     Settled,
-    available,
     decide_reconcile,
     needs_election,
     settled,

@@ -17,6 +17,7 @@ from waiting import until
 from ottla_core.errors import OttlaError
 from ottla_stack import commands
 from ottla_stack import supervisor as module
+from ottla_stack.child import Child
 from ottla_stack.commands import down, status
 from ottla_stack.plan import StackPlan
 from ottla_stack.state import ProcessIdentity, StackState, lock
@@ -80,7 +81,7 @@ async def test_a_new_stack_is_not_started_on_a_full_disk(
     monkeypatch.setattr(module, "LEAST_FREE_BYTES", shutil.disk_usage(tmp_path).total + 1)
     with pytest.raises(OttlaError, match=r"has \d+ MiB of free space, and a new stack needs \d+ MiB .*another disk"):
         await supervisor.start()
-    monkeypatch.setattr(module.Child, "start", lambda self: None)
+    monkeypatch.setattr(Child, "start", lambda self: None)
     (tmp_path / "etcd" / "member").mkdir(parents=True)
     await supervisor.start()
     await supervisor.stop()

@@ -4,27 +4,20 @@
 `settled` says how one partition should be, given who is available; `decide_reconcile` writes the difference. Nothing
 is remembered from event to event: whatever was missed, half done or done by another controller, the next look finds it.
 
-The rules, in their order:
-
-0. After the metadata was restored from a backup nothing that it says of a partition counts (rule C18).
-1. A broker that may have lost acknowledged records (rule C15), or that is back with another directory than the one
-   that held its replica, is out of the ISR and of the ELR, and leads nothing.
-2. The ISR keeps the members that are live and not shutting down, and those that are within_grace (rule C6).
-3. The leader stays if it is one of them. Else the first of them, in the order of the replicas, is elected.
-4. Where all others are gone, members that are shutting down serve on until they are gone too.
-5. Where no member of the ISR is live, it becomes empty and its members eligible. The first of the ELR that is live
-   leads, and is the whole ISR: each of the ELR has every acknowledged record (KIP-966, machines.partition).
-6. Where none of those is live either: an unclean election, if the topic allows it (rule 19). Else the partition has
-   no leader and waits: for one of the ELR, or for what `machines.recovery` does.
+After the metadata was restored from a backup, nothing that it says of a partition counts (rule C18). Otherwise the
+table in `machines.standing` says who leads, and who is in sync. A broker that may have lost acknowledged records (rule
+C15), or that is back with another directory than the one that held its replica, is out of the ISR and of the ELR, and
+leads nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
+from ottla_controller.machines.availability import Availability, available
 from ottla_controller.machines.decision import Decision, Write
 from ottla_controller.machines.partition import (
     TopicConfigs,
@@ -35,33 +28,9 @@ from ottla_controller.machines.partition import (
     write_of,
 )
 from ottla_controller.machines.shards import fence_after_loss
+from ottla_controller.machines.standing import InSync, Leads, Standing
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.model import NO_LEADER, PartitionId, TopicId
-
-
-@dataclass(frozen=True, slots=True)
-class Availability:
-    """Brokers as elections see them. `within_grace` are away or fenced and kept for the moment (rule C6)."""
-
-    willing: frozenset[int]  # live, and not shutting down: may be elected
-    live: frozenset[int]
-    within_grace: frozenset[int]
-    fenced: frozenset[int]
-    read_only: frozenset[int]  # their disks take no appends: they lead where no other can
-    tail_lost: frozenset[int]  # registered, fenced, and without proof that they have all they acknowledged (rule C15)
-    directories: Mapping[int, str]  # of the registered ones
-    restored: int  # which restoration of the metadata this is; a partition of another one is in doubt
-
-    def lost(self, partition: Partition) -> frozenset[int]:
-        """Return the members of ISR and ELR that may have lost acknowledged records."""
-        return frozenset(
-            b for b in (*partition.isr, *partition.elr) if b in self.tail_lost or self.has_moved(partition, b)
-        )
-
-    def has_moved(self, partition: Partition, broker_id: int) -> bool:
-        """Whether the broker is back with another directory than the replica's; of an older release none is noted."""
-        noted = partition.directories.get(broker_id)
-        return noted is not None and self.directories.get(broker_id, noted) != noted
 
 
 class Rules(NamedTuple):
@@ -71,53 +40,19 @@ class Rules(NamedTuple):
     unclean: bool
 
 
-def available(image: ClusterImage, within_grace: frozenset[int] = frozenset()) -> Availability:
-    brokers = image.brokers.values()
-    return Availability(
-        willing=frozenset(b.id for b in brokers if not b.fenced and not b.shutting_down),
-        live=frozenset(b.id for b in brokers if not b.fenced),
-        within_grace=within_grace,
-        fenced=frozenset(b.id for b in brokers if b.fenced),
-        read_only=frozenset(b.id for b in brokers if b.read_only),
-        tail_lost=frozenset(b.id for b in brokers if b.fenced and b.unclean),
-        directories={b.id: b.directory_id for b in brokers},
-        # No leader is elected by what is known to be older than the logs, also before the restoration is counted.
-        restored=image.restored.count + image.is_behind,
-    )
-
-
 def settled(partition: Partition, existing: Availability, rules: Rules) -> Partition:
-    """`partition` as it should be; the same object where nothing is to be done."""
+    """Return `partition` as it should be, or the same object where nothing is to be done."""
     if partition.restored != existing.restored:
         return _in_doubt(partition)
-    lost = existing.lost(partition)
-    trusted = tuple(b for b in partition.isr if b not in lost)
-    stay = tuple(b for b in trusted if b in existing.willing or b in existing.within_grace)
-    leader = _first(partition, stay, existing)
-    if partition.leader in stay and not _has_room_for_it(partition, leader, existing):
-        return _with_isr(partition, stay, rules, lost)
-    if leader is not None:
-        return with_leader(partition, leader, stay, rules.min_isr, lost)
-    if stay:  # all that could lead are within grace: it is soon known whether they come back
-        if partition.leader in lost:
-            return with_leader(partition, NO_LEADER, trusted, rules.min_isr, lost)
-        return _with_isr(partition, trusted, rules, lost)
-    going = tuple(b for b in trusted if b in existing.live)
-    if partition.leader in going:
-        return _with_isr(partition, going, rules, lost)
-    if going:
-        leader = next(b for b in partition.replicas if b in going)
-        return with_leader(partition, leader, going, rules.min_isr, lost)
-    eligible = tuple(b for b in (*trusted, *partition.elr) if b not in lost)
-    leader = _first(partition, eligible, existing)
-    if leader is not None:
-        return with_leader(partition, leader, (leader,), rules.min_isr, lost)
-    outsider = _outsider(partition, existing) if rules.unclean else None
-    if outsider is not None:
-        return recovering_with(partition, outsider)
-    if partition.leader != NO_LEADER:
-        return with_leader(partition, NO_LEADER, (), rules.min_isr, lost)
-    return _with_isr(partition, (), rules, lost)
+    standing = Standing(partition, existing, rules.unclean)
+    outcome = standing.outcome
+    if outcome.isr is InSync.RECOVERING:
+        return recovering_with(partition, standing.first)
+    leader = {Leads.SAME: partition.leader, Leads.FIRST: standing.first, Leads.NOBODY: NO_LEADER}[outcome.leader]
+    isr = standing.isr_of(outcome)
+    if outcome.leader is Leads.SAME or leader == partition.leader == NO_LEADER:
+        return _with_isr(partition, isr, rules, standing.lost)
+    return with_leader(partition, leader, isr, rules.min_isr, standing.lost)
 
 
 def _in_doubt(partition: Partition) -> Partition:
@@ -134,24 +69,6 @@ def _with_isr(partition: Partition, isr: tuple[int, ...], rules: Rules, lost: fr
     if isr == partition.isr and lost.isdisjoint(partition.elr):
         return partition
     return with_isr(partition, isr, rules.min_isr, lost)
-
-
-def _first(partition: Partition, among: tuple[int, ...], existing: Availability) -> int | None:
-    """The first that may lead, in the order of the replicas; one whose disk takes appends, if there is any."""
-    may = [b for b in partition.replicas if b in among and b in existing.willing]
-    return next((b for b in may if b not in existing.read_only), may[0] if may else None)
-
-
-def _has_room_for_it(partition: Partition, other: int | None, existing: Availability) -> bool:
-    """Whether `other` can take appends and the leader can't."""
-    return partition.leader in existing.read_only and other is not None and other not in existing.read_only
-
-
-def _outsider(partition: Partition, existing: Availability) -> int | None:
-    """The leader of an unclean election: a former member of the ISR, else any replica; moved directories come last."""
-    known, rest = partition.last_known_elr, partition.replicas
-    kept = (tuple(b for b in among if not existing.has_moved(partition, b)) for among in (known, rest))
-    return next((first for among in (*kept, rest) if (first := _first(partition, among, existing)) is not None), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
 
+from ottla_controller.machines.availability import Availability, available
 from ottla_controller.machines.decision import Decision
-from ottla_controller.machines.election import Availability, Rules, Settled, available, rules_of, settled, writes_of
+from ottla_controller.machines.election import Rules, Settled, rules_of, settled, writes_of
 from ottla_controller.machines.partition import TopicConfigs, with_leader
 from ottla_controller.machines.partition_index import PartitionIndex, unpreferred
 from ottla_controller.machines.recovery import LogsReport, by_an_operators_word
