@@ -190,7 +190,8 @@ class Attempts:
         failure = HandlerError(
             ErrorCode.INVALID_RECORD,
             where + self._message(job, error),
-            hint=f"no offset after the record is committed, so the app handles it again when it restarts; {hint}",
+            hint="the app has committed no offset beyond this record, so it handles the record again when it restarts; "
+            f"{hint}",
             topic=job.partition.topic,
             partition=job.partition.partition,
             offset=job.work[0][0],

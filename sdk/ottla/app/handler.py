@@ -119,8 +119,8 @@ def handler_of(
         check_topic(handler.dead_letter)
         if handler.dead_letter in handler.topics:
             raise config_error(
-                f"dead_letter={handler.dead_letter!r} is a topic that the handler reads: it would read its own dead "
-                "letters forever",
+                f"dead_letter={handler.dead_letter!r} is a topic that the handler reads, so the handler would read its "
+                "own dead letters forever",
                 hint="use a separate topic",
             )
     return handler

@@ -15,7 +15,7 @@ METRICS: Final = {
     "records-lag-max": "largest lag of any partition as of its last fetch, in records; -1 before the first fetch",
     "assigned-partitions": "partitions that the consumer reads",
     "position-reset-total": "positions outside the log that were reset by auto_offset_reset (not a Kafka metric)",
-    "truncation-total": "new leaders that lacked records that the consumer had read (not a Kafka metric)",
+    "truncation-total": "new leaders that lacked records already read by the consumer (not a Kafka metric)",
 }
 """Names and meanings. Totals count from when the consumer was made."""
 

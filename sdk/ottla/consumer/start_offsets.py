@@ -55,7 +55,7 @@ class ReadingPlan:
         bounded = stop == "end" or isinstance(stop, datetime | timedelta)
         if bounded and self._start == "committed" and reset is None:
             raise config_error(
-                f"stop={stop!r} without start= reads nothing: reading begins at the end",
+                f"stop={stop!r} without start= reads nothing, because the consumer begins at the end",
                 hint="pass start='earliest', a time or offsets",
             )
 
