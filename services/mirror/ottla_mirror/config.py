@@ -16,5 +16,5 @@ class MirrorConfig:
     port: int = 9680  # 0 picks a free one
     admin_port: int = 9780
     advertised_host: str = ""  # where clients connect; empty: `host`
-    session_timeout_s: float = 15.0  # seconds until other mirrors take over if this mirror dies; at least 6
+    session_timeout_s: float = 15.0  # seconds until other mirrors take over from a mirror that died; at least 6
     log_level: str = "INFO"

@@ -26,8 +26,8 @@ class TxnCoordinatorConfig:
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 604_800_000
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000  # milliseconds between expiry checks
-    transaction_two_phase_commit_enable: bool = False  # whether clients may use two-phase commit, without a timeout
-    first_producer_epoch: int = 0  # producer epoch of a new transactional id; tests start near the highest epoch
+    transaction_two_phase_commit_enable: bool = False  # whether clients may use two-phase commit, which has no timeout
+    first_producer_epoch: int = 0  # producer epoch of a new transactional id; tests set it near the maximum
     log_level: str = "INFO"
 
     def with_cluster(self, configs: Mapping[str, str]) -> TxnCoordinatorConfig:
