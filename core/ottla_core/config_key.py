@@ -42,7 +42,7 @@ class ConfigType(Enum):
 
 class Scope(Enum):
     """Where a config may be set: on a topic, on the cluster and on each broker, on one broker only, on a listener of
-    one broker (under a prefix), on a group, or on a subscription to clients' metrics."""
+    one broker (under a prefix), on a group, or on a client metrics subscription."""
 
     TOPIC = "topic"
     CLUSTER = "cluster"

@@ -143,7 +143,7 @@ def find_broker_key(name: str) -> ConfigKey | None:
 
 
 def resource_key(table: Mapping[str, ConfigKey], kind: str, name: str) -> ConfigKey:
-    """The config of a group, or of a subscription to clients' metrics. Raises INVALID_CONFIG with the nearest name."""
+    """The config of a group or of a client metrics subscription. Raises INVALID_CONFIG with the nearest name."""
     key = table.get(name)
     if key is None:
         raise _unknown(kind, name, _nearest(name, table))

@@ -141,8 +141,8 @@ class Reader:
         self._elements += count
         if count * element_min_bytes > self.left or self._elements > MAX_ELEMENTS:
             raise MalformedError(
-                f"the frame has {self.left} bytes left and {self._elements - count} elements already, and can't hold "
-                f"{count} {name}"
+                f"the frame can't hold {count} {name}: it has {self.left} bytes left and already contains "
+                f"{self._elements - count} elements"
             )
 
     def _text(self, size_bytes: int, max_bytes: int = MAX_STRING_BYTES) -> str | None:

@@ -24,7 +24,7 @@ def free_port_base() -> int:
         base = random.randrange(_LOWEST, _HIGHEST, _SPAN)  # noqa: S311 - spreads, hides nothing
         if _claim(base):
             return base
-    raise OSError(f"there are no {_SPAN} free ports in a row between {_LOWEST} and {_HIGHEST}")
+    raise OSError(f"there are no {_SPAN} consecutive free ports between {_LOWEST} and {_HIGHEST}")
 
 
 def _claim(base: int) -> bool:

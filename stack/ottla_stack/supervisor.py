@@ -103,11 +103,11 @@ class Supervisor:
                 if etcd.restarts >= _MOST_STARTS:
                     raise OttlaError(
                         ErrorCode.BROKER_NOT_AVAILABLE,
-                        f"etcd is not ready and has ended {etcd.restarts} times",
+                        f"etcd is not ready and has exited {etcd.restarts} times",
                         hint=f"the reason is in its log, {self._log_of('etcd')}",
                     )
                 if now > give_up_at or child.restarts >= _MOST_STARTS:
-                    since = f"after {limit_s:g} s" if now > give_up_at else f"and has ended {child.restarts} times"
+                    since = f"after {limit_s:g} s" if now > give_up_at else f"and has exited {child.restarts} times"
                     raise OttlaError(
                         ErrorCode.BROKER_NOT_AVAILABLE,
                         f"{service.name} is not ready {since}: {reason}",

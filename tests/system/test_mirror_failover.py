@@ -266,7 +266,7 @@ def test_of_a_topic_that_was_created_again_between_failover_and_failback_no_grou
         target.groups.commit(group, at)
         (moved,) = fail_back(flow, [group]).groups
         named = {position.partition.topic: position.obstacle for position in moved.positions}
-        assert f"{name} was created again" in named[f"east.{topic}"]
+        assert f"{name} was recreated" in named[f"east.{topic}"]
         assert named[f"east.{other}"] == ""
         assert set(committed(cluster, group, other).values()) <= {3, 4}, "behind a marker, or before it"
         assert set(committed(cluster, group, topic).values()) in ({0}, set())

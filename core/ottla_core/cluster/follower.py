@@ -163,8 +163,8 @@ class MetadataFollower:
         if self._older is not None:
             raise OttlaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"the metadata store went back from revision {self._image.revision} (seq {self._image.seq}) to "
-                f"{self._older.revision} (seq {self._older.seq}): it was restored from a backup, or its data is gone",
+                f"the metadata store reverted from revision {self._image.revision} (seq {self._image.seq}) to "
+                f"{self._older.revision} (seq {self._older.seq}): it was restored from a backup, or its data was lost",
                 hint="restore the store's latest data, then restart the services; they start from the restored data",
             )
 

@@ -30,5 +30,5 @@ def check_proof(registered: Broker, secret: bytes) -> None:
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
             f"the caller claims to be broker {registered.id}, but does not have the secret of that broker's "
             "registration",
-            hint="only the broker's own process may send this request; clients fetch as consumers",
+            hint="only the broker's own process may send this request; clients must fetch as consumers",
         )

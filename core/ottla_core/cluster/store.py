@@ -97,16 +97,16 @@ def check_txn(compares: Sequence[Compare], ops: Sequence[Put | Delete]) -> None:
     conditions = sum((c.create_revision is not None) + (c.mod_revision is not None) for c in compares)
     if max(conditions, len(ops)) > MAX_TXN_OPS:
         raise ValueError(
-            f"{conditions} compares and {len(ops)} operations are too many: a transaction holds at most {MAX_TXN_OPS} "
-            "of each"
+            f"a transaction holds at most {MAX_TXN_OPS} compares and {MAX_TXN_OPS} operations, but this one has "
+            f"{conditions} and {len(ops)}"
         )
     if any(c.create_revision is None and c.mod_revision is None for c in compares):
-        raise ValueError("a compare names neither a create_revision nor a mod_revision")
+        raise ValueError("a compare has neither a create_revision nor a mod_revision")
     if len({op.key for op in ops}) < len(ops):
         raise ValueError("a transaction may write each key only once")
     size_bytes = sum(len(op.key.encode()) + (len(op.value) if isinstance(op, Put) else 0) for op in ops)
     if size_bytes > MAX_TXN_BYTES:
-        raise ValueError(f"{size_bytes} bytes are too many: a transaction holds at most {MAX_TXN_BYTES}")
+        raise ValueError(f"a transaction holds at most {MAX_TXN_BYTES} bytes, but this one has {size_bytes}")
 
 
 class MetaStore(Protocol):

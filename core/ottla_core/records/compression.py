@@ -56,7 +56,7 @@ def codec_of(label: str) -> Codec:
             return codec
     raise OttlaError(
         ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-        f"there is no compression {label!r}",
+        f"there is no compression codec {label!r}",
         hint="use none, gzip, snappy, lz4 or zstd",
     )
 

@@ -63,7 +63,7 @@ class DiskRoom:
         path = self._log_dir().disk.path
         if full:
             _log.error(
-                "the broker appends nothing in %s until the disk has room again: %s; free space, or shorten retention",
+                "the broker can't append to %s until the disk has room again: %s; free space, or shorten retention",
                 path,
                 full,
             )

@@ -51,7 +51,7 @@ def add_metrics(metrics: Metrics, follower: MetadataFollower, replicas: Replicas
     gauge("ottla_broker_read_only", "1 while the disk has no room for appends, else 0.", lambda: replicas.is_read_only)
     gauge(
         "ottla_broker_stray_partitions",
-        "Stray logs: set aside, and deleted only by the operator.",
+        "Logs set aside because they belong to no topic; only the operator deletes them.",
         lambda: replicas.strays.partitions,
     )
     gauge("ottla_broker_stray_bytes", "Bytes in stray logs.", lambda: replicas.strays.size_bytes)

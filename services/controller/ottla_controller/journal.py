@@ -153,7 +153,7 @@ class Journal:
                 if written == 0 or not decision.commits_first:
                     raise
                 _log.warning(
-                    "the change was made, but the entries that it makes obsolete are not removed yet: %s", error
+                    "the change was made, but the entries that it makes obsolete have not been removed yet: %s", error
                 )
                 return
 

@@ -131,7 +131,7 @@ class Presence:
                 )
         except OttlaError as error:
             _log.warning(
-                "could not remove the registration of %s, which is dead: %s; the registration ends with its lease",
+                "could not remove the registration of %s, which is dead: %s; the registration expires with its lease",
                 name,
                 error,
             )

@@ -58,10 +58,10 @@ class Recoverer:
             try:
                 left = await self._recover(journal)
             except OttlaError as error:
-                _log.warning("can't elect leaders by the brokers' logs, retrying: %s", error)
+                _log.warning("can't elect leaders based on the brokers' logs, retrying: %s", error)
                 left = True
             except Exception:
-                _log.exception("electing leaders by the brokers' logs failed, retrying")
+                _log.exception("electing leaders based on the brokers' logs failed, retrying")
                 left = True
             if left:
                 with contextlib.suppress(TimeoutError):

@@ -402,8 +402,8 @@ def _resource(resource: pb.ConfigResource) -> Resource:
     if kind is None:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
-            "configs belong to a topic, a broker, a group or a subscription to clients' metrics",
-            hint="name the resource's type",
+            "configs belong to a topic, a broker, a group or a client metrics subscription",
+            hint="set the resource's type to one of these",
         )
     return Resource(kind, resource.name)
 

@@ -51,18 +51,18 @@ class StoreRoom:
             except Exception:
                 _log.exception("reading the size of the metadata store failed, retrying")
             if self._used >= WARNED_FROM and not self._warned:
-                _log.warning("%s: from %d %% on, no partitions can be added; %s", self, REFUSED_FROM * 100, _HINT)
+                _log.warning("%s; at %d %%, no more partitions can be added; %s", self, REFUSED_FROM * 100, _HINT)
             self._warned = self._used >= WARNED_FROM
             await asyncio.sleep(LOOK_S)
 
     def check(self) -> None:
         """Raise POLICY_VIOLATION where no partitions may be added."""
         if self._used >= REFUSED_FROM:
-            raise OttlaError(ErrorCode.POLICY_VIOLATION, f"{self}: no partitions can be added", hint=_HINT)
+            raise OttlaError(ErrorCode.POLICY_VIOLATION, f"{self}: no more partitions can be added", hint=_HINT)
 
     def __str__(self) -> str:
         size, quota = self._size_bytes / _MIB, self._quota_bytes / _MIB
-        return f"the metadata store has {size:,.0f} MiB of the {quota:,.0f} MiB that it may have"
+        return f"the metadata store uses {size:,.0f} MiB of its quota of {quota:,.0f} MiB"
 
     @property
     def _used(self) -> float:

@@ -84,7 +84,7 @@ class DeletedTopics:
                     backoff.reset()
                 except (StoreUnavailableError, TimeoutError, OttlaError) as error:
                     if isinstance(error, OttlaError) and not error.retriable:
-                        _log.warning("offsets committed in deleted topics stay in shard %d for now: %s", shard, error)
+                        _log.warning("offsets committed for deleted topics stay in shard %d for now: %s", shard, error)
                         return
                     are_all = False
                     await asyncio.sleep(backoff.next())

@@ -85,7 +85,9 @@ class ScrapedGroupMetrics:
         }.items():
             metrics.table(name, table)
         metrics.gauge(
-            "ottla_group_lag_left_out", "Partitions left out of the lag series because of the limit.", self._left_out
+            "ottla_group_lag_left_out",
+            "Partitions without a lag series because of metrics_max_partitions.",
+            self._left_out,
         )
         metrics.gauge(
             "ottla_group_records_unreadable",

@@ -415,7 +415,7 @@ def _heartbeat_response(heartbeat: asyncio.Future[Any] | OttlaError) -> pb.Heart
 def _outcome(heartbeat: asyncio.Future[Any]) -> OttlaError | None:
     if heartbeat.cancelled():
         message = "the coordinator could not confirm in time that it owns the group's shard"
-        return OttlaError(ErrorCode.REQUEST_TIMED_OUT, message, hint="send this heartbeat in a request of its own")
+        return OttlaError(ErrorCode.REQUEST_TIMED_OUT, message, hint="send this heartbeat in a separate request")
     error = heartbeat.exception()
     if error is None:
         outcome: OttlaError | None = heartbeat.result()

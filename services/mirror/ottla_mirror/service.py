@@ -68,7 +68,7 @@ class MirrorService:
         if flow.settings.policy == "marked":
             message = f"flow {name} does not translate offsets: the target's own records are mixed with the copies"
             raise OttlaError(
-                ErrorCode.INVALID_REQUEST, message, hint="find the position by timestamp; both sites have all records"
+                ErrorCode.INVALID_REQUEST, message, hint="find the position by timestamp; both sites have every record"
             )
         return flow
 

@@ -84,7 +84,7 @@ def _checked(found: LogFiles) -> int:
     """Return the bytes of the largest segment. A damaged log is left alone: opening it would truncate it."""
     if checkpoint.read_epochs(found.directory / checkpoint.LEADER_EPOCHS) is None:
         raise config_error(
-            f"{found.directory} has no {checkpoint.LEADER_EPOCHS} that can be read",
+            f"{found.directory} has no readable {checkpoint.LEADER_EPOCHS}",
             hint="start its broker and stop it cleanly, which rebuilds the file",
         )
     consequence = "nothing was changed"

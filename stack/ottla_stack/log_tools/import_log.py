@@ -115,7 +115,7 @@ def _checked(found: LogFiles, partition: int, *, compacted: bool) -> Source:
 
 def _problem(header: BatchHeader) -> str:
     if header.is_control or header.is_transactional:
-        return "a batch is of a transaction, and producer ids are not kept"
+        return "the batch belongs to a transaction, and the import does not keep producer ids"
     return f"a batch of {header.size_bytes} bytes is too large to be sent" if header.size_bytes > _MOST_BYTES else ""
 
 

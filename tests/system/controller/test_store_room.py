@@ -123,7 +123,7 @@ async def test_what_is_refused_is_taken_again_once_there_is_room(caplog: pytest.
         sized.size = megabytes << 20
         await until(lambda megabytes=megabytes: used() == megabytes / 100)
         await asyncio.sleep(0)
-        assert caplog.text.count("100 MiB that it may have") == warnings
+        assert caplog.text.count("its quota of 100 MiB") == warnings
         if refused:
             with pytest.raises(OttlaError, match=f"{megabytes} MiB of the 100 MiB") as caught:
                 room.check()
@@ -142,7 +142,7 @@ async def test_a_look_that_is_rejected_is_not_the_last_of_the_term(caplog: pytes
     sized.size, sized.rejects = 96 << 20, True
     room = StoreRoom(sized, 100 << 20, Metrics())
     running = asyncio.create_task(room.run(NO_JOURNAL))
-    await until(lambda: "100 MiB that it may have" in caplog.text or running.done())
+    await until(lambda: "its quota of 100 MiB" in caplog.text or running.done())
     await end_task(running)
     assert caplog.text.count("no status for you") >= 1
 

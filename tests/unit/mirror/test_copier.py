@@ -157,7 +157,7 @@ def test_a_partition_whose_copy_is_another_topic_by_now_is_started_again(sides: 
     assert {each.stage for each in (partition, quiet)} == {Stage.READ}
     sides.copier.look_at({"east.t": TopicId(bytes(16))})
     assert (partition.stage, quiet.stage) == (Stage.ASIDE, Stage.READ)
-    assert "east.t was deleted and created again" in partition.error
+    assert "east.t was deleted and recreated" in partition.error
     sides.clock.advance(2.0)
     sides.copier._try_again()
     sides.copier.look_at({"east.t": former})
@@ -171,7 +171,7 @@ def test_nothing_is_written_to_a_topic_that_was_created_again(sides: Sides) -> N
     sides.copier.take(partition)
     while partition.stage is not Stage.ASIDE:
         sides.copier.step(0.1)
-    assert "deleted and created again" in partition.error
+    assert "deleted and recreated" in partition.error
     assert sides.target.values("east.t", 0) == []
 
 

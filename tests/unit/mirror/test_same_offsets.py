@@ -149,7 +149,7 @@ def test_a_copy_that_is_empty_all_at_once_is_a_conflict_and_stays_one(successor:
 
 
 def test_a_topic_that_was_made_anew_is_a_conflict() -> None:
-    with pytest.raises(OttlaError, match=r"t was deleted and created again in the source.*delete east\.t"):
+    with pytest.raises(OttlaError, match=r"t was deleted and recreated in the source.*delete east\.t"):
         send(copier_to(Target()), partition_at(5, TopicId(b"f" * 16)), (5, 0))
 
 

@@ -53,7 +53,7 @@ def test_an_empty_copy_is_begun_and_one_that_was_created_again_is_begun_anew() -
 
 
 @pytest.mark.parametrize(
-    ("begun", "reason"), [(None, "no position is known"), (Begun(1, FORMER), r"east\.t was created again")]
+    ("begun", "reason"), [(None, "no position is known"), (Begun(1, FORMER), r"east\.t was recreated")]
 )
 def test_a_copy_with_records_of_which_nothing_is_known_is_named(begun: Begun | None, reason: str) -> None:
     what = known(begun, None if begun is None else COMMITTED, None, 7)

@@ -21,9 +21,9 @@ def test_no_other_process_chooses_a_span_before_its_stack_has_bound_it(monkeypat
     other = subprocess.run(
         [sys.executable, "-c", f"{choice}; free_port_base()"], capture_output=True, text=True, timeout=60, check=False
     )
-    assert "no 200 free ports in a row" in other.stderr
+    assert "no 200 consecutive free ports" in other.stderr
     monkeypatch.setattr(random, "randrange", lambda *_: base)
-    with pytest.raises(OSError, match="no 200 free ports in a row"):
+    with pytest.raises(OSError, match="no 200 consecutive free ports"):
         free_port_base()
 
 

@@ -60,7 +60,7 @@ async def test_a_service_that_ends_again_and_again_is_given_up(
     monkeypatch.setattr(module, "not_ready", lambda port: "nothing listens")
     for child in supervisor._children:
         child.restarts = 6 * (child.name == "controller-0")
-    with pytest.raises(OttlaError, match="controller-0 is not ready and has ended 6 times: nothing listens"):
+    with pytest.raises(OttlaError, match="controller-0 is not ready and has exited 6 times: nothing listens"):
         await supervisor.until_ready()
 
 
@@ -70,7 +70,7 @@ async def test_an_etcd_that_ends_again_and_again_is_given_up(
     monkeypatch.setattr(module, "not_ready", lambda port: "nothing listens")
     for child in supervisor._children:
         child.restarts = 6 * (child.name == "etcd")
-    with pytest.raises(OttlaError, match=f"etcd is not ready and has ended 6 times .*{tmp_path}/logs/etcd.log"):
+    with pytest.raises(OttlaError, match=f"etcd is not ready and has exited 6 times .*{tmp_path}/logs/etcd.log"):
         await supervisor.until_ready()
 
 

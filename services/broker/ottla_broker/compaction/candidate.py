@@ -105,7 +105,7 @@ class Candidate:
             raise OttlaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"the keys of a single batch don't fit into an offset map of {settings.map_bytes} bytes",
-                hint="raise log.cleaner.dedupe.buffer.size, or lower log.cleaner.threads: its threads share the buffer",
+                hint="raise log.cleaner.dedupe.buffer.size, or lower log.cleaner.threads: the threads share the buffer",
             )
 
     def hold(self) -> None:

@@ -117,7 +117,7 @@ class CleanedFile:
         if self.size_bytes > MAX_INT32:
             raise OttlaError(
                 ErrorCode.MESSAGE_TOO_LARGE,
-                f"with the delete horizons of its tombstones, a segment would grow beyond {MAX_INT32} bytes",
+                f"storing the delete horizons of tombstones would make a segment larger than {MAX_INT32} bytes",
                 hint="the segment stays unchanged; set a smaller segment.bytes for future segments",
             )
         self._indexes.note(position, len(batch), header.last_offset, header.max_timestamp)

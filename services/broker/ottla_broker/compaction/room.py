@@ -34,7 +34,7 @@ class Room:
         if size_bytes > (usable := self.usable_bytes):
             raise OttlaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"the disk has room for {usable} bytes besides its reserve, but the next segment needs {size_bytes}",
-                hint="free space on the disk of the data directory, or delete topics or shorten their retention; the "
-                "broker retries. With a smaller segment.bytes, future segments need less space",
+                f"apart from its reserve, the disk has room for {usable} bytes; the next segment needs {size_bytes}",
+                hint="free space on the data directory's disk, delete topics, or shorten their retention; the broker "
+                "retries. With a smaller segment.bytes, future segments need less space",
             )

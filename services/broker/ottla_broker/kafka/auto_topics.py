@@ -46,7 +46,7 @@ async def create(backend: Backend, names: Sequence[str]) -> dict[str, ErrorCode]
     try:
         response = await forward(backend, Controller.CREATE_TOPICS, request, limit_s=_LIMIT_S)
     except OttlaError as error:  # the client retries, and so does this broker
-        _log.info("can't create the topics of a client's request yet (%d in all): %s", len(names), error)
+        _log.info("can't yet create the topics that a client requested (%d in all): %s", len(names), error)
         return {}
     known_soon = {t.name for t in response.topics if t.error.code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)}
     await until_known(backend, lambda image: all(name in image.topics for name in known_soon))

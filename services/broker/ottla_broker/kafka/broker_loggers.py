@@ -79,7 +79,7 @@ def _level_after(name: str, operation: int, level: str | None) -> int:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
             "a logger's level is not a list",
-            hint="set a level, or delete the level to inherit that of the package",
+            hint="set a level, or delete it to inherit the package's level",
         )
     if name == ROOT:
         raise OttlaError(

@@ -65,7 +65,7 @@ class FirstSequences:
             raise OttlaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {header.producer_id} sent sequence {header.base_sequence}, but its batch with sequence "
-                f"{lowest.sequence} is not appended yet",
+                f"{lowest.sequence} has not been appended yet",
                 hint="send the batches again, in order",
             )
 

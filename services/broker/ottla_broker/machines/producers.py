@@ -358,8 +358,8 @@ def _common_position(repeats: list[KeptBatch | None], count: int) -> Original:
     if len(repeats) < count or any(a.last_offset + 1 != b.first_offset for a, b in pairwise(kept)):
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
-            f"{len(repeats)} of {count} batches for one partition repeat earlier ones, and not all of the batches are "
-            "next to each other in the log, so one response can't give their offsets; nothing was appended",
+            f"the log already contains {len(repeats)} of {count} batches for one partition, but not all {count} in one "
+            "run, so one response can't report their offsets; nothing was appended",
             hint="send these batches one by one",
         )
     if len(kept) < count:

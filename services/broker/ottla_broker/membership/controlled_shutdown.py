@@ -43,9 +43,9 @@ class ControlledShutdown:
             async with asyncio.timeout(_LIMIT_S):
                 remaining = await self._move_leaders()
         except (TimeoutError, OttlaError):
-            _log.warning("leadership could not be moved away within %g s; shutting down anyway", _LIMIT_S)
+            _log.warning("could not hand leadership to other brokers within %g s; shutting down anyway", _LIMIT_S)
         else:
-            _log.info("leadership was moved away; partitions that no other broker can lead: %d", remaining)
+            _log.info("handed leadership to other brokers; partitions that no other broker can lead: %d", remaining)
 
     async def kill(self) -> None:
         """SIGKILL gives no chance to hand over."""
@@ -60,7 +60,7 @@ class ControlledShutdown:
             try:
                 response = await self._controller.call(Controller.CONTROLLED_SHUTDOWN, request, timeout=_CALL_S)
             except OttlaError as error:
-                _log.info("the controller can't move leadership away yet: %s", error)
+                _log.info("the controller can't hand leadership to other brokers yet: %s", error)
             else:
                 if response.remaining_leaders == 0:
                     await self._until_moved()

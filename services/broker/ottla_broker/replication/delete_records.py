@@ -32,6 +32,6 @@ async def delete_records(replica: Replica, before_offset: int, deadline: float) 
             if not await delayed.sleep(deadline, _A_CHANGE):
                 raise OttlaError(
                     ErrorCode.REQUEST_TIMED_OUT,
-                    f"{replica} starts at offset {offset} on its leader, but still earlier on a follower",
+                    f"{replica} starts at offset {offset} on its leader, but at an earlier one on a follower",
                     hint="followers catch up when they fetch; repeat the request to check whether they have caught up",
                 )

@@ -150,7 +150,7 @@ class _Append:
             finally:
                 intact = replica.guards.end(producer.id, guard)
             if leadership != replica.leadership:  # in between another leader may have written any marker
-                raise OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{replica} had another leader in the meantime")
+                raise OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leadership of {replica} changed meanwhile")
             if not intact and transaction.version < TRANSACTIONS_V2:
                 raise OttlaError(
                     ErrorCode.INVALID_TXN_STATE,

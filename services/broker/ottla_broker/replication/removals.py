@@ -50,7 +50,7 @@ class Removals:
                 await self._changed.wait_for(lambda: not self._waiting)
         except TimeoutError:
             _log.warning(
-                "deleted partitions that are still in the data directory, and are set aside at the next start: %d",
+                "deleted partitions that stay in the data directory until the next start sets them aside: %d",
                 self.count,
             )
         await end_task(self._task)

@@ -128,7 +128,9 @@ def read_fields(path: Path) -> list[list[str]] | None:
     except FileNotFoundError:
         return None
     if version != _VERSION or int(count) != len(lines):
-        raise ValueError(f"it has version {version!r}, and {len(lines)} entries where its header announces {count}")
+        raise ValueError(
+            f"it has version {version!r} and {len(lines)} entries; the entry count in its header is {count}"
+        )
     return [line.split() for line in lines]
 
 

@@ -33,13 +33,13 @@ _logger = logging.getLogger(__name__)
 _RESTART: Final = "check the disk, then restart the broker"
 _NO_PERMISSION: Final = "let the user that runs the broker read and write everything in the data directory"
 _HINTS: Final = {
-    ENOSPC: "free space on the disk or shorten retention; it works again as soon as there is room",
+    ENOSPC: "free space on the disk or shorten retention; the broker recovers as soon as there is room",
     EDQUOT: "raise the disk quota of the user that runs the broker, or shorten retention",
-    EMFILE: "allow the process more open files (ulimit -n); then it works again",
-    ENFILE: "allow the machine more open files (sysctl fs.file-max); then it works again",
+    EMFILE: "allow the process more open files (ulimit -n); the broker then recovers",
+    ENFILE: "allow the machine more open files (sysctl fs.file-max); the broker then recovers",
     EACCES: _NO_PERMISSION,
     EPERM: _NO_PERMISSION,
-    EROFS: "the file system is read-only, often after an error of the disk: see the kernel's log, then remount it",
+    EROFS: "the file system is read-only, often after a disk error: see the kernel's log, then remount it",
     EBADMSG: "stop the broker and rebuild the index with `ottla log index`, or delete this replica: it is copied again",
     EIO: _RESTART,
 }
@@ -191,7 +191,7 @@ class Disk:
         if self.full:
             raise OttlaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"the broker appends nothing until its disk has room: {self.full}",
+                f"the broker can't append until its disk has room: {self.full}",
                 hint=_HINTS[ENOSPC],
             )
 
@@ -210,7 +210,7 @@ class Disk:
         if error.errno == EIO:
             return self.fail(doing, error)
         self._is_full(error)
-        hint = _HINTS.get(error.errno or 0, "see the kernel's log; it works again when the cause is gone")
+        hint = _HINTS.get(error.errno or 0, "see the kernel's log; the broker recovers when the cause is gone")
         return OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{doing} failed: {error.strerror or error}", hint=hint)
 
     def append(self, file: DataFile, buffers: Sequence[bytes | memoryview], position: int, size_bytes: int) -> None:

@@ -55,7 +55,8 @@ def check_owned(owner: ShardFence, expected_offset: int, records: Buffer, config
         at, count = at + header.size_bytes, count + 1
         if _is_fence(header) and len(records) > header.size_bytes:
             raise OttlaError(
-                ErrorCode.INVALID_REQUEST, "a fence must be the only batch of a request, but this request has others"
+                ErrorCode.INVALID_REQUEST,
+                "a fence must be the only batch of a request, but this request contains others",
             )
     return OwnedBatches(owner, expected_offset, records, headers_at(records, expected_offset))
 
@@ -96,7 +97,7 @@ def _check_kind(header: BatchHeader, batch: memoryview, owner: ShardFence, confi
     has_producer = header.producer_id >= 0 and header.producer_epoch >= 0 and header.base_sequence < 0
     if _is_fence(header) and bits == CONTROL:
         if fence_of(batch) != owner:
-            raise OttlaError(ErrorCode.INVALID_RECORD, "the fence is not the fence of the owner that appends it")
+            raise OttlaError(ErrorCode.INVALID_RECORD, "the fence does not belong to the owner that appends it")
     elif (bits, header.producer_id) == (0, NO_PRODUCER_ID) or (bits == TRANSACTIONAL and has_producer):
         if config.compacts:
             check_keys(batch)

@@ -179,7 +179,7 @@ def check_imported(records: Buffer, config: LogConfig) -> None:
             raise OttlaError(
                 ErrorCode.INVALID_RECORD,
                 f"the batch at offset {header.base_offset} has attributes {header.attributes:#06x} and producer "
-                f"{header.producer_id}: transactions and producers of another cluster have no meaning in this one",
+                f"{header.producer_id}: transactions and producers from another cluster have no meaning in this one",
                 hint="import it with `ottla log import`, which removes them",
             )
         if config.compacts:
@@ -190,7 +190,7 @@ def _check_admissible(header: BatchHeader, *, transactional: bool) -> None:
     if header.attributes & _BROKERS_BITS:
         raise OttlaError(
             ErrorCode.INVALID_RECORD,
-            f"a client's batch has attributes {header.attributes:#06x}: only brokers may set control batches, delete "
+            f"a client's batch has attributes {header.attributes:#06x}: only brokers may write control batches, delete "
             "horizons and append times",
         )
     if header.attributes & TRANSACTIONAL and not transactional:
@@ -206,7 +206,7 @@ def _check_admissible(header: BatchHeader, *, transactional: bool) -> None:
         raise OttlaError(
             ErrorCode.INVALID_RECORD,
             f"a batch of producer {header.producer_id} has epoch {header.producer_epoch} and sequence "
-            f"{header.base_sequence}, but a batch with a producer id may have no negative values there",
+            f"{header.base_sequence}, but none of these may be negative in a batch with a producer id",
         )
 
 

@@ -210,8 +210,8 @@ def _named(image: ClusterImage, resource: Resource) -> ResourceConfigs:
     if not 0 < len(resource.name) <= _MAX_NAME:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
-            f"the name of a {resource.kind.value} resource has 1 to {_MAX_NAME} characters",
-            hint="name a single resource; there are no defaults for all resources",
+            f"the name of a {resource.kind.value} resource must have 1 to {_MAX_NAME} characters",
+            hint="name one resource; there is no cluster-wide default for this kind of resource",
         )
     return image.configs.get((resource.kind.value, resource.name), ResourceConfigs({}))
 

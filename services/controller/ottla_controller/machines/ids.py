@@ -50,7 +50,7 @@ def decide_allocate_broker_id(image: ClusterImage, directory_id: str) -> Decisio
     if not directory_id:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
-            "a broker id is allocated to a data directory, and the request names none",
+            "a broker id is allocated to a data directory, but the request contains no directory id",
             hint="send the directory's id",
         )
     ids = image.broker_ids
@@ -74,7 +74,7 @@ def _check_registered(image: ClusterImage, kind: str, instance_id: int, instance
     raise OttlaError(
         ErrorCode.INVALID_REQUEST,
         f"{kind[:40]!r} is not a kind of service that gets producer ids",
-        hint=f"use the kind broker, or the kind of a coordinator: {', '.join(SHARD_TOPICS)}",
+        hint=f"use broker or a kind of coordinator: {', '.join(SHARD_TOPICS)}",
     )
 
 

@@ -129,7 +129,7 @@ def decide_delete_topic(image: ClusterImage, name: str) -> Decision[TopicDeleted
     if not cluster_values(image).boolean("delete.topic.enable"):
         raise OttlaError(
             ErrorCode.TOPIC_DELETION_DISABLED,
-            f"{name} is not deleted: the cluster does not allow topics to be deleted",
+            f"{name} was not deleted: the cluster does not allow topic deletion",
             hint="set delete.topic.enable=true",
         )
     seen = (ReliedOn(keys.topic(name), mod_revision=topic.mod_revision), cluster_configs_seen(image))
@@ -239,7 +239,7 @@ def _check_new_assignments(
             f"the assignment has {counted(len(assignments), 'partition')} with "
             f"{counted(len(assignments[0]), 'replica')} each, but the request adds {count} with {replication_factor} "
             "each",
-            hint="list the replicas of each new partition, as many as the topic has",
+            hint="list the replicas of each new partition; the topic's replication factor sets their number",
         )
     return check_assignments(list(enumerate(assignments)), _registered(image))
 

@@ -116,7 +116,7 @@ def check_topic(requested: ToCommit, topics: Topics) -> OttlaError | None:
         return OttlaError(
             ErrorCode.UNKNOWN_TOPIC_ID,
             f"{requested.partition} was read from an earlier topic of the same name",
-            hint="start over in the new topic, as if nothing were committed",
+            hint="start over in the new topic, as if nothing had been committed",
         )
     return None
 

@@ -62,14 +62,14 @@ def illegal_generation(group: str, named: int, current: int) -> OttlaError:
     return OttlaError(
         ErrorCode.ILLEGAL_GENERATION,
         f"generation {named} of group {group} is not the current one, which is {current}",
-        hint="join again; nothing was done for the old generation",
+        hint="join again; the request for the old generation changed nothing",
     )
 
 
 def too_large(group: str, size_bytes: int, most_bytes: int) -> OttlaError:
     return OttlaError(
         ErrorCode.RECORD_LIST_TOO_LARGE,
-        f"the members of group {group} and their assignment take {size_bytes} bytes, but a batch of the log holds at "
+        f"the members of group {group} and their assignment take {size_bytes} bytes, but a batch in the log holds at "
         f"most {most_bytes}",
         hint="run fewer members, have them subscribe to fewer topics, or split them into several groups",
     )

@@ -280,8 +280,8 @@ def note_failure(partition: CopiedPartition, error: ottla.OttlaError) -> None:
 def _copy_replaced(partition: CopiedPartition) -> ottla.OttlaError:
     return ottla.OttlaError(
         ErrorCode.UNKNOWN_TOPIC_ID,
-        f"{partition.copy.topic} was deleted and created again",
-        hint="no action is needed: the copy is filled again from the source's beginning",
+        f"{partition.copy.topic} was deleted and recreated",
+        hint="no action is needed: the mirror copies the source again from its beginning",
     )
 
 

@@ -200,5 +200,5 @@ def conflict(partition: CopiedPartition, reason: str) -> OttlaError:
     return OttlaError(
         ErrorCode.OFFSET_MISMATCH,
         f"{partition.copy} can't have the same offsets as {partition.source}: {reason}",
-        hint=f"delete {partition.copy.topic}; the mirror then copies it again completely",
+        hint=f"delete {partition.copy.topic}; the mirror then makes a complete new copy",
     )

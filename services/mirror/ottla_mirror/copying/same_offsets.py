@@ -61,7 +61,7 @@ class SameOffsetsCopier(Copier):
     def _send(self, partition: CopiedPartition, fetched: FetchedBlock) -> None:
         former = partition.sent_position
         if former is not None and former.topic_id != fetched.topic_id:
-            raise conflict(partition, f"{partition.source.topic} was deleted and created again in the source")
+            raise conflict(partition, f"{partition.source.topic} was deleted and recreated in the source")
         batches = tuple(kept(fetched))
         self._under_way[partition] = None
         if batches:

@@ -78,6 +78,6 @@ class StartFinder:
 def _known(ids: Mapping[str, TopicId], topic: str) -> TopicId:
     if topic not in ids:
         raise OttlaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} is gone", hint="the mirror creates the topic again"
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} is gone", hint="the mirror recreates the topic"
         )
     return ids[topic]

@@ -90,9 +90,9 @@ class GroupOffsets:
             begun = self._state.begun(copy)
             generation, topic_id = self._syncs.of(source) or (0, b"")
             if topic_id and in_source.get(source.topic, topic_id) != topic_id:
-                replaced[source] = f"{source.topic} was created again, and nothing was copied from it yet"
+                replaced[source] = f"{source.topic} was recreated, and nothing has been copied from it yet"
             elif begun is not None and (begun.generation, in_target.get(copy.topic)) != (generation, begun.copy_id):
-                replaced[source] = f"{copy.topic} was created again, and nothing was copied into it yet"
+                replaced[source] = f"{copy.topic} was recreated, and nothing has been copied into it yet"
         self._ways = self._ways._replace(replaced=replaced)
 
     # ---- what is to be done ------------------------------------------------------------------------------------------

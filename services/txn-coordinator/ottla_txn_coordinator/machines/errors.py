@@ -30,7 +30,7 @@ def other_producer(transactional_id: str, producer: TransactionProducer) -> Ottl
     return OttlaError(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
         f"producer id {producer.id} does not belong to transactional id {shown(transactional_id)}",
-        hint="initialize the producer again; ids that are idle for transactional.id.expiration.ms are forgotten",
+        hint="initialize the producer again; an id expires if it is idle for transactional.id.expiration.ms",
     )
 
 

@@ -64,7 +64,7 @@ def test_a_full_disk_takes_epochs_and_checkpoints_and_no_append_until_there_is_r
     fill_the_rest(filler)
     assert "No space left" in refused(log).message or "the disk accepted only" in disk.full
     assert disk.full
-    assert "appends nothing" in refused(log).message, "what was kept is for other files"
+    assert "can't append until" in refused(log).message, "what was kept is for other files"
     for epoch in range(2, 200):
         log.assign_epoch(epoch)
         disk.replace_file(small / "checkpoint", "x" * 100_000)

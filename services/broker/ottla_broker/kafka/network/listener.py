@@ -63,7 +63,8 @@ class Listener:
         self._on_drain = on_drain
         self._connections: Final[set[KafkaConnection]] = set()
         self._rejected = metrics.counter(
-            "ottla_kafka_refused_total", "Kafka connections that the broker closed for an error or an exceeded limit."
+            "ottla_kafka_refused_total",
+            "Kafka connections that the broker closed because of an error or an exceeded limit.",
         )
         self._warned = 0
         self._large_begun = 0  # in this turn of the loop

@@ -124,7 +124,7 @@ class KafkaAdmin:
             if error.code != ErrorCode.UNKNOWN_MEMBER_ID:
                 raise
             raise error_from_code(
-                ErrorCode.NON_EMPTY_GROUP, f"the group {group} has members on that cluster"
+                ErrorCode.NON_EMPTY_GROUP, f"the group {group} has members on the Kafka cluster"
             ) from error
 
     def close(self) -> None:

@@ -53,7 +53,7 @@ class KafkaReader:
     ) -> None:
         found = self._ids.expected(partition.topic, topic_id) or topic_id
         if offset is not None and found != topic_id:
-            logger.warning("%s was deleted and created again; reading it from its beginning", partition.topic)
+            logger.warning("%s was deleted and recreated; reading it from its beginning", partition.topic)
             offset, leader_epoch = None, -1
         self.unassign(partition)
         self._positions[partition] = ReadPosition(offset, -1)

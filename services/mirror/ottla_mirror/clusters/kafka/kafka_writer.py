@@ -71,7 +71,7 @@ class KafkaSent:
         deadline_at = monotonic() + (timeout or _COMMIT_S)
         while not self.done():
             if monotonic() > deadline_at:
-                raise ottla.TimeoutError(ErrorCode.REQUEST_TIMED_OUT, "the record is not acknowledged yet")
+                raise ottla.TimeoutError(ErrorCode.REQUEST_TIMED_OUT, "the record has not been acknowledged yet")
             self._poll(_STEP_S)
         self.runs()
 
@@ -117,7 +117,7 @@ class KafkaWriter:
         if left := self._producer.flush(timeout):
             raise ottla.TimeoutError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"timed out after {timeout:g} s with {counted(left, 'record')} not acknowledged",
+                f"timed out after {timeout:g} s with {counted(left, 'unacknowledged record')}",
             )
         failures = self._failures.copy()
         self._failures.clear()
