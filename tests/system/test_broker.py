@@ -99,7 +99,7 @@ BAD_BATCHES = {
     "too large": (batch(b"v" * 1_100_000), ErrorCode.MESSAGE_TOO_LARGE, "max.message.bytes"),
     "cut off": (batch(b"value")[:-2], ErrorCode.CORRUPT_MESSAGE, "are left"),
     "nothing": (b"", ErrorCode.INVALID_RECORD, "has no batch"),
-    "a control batch": (batch(b"v", attributes=0x20), ErrorCode.INVALID_RECORD, "only brokers may set"),
+    "a control batch": (batch(b"v", attributes=0x20), ErrorCode.INVALID_RECORD, "only brokers may write"),
     "transactional": (
         batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0, attributes=0x10),
         ErrorCode.INVALID_REQUEST,
