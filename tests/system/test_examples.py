@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -28,7 +29,12 @@ PRINTED: Final[Mapping[str, list[str]]] = MappingProxyType(
 )
 """The lines that each program prints, sorted."""
 
-ELSEWHERE: Final = {"delta_lake.py", "exactly_once.py", "test_with_faults.py"}
+ELSEWHERE: Final = {
+    "delta_lake.py",
+    "exactly_once.py",
+    "test_with_faults.py",
+    "web_service.py",
+}
 """Examples with a test of their own."""
 
 
@@ -60,7 +66,9 @@ def test_the_example_of_a_test_passes() -> None:
     assert (done.returncode, "2 passed" in done.stdout) == (0, True), done.stdout + done.stderr
 
 
-def test_examples_are_short_and_each_has_a_test() -> None:
+def test_examples_are_short_and_each_has_a_test_and_a_line_in_the_readme() -> None:
     programs = {path.name: len(path.read_text().splitlines()) for path in EXAMPLES.glob("*.py")}
     assert programs.keys() == PRINTED.keys() | ELSEWHERE
     assert {name: lines for name, lines in programs.items() if lines > MOST_LINES} == {}
+    linked = re.findall(r"\]\(examples/(\w+\.py)\)", (EXAMPLES.parent / "README.md").read_text())
+    assert sorted(linked) == sorted(programs)
