@@ -32,6 +32,7 @@ PRINTED: Final[Mapping[str, list[str]]] = MappingProxyType(
 ELSEWHERE: Final = {
     "delta_lake.py",
     "exactly_once.py",
+    "parquet.py",
     "test_with_faults.py",
     "web_service.py",
 }
