@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from children import ending
 from peers.connect.worker import Worker
 from peers.place import PeerError
 from peers.postgres import Postgres
@@ -21,7 +27,8 @@ from ottla_stack.cluster import Cluster
 
 pytestmark = pytest.mark.timeout(600)
 
-PAGE = (Path(__file__).parents[2] / "docs/use/connect.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/use/connect.md").read_text(encoding="utf-8")
 [SETTINGS] = re.findall(r"```properties\n(.*?)```", PAGE, re.DOTALL)
 ORDERS, COPY = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
 API = "localhost:8083/connectors"
@@ -50,7 +57,7 @@ class Shop:
         lines = SETTINGS + "".join(f"{name}={value}\n" for name, value in settings.items())
         self.workers = [Worker(f"worker-{n}", directory, lines) for n in range(2)]
         self.cluster = cluster
-        self._database = database
+        self.database = database
         url = COPY["connection.url"].replace("5432", str(database.port))
         self._source, self._sink = ORDERS | {"database.port": database.port}, COPY | {"connection.url": url}
         self._ids = 0
@@ -62,7 +69,7 @@ class Shop:
         return range(first, self._ids + 1)
 
     def sql(self, statement: str) -> list[list[str]]:
-        return self._database.query(statement)
+        return self.database.query(statement)
 
     def is_copied(self) -> bool:
         """Whether the copy has the same rows, no more and no fewer."""
@@ -246,3 +253,48 @@ def test_its_topics_are_compacted(shop: Shop) -> None:
         worker.start()
     wait(shop.is_copied)
     shop.check_nothing_again(before)
+
+
+@contextmanager
+def example(shop: Shop, log: Path) -> Iterator[Callable[[], dict[str, Any]]]:
+    """What the changes that examples/change_data_capture.py has printed so far make of its table."""
+    command = [sys.executable, str(ROOT / "examples/change_data_capture.py"), shop.workers[0].address]
+    environment = {**os.environ, "OTTLA_BOOTSTRAP": shop.cluster.bootstrap}
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [*command, f"127.0.0.1:{shop.database.port}"], stdout=output, stderr=output, env=environment
+        )
+
+    def rows() -> dict[str, Any]:
+        assert process.poll() is None, log.read_text()
+        changes = re.findall(r"^(\d+): (.*) -> (.*)$", log.read_text(), re.MULTILINE)
+        found: dict[str, Any] = {}
+        for key, old, value in changes:
+            assert found.get(key) == ast.literal_eval(old)
+            found[key] = ast.literal_eval(value)
+        return {key: row for key, row in found.items() if row is not None}
+
+    with ending(process):
+        yield rows
+
+
+@CONNECT.cell
+def test_the_changes_of_a_table_are_followed_in_memory(shop: Shop, tmp_path: Path) -> None:
+    """By examples/change_data_capture.py: rows from before, new, changed and deleted ones, and after a restart."""
+
+    def expected() -> dict[str, Any]:
+        return {key: {"id": int(key), "name": name} for key, name in shop.sql("SELECT id, name FROM customers")}
+
+    shop.sql("CREATE TABLE customers (id INT PRIMARY KEY, name TEXT)")
+    shop.sql("INSERT INTO customers SELECT n, 'customer ' || n FROM generate_series(1, 20) n")
+    wait(lambda: shop.runs_on("orders") and shop.runs_on("orders-copy"))
+    with example(shop, tmp_path / "first.log") as rows:
+        wait_until(lambda: rows() == expected(), limit_s=LIMIT_S)
+        shop.sql("INSERT INTO customers VALUES (21, 'new')")
+        shop.sql("UPDATE customers SET name = 'other' WHERE id = 3")
+        shop.sql("DELETE FROM customers WHERE id BETWEEN 5 AND 8")
+        wait_until(lambda: rows() == expected(), limit_s=LIMIT_S)
+    with example(shop, tmp_path / "second.log") as rows:
+        wait_until(lambda: rows() == expected(), limit_s=LIMIT_S)
+        assert len(rows()) == 17
+    shop.workers[0].call("DELETE", "/connectors/customers")

@@ -30,6 +30,7 @@ PRINTED: Final[Mapping[str, list[str]]] = MappingProxyType(
 """The lines that each program prints, sorted."""
 
 ELSEWHERE: Final = {
+    "change_data_capture.py",
     "delta_lake.py",
     "exactly_once.py",
     "parquet.py",
