@@ -23,6 +23,11 @@ PRINTED: Final[Mapping[str, list[str]]] = MappingProxyType(
     {
         "dead_letters.py": ["billed 1", "billed 2", "billed 3", "dead letter after 3 attempts"],
         "enrich.py": ["apple 140", "pear 90"],
+        "mirror_failover.py": [
+            f"billed in east: {' '.join(map(str, range(25)))}",
+            f"billed in west: {' '.join(map(str, range(25, 40)))}",
+            "moved: billing",
+        ],
         "outbox.py": ["100 invoices, 100 different ones"],
         "unchanged_client.py": ["10000 events"],
     }
