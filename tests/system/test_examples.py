@@ -38,6 +38,7 @@ ELSEWHERE: Final = {
     "change_data_capture.py",
     "delta_lake.py",
     "exactly_once.py",
+    "locustfile.py",
     "parquet.py",
     "test_with_faults.py",
     "web_service.py",
