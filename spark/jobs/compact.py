@@ -78,7 +78,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
             rows.coalesce(1).write.mode("overwrite").parquet(str(staging))
             (part,) = staging.glob("part-*.parquet")
             if spark.read.parquet(str(part)).count() != rows.count():
-                raise ValueError(f"{directory}: the compacted file does not have as many rows as the small files")
+                raise ValueError(f"{directory}: the compacted file and the small files have different numbers of rows")
             os.replace(part, made[directory])
         shutil.rmtree(staging)
         if newest != newest_list(options.lake):

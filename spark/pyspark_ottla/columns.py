@@ -66,5 +66,5 @@ def check_columns(schema: StructType, topic: str) -> None:
     if "topic" not in names and not topic:
         raise config_error(
             "the query does not say which topic to write to",
-            hint="set option('topic', …), or add a column topic that names the topic of each row",
+            hint="set option('topic', …), or add a column topic with each row's topic",
         )

@@ -46,7 +46,7 @@ def beyond_end(missing: Sequence[Range]) -> OffsetOutOfRangeError:
     return OffsetOutOfRangeError(
         ErrorCode.OFFSET_OUT_OF_RANGE,
         f"offsets beyond the end of the log: {named}" + ("; …" if len(missing) > _NAMED else ""),
-        hint="either the offset is wrong, or the topic was created again, or the end of its log was lost; to continue "
+        hint="either the offset is wrong, the topic was recreated, or the end of its log was lost; to continue "
         "at the end of the log, set failOnDataLoss to false",
     )
 
@@ -66,7 +66,7 @@ def topics_recreated(names: Collection[str]) -> UnknownTopicError:
     named = ", ".join(sorted(names)[:_NAMED]) + (", …" if len(names) > _NAMED else "")
     return UnknownTopicError(
         ErrorCode.UNKNOWN_TOPIC_ID,
-        f"{named}: deleted and created again since the query last read; unread records from before are gone",
+        f"{named}: deleted and recreated since the query last read; records that the query had not read are gone",
         hint="to read the new topic from its beginning, set failOnDataLoss to false, or use a new checkpointLocation",
     )
 
@@ -77,6 +77,6 @@ def partitions_gone(missing: Sequence[TopicPartition]) -> PartitionsGoneError:
     return PartitionsGoneError(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         f"{named}: deleted while the query was reading",
-        hint="to continue without the deleted partitions, set failOnDataLoss to false; the query then reads from "
-        "its beginning any topic that was created again",
+        hint="to continue without the deleted partitions, set failOnDataLoss to false; the query then reads "
+        "recreated topics from the beginning",
     )

@@ -170,7 +170,7 @@ def write_options(spark_options: Mapping[str, str], *, streaming: bool = False) 
         check_topic(topic)
     if (acks := options.client.get("acks", "all")) not in ("all", "-1"):
         raise config_error(
-            f"kafka.acks={acks} is not possible: the sink's producers are always idempotent, which needs acks=all",
+            f"kafka.acks={acks} is not supported: the sink's producers are always idempotent, which needs acks=all",
             hint="remove kafka.acks: the sink counts a row as written once every in-sync replica has it",
         )
     options.flag("includeHeaders", False)
@@ -196,7 +196,7 @@ def _app(options: SparkOptions, *, exactly_once: bool) -> tuple[str, int]:
         )
     if not re.fullmatch(r"[\w.-]{1,200}", app_id, re.ASCII) or query_of(f"spark-{app_id}") != f"spark-{app_id}":
         raise config_error(
-            f"txnAppId={app_id} is not possible, because it becomes part of transactional ids",
+            f"txnAppId={app_id} is not valid: the value becomes part of transactional ids",
             hint="use at most 200 letters, digits, dots, dashes and underscores, such as nightly-orders",
         )
     return app_id, version
@@ -216,7 +216,7 @@ def _check_timeout(client: dict[str, str], *, exactly_once: bool) -> None:
         raise config_error(
             f"kafka.{name}={client[name]} is less than kafka.delivery.timeout.ms={delivery_ms:g}: the "
             "transaction of a task that waits for brokers would time out",
-            hint="set it to longer than a micro-batch takes; the default is 15 minutes",
+            hint="set a longer time than a micro-batch takes; the default is 15 minutes",
         )
 
 

@@ -149,7 +149,7 @@ class OttlaBatchWriter(DataSourceArrowWriter):
             logger.warning("the write failed; rows that other tasks wrote stay in the topic: %s", summary(messages))
             return
         logger.warning(
-            "the write failed; none of its rows count, unless the driver had already decided the write: %s",
+            "the write failed; its rows are aborted, unless the driver had already decided to commit them: %s",
             summary(messages),
         )
         transactions = self._writer.transactions(self._batch)
@@ -190,7 +190,9 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's name
         """Some task has failed: Spark does the whole micro-batch again when the query is started again."""
         logger.warning(
-            "micro-batch %d failed after writing %s; a restarted query writes it again", batchId, summary(messages)
+            "micro-batch %d failed after writing %s; a restarted query writes the micro-batch again",
+            batchId,
+            summary(messages),
         )
         if (batch := batch_of(messages)) is not None:
             self._writer.transactions(batch).abort(transactions_of(messages))

@@ -80,7 +80,7 @@ class OttlaDataSource(DataSource):
 
         if overwrite:
             raise config_error(
-                "mode overwrite is not possible: rows can only be appended to a topic",
+                "mode overwrite is not supported: rows can only be appended to a topic",
                 hint="use mode('append'), or delete the topic first",
             )
         return OttlaBatchWriter(RowWriter(write_options(self.options), schema))
@@ -94,6 +94,6 @@ class OttlaDataSource(DataSource):
     def _check(self, schema: StructType) -> None:
         if schema != self.schema():
             raise config_error(
-                f"schema({schema.simpleString()}) is not possible: the columns are fixed",
+                f"schema({schema.simpleString()}) is not supported: the columns are fixed",
                 hint="leave schema() out, and cast or decode key and value in the query",
             )

@@ -44,7 +44,7 @@ _err = Console(stderr=True)
 def up(
     directory: Directory = DEFAULT_DIRECTORY,
     port_base: Annotated[
-        int, typer.Option(help="The lowest port; all other ports of the stack move with it.")
+        int, typer.Option(help="The stack's lowest port; its other ports are numbered relative to this one.")
     ] = DEFAULT_PORT_BASE,
     brokers: Annotated[int, typer.Option(min=1, max=40)] = 3,
     controllers: Annotated[int, typer.Option(min=1, max=9)] = 1,

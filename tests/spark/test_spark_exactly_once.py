@@ -278,7 +278,7 @@ def test_a_second_run_fences_the_first(
     assert query.written() == expected(0)
     query.micro_batch(1)
     with pytest.raises(
-        FencedError, match=r"micro-batch 0 .* comes too late: batch 1 has already been written by run run-2"
+        FencedError, match=r"micro-batch 0 .* is too late: batch 1 has already been written by run run-2"
     ):
         query.commit(0, messages)
     assert query.written() == expected(0, 1)
@@ -633,7 +633,7 @@ def test_a_batch_write_counts_as_a_whole_and_leaves_nothing(
     assert before[0] == [], "nothing counts before the decision"
     assert query.written() == ([] if fails else expected(0))
     assert admin.transactions.list(prefix=f"spark-{write}") == []
-    assert ("none of its rows count" if fails else "wrote 40 rows") in caplog.text
+    assert ("its rows are aborted" if fails else "wrote 40 rows") in caplog.text
     last = [record for record in query.cluster.read(TOPIC, key="str", value="str") if record.key == write][-1]
     assert last.value is None
 
@@ -648,7 +648,7 @@ def test_a_version_is_written_once_however_often_its_write_is_run(
     assert query.written() == expected(3, 4)
     assert f"the write {app}, version 3 was already written" in caplog.text
     with pytest.raises(
-        FencedError, match=r"version 3 comes too late: batch 4 has already been written \(.*a new txnAppId"
+        FencedError, match=r"version 3 is too late: batch 4 has already been written \(.*a new txnAppId"
     ):
         batch_write(query, number=3, txnAppId=app, txnVersion=3)
     batch_write(query, fails=True, number=5, txnAppId=app, txnVersion=5)

@@ -132,7 +132,7 @@ def test_the_option_goes_before_the_column(
         ("'v' AS value, 3L AS partition", {"topic": "t"}, "the column partition is bigint"),
         ("'v' AS value", {"topic": "t", "delivery": "just_once"}, "delivery=just_once is not valid"),
         ("'v' AS value", {"topic": "t", "linger.ms": 5}, "option linger.ms is unknown"),
-        ("'v' AS value", {"topic": "t", "mode": "overwrite"}, "mode overwrite is not possible"),
+        ("'v' AS value", {"topic": "t", "mode": "overwrite"}, "mode overwrite is not supported"),
     ],
 )
 def test_what_can_not_be_is_said_before_anything_runs(

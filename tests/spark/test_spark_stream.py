@@ -407,14 +407,14 @@ def test_a_topic_that_was_made_anew_is_another_one(
     assert len(strict.batch() or []) == 8
     lenient.checkpoint = strict.checkpoint
     send_anew(cluster, admin, topic, count)
-    assert f"{topic}: deleted and created again since the query last read" in refused(strict.batch)
+    assert f"{topic}: deleted and recreated since the query last read" in refused(strict.batch)
     planned, before = lenient.plan(), lenient.checkpoint
     assert planned == lenient.plan()
     expected = [f"v{100 + n}" for n in range(count)]
     for _ in range(2):  # Spark may do it again
         lenient.checkpoint = before
         assert texts(lenient.run(planned or "")) == expected
-    assert caplog.text.count("created again since") == 1
+    assert caplog.text.count("recreated since") == 1
     assert lenient.batch() is None
 
 

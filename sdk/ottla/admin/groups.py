@@ -203,7 +203,7 @@ class Groups:
         GROUP_SUBSCRIBED_TO_TOPIC.
         """
         if not topics and not partitions:
-            raise config_error("no topic or partition is named", hint="name one, or delete the whole group")
+            raise config_error("no topic or partition is given", hint="pass one, or delete the whole group")
         deadline = self._channel.deadline(timeout)
         named = {TopicPartition(*partition) for partition in partitions}
         committed = self.committed(group, timeout=deadline.left())

@@ -47,7 +47,7 @@ def until_all(
         if deadline.is_over(pause):
             raise error_from_code(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"{done}, but not all brokers knew it after {deadline.timeout:g} s: "
+                f"{done}, but some brokers had not learned of it after {deadline.timeout:g} s: "
                 f"{', '.join(behind) or 'some partition has no leader'}",
                 hint="check that those brokers reach etcd",
             )

@@ -190,8 +190,8 @@ class Attempts:
         failure = HandlerError(
             ErrorCode.INVALID_RECORD,
             where + self._message(job, error),
-            hint="the app has committed no offset beyond this record, so it handles the record again when it restarts; "
-            f"{hint}",
+            hint="the committed offset does not move past this record, so the app handles it again after a restart; "
+            + hint,
             topic=job.partition.topic,
             partition=job.partition.partition,
             offset=job.work[0][0],

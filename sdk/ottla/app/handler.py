@@ -142,7 +142,7 @@ def checked_consumer(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def _checked_topics(topics: Sequence[str]) -> tuple[str, ...]:
     if not topics or not all(isinstance(topic, str) for topic in topics):
-        raise config_error(f"App.on{tuple(topics)!r} names no topic", hint='write @app.on("orders")')
+        raise config_error(f"App.on{tuple(topics)!r} has no topic", hint='write @app.on("orders")')
     for topic in topics:
         check_topic(topic)
     return tuple(dict.fromkeys(topics))

@@ -251,7 +251,11 @@ class Worker:
             if offsets:
                 self._commit_last(offsets)
         except (OttlaError, TimeoutError) as error:
-            logger.warning("group %s: records will be handled again: %s", self._handler.group, error)
+            logger.warning(
+                "group %s: records will be handled again, because their offsets were not committed: %s",
+                self._handler.group,
+                error,
+            )
         self.on_lost(partitions)
 
     def _commit_last(self, offsets: Offsets) -> None:

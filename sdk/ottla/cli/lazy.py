@@ -36,14 +36,14 @@ MODULES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "txn": (
         "ottla.cli.commands.txn",
-        "Show and abort transactions, explain which one blocks readers, and find hanging ones.",
+        "Show and abort transactions, show which one blocks readers, and find hanging ones.",
     ),
     "cluster": ("ottla.cli.commands.cluster", "Show the cluster, its health, its brokers and its controllers."),
     "mirror": ("ottla.cli.commands.mirror", "Show a mirror's flows, translate offsets, pause flows and fail over."),
     "metadata": ("ottla.cli.commands.metadata", "Declare that the metadata store was restored from a backup."),
     "doctor": (
         "ottla.cli.commands.doctor",
-        "Find out why Kafka clients on this machine can't use the cluster, or check it for damage.",
+        "Find out why Kafka clients on this machine can't use the cluster, or check the cluster for damage.",
     ),
     "bench": ("ottla.cli.commands.bench", "Measure the throughput and latency of this client and the cluster."),
 }

@@ -85,7 +85,7 @@ def _idempotence(settings: Mapping[str, Any]) -> bool:
         requested = "True with transactional_id" if transactional else requested
         raise config_error(
             f"enable_idempotence={requested or 'True by default'} and {setting} can't be combined",
-            hint=f"idempotence needs {needed}: set that, or set enable_idempotence=False",
+            hint=f"idempotence needs {needed}: change the setting, or set enable_idempotence=False",
         )
     return True
 

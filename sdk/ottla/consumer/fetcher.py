@@ -176,7 +176,7 @@ class Fetcher:
 
     def fail(self, bug: BaseException) -> None:
         """Make the reader raise an error of another thread, and fetch again: that thread may have left work undone."""
-        logger.error("a thread of the consumer failed", exc_info=bug)
+        logger.error("a consumer thread failed", exc_info=bug)
         with self.lock:
             self._bug = bug if self._bug is None else self._bug
             self.lock.notify_all()

@@ -94,8 +94,8 @@ class ReadingPlan:
         if start == "committed" and self.reset == "latest" and not _warned:
             _warned.append("start")
             logger.warning(
-                "reading %s from the end, as Kafka consumers do without committed offsets: existing records are not "
-                "read (start='earliest' reads everything)",
+                "reading %s from the end, as Kafka consumers do if they have no committed offsets: existing records "
+                "are not read (start='earliest' reads everything)",
                 ", ".join(self.topics),
             )
         earliest = start == "earliest" or (start != "latest" and self.reset == "earliest")
@@ -127,7 +127,7 @@ def stop_offsets(
 def checked_topics(topics: Sequence[str]) -> tuple[str, ...]:
     """Return the names of topics, each once. Raises ConfigError."""
     if not topics:
-        raise config_error("no topic is named", hint="name one: Consumer('orders', …)")
+        raise config_error("no topic is given", hint="pass one: Consumer('orders', …)")
     for topic in topics:
         if not isinstance(topic, str):
             raise config_error(f"{topic!r} is not a topic name", hint="pass names: Consumer('orders', 'refunds', …)")

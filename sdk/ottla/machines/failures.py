@@ -60,7 +60,7 @@ def line_full(line_bytes: int) -> BufferFullError:
     """Return the error for a full buffer and a full queue, if `send` must not block a coroutine."""
     return BufferFullError(
         ErrorCode.REQUEST_TIMED_OUT,
-        f"the buffer is full, and {line_bytes} bytes of records are waiting for room in it; the record was not sent",
+        f"the buffer is full, and {line_bytes} bytes of records are waiting for space in it; the record was not sent",
         hint="await earlier sends before you send more, raise buffer_memory, or check why the brokers can't keep up",
     )
 
@@ -88,7 +88,7 @@ def topic_recreated(topic: str, reset: str) -> OttlaError:
     then = "" if reset == "none" else f"; reading continues at the {reset} record, as auto_offset_reset says"
     return error_from_code(
         ErrorCode.UNKNOWN_TOPIC_ID,
-        f"the topic {topic!r} was deleted and created again: offsets of the old topic are invalid in the new one{then}",
+        f"the topic {topic!r} was deleted and recreated: offsets of the old topic are invalid in the new one{then}",
         hint="seek to where reading should continue, or set auto_offset_reset='earliest' or 'latest'",
     )
 
@@ -97,7 +97,7 @@ def stop_gone(topic: str, *, recreated: bool) -> OttlaError:
     """Return the error for a topic that was deleted, so that a read will never reach its stop."""
     return error_from_code(
         ErrorCode.UNKNOWN_TOPIC_ID if recreated else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        f"the topic {topic!r} was deleted{' and created again' * recreated} before the consumer reached its stop: "
+        f"the topic {topic!r} was deleted{' and recreated' * recreated} before the consumer reached its stop position: "
         "the remaining records are gone",
         hint="read the existing records with another consumer, or seek and pass another stop=",
     )
@@ -117,7 +117,7 @@ def consumer_failed(bug: BaseException) -> FatalError:
     return _by_a_bug(
         "one of the consumer's threads failed",
         bug,
-        "continue to read, which fetches the records again, or close the consumer",
+        "keep reading to fetch the records again, or close the consumer",
     )
 
 
@@ -153,7 +153,7 @@ def other_topic(batch: ProducerBatch) -> OttlaError:
     """Return the error for a batch whose topic was recreated under its name."""
     return error_from_code(
         ErrorCode.UNKNOWN_TOPIC_ID,
-        f"{batch.partition} was deleted and created again: the batch was meant for the old topic",
+        f"{batch.partition} was deleted and recreated: the batch was meant for the old topic",
         hint="compare the new topic with the records sent to the old one, and send the missing records again",
     )
 
@@ -172,7 +172,7 @@ def too_late(batch: ProducerBatch, timeout_s: float, no_producer_id: OttlaError 
         ErrorCode.REQUEST_TIMED_OUT,
         f"{counted(batch.count, 'record')} for {batch.partition} "
         f"{'was' if batch.count == 1 else 'were'} not acknowledged within delivery_timeout={timeout_s:g} s, {tries}",
-        hint="check that the partition has a leader; records of failed attempts may have been written",
+        hint="check that the partition has a leader; a failed attempt may have written its records",
     )
 
 
@@ -219,7 +219,7 @@ def not_committed(group: str, error: OttlaError, left_behind: str) -> CommitFail
         error.code,
         f"the offsets were not committed: the group {group!r} has rebalanced without this consumer "
         f"({error.message or error.name}); {reason}",
-        hint="continue to read: the consumer rejoins, and the partitions' new owners read again from the last commit; "
-        "if processing took too long, lower max_poll_records or raise max_poll_interval",
+        hint="keep reading, and the consumer rejoins the group; the partitions' new owners start at the last committed "
+        "offsets. If processing took too long, lower max_poll_records or raise max_poll_interval",
         broker=error.broker,
     )

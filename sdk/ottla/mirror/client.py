@@ -139,13 +139,13 @@ class MirrorClient:
         if found.policy == "marked":
             raise config_error(
                 f"{flow} can't be verified: its copies also contain other records",
-                hint="compare the numbers of records instead",
+                hint="compare record counts instead",
             )
         for address in (*found.source_bootstrap, *found.target_bootstrap):
             if "://" in address:
                 raise config_error(
                     f"{flow} can't be verified: {address} is not an ottla cluster",
-                    hint="compare the numbers of records instead",
+                    hint="compare record counts instead",
                 )
         return [
             verify_copy(found.source_bootstrap, found.target_bootstrap, partition, known)

@@ -250,7 +250,7 @@ def _shielded(call: Callable[[], object]) -> None:
     try:
         call()
     except BaseException:
-        logger.exception("a delivery callback raised")
+        logger.exception("a delivery callback raised an exception")
 
 
 def ticket_of(batch: ProducerBatch) -> Ticket:

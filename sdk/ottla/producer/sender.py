@@ -217,8 +217,9 @@ class Sender:
                 hot = self._hot_keys.on_batch(batch.first_key, sizes_bytes[-1])
                 if hot is not None:
                     logger.warning(
-                        "more than half of the bytes have the same key, %.40r (murmur2 %#x), so they all go to %s. "
-                        "Use a key with more distinct values, for example by adding a suffix, or send without a key",
+                        "more than half of the bytes are in records with the key %.40r (murmur2 %#x), which all go "
+                        "to %s. Use a key with more distinct values, for example by adding a suffix, or send without a "
+                        "key",
                         hot,
                         murmur2(hot),
                         batch.partition,

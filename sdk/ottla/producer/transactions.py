@@ -185,7 +185,7 @@ class Transaction:
             except FencedError:
                 raise
             except OttlaError as error:
-                logger.warning("%s: the transaction is not aborted yet: %s", manager.id, error)
+                logger.warning("%s: the transaction has not been aborted yet: %s", manager.id, error)
         self.aborted = True
         if self._consumer is not None:
             self._consumer.seek_to_committed()

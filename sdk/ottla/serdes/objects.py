@@ -165,7 +165,7 @@ class _ObjectReader:
         except NameError as error:
             raise config_error(
                 f"an annotation of {name} can't be resolved: {error}",
-                hint="define the classes that it names at module level",
+                hint="define the classes in the annotation at module level",
             ) from None
         for field in dataclasses.fields(self._kind):
             if not field.init:

@@ -90,25 +90,27 @@ class TableSnapshot:
         except (OSError, ValueError, TypeError, AttributeError, LookupError, OttlaError) as error:
             view.clear()
             self.clear()
-            logger.warning("the snapshot %s is not used: %s", self._path, error)
+            logger.warning("ignoring %s: %s", self._path, error)
 
     def _check(self, head: Head, first: Mapping[int, int], consumer: Consumer[Any, Any]) -> None:
         """Raise ValueError or OttlaError unless the topic still has every record after the snapshot."""
         cluster = consumer._cluster
         if head.topic_id != cluster.view.topics[self._topic].id.hex():
-            raise ValueError("it belongs to another topic with the same name")
+            raise ValueError("the snapshot belongs to another topic with the same name")
         if head.read_committed != consumer._fetcher.read_committed:
-            raise ValueError(f"it was read with isolation_level=read_{'' if head.read_committed else 'un'}committed")
+            raise ValueError(
+                f"the snapshot was read with isolation_level=read_{'' if head.read_committed else 'un'}committed"
+            )
         if not first.items() >= head.first_offsets.items():
-            raise ValueError("the start of the log has moved: records were deleted")
+            raise ValueError("the start of the log has moved, because records were deleted")
         kept_ms, age_ms = deleted_kept_ms(consumer, self._topic), cluster.clock.wall_ms() - head.as_of_ms
         if not 0 <= age_ms < kept_ms:
-            raise ValueError(f"it is {age_ms / 1000:.0f} s old, and delete.retention.ms is {kept_ms}")
+            raise ValueError(f"the snapshot is {age_ms / 1000:.0f} s old, and delete.retention.ms is {kept_ms}")
         end = consumer.offsets("latest")
         for number, (offset, _) in head.positions.items():
             partition = TopicPartition(self._topic, number)
             if not head.first_offsets[number] <= offset <= (end[partition] or 0):
-                raise ValueError(f"its position {offset} is not in the log of {partition}")
+                raise ValueError(f"the snapshot's position {offset} is not in the log of {partition}")
 
     def _seek(self, head: Head, consumer: Consumer[Any, Any]) -> None:
         positions = consumer._assignment.positions()

@@ -78,7 +78,7 @@ def open_snapshot(path: Path) -> Iterator[tuple[Head, Iterator[Iterator[RawRecor
     Raises FileNotFoundError, OSError, or ValueError for a file that is torn or no snapshot.
     """
     if path.exists() and not path.is_file():
-        raise ValueError("it is not a regular file")
+        raise ValueError("the snapshot is not a regular file")
     with path.open("rb") as file:
         _check(file)
         (length,) = _U32.unpack(file.read(_U32.size))
@@ -109,12 +109,12 @@ def _pieces(head: Head, latest: Mapping[bytes, Stored]) -> Iterator[bytes]:
 def _check(file: BinaryIO) -> None:
     """Check the file, and move behind the magic."""
     if file.read(len(_MAGIC)) != _MAGIC:
-        raise ValueError("it has another version, or is not a snapshot")
+        raise ValueError("the file is not a snapshot, or has another version")
     crc, left = extend_crc(0, _MAGIC), os.fstat(file.fileno()).st_size - len(_MAGIC) - _U32.size
     while left > 0 and (piece := file.read(min(left, _PIECE))):
         crc, left = extend_crc(crc, piece), left - len(piece)
     if file.read() != _U32.pack(crc):
-        raise ValueError("it is damaged: its CRC does not match its bytes")
+        raise ValueError("the snapshot is damaged: its CRC does not match its bytes")
     file.seek(len(_MAGIC))
 
 

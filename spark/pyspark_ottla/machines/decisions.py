@@ -363,7 +363,7 @@ def is_decided(last: Decision | None, batch: Batch, content: Content, *, compare
         by = f" by run {last.batch.run}" if batch.is_micro_batch else ""
         raise OvertakenError(
             ErrorCode.PRODUCER_FENCED,
-            f"{named(batch)} comes too late: batch {last.batch.number} has already been written{by}",
+            f"{named(batch)} is too late: batch {last.batch.number} has already been written{by}",
             hint="another run of the query has written later batches, or the checkpoint was restored from an older "
             "copy: stop this run, or give it a new checkpointLocation (for a batch write, a new txnAppId)",
         )
@@ -387,8 +387,8 @@ def check_kept(actions: Mapping[TaskTransaction, Action], batch: Batch) -> None:
         raise TransactionAborted(
             ErrorCode.TRANSACTION_ABORTABLE,
             f"{named(batch)}: another client ended transaction {lost[0]}{more}, so rows are lost",
-            hint=f"`ottla txn explain --id {lost[0]}` shows what ended it; if the batch was not decided, it is written "
-            "again when you start the query again",
+            hint=f"`ottla txn explain --id {lost[0]}` shows what ended the transaction; if the batch was not decided, "
+            "a restarted query writes the batch again",
         )
 
 

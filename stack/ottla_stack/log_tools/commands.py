@@ -58,7 +58,9 @@ def dump(
     partition: Numbers = None,
     records: Annotated[bool, typer.Option("--records", "-r", help="Also show the records inside the batches.")] = False,
 ) -> None:
-    """Show the batches of segments. PATH may also be an index, producer snapshot, checkpoint or partition.metadata.
+    """Show the batches in segment files.
+
+    PATH may also be an index, a producer snapshot, a checkpoint or a partition.metadata file.
 
     Prints one line per batch or entry, with the field names of kafka-dump-log; -o jsonl prints JSON lines for programs.
 
@@ -132,7 +134,7 @@ def verify(
 ) -> None:
     """Check every byte of segments, their indexes and the other files in their directories. Nothing is changed.
 
-    Each damaged position is reported on a line of its own, in order. Exits with code 1 if anything is damaged.
+    Prints one line for each damaged position, in order. Exits with code 1 if anything is damaged.
     """
     checks = _Checks(deep=deep, compacted=compacted)
     with naming_failures():
@@ -252,9 +254,10 @@ def export_log(
         str | None, typer.Option(metavar="ID", help="The topic's id in the other cluster; default: its current id.")
     ] = None,
 ) -> None:
-    """Copy a partition's log in the layout of a Kafka broker. The command checks every byte, and copies no damaged log.
+    """Copy a partition's log in the layout of a Kafka broker.
 
-    docs/operate/log-tools.md explains how to serve the copy from a Kafka broker.
+    The command checks every byte, and does not copy a damaged log. docs/operate/log-tools.md explains how to serve
+    the copy from a Kafka broker.
     """
     with naming_failures():
         found, *others = find_logs(directory, topic, [partition])
@@ -271,7 +274,7 @@ def import_logs(
     ctx: typer.Context,
     directories: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR...", help="Partition directories of a Kafka broker or of `ottla log export`."),
+        typer.Argument(metavar="DIR...", help="Partition directories from a Kafka broker or `ottla log export`."),
     ],
     topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="An empty topic in the cluster.")],
     partition: Annotated[
@@ -286,9 +289,9 @@ def import_logs(
     ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted import of the same logs.")] = False,
 ) -> None:
-    """Append partition logs to an empty topic through its leaders, and keep offsets, timestamps and compression.
+    """Append partition logs to an empty topic through its leaders. Offsets, timestamps and compression stay the same.
 
-    The command checks every byte before it sends the first one. docs/operate/log-tools.md lists what an import changes.
+    The command checks every byte before it sends any. docs/operate/log-tools.md lists what an import changes.
     """
     settings = Settings.of(ctx)
     with naming_failures(), open_admin(settings) as admin:

@@ -40,7 +40,7 @@ def test_following_waits_and_a_bounded_reading_does_not_wait_for_ever() -> None:
     assert [len(next(batches)) for _ in range(3)] == [0, 0, 1]
     stuck = FakeConsumer([[row(0, 0)]], {0: 0, 1: 4})
     with pytest.raises(
-        OutOfTimeError, match=r"no record arrived for 1 s, missing orders-0 from 1 to 3, orders-1 from 4 to 6"
+        OutOfTimeError, match=r"no record arrived for 1 s; still missing: orders-0 from 1 to 3, orders-1 from 4 to 6"
     ):
         list(read(stuck, "orders", {0: 3, 1: 6}, None, 1.0))  # type: ignore[arg-type]  # a stand-in
 

@@ -153,7 +153,7 @@ def test_partitions_that_were_added_are_found(made: list[Any], brokers: FakeClus
         ({"includeHeaders": "perhaps"}, "includeHeaders=perhaps is not valid"),
         ({"topics": "t"}, "option topics is unknown .*the nearest is topic"),
         ({"subscribe": "t"}, "option subscribe is unknown"),
-        ({"kafka.acks": "1"}, "kafka.acks=1 is not possible: .*idempotent"),
+        ({"kafka.acks": "1"}, "kafka.acks=1 is not supported: .*idempotent"),
         ({"kafka.enable.idempotence": "false"}, "always idempotent"),
         ({"kafka.retries": "0"}, "retries"),
         ({"kafka.linger.ms": "soon"}, "linger.ms"),
@@ -167,8 +167,8 @@ def test_partitions_that_were_added_are_found(made: list[Any], brokers: FakeClus
         ({"txnAppId": "a", "delivery": "exactly_once"}, "work only together"),
         ({"txnAppId": "a", "txnVersion": "1"}, "work only together"),
         ({"txnAppId": "a", "txnVersion": "-1", "delivery": "exactly_once"}, "a whole number, 0 or more"),
-        ({"txnAppId": "a b", "txnVersion": "1", "delivery": "exactly_once"}, "txnAppId=a b is not possible"),
-        ({"txnAppId": "a-1-2-0123abcd", "txnVersion": "1", "delivery": "exactly_once"}, "is not possible"),
+        ({"txnAppId": "a b", "txnVersion": "1", "delivery": "exactly_once"}, "txnAppId=a b is not valid"),
+        ({"txnAppId": "a-1-2-0123abcd", "txnVersion": "1", "delivery": "exactly_once"}, "is not valid"),
     ],
 )
 def test_options_that_can_not_be(made: list[Any], brokers: FakeCluster, options: dict[str, Any], words: str) -> None:
@@ -211,7 +211,7 @@ def test_options_that_change_nothing(made: list[Any], brokers: FakeCluster) -> N
 def test_modes(made: list[Any], brokers: FakeCluster) -> None:
     source = OttlaDataSource({"kafka.bootstrap.servers": brokers.bootstrap, "topic": "t"})
     assert isinstance(source.writer(VALUE, False), OttlaBatchWriter)
-    with pytest.raises(ConfigError, match=r"mode overwrite is not possible.*mode\('append'\)"):
+    with pytest.raises(ConfigError, match=r"mode overwrite is not supported.*mode\('append'\)"):
         source.writer(VALUE, True)
     for complete in (False, True):
         assert isinstance(source.streamWriter(VALUE, complete), OttlaStreamWriter)
@@ -227,7 +227,7 @@ def test_the_driver_hears_how_many(made: list[Any], brokers: FakeCluster, caplog
     OttlaBatchWriter(writer(brokers)).abort([messages[2], None])
     assert [record.getMessage() for record in caplog.records if record.name == "ottla.spark"] == [
         "micro-batch 7 wrote 3 rows to t",
-        "micro-batch 8 failed after writing no rows; a restarted query writes it again",
+        "micro-batch 8 failed after writing no rows; a restarted query writes the micro-batch again",
         "wrote 3 rows to t",
         "the write failed; rows that other tasks wrote stay in the topic: 2 rows to t",
     ]

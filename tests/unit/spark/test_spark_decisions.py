@@ -161,7 +161,7 @@ def test_a_batch_is_decided_once() -> None:
 
 
 def test_a_driver_that_comes_too_late_is_fenced() -> None:
-    with pytest.raises(OvertakenError, match=r"micro-batch 3 of query q comes too late: batch 4 .* by run run-1"):
+    with pytest.raises(OvertakenError, match=r"micro-batch 3 of query q is too late: batch 4 .* by run run-1"):
         is_decided(LAST, BATCH._replace(number=3), ROWS)
     error = superseded(BATCH, FencedError(ErrorCode.PRODUCER_FENCED, "x"))
     assert "has begun to write, so this run no longer writes micro-batch 5 of query q" in str(error)

@@ -161,7 +161,7 @@ def end_to_end(
     ] = "all",
     limit: For = _FOR,
 ) -> None:
-    """Send records on a schedule and read them back. Latency is the time from a record's due time until it is read.
+    """Send records on a schedule and read them back. Latency is the time from when a record is due until it is read.
 
     \b
       ottla bench e2e orders -n 10000 --rate 1000/s
@@ -201,7 +201,7 @@ def _value_bytes(text: str) -> int:
     size = size_bytes(text, "--size")
     if size > MAX_LINE_BYTES:
         raise config_error(
-            f"--size {text} is more than any broker accepts", hint=f"use at most {MAX_LINE_BYTES >> 20}MiB"
+            f"--size {text} is larger than any broker accepts", hint=f"use at most {MAX_LINE_BYTES >> 20}MiB"
         )
     return size
 

@@ -78,9 +78,9 @@ def _uncleanable(described: list[tuple[int, LogDirInfo]]) -> list[Uncleanable]:
 
 @app.command("brokers", cls=Command)
 def brokers(ctx: typer.Context) -> None:
-    """List the brokers with their addresses and how many leaders and replicas they have.
+    """List the brokers with their addresses, and count their leaders and replicas.
 
-    A broker that is away is listed if a partition has a replica on it.
+    A broker that is down is listed only if a partition has a replica on it.
     """
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:

@@ -67,7 +67,7 @@ def set_(
     broker: OfBroker = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Set all given configs or, on an error, none."""
+    """Set the given configs; on an error, none of them is set."""
     configs = pairs(assignments, "config set")
     settings, owner = Settings.of(ctx), _owner(topic, broker)
     with open_admin(settings) as admin:
@@ -82,7 +82,7 @@ def set_(
 def unset(
     ctx: typer.Context, names: Keys, topic: OfTopic = None, broker: OfBroker = None, dry_run: DryRun = False
 ) -> None:
-    """Unset all named configs or, on an error, none. Their inherited or default values apply again."""
+    """Unset the named configs; on an error, none of them is unset. Their inherited or default values apply again."""
     settings, owner = Settings.of(ctx), _owner(topic, broker)
     with open_admin(settings) as admin:
         before = admin.configs.get(topic=topic, broker=broker)
@@ -139,7 +139,7 @@ def _check_exists(name: str, entries: dict[str, ConfigEntry]) -> None:
         from ottla.cli.explain import of_client
 
         hint = did_you_mean(name, entries, "list the names with --all")
-        raise NotFoundError(f"config {name!r} does not exist here", hint=of_client(name) or hint)
+        raise NotFoundError(f"config {name!r} does not exist for this resource", hint=of_client(name) or hint)
 
 
 def _owner(topic: str | None, broker: int | None) -> str:

@@ -40,8 +40,8 @@ Group = Annotated[
         "--group",
         "-g",
         metavar="GROUP",
-        help="Read as a member of this group until Ctrl-C or -n. Begin at the committed offsets or, without any, at "
-        "--from (start or end), and commit the records that were printed.",
+        help="Read as a member of this group until Ctrl-C or -n. Begin at the committed offsets, or at --from "
+        "(start or end) in partitions that have none, and commit the printed records.",
     ),
 ]
 Template = Annotated[
@@ -211,6 +211,6 @@ def _nothing_came(
     missing = ", ".join(f"{topic}-{n} from {consumer.position((topic, n))} to {stop}" for n, stop in left.items())
     return error_from_code(
         ErrorCode.REQUEST_TIMED_OUT,
-        f"no record arrived for {timeout:g} s, missing {missing}",
+        f"no record arrived for {timeout:g} s; still missing: {missing}",
         hint=f"check the leaders with `ottla topic show {topic}`, or set a longer --timeout",
     )

@@ -40,7 +40,7 @@ class GroupFinding(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-_HELP: Final = "Find out why Kafka clients on this machine can't use the cluster, or check it for damage."
+_HELP: Final = "Find out why Kafka clients on this machine can't use the cluster, or check the cluster for damage."
 app = typer.Typer(cls=GroupFinding, add_completion=False, rich_markup_mode=None, help=_HELP)
 
 _COLUMNS: Final = (
@@ -146,7 +146,7 @@ def replicas(ctx: typer.Context, topics: AnyTopics = None, partition: Numbers = 
 
 @app.command("logs", cls=Command)
 def logs(ctx: typer.Context) -> None:
-    """Find logs that a broker can't compact or flush, and brokers whose disks accept no appends.
+    """Find logs that a broker can't compact or flush, and brokers that can't append to their disks.
 
     A log that can't be compacted keeps growing. Each log is listed with the reason, such as a full disk, a damaged
     batch or a failing flush.
@@ -201,7 +201,7 @@ def groups(ctx: typer.Context) -> None:
 
 @app.command("transactions", cls=Command)
 def transactions(ctx: typer.Context) -> None:
-    """Check that txn-coordinators serve every shard, and report what a coordinator can't do in time.
+    """Check that txn-coordinators serve every shard, and report coordinators that can't end transactions in time.
 
     A shard is a partition of __transaction_state. While a shard is not served, none of its transactions can begin or
     end.

@@ -56,7 +56,7 @@ def list_groups(
         typer.Option(metavar="STATE", help="Only groups in this state: Stable, Empty, …; may be repeated."),
     ] = None,
 ) -> None:
-    """List the groups with their states, numbers of members and coordinators."""
+    """List the groups with their states, member counts and coordinators."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         groups = [group for group in admin.groups.list(states=state or ()) if fnmatchcase(group.name, pattern)]

@@ -20,11 +20,11 @@ def metadata() -> None:
 
 @app.command("restored", cls=Command)
 def restored(ctx: typer.Context) -> None:
-    """Declare that etcd was restored from a backup, so that leaders are elected by the contents of the replicas' logs.
+    """Declare that etcd was restored from a backup.
 
-    A broker that starts with a store older than its data detects the restore itself. Declare the restore yourself if
-    only part of the store was restored, or if no broker was down. A partition has no leader until enough of its
-    replicas have reported where their logs end.
+    Leaders are then elected based on the contents of the replicas' logs. A broker that starts with a store older than
+    its data detects the restore itself. Declare the restore yourself if only part of the store was restored, or if no
+    broker was down. A partition has no leader until enough of its replicas have reported where their logs end.
     """
     settings = Settings.of(ctx)
     confirm("No partition has a leader until its replicas have reported where their logs end. Continue?", settings)

@@ -110,14 +110,14 @@ def _rates(partitions: Iterable[Item], former: dict[object, Copied]) -> list[Ite
 def translate(
     ctx: typer.Context,
     flow: Flow,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="A topic of the source.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="A topic in the source.")],
     partition: Annotated[int, typer.Argument(metavar="PARTITION", min=0)],
     offsets: Annotated[
         list[int], typer.Argument(metavar="OFFSET...", help="Offset of the next record to read in the source.")
     ],
     mirror: Address = _ADDRESS,
 ) -> None:
-    """Show the offsets in the target that match these offsets of the source. A reader there never skips a record."""
+    """Show the offsets in the target that match these source offsets. A consumer that starts there skips no record."""
     from ottla_core.model import TopicPartition
 
     settings, items, at = Settings.of(ctx), list[Item](), TopicPartition(topic, partition)
@@ -175,7 +175,7 @@ def verify(
     flow: Flow,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="NAME", help="Only this topic of the source; may be repeated."),
+        typer.Option("--topic", metavar="NAME", help="Only this topic in the source; may be repeated."),
     ] = None,
     state: Annotated[
         Path | None,

@@ -92,7 +92,7 @@ def elect(
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Elect the preferred leader of partitions, which is the first replica of each partition.
+    """Elect the preferred leaders of partitions. A partition's preferred leader is the first of its replicas.
 
     The controller elects preferred leaders every few minutes. After brokers restart, use this command to elect them
     immediately.

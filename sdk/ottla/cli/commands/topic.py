@@ -192,9 +192,8 @@ def alter(
 ) -> None:
     """Add partitions to a topic, and set or unset its configs.
 
-    A record with a key goes to partition murmur2(key) modulo the number of partitions. After partitions are added, new
-    records of a key may go to a different partition than its old records, so order by key holds only among the new
-    records.
+    A record with a key goes to partition murmur2(key) modulo the number of partitions. After partitions are added, a
+    key's new records may go to a different partition than its old ones, and may then be read before them.
     """
     settings = Settings.of(ctx)
     alteration = Alteration(name, partitions, pairs(config or [], "-c"), tuple(unset or ()))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
-    help="Show and abort transactions, explain which one blocks readers, and find hanging ones.",
+    help="Show and abort transactions, show which one blocks readers, and find hanging ones.",
 )
 
 _OPEN: tuple[str, ...] = ("topic", "partition", "first_offset", "producer_id", "epoch", "last_written_at", "what_to_do")
@@ -81,7 +81,7 @@ def show(
         list[str], typer.Argument(metavar="ID...", help="Transactional ids.", autocompletion=complete_txn)
     ],
 ) -> None:
-    """Show transactional ids: the producer, when its transaction began and times out, and its partitions."""
+    """Show transactional ids: their producers, their partitions, and when their transactions began and time out."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         items = [info_item(admin.transactions.describe(name)) for name in names]
@@ -194,7 +194,7 @@ def abort(
 ) -> None:
     """Abort open transactions by id, and fence their producers. Read-committed consumers skip the aborted records.
 
-    No coordinator will end a hanging transaction, so identify it with --topic, --partition and --offset instead.
+    To abort a hanging transaction, identify it with --topic, --partition and --offset instead.
     """
     settings = Settings.of(ctx)
     if bool(names) == any(given is not None for given in (topic, partition, offset)):
@@ -227,7 +227,7 @@ def _abort_ids(admin: Admin, names: list[str], settings: Settings, *, force: boo
 def _plan(admin: Admin, name: str, *, force: bool) -> Item:
     if not force and (settled := settled_by(name)):
         raise config_error(
-            f"{name} belongs to a Spark write, which an abort leaves incomplete if its other tasks are committed",
+            f"{name} belongs to a Spark write; an abort leaves the write incomplete if its other tasks are committed",
             hint=f"`{settled}` ends the whole write as its driver decided; --force aborts only this transaction",
         )
     info = admin.transactions.describe(name)

@@ -94,7 +94,11 @@ class OffsetCommitter:
         except OttlaError as error:
             if isinstance(error, WakeupError) or self._context.fetcher.closed:
                 raise
-            logger.warning("group %s: records will be read again: %s", self._options.group, error)
+            logger.warning(
+                "group %s: records will be read again, because their offsets were not committed: %s",
+                self._options.group,
+                error,
+            )
 
     def commit_last(self, offsets: Offsets, timeout: float) -> None:
         """Commit `offsets` within `timeout` seconds, and nothing afterwards. A failure is logged.
@@ -109,7 +113,11 @@ class OffsetCommitter:
                 left_s = max(0.0, deadline_at - self._clock.monotonic())
                 self.commit(self._beyond_known(self.uncommitted(offsets)), left_s)
         except OttlaError as error:
-            logger.warning("group %s: records will be read again: %s", self._options.group, error)
+            logger.warning(
+                "group %s: records will be read again, because their offsets were not committed: %s",
+                self._options.group,
+                error,
+            )
 
     def _beyond_known(self, offsets: Offsets) -> Offsets:
         """Leave out each offset before one that the group has: the user has committed the records in between.

@@ -128,7 +128,7 @@ def _compiled(pattern: Any) -> re.Pattern[str]:
 def _assignors(like: Any) -> tuple[Assignor, ...]:
     assignors = tuple(map(_assignor, [like] if isinstance(like, str | Assignor | type) else list(like)))
     if not assignors or len({assignor.name for assignor in assignors}) < len(assignors):
-        raise config_error(f"assignors={like!r} is not valid", hint="name at least one, and none more than once")
+        raise config_error(f"assignors={like!r} is not valid", hint="pass at least one, and none more than once")
     return assignors
 
 

@@ -321,7 +321,7 @@ def test_offsets_are_forgotten_by_topic_or_partition(cluster: FakeCluster, group
     cluster.answer(Group.DELETE_OFFSETS, pb.DeleteOffsetsResponse(partitions=[read]))
     with pytest.raises(OttlaError, match="members read t"):
         groups.delete_offsets("g", "t")
-    with pytest.raises(ottla.ConfigError, match="no topic or partition is named"):
+    with pytest.raises(ottla.ConfigError, match="no topic or partition is given"):
         groups.delete_offsets("g")
 
 

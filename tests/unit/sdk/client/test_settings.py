@@ -203,7 +203,7 @@ def test_a_producer_refuses_what_can_not_be(arguments: dict[str, Any], words: st
         ({"on_revoked": print}, "on_revoked= needs a group"),
         ({"group": "g", "commit": "always"}, "'at_least_once', 'at_most_once', 'manual'"),
         ({"group": "g", "assignors": "fair"}, "'range', 'roundrobin', 'sticky', 'cooperative-sticky'"),
-        ({"group": "g", "assignors": []}, "name at least one"),
+        ({"group": "g", "assignors": []}, "pass at least one"),
         ({"group": "g", "assignors": ["range", "range"]}, "none more than once"),
         ({"group": "g", "heartbeat_interval": 45}, "is not between 0 and session_timeout=45 s.*a third"),
         ({"group": "g", "max_poll_interval": 0}, "max_poll_interval=0"),

@@ -321,8 +321,8 @@ def test_a_topic_that_was_made_anew_is_another_and_is_read_as_auto_offset_reset_
                 break
         assert sorted(got) == [(partition, n) for partition in (0, 1) for n in range(30)]
         # The warning is logged without the lock, by the thread that saw the metadata: it may come after the records.
-        wait_until(lambda: any("created again" in record.message for record in caplog.records))
-    (words,) = [r.message for r in caplog.records if "created again" in r.message]
+        wait_until(lambda: any("was deleted and recreated" in record.message for record in caplog.records))
+    (words,) = [r.message for r in caplog.records if "was deleted and recreated" in r.message]
     assert "reading continues at the earliest record" in words
 
 
@@ -335,7 +335,7 @@ def test_without_a_reset_a_topic_that_was_made_anew_is_an_error_until_somebody_s
         cluster.add_topic("t", 1)
         refill(cluster, {0: 30})
         for _ in range(2):
-            with pytest.raises(OttlaError, match="created again") as raised:
+            with pytest.raises(OttlaError, match="was deleted and recreated") as raised:
                 consumer.poll(WAIT)
             assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_ID
         consumer.seek(T0, 5)
@@ -661,7 +661,7 @@ def test_what_fails_on_a_thread_of_the_consumer_is_raised_once_and_reading_goes_
         assert values == [50]
         send(cluster, b"51")
         assert consumer.poll(WAIT).values() == [51]
-    (record,) = [r for r in caplog.records if r.message == "a thread of the consumer failed"]
+    (record,) = [r for r in caplog.records if r.message == "a consumer thread failed"]
     assert record.exc_info
 
 

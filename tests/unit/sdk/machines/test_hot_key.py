@@ -52,5 +52,5 @@ def test_a_producer_warns_where_the_key_decides(
     assert len(caplog.records) == warnings
     if warnings:
         text = caplog.records[0].getMessage()
-        assert text.startswith("more than half of the bytes have the same key, b'customer-1' (murmur2 0x")
+        assert text.startswith("more than half of the bytes are in records with the key b'customer-1' (murmur2 0x")
         assert "Use a key with more distinct values" in text

@@ -102,7 +102,7 @@ def test_a_callback_that_raises_system_exit_is_logged_and_the_others_run(caplog:
             producer.send(b"b").add_done_callback(called.append)
         producer.flush(WAIT)
         assert len(called) == 5
-    assert "a delivery callback raised" in caplog.text
+    assert "a delivery callback raised an exception" in caplog.text
 
 
 def test_a_callback_that_comes_after_the_close_runs_all_the_same() -> None:

@@ -78,7 +78,7 @@ def test_a_batch_for_a_topic_that_was_created_again_fails_and_the_rest_goes_on()
         cluster.drop_topic("t")
         cluster.add_topic("t", 1)
         late = producer.send_batch(batch_of(b"b"), "t", 0, topic_id=topic_id)
-        with pytest.raises(OttlaError, match="t-0 was deleted and created again") as raised:
+        with pytest.raises(OttlaError, match="t-0 was deleted and recreated") as raised:
             late.result(10)
         assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_ID
         producer.send_batch(batch_of(b"c"), "t", 0, topic_id=cluster.topic_id("t")).result(10)

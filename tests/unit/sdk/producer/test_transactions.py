@@ -289,7 +289,7 @@ def test_a_block_whose_abort_was_not_answered_lets_the_next_one_begin(caplog: py
     with producer_of(cluster, max_block=0.3) as producer:
         with pytest.raises(KeyError):
             attempt(producer, b"x", then=lambda: (cluster.will(Txn.END_TXN, *[Hang()] * 50), fail()))
-        assert "not aborted yet" in caplog.text
+        assert "has not been aborted yet" in caplog.text
         cluster.forget(Txn.END_TXN)
         attempt(producer, b"y")
     assert cluster.transactions.by_id["tx"].ended == [((1000, 0), False), ((1000, 1), True)]

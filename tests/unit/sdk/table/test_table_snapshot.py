@@ -81,7 +81,7 @@ def test_it_is_not_used_where_a_removal_may_be_forgotten_or_the_clock_is_wrong(
     write_snapshot(path, head._replace(as_of_ms=head.as_of_ms - age_ms), {b"removed": b"1"})
     with caplog.at_level(logging.WARNING):
         assert loaded(cluster, tmp_path) == ({"a": 1, "b": 2}, 0)
-    assert f"the snapshot {path} is not used: it is {age_ms // 1000} s old" in caplog.text
+    assert f"ignoring {path}: the snapshot is {age_ms // 1000} s old" in caplog.text
     assert loaded(cluster, tmp_path) == ({"a": 1, "b": 2}, 2)
 
 
@@ -126,15 +126,15 @@ def a_directory(_: ScriptedCluster, path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (another_topic, "it belongs to another topic with the same name"),
-        (beyond_the_log, "its position 3 is not in the log of t-0"),
+        (another_topic, "the snapshot belongs to another topic with the same name"),
+        (beyond_the_log, "the snapshot's position 3 is not in the log of t-0"),
         (of_deleted_records, "the start of the log has moved"),
-        (at_another_isolation_level, "it was read with isolation_level=read_uncommitted"),
+        (at_another_isolation_level, "the snapshot was read with isolation_level=read_uncommitted"),
         (of_more_partitions, ""),
-        (a_fifo, "it is not a regular file"),
-        (a_directory, "it is not a regular file"),
-        (lambda _, path: path.write_bytes(b""), "another version, or is not a snapshot"),
-        (lambda _, path: path.write_bytes(path.read_bytes()[:-1]), "it is damaged"),
+        (a_fifo, "the snapshot is not a regular file"),
+        (a_directory, "the snapshot is not a regular file"),
+        (lambda _, path: path.write_bytes(b""), "not a snapshot, or has another version"),
+        (lambda _, path: path.write_bytes(path.read_bytes()[:-1]), "the snapshot is damaged"),
         (lambda _, path: path.write_bytes(path.read_bytes().replace(b"shot 2", b"shot 3")), "another version"),
         (lambda _, path: write_snapshot(path, HEAD._replace(topic_id="3"), {}), "another topic"),
     ],
@@ -151,7 +151,7 @@ def test_what_does_not_fit_is_not_used(
         table.wait_until_caught_up(10)
         assert dict(table) in ({"a": 1, "b": 2}, {"b": 2})
         assert table.metrics["loads-total"] == 1
-    assert f"the snapshot {tmp_path / 't.snapshot'} is not used" in caplog.text
+    assert f"ignoring {tmp_path / 't.snapshot'}: " in caplog.text
     assert reason in caplog.text
 
 
@@ -277,7 +277,7 @@ def test_where_the_time_of_tombstones_is_not_known_it_is_not_used(
         table.wait_until_caught_up(10)
         assert dict(table) == {"a": 1}
         wait_until(lambda: "can't take a snapshot of 't' at the moment: no" in caplog.text)
-    assert "is not used: no" in caplog.text
+    assert "t.snapshot: no" in caplog.text
 
 
 def test_records_that_are_deleted_while_a_table_follows_end_its_snapshots(
