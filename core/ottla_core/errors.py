@@ -157,11 +157,11 @@ def is_retriable(code: int) -> bool:
 
 
 class OttlaError(Exception):
-    """An error with Kafka's `code`, a `message`, and `hint`, one sentence on what to do.
+    """An error: Kafka's `code`, a `message`, and a `hint` that says in one sentence what to do.
 
     `broker` is the address of the broker that returned the error, if the client knows it. Services raise an OttlaError,
-    their adapters put it into the response, and clients raise it again as a fitting subclass. No other exception leaves
-    a service, so no traceback reaches a user.
+    their adapters put it into the response, and clients raise it again as the matching subclass. No other exception
+    leaves a service, so no traceback reaches a user.
     """
 
     def __init__(self, code: int, message: str, *, hint: str = "", broker: str = "") -> None:

@@ -55,7 +55,7 @@ class FatalError(OttlaError):
 class ConfigError(FatalError, ValueError):
     """An argument or a config is not valid.
 
-    It is raised by the call that you pass the argument to, before anything is sent.
+    The call that takes the argument raises it before sending anything.
     """
 
 
@@ -94,7 +94,7 @@ class TimeoutError(RetriableError, builtins.TimeoutError):  # noqa: A001 - users
 
 
 class BufferFullError(TimeoutError):
-    """The producer's buffer was full for `max_block`, because records are produced faster than brokers accept them."""
+    """The producer's buffer stayed full for `max_block`: records are produced faster than brokers accept them."""
 
 
 class ConnectError(RetriableError, ConnectionError):
@@ -137,8 +137,8 @@ class TruncationError(OffsetOutOfRangeError):
 class CommitFailedError(FatalError):
     """Offsets were not committed, because the group has rebalanced without this consumer.
 
-    Other members may now own its partitions and read again from the last committed offsets. Continue to read, and the
-    consumer joins the group again.
+    Other members may now own its partitions and read again from the last committed offsets. If you continue to read,
+    the consumer joins the group again.
     """
 
 

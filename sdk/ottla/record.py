@@ -16,10 +16,10 @@ class Record(Generic[K, V]):
 
     Attributes:
         topic, partition, offset: where the record is.
-        timestamp: milliseconds since the epoch, or -1 without a timestamp; `datetime` is the same time as a datetime in
-            UTC.
-        key, value: the deserialized key and value; None for null. If a topic has tombstones, tell type checkers:
-            `Consumer[str, Order | None]("orders", key=str, value=Order)`.
+        timestamp: milliseconds since the epoch, or -1 if the record has no timestamp; `datetime` is the same time as a
+            datetime in UTC.
+        key, value: the deserialized key and value; None for null. If a topic has tombstones, include None in the value
+            type, so that type checkers expect it: `Consumer[str, Order | None]("orders", key=str, value=Order)`.
         headers: (name, bytes or None) pairs, in the order in which they were written; a name may occur more than once.
     """
 

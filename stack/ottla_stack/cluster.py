@@ -56,8 +56,9 @@ class Cluster:
 
     The end of the block stops the cluster and deletes its data. `c.brokers[n]`, `c.group_coordinators[n]` and
     `c.txn_coordinators[n]` are services that you can kill or pause. By default a cluster has no txn-coordinators,
-    because their shards are logs on every broker. `c.faults` plans calls that fail, and `c.clock` is the clock of all
-    services. `racks` has one entry for each broker. A group's first rebalance does not wait for more members.
+    because each of their shards needs a log on every broker. `c.faults` lets you plan which calls fail, and `c.clock`
+    is the clock of all services. `racks` has one entry for each broker. A group's first rebalance does not wait for
+    more members.
     """
 
     def __init__(
@@ -86,20 +87,20 @@ class Cluster:
 
     @property
     def kafka_bootstrap(self) -> str:
-        """The addresses of the brokers for clients of Kafka's protocol (`bootstrap.servers`)."""
+        """The addresses of the brokers for clients that use Kafka's protocol (`bootstrap.servers`)."""
         return ",".join(broker.kafka_address for broker in self.brokers)
 
     def produce(self, topic: str, values: Iterable[Any], **settings: Any) -> list[ottla.RecordMetadata]:
         """Send `values` and wait for all acknowledgements.
 
-        `settings` are arguments of the producer, such as `value="json"`.
+        `settings` are passed to the producer, such as `value="json"`.
         """
         with ottla.Producer(self.bootstrap, topic=topic, **settings) as producer:
             deliveries = [producer.send(value) for value in values]
             return [delivery.result() for delivery in deliveries]
 
     def read(self, topic: str, **settings: Any) -> list[ottla.Record[Any, Any]]:
-        """Return all records that the topic currently contains. `settings` are arguments of the consumer."""
+        """Return all records that the topic currently contains. `settings` are passed to the consumer."""
         with ottla.Consumer(topic, bootstrap=self.bootstrap, start="earliest", stop="end", **settings) as consumer:
             return list(consumer)
 
@@ -113,7 +114,7 @@ class Cluster:
         return self
 
     def stop(self) -> None:
-        """Stop every service, then the event loop. Nothing of the cluster remains."""
+        """Stop every service, then the event loop. No trace of the cluster remains."""
         if not self._thread.is_alive():
             return
         try:

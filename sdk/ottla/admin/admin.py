@@ -41,14 +41,14 @@ class Admin:
     Args:
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
         request_timeout: seconds that a method may take, unless you pass `timeout` to it.
-        connect_timeout: seconds that the client waits for a first answer from any broker when it starts; raise it if
-            brokers may start after the client. After that first answer, the other timeouts limit how long the client
+        connect_timeout: seconds that the client waits at startup for a first response from any broker; increase it if
+            brokers may start after the client. After that first response, the other timeouts limit how long the client
             waits in an outage.
         client_id: the name of this client in logs and quotas.
         config: settings under Kafka's names.
 
-    Every method raises ConnectError or ottla.TimeoutError if no broker answers in time. It also raises errors that the
-    controller returns.
+    Every method raises ConnectError or ottla.TimeoutError if no broker answers in time. It also raises any error that
+    the controller returns.
     """
 
     def __init__(
@@ -101,11 +101,11 @@ class Admin:
 class BrokerInfo:
     """One registered broker.
 
-    `kafka_address` is the address of the broker's first Kafka listener, or "" without a Kafka listener.
-    `kafka_listeners` maps the name of each listener to its address; for a broker of an older release it is empty.
+    `kafka_address` is the address of the broker's first Kafka listener, or "" if it has no Kafka listener.
+    `kafka_listeners` maps the name of each listener to its address; it is empty if the broker runs an older release.
 
     `epoch` increases with each registration of the broker. A `fenced` broker has just started or stopped, and may not
-    lead partitions. A `read_only` broker can't append to its disk, so it leads only partitions that no other broker can
+    lead partitions. A `read_only` broker can't write to its disk, so it leads only partitions that no other broker can
     lead.
     """
 
@@ -137,7 +137,7 @@ class ClusterInfo:
 class LogDirInfo:
     """One data directory of a broker, with the size of its file system and of each replica, in bytes.
 
-    `uncleanable` maps each log that can't be compacted to the cause. `late_transactions` lists the partitions that the
+    `uncleanable` maps each log that can't be compacted to the reason. `late_transactions` lists the partitions that the
     broker leads and that have an overdue open transaction.
     """
 
@@ -174,7 +174,7 @@ class ClusterOverview:
         """Declare that etcd was restored from a backup, so its leaders and ISRs are older than the logs.
 
         Leaders are then elected by what the logs hold, once enough brokers are up to know which replicas have every
-        acknowledged record. Returns how often the metadata was restored so far. Raises ConnectError,
+        acknowledged record. Returns how many times the metadata has been restored so far. Raises ConnectError,
         ottla.TimeoutError.
         """
         deadline = self._channel.deadline(timeout)

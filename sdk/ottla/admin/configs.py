@@ -21,7 +21,7 @@ _TOPICS_A_CALL: Final = 50
 class ConfigEntry:
     """A config and its effective value.
 
-    `source` is the origin of the value, under Kafka's names (DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG …). `enforced` is
+    `source` says where the value comes from, in Kafka's terms (DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG …). `enforced` is
     False if the config is stored but no service implements it yet. `type` is boolean, string, int, long, double or
     list.
     """
@@ -74,11 +74,11 @@ class Configs:
         dry_run: bool = False,
         timeout: Duration | None = None,
     ) -> None:
-        """Set these configs, all or none, and leave the others. A dry run only checks.
+        """Set these configs, all or none, and leave the others unchanged. A dry run only checks the configs.
 
-        Durations and sizes may be text: {"retention.ms": "7d"}. Raises ConfigError for an unknown name (with the
-        nearest) or an illegal value, and UnknownTopicError. A config that has no effect in the cluster's release is
-        logged as a warning.
+        Durations and sizes may be text: {"retention.ms": "7d"}. Raises ConfigError for an unknown name (and suggests
+        similar names) or an invalid value, and UnknownTopicError. A config that has no effect in the cluster's release
+        is logged as a warning.
         """
         ops = [pb.ConfigOp(name=name, op=pb.CONFIG_OP_SET, value=config_text(name, v)) for name, v in config.items()]
         self._alter(ops, _resource(topic, broker), dry_run, timeout)

@@ -33,7 +33,7 @@ class GroupMember:
     """One member. `instance_id` is the member's group.instance.id, or None for a dynamic member.
 
     `topics` are the subscribed topics and `partitions` the assigned partitions. Both are empty while the group
-    rebalances, and if it is not a group of consumers. The timeouts are in seconds.
+    rebalances, and if its members are not consumers. The timeouts are in seconds.
     """
 
     member_id: str
@@ -72,13 +72,13 @@ class GroupInfo:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """The lag of a group in one partition when the partition's leader was queried.
+    """The lag of a group in one partition at the time when the partition's leader was queried.
 
-    `committed` is None without a committed offset. `start` is the first offset in the log, and `end` is the offset of
+    `committed` is None if no offset is committed. `start` is the first offset in the log, and `end` is the offset of
     the next record to be written. `records` is the number of offsets from `committed` to `end`; the real number of
     records may be lower, because compaction and transactions leave gaps. `seconds` is the age of the oldest of these
-    records, or 0 without a lag. If the leader can't be queried, `error` says why, and `start`, `end`, `records` and
-    `seconds` are None. `member_id` is "" if the partition is not assigned to a member.
+    records, or 0 if the group has no lag. If the leader can't be queried, `error` says why, and `start`, `end`,
+    `records` and `seconds` are None. `member_id` is "" if the partition is not assigned to a member.
     """
 
     topic: str
@@ -123,7 +123,7 @@ class ShardStatus:
 
 @dataclass(frozen=True, slots=True)
 class GroupLag:
-    """The lag of a group in each partition that it reads or has committed, ordered by topic and partition number."""
+    """The lag of a group in each partition that it reads or has committed offsets for, by topic and number."""
 
     name: str
     partitions: tuple[PartitionLag, ...]
@@ -145,7 +145,7 @@ class GroupEvent:
 
     `kind` is joined, left, evicted, replaced (a static member came back), rebalance-began, generation (all members have
     joined), assigned (a rebalance has ended) or loaded (another coordinator took over). `member_id` is "" if the event
-    concerns no single member. `duration` (seconds) and `partitions_moved` belong to a rebalance that has ended.
+    concerns no single member. `duration` (seconds) and `partitions_moved` are 0 unless `kind` is assigned.
     """
 
     timestamp: int
@@ -167,7 +167,7 @@ class GroupEvent:
 
 @dataclass(frozen=True, slots=True)
 class OffsetReset:
-    """The move of a partition's committed offset from `before` (None without a committed offset) to `after`.
+    """The move of a partition's committed offset from `before` (None if no offset was committed) to `after`.
 
     `wanted` is the requested offset, and `after` is the offset nearest to it that the partition contains.
     """
@@ -182,7 +182,7 @@ class OffsetReset:
     def moved(self) -> int:
         """The number of offsets that the group moves forwards; negative if it will read records again.
 
-        The value is 0 without a previously committed offset.
+        It is 0 if no offset was committed before.
         """
         return 0 if self.before is None else self.after - self.before
 

@@ -52,7 +52,7 @@ ShardStatuses = list[ShardStatus]
 
 
 class Groups:
-    """The consumer groups of a cluster. `timeout` in seconds is for the whole method; request_timeout by default.
+    """The consumer groups of a cluster. `timeout` limits a whole method call; the default is request_timeout.
 
     If the group does not exist, every method raises GROUP_ID_NOT_FOUND with the nearest names.
     """
@@ -113,7 +113,10 @@ class Groups:
         return True
 
     def shards(self, *, timeout: Duration | None = None) -> ShardStatuses:
-        """Return the state of each shard, by its number. If a shard is not served, its groups can't do anything."""
+        """Return the state of each shard, by its number.
+
+        While a shard is not served, its groups can't make progress.
+        """
         return shard_statuses(self._channel, GROUP, Group.SHARDS, timeout)
 
     # ---- change -----------------------------------------------------------------------------------------------------
@@ -130,12 +133,12 @@ class Groups:
         dry_run: bool = True,
         timeout: Duration | None = None,
     ) -> tuple[OffsetReset, ...]:
-        """Move committed offsets. A dry run, the default, only returns where they would go.
+        """Move committed offsets. A dry run, the default, only returns the new offsets.
 
         `to` is "earliest", "latest", an offset, a time (the first record at or after it) or a timedelta from now (-1 h:
         an hour ago); `shift` is a number of records forwards, or backwards if it is negative. It moves all committed
         offsets of the group, or all partitions of `topics`, or only `partitions`. An offset outside a partition becomes
-        its nearest end. With if_missing="ok" you can give a new group its first offsets: name its topics.
+        its nearest end. With if_missing="ok" and `topics`, you can set the first offsets of a new group.
 
         A group that has members can't be reset (NON_EMPTY_GROUP names them): stop them first.
         """
@@ -150,11 +153,10 @@ class Groups:
         return resets
 
     def commit(self, group: str, offsets: OffsetsByPartition, *, timeout: Duration | None = None) -> None:
-        """Commit for a group without members. A program that reads by other means thus shows up, with its lag, as a
-        group.
+        """Commit offsets for a group without members, for example so that a program with its own reader has a lag.
 
-        `offsets` are the next ones to read. The first commit creates the group. If the group has members, the commit
-        fails (NON_EMPTY_GROUP names them).
+        `offsets` are those of the next records to read. The first commit creates the group. If the group has members,
+        the commit fails (NON_EMPTY_GROUP names them).
         """
         deadline = self._channel.deadline(timeout)
         whole = pb.CommitOffsetsRequest(group=group, generation=_NO_MEMBER)
@@ -178,7 +180,7 @@ class Groups:
             raise
 
     def delete(self, group: str, *, timeout: Duration | None = None) -> None:
-        """Delete a group and its committed offsets. NON_EMPTY_GROUP names the members that you have to stop first."""
+        """Delete a group and its committed offsets. If it has members, NON_EMPTY_GROUP names them; stop them first."""
         deadline = self._channel.deadline(timeout)
 
         def check(response: pb.DeleteGroupsResponse, repeated: bool) -> None:
@@ -199,8 +201,8 @@ class Groups:
     ) -> tuple[TopicPartition, ...]:
         """Delete the group's committed offsets in `topics`, or only in `partitions`, and return what was deleted.
 
-        Later members begin there by their auto.offset.reset. Offsets of a topic that members read now can't be deleted:
-        GROUP_SUBSCRIBED_TO_TOPIC.
+        In these partitions, later members start as their auto.offset.reset says. While members read a topic, its
+        offsets can't be deleted (GROUP_SUBSCRIBED_TO_TOPIC).
         """
         if not topics and not partitions:
             raise config_error("no topic or partition is given", hint="pass one, or delete the whole group")
@@ -222,7 +224,8 @@ class Groups:
     def kick(self, group: str, member: str, *, reason: str = "", timeout: Duration | None = None) -> GroupMember:
         """Remove one member, by its instance id or its member id; the others take over its partitions.
 
-        A member that still runs joins again by itself: use it for one that hangs, or a static one that won't return.
+        A member that is still running joins again automatically, so use `kick` for a member that hangs, or for a static
+        member that won't return.
         """
         deadline = self._channel.deadline(timeout)
         found = member_in(self.describe(group, timeout=deadline.left()), member)
@@ -242,10 +245,11 @@ class Groups:
     def committed(
         self, group: str, *, if_missing: Literal["error", "ok"] = "error", timeout: Duration | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the group's committed offset in each partition: the next one to read.
+        """Return the group's committed offset in each partition, which is the offset of the next record to read.
 
         Raises GROUP_ID_NOT_FOUND if the group does not exist; with if_missing="ok" the result is empty instead. A group
-        exists from its first member or commit on; if its members leave before they commit, it is gone again.
+        begins to exist with its first member or commit; if all members leave before any of them commits, it ceases to
+        exist.
         """
         one_of(if_missing, "if_missing", ("error", "ok"))
         deadline = self._channel.deadline(timeout)

@@ -56,13 +56,13 @@ class Partitions:
         unclean: bool = False,
         timeout: Duration | None = None,
     ) -> tuple[Election, ...]:
-        """Elect the preferred leader, the first replica, of these partitions; None: of all with another leader.
+        """Elect the preferred leader (the first replica) of these partitions; None means all with another leader.
 
-        With `unclean`, a partition without a leader gets the live replica with the longest log. That replica may lack
-        acknowledged records, and those are lost. Returns the result of each election once every reachable broker knows
-        the leaders.
+        With `unclean`, a partition without a leader gets the live replica with the longest log. If that replica lacks
+        acknowledged records, they are lost. Returns the result of each election once every reachable broker knows the
+        leaders.
 
-        Raises ConnectError, ottla.TimeoutError. The error of a single partition is in its Election.
+        Raises ConnectError and ottla.TimeoutError. If an election fails, its Election has the error.
         """
         deadline = self._channel.deadline(timeout)
         named = None if partitions is None else list(partitions)
@@ -84,8 +84,9 @@ class Partitions:
     ) -> ReplicaCheck:
         """Read every replica of a partition from its own broker and compare them, batch by batch, byte by byte.
 
-        Replicas of a compacted topic may lack superseded records. So records that two replicas have are compared, and
-        for a record that one of them lacks there has to be a newer record with its key, or a tombstone.
+        Replicas of a compacted topic may lack superseded records. Therefore two replicas are compared only where both
+        have a record; for a record that one of them lacks, a newer record with the same key, or a tombstone, must
+        exist.
 
         The comparison begins at the highest of the logs' start offsets and ends at the smallest high watermark; records
         beyond that may still change. `on_progress` is called with (offset, end offset) after every fetch. `timeout`, in
@@ -117,13 +118,13 @@ class Partitions:
         log_start_offset: int = 0,
         timeout: Duration | None = None,
     ) -> int:
-        """Append whole batches of another log, keeping their offsets, and return the offset after them.
+        """Append whole batches from another log, keeping their offsets, and return the offset after them.
 
-        The partition has to end at `expected_offset`, or to have the first of the batches already; afterwards it begins
-        at `log_start_offset`. The batches must have no producer id and no transaction; at most 1000 are taken.
-        Repeating a call appends nothing twice.
+        The partition must end at `expected_offset`, or already contain the first of the batches; afterwards it begins
+        at `log_start_offset`. The batches, at most 1000, must have no producer id and no transaction. If you repeat a
+        call, no batch is appended twice.
 
-        Raises OttlaError with OFFSET_MISMATCH if the partition ends elsewhere, UnknownTopicError, ConnectError.
+        Raises OttlaError with OFFSET_MISMATCH if the partition ends elsewhere, UnknownTopicError and ConnectError.
         """
         at, deadline = TopicPartition(topic, partition), self._channel.deadline(timeout)
 

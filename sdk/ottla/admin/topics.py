@@ -30,11 +30,12 @@ Names = list[str]
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """A partition; its brokers are given by id.
+    """A partition, with its brokers identified by id.
 
-    `leader` is -1 if the partition has no leader; `offline` are the replicas on unreachable brokers. `elr` are the
-    eligible leader replicas: they are not in the ISR, but have every record acknowledged with acks=all.
-    `last_known_elr` were in the ISR or ELR until an unclean stop or the loss of their disk (KIP-966).
+    `leader` is -1 if the partition has no leader; `offline` lists the replicas on unreachable brokers. `elr` lists the
+    eligible leader replicas, which are not in the ISR but have every record that was acknowledged with acks=all.
+    `last_known_elr` lists the replicas that were in the ISR or ELR until an unclean stop or the loss of their disk
+    (KIP-966).
     """
 
     partition: int
@@ -73,7 +74,7 @@ class TopicInfo:
 
 
 class Topics:
-    """The topics of a cluster. `timeout` in seconds is for the whole method; request_timeout by default."""
+    """The topics of a cluster. `timeout` limits a whole method call, in seconds; the default is request_timeout."""
 
     def __init__(self, channel: ControllerChannel) -> None:
         self._channel = channel
@@ -95,7 +96,7 @@ class Topics:
         `partitions` and `replicas` default to the cluster's num.partitions and default.replication.factor; instead,
         `assignments` can say which brokers hold each partition. `config` takes Kafka's names; durations and sizes may
         be text: {"retention.ms": "7d", "segment.bytes": "1GiB"}. With if_exists="ok" an existing topic is returned
-        unchanged. A dry run checks everything, creates nothing and returns None. A config that has no effect in the
+        unchanged. A dry run checks the request, creates nothing and returns None. A config that has no effect in the
         cluster's release is logged as a warning.
 
         Raises TopicExistsError, ConfigError (name, numbers, configs), ConnectError, ottla.TimeoutError.
@@ -117,9 +118,9 @@ class Topics:
     def delete(
         self, *names: str, if_missing: Literal["error", "ok"] = "error", timeout: Duration | None = None
     ) -> None:
-        """Delete topics with everything in them, and return once no reachable broker shows them.
+        """Delete topics and all their records, and return once no reachable broker lists them.
 
-        Raises UnknownTopicError for a missing one unless if_missing="ok"; the other `names` are deleted all the same.
+        Raises UnknownTopicError for a missing topic unless if_missing="ok"; the other topics are deleted nevertheless.
         """
         one_of(if_missing, "if_missing", ("error", "ok"))
         deadline = self._channel.deadline(timeout)
@@ -137,11 +138,11 @@ class Topics:
             raise_in_band(topic.error)
 
     def list(self, *, internal: bool = False, timeout: Duration | None = None) -> Names:
-        """Return the names of all topics, sorted; ottla's internal topics only with `internal`."""
+        """Return the names of all topics, sorted; with `internal`, including ottla's internal topics."""
         return [topic.name for topic in self.describe(internal=internal, timeout=timeout)]
 
     def describe(self, *names: str, internal: bool = False, timeout: Duration | None = None) -> Sequence[TopicInfo]:
-        """Return the named topics in the given order, or all, sorted by name. Raises UnknownTopicError."""
+        """Return the named topics in the given order, or all topics, sorted by name. Raises UnknownTopicError."""
         deadline = self._channel.deadline(timeout)
         view = self._channel.cluster.fetch_metadata(names, all_topics=not names, timeout=deadline.left())
         if not names:
@@ -150,7 +151,7 @@ class Topics:
         return [_info(topic_in(self._channel, view, name)) for name in names]
 
     def exists(self, name: str, *, timeout: Duration | None = None) -> bool:
-        """Return whether there is a topic of that name."""
+        """Return whether a topic with that name exists."""
         deadline = self._channel.deadline(timeout)
         topic = self._channel.cluster.fetch_metadata([name], timeout=deadline.left()).topics.get(name)
         return topic is not None and not topic.error
@@ -158,8 +159,8 @@ class Topics:
     def add_partitions(self, name: str, total: int, *, dry_run: bool = False, timeout: Duration | None = None) -> str:
         """Grow a topic to `total` partitions, and return once every reachable broker serves them.
 
-        Returns the controller's warning ("" for none): when the number of partitions changes, keys move to other
-        partitions, so the order within a key holds only for records written afterwards.
+        Returns the controller's warning, or "": when the number of partitions changes, keys move to other partitions,
+        so the order within a key holds only among records written afterwards.
 
         Raises ConfigError if the topic already has `total` partitions or more, and UnknownTopicError.
         """
@@ -178,8 +179,8 @@ class Topics:
     ) -> dict[int, int | None]:
         """Return each partition's offset at `at`, where a consumer with that `start` would begin.
 
-        "latest" is the offset of the next record to be written. For a time it is the first record at or after it, None
-        if there is none. Raises UnknownTopicError.
+        "latest" is the offset of the next record to be written. A time means the first record at or after it, or None
+        if no such record exists. Raises UnknownTopicError.
         """
         deadline = self._channel.deadline(timeout)
         (topic,) = self.describe(name, timeout=deadline.left())
@@ -200,7 +201,7 @@ class Topics:
     def delete_records(
         self, name: str, before: Mapping[int, int] | None = None, *, timeout: Duration | None = None
     ) -> dict[int, int]:
-        """Delete the records below an offset in each partition; None: every committed record.
+        """Delete the records below an offset in each partition; None deletes every committed record.
 
         Returns each partition's first offset afterwards. Raises OffsetOutOfRangeError for an offset beyond the end.
         """

@@ -32,9 +32,11 @@ class TransactionSummary:
 
 @dataclass(frozen=True, slots=True)
 class TransactionEvent:
-    """An event in the history of a transactional id. `kind` is initialized, fenced, timed-out, prepared, committed or
-    aborted. `producer_id` and `producer_epoch` are the ones in use after the event. The client fields describe the
-    client that caused the event."""
+    """An event in the history of a transactional id.
+
+    `kind` is initialized, fenced, timed-out, prepared, committed or aborted. `producer_id` and `producer_epoch` are the
+    ones in use after the event. `client_id` and `host` describe the client that caused the event.
+    """
 
     datetime: datetime
     kind: str
@@ -49,9 +51,9 @@ class TransactionEvent:
 class TransactionInfo:
     """The state of a transactional id and of its last transaction.
 
-    `timeout` is in seconds, or None without a timeout (two-phase commit). `started_at` is None if no transaction is
-    open. `partitions` are the partitions of the transaction; once it is ending, only the partitions that have no marker
-    yet. `events` are the last ten events since the coordinator took over, oldest first.
+    `timeout` is in seconds, or None if the transaction has no timeout (two-phase commit). `started_at` is None if no
+    transaction is open. `partitions` are the partitions of the transaction; once it is ending, only those that do not
+    have a marker yet. `events` are the last ten events since the coordinator took over, oldest first.
     """
 
     name: str
@@ -70,13 +72,13 @@ class TransactionInfo:
 
     @property
     def ends_by(self) -> datetime | None:
-        """The time when the coordinator aborts the transaction unless its producer ends it first; None for never."""
+        """The time when the coordinator aborts the transaction unless its producer ends it first; None if never."""
         if self.state != ONGOING or self.is_prepared or self.timeout is None or self.started_at is None:
             return None
         return self.started_at + timedelta(seconds=self.timeout)
 
     def holds(self, partition: TopicPartition) -> bool:
-        """Return whether the end of the transaction will write a marker to `partition`."""
+        """Return whether ending the transaction writes a marker to `partition`."""
         return partition in self.partitions
 
 
@@ -85,7 +87,7 @@ class ActiveProducer:
     """The state of one producer in a partition.
 
     `last_sequence` and `last_written_at` describe the producer's newest batch; they are -1 and None if it has no batch.
-    `coordinator_epoch` is the highest coordinator epoch among its transaction markers, or -1 without a marker.
+    `coordinator_epoch` is the highest coordinator epoch among its transaction markers, or -1 if it has no marker.
     `first_offset` is the first offset of its open transaction in the partition, or None if no transaction is open.
     """
 
@@ -111,7 +113,7 @@ class OpenTransaction:
 
     @property
     def is_hanging(self) -> bool:
-        """Whether nothing will end the transaction, because no coordinator knows it in this partition."""
+        """Whether the transaction will stay open, because no coordinator knows that it includes this partition."""
         return self.transaction is None or not self.transaction.holds(self.partition)
 
 

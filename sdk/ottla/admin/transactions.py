@@ -48,7 +48,7 @@ ShardStatuses = list[ShardStatus]
 
 
 class Transactions:
-    """The transactions of a cluster. `timeout` in seconds is for the whole method; request_timeout by default.
+    """The transactions of a cluster. `timeout` limits a whole method call; the default is request_timeout.
 
     If the transactional id does not exist, methods raise TRANSACTIONAL_ID_NOT_FOUND.
     """
@@ -92,8 +92,10 @@ class Transactions:
         return [found[name] for name in sorted(found)]
 
     def shards(self, *, timeout: Duration | None = None) -> ShardStatuses:
-        """Return the state of each shard, by its number. If a shard is not served, none of its transactions can begin
-        or end."""
+        """Return the state of each shard, by its number.
+
+        While a shard is not served, none of its transactions can begin or end.
+        """
         return shard_statuses(self._channel, TXN, Txn.SHARDS, timeout)
 
     def describe(self, transactional_id: str, *, timeout: Duration | None = None) -> TransactionInfo:
@@ -110,9 +112,9 @@ class Transactions:
         return info_of(response.transactions[0])
 
     def described(self, names: Collection[str], *, timeout: Duration | None = None) -> Mapping[str, TransactionInfo]:
-        """Describe each of these ids that exists. Each request goes to the id's own coordinator.
+        """Describe those of these ids that exist. Each request goes to the coordinator of its id.
 
-        So an id that is missing in the result does not exist, or is forgotten. Otherwise raises like `describe`.
+        An id that is missing from the result does not exist or has been forgotten. Otherwise raises like `describe`.
         """
         left, found = set(names), dict[str, TransactionInfo]()
         deadline = self._channel.deadline(timeout)
@@ -138,7 +140,7 @@ class Transactions:
     def producers(self, topic: str, partition: int, *, timeout: Duration | None = None) -> tuple[ActiveProducer, ...]:
         """Return the idempotent producers that a partition knows, transactional or not, by their ids.
 
-        Raises UnknownTopicError, ConfigError if there is no such partition, and LEADER_NOT_AVAILABLE while it has no
+        Raises UnknownTopicError, ConfigError if the partition does not exist, and LEADER_NOT_AVAILABLE while it has no
         leader.
         """
         deadline = self._channel.deadline(timeout)
@@ -159,7 +161,7 @@ class Transactions:
         return tuple(opened[n] for n in sorted(opened))
 
     def hanging(self, *topics: str, timeout: Duration | None = None) -> tuple[OpenTransaction, ...]:
-        """Return the transactions that nothing will end, in the partitions of `topics`, by default of all topics."""
+        """Return the transactions that will stay open, in the partitions of `topics`, by default of all topics."""
         deadline = self._channel.deadline(timeout)
         view = self._channel.cluster.fetch_metadata(topics, all_topics=not topics, timeout=deadline.left())
         return tuple(
@@ -176,7 +178,7 @@ class Transactions:
         """Abort the open transaction of an id, even a prepared one, fence its producer, and return the transaction.
 
         Returns once the abort is decided and the markers are written; for a prepared transaction, once it is decided.
-        Raises INVALID_TXN_STATE if no transaction is open, or if it is decided already.
+        Raises INVALID_TXN_STATE if no transaction is open, or if its outcome has already been decided.
         """
         deadline = self._channel.deadline(timeout)
         found = self.describe(transactional_id, timeout=deadline.left())
@@ -200,8 +202,8 @@ class Transactions:
     def end(self, prepared: PreparedTransaction, *, committed: bool, timeout: Duration | None = None) -> None:
         """Decide a prepared transaction, from any process. Repeating the same decision changes nothing.
 
-        Returns once it is decided. Raises INVALID_TXN_STATE if it has ended the other way, and PRODUCER_FENCED or
-        INVALID_PRODUCER_ID_MAPPING if its id has another producer by now, or was forgotten.
+        Returns once the outcome is decided. Raises INVALID_TXN_STATE if the transaction has ended the other way, and
+        PRODUCER_FENCED or INVALID_PRODUCER_ID_MAPPING if its id now has another producer, or has been forgotten.
         """
         request = pb.EndTxnRequest(
             transactional_id=prepared.transactional_id,
@@ -213,7 +215,7 @@ class Transactions:
         self._coordinators.call(prepared.transactional_id, Txn.END_TXN, request, timeout=left_s)
 
     def forget(self, transactional_id: str, *, timeout: Duration | None = None) -> None:
-        """Delete an id from its coordinator's log, once its last transaction is over. An unknown id is no error.
+        """Delete an id from its coordinator's log, once its last transaction is over. An unknown id is not an error.
 
         The coordinators need `transaction_two_phase_commit_enable`. Raises INVALID_TXN_STATE if a transaction is open.
         """
@@ -233,8 +235,8 @@ class Transactions:
     ) -> OpenTransaction:
         """Abort and return the hanging transaction that begins at `first_offset` in a partition.
 
-        Raises INVALID_TXN_STATE if it does not hang, because its coordinator may decide otherwise. Otherwise raises
-        like `producers`.
+        Raises INVALID_TXN_STATE if the transaction is not hanging, because its coordinator may still decide otherwise.
+        Otherwise raises like `producers`.
         """
         deadline = self._channel.deadline(timeout)
         (opened,) = self.open_in(topic, partition, timeout=deadline.left())

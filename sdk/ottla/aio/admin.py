@@ -112,7 +112,7 @@ class ClusterOverview(Facade[SyncClusterOverview]):
 class Admin:
     """Manages a cluster through `topics`, `partitions`, `configs`, `groups`, `transactions` and `cluster`.
 
-    It takes the arguments of ottla.Admin.
+    It takes the same arguments as ottla.Admin.
     """
 
     @same_arguments(SyncAdmin)

@@ -38,9 +38,9 @@ _READ_AHEAD: Final = 500
 class Consumer(Generic[K, V]):
     """Reads records.
 
-    It takes the arguments of ottla.Consumer. Use a consumer in one event loop only, with one reader at a time. With a
-    group, the callbacks `on_assigned`, `on_revoked` and `on_lost` are plain functions. They run on the consumer's
-    thread, so they must not wait for this consumer.
+    It takes the same arguments as ottla.Consumer. Use a consumer in one event loop only, with one reader at a time.
+    With a group, the callbacks `on_assigned`, `on_revoked` and `on_lost` are plain functions. They run on the
+    consumer's thread, so they must not wait for this consumer.
 
     If you cancel a read or leave a loop, no record is lost: the next read returns the records that were fetched but not
     returned. Until then, positions and commits do not include them.

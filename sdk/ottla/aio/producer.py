@@ -57,7 +57,7 @@ _LINE_END_S: Final = 5.0
 
 
 class Producer(Generic[K, V]):
-    """Sends records to topics. It takes the arguments of ottla.Producer. Use a producer in one event loop only.
+    """Sends records to topics. It takes the same arguments as ottla.Producer. Use a producer in one event loop only.
 
     If you await each `send` before the next, every batch contains one record. To fill batches, start many sends and
     gather them. Records of one partition are written in the order of the calls.
@@ -179,7 +179,10 @@ class Producer(Generic[K, V]):
         return Transaction(self.send, self._behind_line, self._unretrieved.forget, self._sync.transaction(), consumer)
 
     async def close(self, timeout: Duration | None = None) -> None:
-        """Close like `ottla.Producer.close`. If you cancel it, it ends immediately, and the remaining records fail."""
+        """Close like `ottla.Producer.close`.
+
+        If you cancel the call, it ends immediately, and the remaining records fail.
+        """
         self._closed = True
         if self._sync._guard.foreign:
             return

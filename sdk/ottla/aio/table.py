@@ -49,7 +49,7 @@ class Watch(Generic[K, V]):
 
 
 class Table(Generic[K, V]):
-    """A table of the latest value of each key in a topic. It takes the arguments of ottla.Table."""
+    """A table of the latest value of each key in a topic. It takes the same arguments as ottla.Table."""
 
     @same_arguments(SyncTable[K, V])
     def __init__(self, topic: str, **arguments: Any) -> None:

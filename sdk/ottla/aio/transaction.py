@@ -21,7 +21,7 @@ class AsyncGroupMember(Protocol):
 
 
 class Transaction:
-    """One transaction; made by `Producer.transaction()`."""
+    """One transaction; `Producer.transaction()` returns it."""
 
     def __init__(
         self,

@@ -69,10 +69,10 @@ class App:
         drain_timeout: seconds to wait for running handlers when the app stops or their partitions move to other
             members. After that, the app cancels coroutines; their records are handled again, by this app or by the new
             owner.
-        consumer: arguments of ottla.Consumer for all handlers, such as {"auto_offset_reset": "earliest"}. The default
-            for `assignors` is ("cooperative-sticky",).
-        producer: arguments of ottla.Producer for `ctx.send` and dead letters. The producer uses acks="all" and the auto
-            serializer.
+        consumer: arguments to ottla.Consumer for all handlers, such as {"auto_offset_reset": "earliest"}. The
+            default for `assignors` is ("cooperative-sticky",).
+        producer: arguments to the ottla.Producer that `ctx.send` and dead letters use. That producer uses acks="all"
+            and the auto serializer.
 
     Raises:
         ConfigError: an argument is not valid.
@@ -133,26 +133,27 @@ class App:
 
         Args:
             group: the consumer group; by default the app's name.
-            concurrency: the maximum number of records handled at the same time, and of threads.
+            concurrency: the maximum number of records handled at the same time, which is also the maximum number of
+                threads.
             order: "key" handles records with the same key and partition one after the other, in order, and records
                 without a key in any order. "partition" handles all records of a partition one after the other, in
                 order. A record that waits for a retry holds back only the records that have to follow it in this order.
             retries: the maximum number of retries for a record whose handler raises; 5 means up to 6 attempts.
-            backoff: seconds before the second attempt; each further wait is twice as long, up to `backoff_max`. A
-                random amount, up to half, is taken off each wait.
+            backoff: seconds before the second attempt; each further wait is twice as long, up to `backoff_max`. Each
+                wait is shortened by a random amount, up to half of it.
             dead_letter: the topic for dead letters: records that failed every attempt, whose handler raised
                 RejectError, or that can't be deserialized. A dead letter keeps the record's key, value and headers, and
-                gets additional headers `ottla.…`. Without a dead-letter topic the app stops with HandlerError at such a
-                record, and tries the record again when it next runs.
+                gets additional headers `ottla.…`. Without a dead-letter topic, the app stops at such a record with
+                HandlerError, and tries the record again when it next runs.
             key, value: deserializers, as for ottla.Consumer. By default, `value` follows the type annotation of the
-                handler's first parameter; without an annotation it is auto.
-            max_in_flight: the maximum number of records that are read but not committed, and therefore the maximum that
-                a crash repeats. At this limit the app stops reading, even if only one record, which is being retried,
-                holds up the commit.
+                handler's first parameter; if the parameter has no annotation, it is auto.
+            max_in_flight: the maximum number of records that are read but not committed, and therefore the maximum
+                number that are handled again after a crash. At this limit the app stops reading, even if a single
+                record that is being retried holds up the commit.
             max_in_flight_bytes: the maximum bytes of unfinished records; one poll may exceed this limit.
             commit_interval: seconds between commits; the app commits sooner once half of `max_in_flight` records are
                 finished.
-            consumer: further arguments of ottla.Consumer, such as auto_offset_reset or max_poll_interval.
+            consumer: further arguments to ottla.Consumer, such as auto_offset_reset or max_poll_interval.
 
         Raises ConfigError for an invalid argument when you apply the decorator, not when the app runs.
         """
@@ -199,8 +200,8 @@ class App:
         """Handle records in the current event loop until you call `stop` or cancel the task.
 
         The app then starts no more handlers, waits for running handlers, commits the finished records and leaves its
-        groups. After an orderly stop, it raises HandlerError if a record could not be handled, or the error that ended
-        a consumer.
+        groups. After an orderly stop, it raises HandlerError if a record could not be handled, or the error that
+        stopped a consumer.
         """
         if not self._handlers:
             raise config_error(f"the app {self.name!r} has no handlers", hint='declare one with @app.on("a-topic")')

@@ -49,9 +49,9 @@ class Context(Generic[K, V]):
     ) -> Sending:
         """Send a record, serialized by `auto`; in a coroutine, await the result to get its RecordMetadata.
 
-        Whether you await the result or not, the handled record counts as handled only once the sent record is
-        acknowledged; if its delivery fails, the handler has failed. When a record is handled again, its handler sends
-        again.
+        Whether you await the result or not, the record being handled counts as done only once the sent record is
+        acknowledged; if the delivery fails, so does the handler. If a record is handled again, its handler's sends are
+        repeated.
         """
         sending = self._send(value, topic=topic, key=key, partition=partition, headers=headers, timestamp=timestamp)
         self.sent.append(sending)
@@ -84,12 +84,12 @@ class Context(Generic[K, V]):
 
     @property
     def timestamp(self) -> int:
-        """The record's timestamp in milliseconds since the epoch, or -1 without a timestamp."""
+        """The record's timestamp in milliseconds since the epoch, or -1 if it has no timestamp."""
         return self.record.timestamp
 
     @property
     def datetime(self) -> datetime | None:
-        """The record's timestamp as a datetime in UTC, or None without a timestamp."""
+        """The record's timestamp as a datetime in UTC, or None if it has no timestamp."""
         return self.record.datetime
 
 
@@ -103,7 +103,10 @@ class ThreadContext(Context[K, V]):
         self._loop: Final = loop
 
     def send(self, value: Any, **arguments: Any) -> RecordMetadata:  # type: ignore[override]  # a thread can't await
-        """Send a record, wait until it is acknowledged, and return where it is. Takes the arguments of Context.send."""
+        """Send a record, wait until it is acknowledged, and return its metadata.
+
+        Takes the arguments of Context.send.
+        """
 
         async def acknowledged() -> RecordMetadata:
             return await Context.send(self, value, **arguments)

@@ -16,8 +16,8 @@ class OffsetAndMetadata(NamedTuple):
     """A committed position: `offset` is the offset of the next record to read, and `metadata` is a note of your own.
 
     `leader_epoch` is the leader epoch of the record before that offset, or None if unknown; a reader uses it to detect
-    that a log was truncated. `topic_id` is the id of the topic in which the offset is valid: None stands for the topic
-    that the last returned records came from, b"" for the topic that has the name now.
+    that a log was truncated. `topic_id` is the id of the topic in which the offset is valid. None means the topic that
+    the last returned records came from, and b"" means whichever topic currently has that name.
     """
 
     offset: int

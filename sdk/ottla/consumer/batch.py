@@ -24,7 +24,7 @@ class Batch(Sequence[Record[K, V]]):
     """Records in order within each partition.
 
     Each record is deserialized when you access it, so `len()` and `offsets` cost nothing. Accessing a record that can't
-    be deserialized raises SerializationError. An empty batch is false.
+    be deserialized raises SerializationError. An empty batch is falsy.
     """
 
     __slots__ = ("_flat", "_length", "_positions", "_segments", "_serdes", "group_metadata")
@@ -79,9 +79,9 @@ class Batch(Sequence[Record[K, V]]):
     def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
         """Return the records as a pyarrow.Table with the given fields, by default all.
 
-        Needs `pip install 'ottla[arrow]'`. The key column has the Arrow type that fits all keys, and the value column
-        the one that fits all values; dicts become structs. `timestamp` is in milliseconds, UTC. Raises ConfigError if
-        no type fits all keys or all values, and SerializationError for a record that can't be deserialized.
+        Needs `pip install 'ottla[arrow]'`. The type of the key column fits all keys, and the type of the value column
+        fits all values; dicts become structs. `timestamp` is in milliseconds, UTC. Raises ConfigError if no type fits
+        all keys or all values, and SerializationError for a record that can't be deserialized.
         """
         return to_arrow([self], columns)
 
@@ -100,7 +100,7 @@ class Batch(Sequence[Record[K, V]]):
 
     @property
     def topic_ids(self) -> Mapping[TopicPartition, TopicId]:
-        """The id of the topic that each partition was read from. Present only for a consumer with a group."""
+        """The id of the topic that each partition was read from; empty if the consumer has no group."""
         return {} if self.group_metadata is None else self.group_metadata.topic_ids
 
     @property
@@ -112,8 +112,8 @@ class Batch(Sequence[Record[K, V]]):
     def offsets(self) -> dict[TopicPartition, int]:
         """Return the next offset to read in each partition.
 
-        This offset comes after the last record in the batch, and after anything read behind that record that is not a
-        record itself, such as a transaction marker (KIP-1094).
+        This offset is past the last record in the batch, and past anything else read after that record, such as a
+        transaction marker (KIP-1094).
         """
         after = {partition: next_offset(part) for partition, part in self._segments}
         return {partition: max(at, self._positions.get(partition, at)) for partition, at in after.items()}

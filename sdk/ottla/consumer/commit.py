@@ -27,15 +27,15 @@ class Committing:
     def commit(self, offsets: OffsetsLike | None = None, *, timeout: Duration = 60.0) -> None:
         """Commit every record returned so far, or these {(topic, partition): offset}, and wait for the coordinator.
 
-        In a loop over records this includes the current one, as in every Kafka client, so call it once that record is
-        processed. (What `commit="at_least_once"` commits by itself does not include it.)
+        In a loop over records, the commit includes the current record, as in every Kafka client, so call `commit` only
+        after you have processed that record. (The automatic commits of `commit="at_least_once"` do not include it.)
 
         An offset is that of the next record to read; to add a note, pass `OffsetAndMetadata(offset, "a note")`. While
-        the coordinator is unreachable, it tries again for up to `timeout` seconds.
+        the coordinator is unreachable, `commit` retries for up to `timeout` seconds.
 
         Raises CommitFailedError if the group has rebalanced without this consumer; RebalanceInProgressError if the
-        consumer has to read on first; UnknownTopicError if a topic is missing, or was recreated since its records were
-        returned (offsets of other partitions are committed); ottla.TimeoutError; WakeupError.
+        consumer has to continue reading first; UnknownTopicError if a topic is missing, or was recreated since its
+        records were returned (offsets of other partitions are committed); ottla.TimeoutError; WakeupError.
         """
         group = self._member()
         to_commit = group.committer.to_commit(offsets)
@@ -44,9 +44,9 @@ class Committing:
 
     @guarded
     def commit_async(self, callback: OnCommitted | None = None, *, offsets: OffsetsLike | None = None) -> None:
-        """Commit without waiting. The commit comes after all earlier ones, and is tried only once.
+        """Commit without waiting. The commit comes after all earlier commits, and is not retried.
 
-        `callback(offsets, error)` is called when this consumer next reads, commits or closes; error is None after
+        The consumer calls `callback(offsets, error)` when it next reads, commits or closes; `error` is None after
         success.
         """
         group = self._member()
@@ -56,7 +56,7 @@ class Committing:
     def committed(
         self, *partitions: tuple[str, int], timeout: Duration = 60.0
     ) -> ByPartition[OffsetAndMetadata | None]:
-        """Return what the group has committed for these partitions, or for this consumer's; None: nothing yet."""
+        """Return the group's committed offset in each of these partitions (default: this consumer's), or None."""
         group = self._member()
         of = [TopicPartition(*partition) for partition in partitions] or sorted(group.positions())
         found = group.commits.fetch(of, seconds(timeout, "timeout"))
@@ -64,9 +64,9 @@ class Committing:
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        """Return this consumer's identity in its group. Any thread.
+        """Return this consumer's identity in its group. Any thread may call it.
 
-        After an eviction, and until it joins again, that is its old identity, so a commit made with it is rejected.
+        After an eviction, until the consumer joins again, it is the old identity, so a commit with it is rejected.
         """
         member = self._member()
         return member.metadata(member.committer.topic_ids())
@@ -74,7 +74,7 @@ class Committing:
     def enforce_rebalance(self, reason: str = "") -> None:
         """Make the group reassign its partitions, beginning with the next poll (KIP-568).
 
-        Use it with an assignor of your own that would now decide differently. The coordinator records `reason`.
+        Call it if your own assignor would now assign the partitions differently. The coordinator records `reason`.
         """
         self._member().enforce_rebalance(reason or "the consumer enforces it")
 

@@ -67,7 +67,8 @@ _client_numbers = itertools.count(1)
 class Consumer(Committing, Seeking, Generic[K, V]):
     """Reads records.
 
-    Without a group, a consumer reads every partition of its topics, and partitions added later from their beginning.
+    Without a group, a consumer reads every partition of its topics. If partitions are added later, it reads them from
+    their beginning.
 
         for record in ottla.Consumer("orders", start="earliest"):
             print(record.key, record.value)
@@ -100,21 +101,21 @@ class Consumer(Committing, Seeking, Generic[K, V]):
             dict, list, a dataclass or a pydantic model, read from JSON) or a callable. A null is always returned as
             None.
         on_bad_record: what to do with a record that can't be deserialized: "raise" SerializationError (at each read,
-            until you seek past the record) or "skip" it and log a line. A damaged batch always raises.
-        auto_offset_reset: where to continue when the position is not in the log (OFFSET_OUT_OF_RANGE, no other error):
-            "earliest", "latest" or "none" (raise OffsetOutOfRangeError). The default is "earliest" if `start` is
-            "earliest" or a time, else "latest". After an unclean election, the new leader may lack records that this
-            consumer has read. The consumer then continues at the offset where the two logs diverge, or raises
-            TruncationError if the setting is "none". In each of these cases it logs a warning and counts the event in
-            `metrics`.
+            until you seek past the record) or "skip" it and log a line. A damaged batch always raises an error.
+        auto_offset_reset: where to continue when the position is not in the log (OFFSET_OUT_OF_RANGE only): "earliest",
+            "latest" or "none" (raise OffsetOutOfRangeError). The default is "earliest" if `start` is "earliest" or a
+            time, else "latest". After an unclean election, the new leader may lack records that this consumer has read.
+            The consumer then continues at the offset where the two logs diverge, or raises TruncationError if the
+            setting is "none". In each of these cases it logs a warning and counts the event in `metrics`.
         fetch_min_bytes, fetch_max_wait: a broker responds to a fetch as soon as it has this many bytes, or after this
             many seconds.
         fetch_max_bytes, max_partition_fetch_bytes: the maximum bytes of one response, and of one partition in a
-            response. The first batch of a response is always whole, even if it is larger. Larger responses are slower,
-            because several fetches are in flight at a time, and with large responses the broker and the client take
+            response. The first batch of a response is always whole, even if it is larger. Larger responses lower the
+            throughput: several fetches are in flight at a time, but with large responses the broker and the client take
             turns (1.6 M records/s with 8 MiB, 3.0 M with 2 MiB).
         prefetch: the maximum bytes that the consumer fetches ahead of the records that you have read.
-        max_poll_records: the maximum number of records in one `poll`, and in one step of an iteration with a group.
+        max_poll_records: the maximum number of records that one `poll` returns, and that an iteration with a group
+            takes at a time.
         commit: when a consumer with a group commits. With "at_least_once" (the default), it commits processed records;
             a record counts as processed once you request the next record or poll again. It commits every
             `auto_commit_interval` seconds, before partitions move to other members, and on close. With "at_most_once",
@@ -134,14 +135,14 @@ class Consumer(Committing, Seeking, Generic[K, V]):
             `on_revoked`. Each gets a list of partitions and runs in the reading thread.
         listener: one object with these three methods, instead of three callbacks (ottla.RebalanceListener).
         client_rack: the rack of this client, to match the `rack` setting of brokers. If an in-sync replica is in this
-            rack, the leader names that replica and the consumer reads from it (KIP-392). With "" (no rack) the consumer
-            reads from leaders.
+            rack, the leader refers the consumer to that replica (KIP-392). With "" (no rack) the consumer reads from
+            leaders.
         isolation_level: "read_committed" (the default, unlike in Kafka) leaves out records of aborted transactions, and
             waits at the first record of an open transaction. "read_uncommitted" returns every record. Without
-            transactions both are the same.
+            transactions, both levels return the same records.
         request_timeout: seconds to wait for a broker's response to a request.
-        connect_timeout: seconds that the client waits for a first answer from any broker when it starts; raise it if
-            brokers may start after the client. After that first answer, the other timeouts limit how long the client
+        connect_timeout: seconds that the client waits at startup for a first response from any broker; increase it if
+            brokers may start after the client. After that first response, the other timeouts limit how long the client
             waits in an outage.
         metadata_max_age: seconds between two checks for new partitions, and for a replica that is closer than the
             leader.
@@ -149,7 +150,8 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         config: settings under Kafka's names, such as {"auto.offset.reset": "earliest"}.
 
     Raises:
-        ConfigError: an argument or a config is not valid. An unknown topic raises only when reading begins.
+        ConfigError: an argument or a config is not valid. For an unknown topic, the consumer raises UnknownTopicError
+            only when reading begins.
     """
 
     def __init__(
@@ -249,7 +251,7 @@ class Consumer(Committing, Seeking, Generic[K, V]):
     def poll(self, timeout: Duration = 1.0, *, max_records: int | None = None) -> Batch[K, V]:
         """Return up to `max_records` records (by default max_poll_records) as soon as at least one is available.
 
-        The batch is empty if no record arrived within `timeout` seconds, and once the stop is reached. Raises like
+        The batch is empty if no record arrives within `timeout` seconds, or if the stop has been reached. Raises like
         `batches`.
         """
         if self._fetcher.closed:
@@ -268,8 +270,8 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         """Iterate batch by batch until the stop, or until `close`.
 
         A batch is returned when it has `max_records` records, or `max_wait` seconds after its first record. It raises
-        the same errors as iterating over records, except that a record that can't be deserialized raises when you
-        access it in the batch.
+        the same errors as iterating over records, except SerializationError, which is raised when you access the record
+        in the batch.
         """
         limit, wait = positive(max_records, "max_records"), seconds(max_wait, "max_wait")
         while batch := self._gather(limit, FOREVER, wait, polls=False):
@@ -277,10 +279,10 @@ class Consumer(Committing, Seeking, Generic[K, V]):
             yield batch
 
     def wakeup(self) -> None:
-        """Make the thread that waits for records raise WakeupError. Any thread may call it.
+        """Make the thread that is waiting for records raise WakeupError. Any thread may call it.
 
-        If no thread waits, the next one that begins to wait raises it. No record is lost: reading continues where it
-        stopped. A lookup of offsets in progress finishes first.
+        If no thread is waiting, the next one to wait raises it. No record is lost: reading continues where it stopped.
+        An offset lookup that is in progress finishes first.
         """
         self.use_guard.guard.check_process()
         self._fetcher.interrupt(WakeupError())
@@ -290,7 +292,7 @@ class Consumer(Committing, Seeking, Generic[K, V]):
     def metrics(self) -> dict[str, float]:
         """The metrics of the consumer, under Kafka's names (docs/use/sdk.md).
 
-        Any thread may read them without a request.
+        Any thread may read them, and reading them sends no request.
         """
         self.use_guard.guard.check_process()
         with self._lock:
@@ -309,12 +311,12 @@ class Consumer(Committing, Seeking, Generic[K, V]):
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Release everything. A loop that is reading ends, whichever thread it runs in. A second call does nothing.
+        """Release all resources. A loop that is reading ends, in whichever thread it runs. A second call does nothing.
 
         A consumer with a group commits processed records (except with commit="manual"), gives up its partitions and
         leaves the group; a static member remains in the group. The records of the last `poll` count as processed only
         if a `with` block ends without an error. If you call `close` in a callback, or in a signal handler that
-        interrupts a call of the same thread, it returns immediately, and the interrupted call closes the consumer when
+        interrupts a call in the same thread, it returns immediately, and the interrupted call closes the consumer when
         it finishes. In a forked child, `close` does nothing.
         """
         self._close_after(processed=False)

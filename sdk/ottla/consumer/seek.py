@@ -35,7 +35,7 @@ class Seeking:
 
     @guarded
     def assignment(self) -> set[TopicPartition]:
-        """Return the partitions that are read; in a group, those assigned to this consumer at the moment."""
+        """Return the partitions that this consumer reads; in a group, its currently assigned partitions."""
         return set(self._assignment.positions())
 
     @guarded
@@ -51,14 +51,15 @@ class Seeking:
     def seek(
         self, partition: tuple[str, int], offset: int, *, stop: int | None = None, topic_id: bytes | None = None
     ) -> None:
-        """Continue at `offset`. If it is not in the log, the next fetch finds that, and `auto_offset_reset` applies.
+        """Continue at `offset`. If it is not in the log, `auto_offset_reset` applies at the next fetch.
 
         `stop` is the first offset that is no longer read, and replaces the partition's earlier stop. `topic_id` is the
-        id of the topic in which `offset` is valid: a topic recreated since is a different one, so the next read raises
-        UNKNOWN_TOPIC_ID or follows `auto_offset_reset`. Without it, the topic is the one that has the name then.
+        id of the topic in which `offset` is valid: if the topic has been recreated since, the next read raises
+        UNKNOWN_TOPIC_ID or follows `auto_offset_reset`. Without `topic_id`, the offset applies to whichever topic has
+        that name at the next read.
 
-        In a group, the partition has to be assigned to this consumer at the moment. Before its first read none is, so
-        seek in `on_assigned` to begin elsewhere.
+        In a group, the partition must currently be assigned to this consumer. Before the first read no partition is
+        assigned, so seek in `on_assigned` to begin elsewhere.
         """
         if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
             raise config_error(
@@ -74,25 +75,25 @@ class Seeking:
 
     @guarded
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
-        """Continue at the first existing record, in all partitions or in these."""
+        """Continue at the first existing record, in all partitions or only in these."""
         self._seek_to_time(EARLIEST_TIMESTAMP, partitions)
 
     @guarded
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
-        """Continue with what is written from now on, in all partitions or in these."""
+        """Continue with records written from now on, in all partitions or only in these."""
         self._seek_to_time(LATEST_TIMESTAMP, partitions)
         self._assignment.resolve()
 
     @guarded
     def seek_to_time(self, moment: datetime | timedelta, *partitions: tuple[str, int]) -> None:
-        """Continue at the first record at or after `moment` (a timedelta: from now), or at the end if there is none."""
+        """Continue at the first record at or after `moment` (a timedelta is relative to now), or else at the end."""
         self._seek_to_time(spec_timestamp(moment, now_ms=self._cluster.clock.wall_ms()), partitions)
 
     @guarded
     def seek_to_committed(self, *partitions: tuple[str, int]) -> None:
-        """Continue at the committed offsets (else by `auto_offset_reset`), in all partitions or in these.
+        """Continue at the committed offsets (or as `auto_offset_reset` says), in all partitions or only in these.
 
-        Records that were returned and not committed come again, such as those of an aborted transaction.
+        Records that were returned but not committed, such as those of an aborted transaction, are returned again.
         """
         if not isinstance(self._assignment, GroupAssignment):
             raise config_error(
@@ -109,15 +110,16 @@ class Seeking:
 
     @guarded
     def lag(self) -> ByPartition[int]:
-        """Return how many offsets each partition's position is behind the end of its log, looked up now."""
+        """Return how many offsets each position is behind the current end of its partition, which is looked up now."""
         ends = self.offsets("latest")
         return ByPartition({p: max(0, (end or 0) - self.position(p)) for p, end in ends.items()})
 
     @guarded
     def caught_up(self) -> bool:
-        """Return whether every record of the assigned partitions was returned, as of each partition's last fetch.
+        """Return whether every record of the assigned partitions has been returned, as of each partition's last fetch.
 
-        A partition that was not fetched yet is looked up now. False if no partition is assigned.
+        The end of a partition that has not been fetched yet is looked up now. The result is False if no partition is
+        assigned.
         """
         positions = self._assignment.of(())
         self._assignment.locate()
@@ -131,7 +133,7 @@ class Seeking:
 
     @guarded
     def pause(self, *partitions: tuple[str, int]) -> None:
-        """Return no records of these partitions (all, if none is named) until `resume`."""
+        """Return no records of these partitions (default: all) until you call `resume`."""
         for position in self._assignment.of(partitions):
             with self._lock:
                 self._subscription.pause(position)
@@ -139,7 +141,7 @@ class Seeking:
 
     @guarded
     def resume(self, *partitions: tuple[str, int]) -> None:
-        """Continue these partitions (all, if none is named) where they were paused."""
+        """Resume these partitions (default: all) where they were paused."""
         for position in self._assignment.of(partitions):
             with self._lock:
                 self._subscription.resume(position)

@@ -40,10 +40,11 @@ _numbers: Final = itertools.count(1)
 
 
 class FakeCluster(ScriptedCluster):
-    """A cluster in memory at `bootstrap`: a unique address, or the address that the application under test uses.
+    """An in-memory cluster.
 
-    Fakes with this address share the cluster, as long as you keep a reference to it and its `with` block has not ended.
-    Any other fake has its own cluster (`fake.cluster`). `topics` maps names to numbers of partitions.
+    `bootstrap` is its address: a unique one by default, or the address that your application uses. Fakes that connect
+    to this address share the cluster, as long as you keep a reference to it and its `with` block has not ended. Any
+    other fake has its own cluster (`fake.cluster`). `topics` maps names to numbers of partitions.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ def cluster_at(bootstrap: str | Sequence[str] | None) -> FakeCluster:
 
 
 class FakeProducer(Producer[K, V]):
-    """An ottla.Producer for a cluster in memory.
+    """An ottla.Producer for an in-memory cluster.
 
     `sent` lists the records that arrived, and `fail_next` makes a record fail.
     """
@@ -180,7 +181,7 @@ class FakeProducer(Producer[K, V]):
 
 
 class FakeConsumer(Consumer[K, V]):
-    """An ottla.Consumer of a cluster in memory. `cluster.produce(…)` or a FakeProducer provides the records."""
+    """An ottla.Consumer for an in-memory cluster. `cluster.produce(…)` or a FakeProducer provides the records."""
 
     @same_arguments(Consumer[K, V])
     def __init__(self, *topics: str, bootstrap: str | Sequence[str] | None = None, **arguments: Any) -> None:
@@ -188,7 +189,7 @@ class FakeConsumer(Consumer[K, V]):
         super().__init__(*topics, bootstrap=self.cluster.bootstrap, **{**arguments, "_transport": self.cluster.connect})
 
     def fail_next(self, error: OttlaError) -> None:
-        """Make the waiting read, or else the next one, raise `error`.
+        """Make the read that is waiting, or else the next read, raise `error`.
 
         No record is lost: the following read continues.
         """

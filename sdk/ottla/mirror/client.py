@@ -80,12 +80,12 @@ class MirrorClient:
         return found
 
     def translate(self, flow: str, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Translate source offsets (of next records to read) to offsets of the copies, by partition of the copies.
+        """Translate offsets in the source to offsets in the copies, and return them by partition of the copies.
 
-        A reader that continues at the translated offsets skips no unread record. Within the ranges that the mirror
-        keeps, the translation is exact. Elsewhere the translated offset is too early, so the reader reads some records
-        again. Raises UnknownTopicError for a partition that is not copied, or for an offset that the mirror can't
-        translate.
+        Each offset is that of the next record to read. A reader that continues at the translated offsets skips no
+        unread record. Within the ranges that the mirror keeps, the translation is exact. Elsewhere the translated
+        offset is too early, so the reader reads some records again. Raises UnknownTopicError for a partition that is
+        not copied, or for an offset that the mirror can't translate.
         """
         if self._redis is not None and (found := self._redis.translate(flow, positions)) is not None:
             return found
@@ -98,7 +98,7 @@ class MirrorClient:
     def positions(self, flow: str, group: str) -> dict[TopicPartition, int]:
         """Return the group's offsets in the copies, according to its last checkpoints.
 
-        The result is empty without checkpoints.
+        The result is empty if the group has no checkpoints.
         """
         if self._redis is not None and (found := self._redis.positions(flow, group)) is not None:
             return found
@@ -114,7 +114,7 @@ class MirrorClient:
         self._call(Mirror.PAUSE_FLOW, pb.PauseFlowRequest(flow=flow))
 
     def failover(self, flow: str, groups: Sequence[str] = (), *, dry_run: bool = False) -> MovedGroups:
-        """Pause the flow, translate the source offsets of groups (by default all) and commit them in the target.
+        """Pause the flow, translate the committed offsets of groups (by default all), and commit them in the target.
 
         If the source is unreachable, the offsets come from the last checkpoints. A failover moves no group that has
         members in the target, and moves no group backwards. A dry run changes nothing and returns the result that a
@@ -123,7 +123,7 @@ class MirrorClient:
         return self._move(Mirror.FAILOVER, flow, groups, dry_run)
 
     def failback(self, flow: str, groups: Sequence[str] = (), *, dry_run: bool = False) -> MovedGroups:
-        """Translate the offsets of groups in the copies, commit them in the source, and resume the flow.
+        """Translate the offsets that groups committed in the copies, commit them in the source, and resume the flow.
 
         The rules of `failover` apply in the reverse direction.
         """

@@ -16,9 +16,9 @@ class MirroredPartition:
     """A partition of the source (`topic` and `partition`) and its copy, which is in the target's topic `copy`.
 
     The copy contains every record before the source offset `position`. `lag` counts the offsets from `position` to the
-    end of committed records; `lag_s` is the age in seconds of the newest copied record, or 0 without a lag. Any of
-    these three is None if its value is not known. `records` and `bytes` count copied data since this mirror took over
-    the partition. `trouble` says why the partition is not being copied.
+    end of the source's committed records; `lag_s` is the age in seconds of the newest copied record, or 0 if `lag` is
+    0. Any of these three is None if its value is not known. `records` and `bytes` count copied data since this mirror
+    took over the partition. `trouble` says why the partition is not being copied.
     """
 
     topic: str
@@ -48,12 +48,12 @@ class MirroredPartition:
 
 @dataclass(frozen=True, slots=True)
 class FlowInfo:
-    """A flow, such as `east->west`, and the partitions of it that the queried mirror copies.
+    """A flow, such as `east->west`, and those of its partitions that the queried mirror copies.
 
     `delivery` is at_least_once or exactly_once, `policy` is prefix or identity, and `leads` says whether this mirror
     creates topics and moves groups' offsets. `trouble` says why the flow makes no progress; `topics` and `groups` map
-    each copied topic or group with a problem to the cause of the problem. The addresses of the clusters are the ones
-    that the mirror uses.
+    each copied topic and each group that has a problem to its cause. `source_bootstrap` and `target_bootstrap` are the
+    addresses that the mirror uses.
     """
 
     name: str
@@ -107,7 +107,7 @@ class FlowInfo:
 
 @dataclass(frozen=True, slots=True)
 class MovedPosition:
-    """The move of a group's position from offset `before` of `partition` to offset `after` of `to`.
+    """The move of a group's position from offset `before` in `partition` to offset `after` in `to`.
 
     `had` is the offset that the group had committed in `to` before the move. If `obstacle` is set, it says why the
     offset is not moved. `after` is None if the corresponding offset is not known.

@@ -21,8 +21,8 @@ _EXAMPLES: Final = 10
 class CopyCheck:
     """The comparison of a source partition with its copy.
 
-    It has the number of compared records of the copy, the count of each kind of fault, and the first examples. The copy
-    contains every record before the source offset `position`.
+    `compared` counts the compared records of the copy, `counts` has the number of faults of each kind, and `examples`
+    has the first faults found. The copy contains every record before the source offset `position`.
     """
 
     topic: str

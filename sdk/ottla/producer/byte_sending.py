@@ -38,7 +38,7 @@ class ByteSending:
     def send_columns(self, rows: ByteColumns, topic: str) -> None:
         """For connectors: send many rows of bytes.
 
-        Waits and raises like `send`; if a row is to blame, some of the rows before it have been sent.
+        Waits and raises like `send`; if a row causes the error, some of the rows before it have been sent.
         """
         target = self._targets.get(topic) or self._find_target(topic)
         for rows_of_slice in rows.slices(target):
@@ -54,11 +54,11 @@ class ByteSending:
     def send_batch(
         self, batch: SealedBatch, topic: str, partition: int, *, topic_id: TopicId | None = None
     ) -> Delivery:
-        """For mirrors: send a whole batch, without linger; the Delivery is that of its first record.
+        """For mirrors: send a whole batch, ignoring `linger`; the Delivery is that of its first record.
 
-        Its records are written as they are, behind everything sent to the partition before. An unknown partition is
-        looked up, since it may be new. With a `topic_id` the batch is written only to the topic with that id: if
-        another topic has the name by now, the delivery fails with UNKNOWN_TOPIC_ID. It waits and raises like `send`.
+        Its records are written unchanged, after everything sent to the partition before. An unknown partition is looked
+        up, since it may be new. With a `topic_id`, the batch is written only to the topic with that id: if the topic
+        has been recreated, the delivery fails with UNKNOWN_TOPIC_ID. The method waits and raises like `send`.
         """
         target = self._targets.get(topic) or self._find_target(topic)
         if partition >= len(target.queues):

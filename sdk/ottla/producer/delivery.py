@@ -56,8 +56,8 @@ class Delivery:
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Wait up to `timeout` seconds (None waits without a limit) and return the record's metadata.
 
-        Raises the error of a failed delivery, or ottla.TimeoutError if the outcome is not known yet. In a forked child,
-        where the outcome never becomes known, it raises ConfigError.
+        Raises the error of a failed delivery, or ottla.TimeoutError if the outcome is not known in time. In a forked
+        child, where the outcome never becomes known, it raises ConfigError.
         """
         error = self.exception(timeout)
         if error is not None:
@@ -79,13 +79,13 @@ class Delivery:
     def add_done_callback(self, callback: Callable[[Delivery], object]) -> None:
         """Call `callback(self)` on the producer's callback thread once the outcome is known.
 
-        If the outcome is already known, the callback runs soon. In a forked child, which has no callback thread, this
-        method raises ConfigError.
+        If the outcome is already known, the callback runs soon after this call. In a forked child, which has no
+        callback thread, this method raises ConfigError.
         """
         ticket_of(self._batch).add_callback(self._batch, lambda: callback(self))
 
     def on_outcome(self, callback: Callable[[RecordMetadata, OttlaError | None], object]) -> None:
-        """For interceptors: call `callback` with the metadata and the error, or None, once the outcome is known.
+        """For interceptors: call `callback(metadata, error)` once the outcome is known; `error` is None on success.
 
         If the delivery failed, the offset is -1. This call does not count as reading the outcome, so `flush` and
         `close` still raise an error for a failed delivery.
@@ -93,14 +93,14 @@ class Delivery:
         ticket_of(self._batch).add_callback(self._batch, lambda: callback(self._where(), self._error()), awaited=False)
 
     def on_settled(self, hook: Callable[[], object]) -> None:
-        """For facades: call `hook` on the thread that settles the batch, or now if it is settled.
+        """For facades: call `hook` on the thread that settles the batch, or immediately if it is already settled.
 
         `hook` must not block.
         """
         ticket_of(self._batch).add_hook(self._batch, hook)
 
     def on_awaited(self) -> None:
-        """For facades: note that the caller awaits the outcome of this record's batch, so `flush` need not raise it."""
+        """For facades: note that the caller awaits the outcome of this batch, so `flush` does not raise its error."""
         ticket_of(self._batch).see(self._batch)
 
     def last_refusal(self) -> OttlaError | None:

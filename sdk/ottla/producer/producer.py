@@ -60,17 +60,17 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         with ottla.Producer(topic="orders") as producer:
             producer.send({"id": 1, "total": 9.5}, key="eu")
 
-    The producer sends a batch again until a broker responds or `delivery_timeout` passes. With idempotence, the
-    default, each record is still written only once, in order within its partition. Without idempotence the order is
-    also kept, but a record may be written twice (rule 66). With acks=0, brokers do not respond, so a record may be lost
-    and its offset is never known.
+    The producer retries a batch until a broker responds or `delivery_timeout` passes. With idempotence, the default,
+    each record is still written only once, in order within its partition. Without idempotence the order is also kept,
+    but a record may be written twice. With acks=0, brokers do not respond, so a record may be lost and its offset is
+    never known.
 
-    The end of the `with` block waits for the outcome of every record, and raises DeliveryError if a record failed whose
-    outcome you did not read. A block that raises also waits, up to `delivery_timeout`; another Ctrl-C ends the wait. A
-    producer that you don't close is closed when it is garbage-collected or the process ends, and logs a warning. If the
-    process is killed, the records in the buffer are lost. A producer belongs to the process that created it: its
-    methods raise ConfigError in a forked child. Methods that wait also raise ConfigError in a signal handler that
-    interrupts such a method.
+    The end of the `with` block waits for the outcome of every record, and raises DeliveryError if a record failed and
+    you did not read its outcome. A block that raises also waits, up to `delivery_timeout`; another Ctrl-C ends the
+    wait. A producer that you don't close is closed when it is garbage-collected or the process ends, and logs a
+    warning. If the process is killed, the records in the buffer are lost. A producer belongs to the process that
+    created it: its methods raise ConfigError in a forked child. Methods that wait also raise ConfigError in a signal
+    handler that interrupts such a method.
 
     Args:
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
@@ -88,7 +88,7 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         buffer_memory: the maximum bytes of all unacknowledged batches plus the in-flight requests that carry them; at
             least batch_size. `send` waits while the buffer is full.
         max_request_size: the maximum bytes of a record, and of a request, which may carry batches of many partitions.
-            The limit is 16 MiB.
+            It can be at most 16 MiB.
         delivery_timeout: the maximum seconds from `send` to the outcome; at least linger + request_timeout.
         request_timeout: seconds to wait for a broker's response to a request.
         max_block: the maximum seconds that `send` waits for metadata or for space in the buffer.
@@ -97,22 +97,22 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
             moves, the retry happens sooner.
         max_in_flight: the maximum number of unanswered requests per broker, at most 5 with idempotence. Without
             idempotence, a partition has only one request in flight.
-        enable_idempotence: let brokers recognise a batch that is sent again. Idempotence needs acks="all", retries, and
+        enable_idempotence: let brokers recognise a batch that is retried. Idempotence needs acks="all", retries, and
             max_in_flight of at most 5. It is on by default, unless acks or retries rule it out.
-        partitioner: "default" uses murmur2 of the key, as Kafka's Java client does; records without a key fill a batch
-            of one partition, then a batch of the next. "round_robin" and "random" choose a partition with a leader for
-            each record, whatever its key, so batches are smaller. A callable gets topic, key, value (both as bytes) and
-            the number of partitions, and returns the partition. If you pass partition= to `send`, the partitioner is
-            not used.
+        partitioner: "default" hashes the key with murmur2, as Kafka's clients do; records without a key fill a batch of
+            one partition, then a batch of the next. "round_robin" and "random" ignore the key and choose a partition
+            for each record, among those that have a leader, so batches are smaller. A callable gets topic, key, value
+            (both as bytes) and the number of partitions, and returns the partition. If you pass partition= to `send`,
+            the partitioner is not used.
         transactional_id: makes the producer transactional: it sends every record in a transaction (`transaction()`).
             Only one producer may use an id at a time.
         transaction_timeout: seconds after which the coordinator aborts a transaction that is still open.
         interceptors: objects that are called with each record before it is serialized, and with each outcome
             (ProducerInterceptor).
-        connect_timeout: seconds that the client waits for a first answer from any broker when it starts; raise it if
-            brokers may start after the client. After that first answer, the other timeouts limit how long the client
+        connect_timeout: seconds that the client waits at startup for a first response from any broker; increase it if
+            brokers may start after the client. After that first response, the other timeouts limit how long the client
             waits in an outage.
-        metadata_max_idle: seconds without a record to a topic, after which the producer forgets the topic.
+        metadata_max_idle: seconds after which the producer forgets a topic that it sends no records to.
         metadata_max_age: seconds after which the producer refreshes metadata even if nothing seems to have changed.
         client_id: the name of this client in logs and quotas.
         config: settings under Kafka's names, such as {"linger.ms": 5}.
@@ -202,9 +202,9 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         """Send one record in the background.
 
         The returned Delivery later has the outcome: the record's metadata or an error. Without `partition`, the
-        partitioner chooses one: by default by murmur2 of the key; a record without a key goes to the partition whose
-        batch is being filled. `timestamp` is in milliseconds since the epoch; the default is now. `send` waits up to
-        `max_block` for the topic's metadata and for space in the buffer.
+        partitioner chooses one: by default by the key's murmur2 hash; a record without a key goes to the partition
+        whose batch is being filled. `timestamp` is in milliseconds since the epoch; the default is now. `send` waits up
+        to `max_block` for the topic's metadata and for space in the buffer.
 
         Raises SerializationError, UnknownTopicError, BufferFullError, RecordTooLargeError, ConfigError (no topic, no
         such partition, or the producer is closed) and ConnectError. If `send` raises, the record was not sent.
@@ -249,11 +249,12 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
                 pass
 
     def send_many(self, rows: Iterable[Any], *, topic: str | None = None) -> BatchResult:
-        """Send all `rows` without linger, wait for their outcomes, and return the delivered and the failed rows.
+        """Send all `rows`, ignoring `linger`, wait for their outcomes, and return the delivered and the failed rows.
 
         A row is a value, a (key, value) tuple, a ProducerRecord or a consumer's Record. If a row can't be sent, only
-        that row fails. If the buffer stays full or no broker responds, the remaining rows are not tried. The only error
-        that it raises is ConfigError, if the producer is closed. All rows remain in memory until `send_many` returns.
+        that row fails. If the buffer stays full or no broker responds, the remaining rows fail without being sent. The
+        only error that `send_many` raises is ConfigError, if the producer is closed. All rows remain in memory until
+        `send_many` returns.
         """
         return self.settle_many(self.start_many(rows, topic))
 
@@ -268,7 +269,7 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         return sent.result()
 
     def flush(self, timeout: Duration | None = None) -> None:
-        """Send every buffered record without linger, and wait until every record has an outcome and callbacks have run.
+        """Send all buffered records, ignoring `linger`, and wait until each has an outcome and callbacks have run.
 
         `timeout` is in seconds; the default is delivery_timeout. Raises ottla.TimeoutError after the timeout, and
         DeliveryError for failed records whose outcome you did not read. If you call `flush` in a callback, it does not
@@ -285,12 +286,12 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
         self._announcer.raise_failures()
 
     def close(self, timeout: Duration | None = None) -> None:
-        """Flush for up to `timeout` seconds (by default delivery_timeout), fail the remaining records and release all.
+        """Flush within `timeout` seconds (default: delivery_timeout), fail the remaining records, and free resources.
 
         When `close` returns, all callbacks have run, except callbacks that take longer than `timeout`. Raises
-        DeliveryError for failed records whose outcome you did not read. A second call returns immediately. If it has an
-        earlier deadline than a first call that is still waiting, the first call ends at that deadline. In a forked
-        child, `close` does nothing, because the records belong to the parent.
+        DeliveryError for failed records whose outcome you did not read. A second call returns immediately. If the first
+        call is still waiting and the second call has an earlier deadline, the first call ends at that deadline. In a
+        forked child, `close` does nothing, because the records belong to the parent.
         """
         self._close(self._seconds(timeout))
 
@@ -325,7 +326,7 @@ class Producer(Transactional, ByteSending, Generic[K, V]):
     def metrics(self) -> dict[str, float]:
         """The metrics of the producer, under Kafka's names (docs/use/producer.md).
 
-        Any thread may read them without a request.
+        Any thread may read them, and reading them sends no request.
         """
         self._guard.check_process()
         return self._sender.metrics()

@@ -24,7 +24,7 @@ Columns = tuple[list[ProducerBatch], list[int], list[int]]
 
 
 class FailedRow(NamedTuple):
-    """A row that was not delivered: its index among the rows, counted from 0, the row itself, and the error."""
+    """A row that was not delivered: its index among the rows (from 0), the row itself, and the error."""
 
     number: int
     row: Any
@@ -32,7 +32,7 @@ class FailedRow(NamedTuple):
 
 
 class BatchResult:
-    """The result of one `send_many`: the rows that `failed`, in order, and the metadata (`ok`) of the delivered rows.
+    """The result of one `send_many` call: `failed` lists the failed rows, `ok` the metadata of the delivered rows.
 
     A result is truthy if no row failed.
     """

@@ -53,38 +53,42 @@ class Transactional:
         self._transactions().init()
 
     def begin_transaction(self) -> None:
-        """Begin a transaction: all later sends belong to it. Raises ConfigError if one is open, and FencedError."""
+        """Begin a transaction: all later sends belong to it.
+
+        Raises ConfigError if a transaction is open, and FencedError.
+        """
         self._transactions().begin()
 
     def send_offsets_to_transaction(self, offsets: OffsetsLike, group_metadata: GroupMetadata | GroupMember) -> None:
         """Commit {(topic, partition): offset of the next record} for the group, as part of the transaction.
 
-        `group_metadata` is a consumer's, or the consumer itself. Raises CommitFailedError if the group has rebalanced
-        without that consumer, and UnknownTopicError if a topic was recreated since its records were returned. After any
-        error the transaction can only be aborted.
+        `group_metadata` is the `group_metadata` of a consumer, or the consumer itself. Raises CommitFailedError if the
+        group has rebalanced without that consumer, and UnknownTopicError if a topic was recreated since its records
+        were returned. After any error, the only option is to abort the transaction.
         """
         group = group_metadata if isinstance(group_metadata, GroupMetadata) else group_metadata.group_metadata
         self._transactions().send_offsets(group, checked_offsets(offsets))
 
     def commit_transaction(self) -> None:
-        """Wait for every send, and commit. The commit is durable on return; readers see it a moment later.
+        """Wait for every send, and commit. The commit is durable on return; consumers see it a moment later.
 
-        Raises TransactionAborted if nothing of it counts: call `abort_transaction()` if it is still open, which
-        `begin_transaction()` would report; FencedError; ottla.TimeoutError, after which the same call continues.
+        Raises TransactionAborted if no record of the transaction takes effect; if the transaction is still open, which
+        `begin_transaction()` reports, call `abort_transaction()`. Also raises FencedError and ottla.TimeoutError; after
+        a timeout, a second call continues the commit.
         """
         self._transactions().commit()
 
     def prepare_transaction(self) -> PreparedTransaction | None:
         """Wait for every send, and keep the transaction open until this producer or another process decides it.
 
-        Until then nothing ends it: no timeout, no newer producer of the id, no close. Pass the result to
-        `admin.transactions.end` to decide it; None means that nothing was sent, so there is nothing to decide. The
-        txn-coordinators need `transaction_two_phase_commit_enable`. Raises like `commit_transaction`.
+        Until then, no timeout, no newer producer with the same id and no `close` ends the transaction. Pass the result
+        to `admin.transactions.end` to commit or abort the transaction; None means that nothing was sent, so no decision
+        is needed. The txn-coordinators need `transaction_two_phase_commit_enable`. Raises like `commit_transaction`.
         """
         return self._transactions().prepare()
 
     def abort_transaction(self) -> None:
-        """Abort: no record sent since `begin_transaction()` counts. Raises FencedError, ottla.TimeoutError."""
+        """Abort: no record sent since `begin_transaction()` takes effect. Raises FencedError and ottla.TimeoutError."""
         self._transactions().abort()
 
     def transaction(self, consumer: GroupMember | None = None) -> Transaction:
@@ -98,10 +102,10 @@ class Transactional:
                         tx.send(order["total"])
                     tx.commit_offsets(batch)
 
-        The first block calls `init_transactions`. If the block raises, the transaction is aborted and the error passes
-        on; a `consumer` that you gave goes back to its committed offsets, so it reads the same records again. The block
-        raises TransactionAborted if the commit fails, after which the next transaction may begin; FencedError;
-        ottla.TimeoutError if the outcome is not known.
+        The first block calls `init_transactions`. If the block raises an error, the transaction is aborted and the
+        error is passed on. If you passed a `consumer`, it returns to its committed offsets and reads the same records
+        again. The block raises TransactionAborted if the commit fails, after which the next transaction may begin. It
+        also raises FencedError, and ottla.TimeoutError if the outcome is not known.
         """
         self._transactions()
         return Transaction(self, consumer)
@@ -130,7 +134,7 @@ class Transaction:
         return self._producer.send(value, **arguments)
 
     def commit_offsets(self, batch: ConsumedBatch) -> None:
-        """Commit the offsets that follow `batch` for its consumer's group, as part of the transaction.
+        """Commit the offsets after `batch` for the group that read it, as part of the transaction.
 
         `batch` must come from `poll` or `batches`. Raises like `send_offsets_to_transaction`.
         """

@@ -57,16 +57,17 @@ class Table(Generic[K, V]):
         topic: the name of the topic. The topic need not be compacted, but the table always reads it from the beginning.
         on_bad_record: what to do with a record whose key can't be deserialized. With "raise", the table stops at this
             record, and calls that wait raise SerializationError. With "skip", the table skips the record and logs a
-            line. A value that can't be deserialized raises when you access it.
+            line. Accessing a value that can't be deserialized raises SerializationError.
         bootstrap, key, value, client_rack, request_timeout, connect_timeout, metadata_max_age, client_id: as for a
             Consumer. The table finds a new partition within `metadata_max_age` seconds, or when a call waits for it.
         snapshot: a directory for a snapshot of the table, `<topic>.snapshot`. The table writes the snapshot every five
             minutes and on close, and reads it at the next start. The snapshot contains raw bytes. With a snapshot, the
             table keeps a second copy of its keys, as raw bytes, in memory.
-        config: settings of a Consumer under Kafka's names, such as {"fetch.max.bytes": 8388608}. A table has no group.
+        config: Consumer settings under Kafka's names, such as {"fetch.max.bytes": 8388608}. A table has no group.
 
     Raises:
-        ConfigError: an argument is not valid. An unknown topic raises only after the table has started.
+        ConfigError: an argument is not valid. For an unknown topic, the table raises UnknownTopicError only after it
+            has started.
     """
 
     def __init__(
@@ -169,7 +170,7 @@ class Table(Generic[K, V]):
     def items(self) -> Iterator[tuple[K, V]]:
         """Iterate over the current keys, each with its value at the moment when it is yielded.
 
-        The table may change during the iteration, which leaves out keys that were removed in the meantime. Raises
+        The table may change during the iteration, which skips keys that were removed in the meantime. Raises
         SerializationError.
         """
         self._check()
@@ -182,8 +183,8 @@ class Table(Generic[K, V]):
         """Start the table, and return an iterator over future changes of one key or, by default, of all keys.
 
         If you iterate slowly, several changes of one key are merged into one change. Changes during loading are
-        included. To start from the current content, call `watch` first and `items` second. The iterator waits for
-        changes, and ends when the table is closed.
+        included. To start from the current content, call `watch` first, then `items`. The iterator waits for changes,
+        and ends when the table is closed.
         """
         hash(key)  # every record's key is hashable
         self.start()
@@ -204,7 +205,7 @@ class Table(Generic[K, V]):
     def position(self) -> dict[int, int]:
         """The next offset to read in each partition; the table reflects all records below it.
 
-        Empty before the first load.
+        It is empty before the first load.
         """
         return dict(self._view.position)
 
@@ -222,8 +223,8 @@ class Table(Generic[K, V]):
     def wait_until_caught_up(self, timeout: Duration = 60.0) -> None:
         """Look up the current end of the log, and wait until the table reflects every record before it.
 
-        Raises the error that prevents this (UnknownTopicError, ConnectError, SerializationError …), or
-        ottla.TimeoutError.
+        Raises the error that keeps the table from catching up (UnknownTopicError, ConnectError, SerializationError …),
+        or ottla.TimeoutError.
         """
         self._wait(Goal(), seconds(timeout, "timeout"))
 
@@ -254,9 +255,9 @@ class Table(Generic[K, V]):
     # ---- the end ---------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Release everything. Calls that wait raise an error, and watches end. A second call does nothing.
+        """Release all resources. Waiting calls raise an error, and watches end. A second call does nothing.
 
-        In a signal handler that interrupts a call of the same thread, `close` does not wait for the table's thread. In
+        In a signal handler that interrupts a call in the same thread, `close` does not wait for the table's thread. In
         a forked child, `close` does nothing.
         """
         if self._guard.foreign:

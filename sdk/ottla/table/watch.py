@@ -69,7 +69,11 @@ class Watch(Generic[K, V]):
         view.watch(self)
 
     def on_change(self, key: Any, before: Entry | None, after: Entry | None, partition: int, offset: int) -> None:
-        """Queue a change until it is taken. The table's thread calls this. A change that is undone again is dropped."""
+        """Queue a change until it is taken.
+
+        The table's thread calls this method. A key that is added and removed before its change is taken yields no
+        change.
+        """
         if self._only is not None and key != self._only:
             return
         with self._lock:
